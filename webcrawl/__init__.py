@@ -1,0 +1,1 @@
+"""webcrawl: a Mercator-style web crawler built on Scrapy."""
