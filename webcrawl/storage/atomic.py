@@ -1,0 +1,63 @@
+"""Publishing files: write aside, fsync, rename, fsync the directory (as LevelDB's ``CURRENT``).
+
+All functions block on the disk: call them from a thread when the file is large.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace *path* by *data*: after a crash or power loss it has its old content or the new."""
+    aside = path.with_name(path.name + ".tmp")
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    aside.replace(path)
+    sync_path(path.parent)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte of *data*: ``os.write`` may stop short on a full disk or a signal."""
+    done = os.write(fd, data)
+    while done < len(data):
+        done += os.write(fd, memoryview(data)[done:])
+
+
+def sync_path(path: Path) -> None:
+    """fsync the file or directory *path*; one that is gone needs no sync."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_paths(paths: Iterable[Path]) -> None:
+    """fsync each of *paths* once, files before directories: a name must not outlive its bytes."""
+    unique = dict.fromkeys(paths)
+    for path in sorted(unique, key=lambda path: path.is_dir()):
+        sync_path(path)
+
+
+def make_directory(path: Path) -> list[Path]:
+    """Make *path* with its parents; returns the directories that got a new name in them."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for directory in reversed(missing):
+        directory.mkdir(exist_ok=True)
+    return [directory.parent for directory in missing]

@@ -1,0 +1,248 @@
+"""A first-in first-out queue of byte strings that keeps only its head and tail in memory.
+
+Mercator, section 3.1: "each of the FIFO queues stores the bulk of its URLs on disk, and buffers
+only a fixed number of the URLs at its head and tail in memory". The front-end queues are these,
+and so are the back-end queues whose host has more waiting than fits in memory.
+
+Order of the items: ``head`` (memory), then the body (disk), then ``tail`` (memory)::
+
+    pop <- head  <-  000003.log 000004.log ... 000007.log  <-  tail <- push
+
+A full tail is written as one frame of ``chunk`` items; an empty head takes the next frame, or,
+when nothing is on disk, the tail itself, so a short queue never touches the disk. Segments are
+record logs (records.py) whose payloads are ``pack_many``.
+
+Restart: ``snapshot()`` holds head and tail inline and names the range of the body by segment and
+offset. ``open(snapshot)`` cuts what was written after it; segments that were read to their end
+after the snapshot are still there, as ``forget()`` deletes them only once a newer snapshot has
+been published. No file is held open between calls, so a million queues cost no descriptors.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.storage.atomic import make_directory
+from webcrawl.storage.records import (
+    HEADER_SIZE,
+    CorruptRecordError,
+    RecordLog,
+    pack_many,
+    read_record,
+    read_records,
+    unpack_many,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """All that is needed to open the queue again: items in memory, and the body's range.
+
+    The body goes from ``head_offset`` in segment ``head_segment`` to ``tail_offset`` in segment
+    ``tail_segment`` and holds ``body`` items; a ``tail_offset`` of 0 says that the tail segment
+    does not exist yet.
+    """
+
+    head: list[bytes]
+    tail: list[bytes]
+    head_segment: int
+    head_offset: int
+    tail_segment: int
+    tail_offset: int
+    body: int
+
+
+EMPTY = FifoSnapshot([], [], 0, HEADER_SIZE, 0, 0, 0)
+
+
+class DiskFifo:
+    """The queue. Not thread-safe; ``push`` and ``pop`` touch the disk once per *chunk* items."""
+
+    def __init__(self, *, path: Path, chunk: int = 256, segment_bytes: int = 16 << 20) -> None:
+        self.path = path
+        self._chunk = chunk
+        self._segment_bytes = segment_bytes
+        self._head: deque[bytes] = deque()
+        self._tail: list[bytes] = []
+        self._body = 0
+        self._head_segment = 0
+        self._head_offset = HEADER_SIZE
+        self._tail_segment = 0
+        self._tail_offset = 0
+        self._written: set[Path] = set()
+        # Segments below this number are named by no snapshot that is published or being made.
+        self._kept_from = 0
+        self._snapshot_from = 0
+
+    def open(self, snapshot: FifoSnapshot | None) -> None:
+        """Take up the state of *snapshot* (None: an empty queue) and delete all other files."""
+        state = EMPTY if snapshot is None else snapshot
+        self._head = deque(state.head)
+        self._tail = list(state.tail)
+        self._body = state.body
+        self._head_segment, self._head_offset = state.head_segment, state.head_offset
+        self._tail_segment, self._tail_offset = state.tail_segment, state.tail_offset
+        self._kept_from = self._snapshot_from = state.head_segment
+        if not self.path.exists():
+            if self._body:
+                raise CorruptRecordError(self.path, 0, f"gone with {self._body} items in it")
+            return
+        live_to = self._tail_segment if self._tail_offset else self._tail_segment - 1
+        for segment in self._segments():
+            if not self._head_segment <= segment <= live_to:
+                self._file(segment).unlink()
+        if self._tail_offset:
+            RecordLog.open(self._file(self._tail_segment), size=self._tail_offset).close()
+
+    def __len__(self) -> int:
+        return len(self._head) + self._body + len(self._tail)
+
+    @property
+    def on_disk(self) -> int:
+        """How many items are in the body."""
+        return self._body
+
+    def push(self, item: bytes) -> None:
+        """Append *item*. In memory until the tail is full; OSError leaves it in memory."""
+        self._tail.append(item)
+        if len(self._tail) >= self._chunk:
+            self._spill()
+
+    def push_many(self, items: Iterable[bytes]) -> None:
+        """Append all *items* in their order."""
+        self._tail.extend(items)
+        while len(self._tail) >= self._chunk:
+            self._spill()
+
+    def push_front(self, item: bytes) -> None:
+        """Put *item* before all others: something popped that comes back."""
+        self._head.appendleft(item)
+
+    def pop(self) -> bytes:
+        """Remove and return the oldest item. IndexError when empty."""
+        if not self._head:
+            self._refill()
+        return self._head.popleft()
+
+    def peek(self) -> bytes:
+        """The oldest item, left in place. IndexError when empty."""
+        if not self._head:
+            self._refill()
+        return self._head[0]
+
+    def snapshot(self) -> FifoSnapshot:
+        """The present state; costs the items in memory, whatever the length of the body."""
+        self._snapshot_from = self._head_segment
+        return FifoSnapshot(
+            list(self._head),
+            list(self._tail),
+            self._head_segment,
+            self._head_offset,
+            self._tail_segment,
+            self._tail_offset,
+            self._body,
+        )
+
+    def written(self) -> list[Path]:
+        """Files and directories written since the last call, to be fsynced before publishing."""
+        paths = [*self._written]
+        self._written.clear()
+        return paths
+
+    def forget(self) -> None:
+        """The last snapshot is published: delete the segments that only older ones name."""
+        for segment in range(self._kept_from, self._snapshot_from):
+            self._file(segment).unlink(missing_ok=True)
+        self._kept_from = self._snapshot_from
+
+    def remove(self) -> None:
+        """Delete the queue's directory. Only for a queue that no published snapshot names."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Nothing is held open; what is in memory is only in the last snapshot."""
+
+    def check(self) -> list[str]:
+        """Read the whole body and compare with the counters; empty means sound."""
+        found = 0
+        problems: list[str] = []
+        for segment in range(self._head_segment, self._tail_segment + 1):
+            if segment == self._tail_segment and not self._tail_offset:
+                continue
+            start = self._head_offset if segment == self._head_segment else HEADER_SIZE
+            path = self._file(segment)
+            try:
+                end = self._tail_offset if segment == self._tail_segment else _size(path)
+                for _, payload in read_records(path, start=start, end=end):
+                    found += len(unpack_many(payload))
+            except (CorruptRecordError, OSError, ValueError) as error:
+                problems.append(f"{path}: {error}")
+        if found != self._body and not problems:
+            problems.append(f"{self.path}: {found} items on disk, {self._body} expected")
+        return problems
+
+    def _spill(self) -> None:
+        """Write the oldest *chunk* items of the tail as one frame."""
+        if not self._body and not self._head:
+            # Nothing is before them: they are the head, and the disk is not needed.
+            self._head.extend(self._tail[: self._chunk])
+            del self._tail[: self._chunk]
+            return
+        if self._tail_offset >= self._segment_bytes:
+            self._tail_segment += 1
+            self._tail_offset = 0
+        if not self._tail_offset:
+            self._written.update(make_directory(self.path))
+            self._written.add(self.path)
+        path = self._file(self._tail_segment)
+        with RecordLog.open(path, size=self._tail_offset) as log:
+            self._tail_offset = log.append(pack_many(self._tail[: self._chunk]))
+        self._written.add(path)
+        self._body += min(self._chunk, len(self._tail))
+        del self._tail[: self._chunk]
+
+    def _refill(self) -> None:
+        """Fill the empty head from the body, or from the tail when there is no body."""
+        if not self._body:
+            self._head.extend(self._tail)
+            self._tail.clear()
+            return
+        while True:
+            path = self._file(self._head_segment)
+            last = self._head_segment == self._tail_segment
+            end = self._tail_offset if last else _size(path)
+            if self._head_offset < end:
+                break
+            if last:
+                raise CorruptRecordError(path, end, f"{self._body} more items expected")
+            self._head_segment += 1
+            self._head_offset = HEADER_SIZE
+        offset, payload = read_record(path, self._head_offset, end)
+        try:
+            items = unpack_many(payload)
+        except ValueError as error:
+            raise CorruptRecordError(path, self._head_offset, str(error)) from error
+        self._head_offset = offset
+        self._head.extend(items)
+        self._body -= len(items)
+
+    def _file(self, segment: int) -> Path:
+        return self.path / f"{segment:08d}.log"
+
+    def _segments(self) -> list[int]:
+        return sorted(int(path.stem) for path in self.path.glob("*.log"))
+
+
+def _size(path: Path) -> int:
+    """The file's size; a file that is gone is damage, not an empty segment."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        raise CorruptRecordError(path, 0, "the segment is gone") from None

@@ -1,0 +1,237 @@
+"""Append-only logs of framed records, the one file format under all of the crawl's state.
+
+Used by the frontier's queues and done log, the eliminator's URL log and the snapshots. The
+invariant: a record is either wholly readable with a matching checksum, or it is the torn tail.
+
+Format, little-endian::
+
+    file   := header frame*
+    header := magic "WCLG" | version u16 | flags u16 (0)
+    frame  := length u32 | crc32 u32 (zlib, of the payload) | payload
+
+A crash can only tear the last frame that was being written; a power loss can tear everything
+after the last fsync. So a reader that knows how far the file was synced (``end``, from a
+manifest) treats damage before it as corruption, and without an ``end`` the first bad frame is
+where the log ends.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from typing import TYPE_CHECKING, BinaryIO, Self
+
+from webcrawl.storage.atomic import write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+MAGIC = b"WCLG"
+VERSION = 1
+HEADER = struct.Struct("<4sHH")
+HEADER_SIZE = HEADER.size
+assert HEADER_SIZE == 8
+FRAME = struct.Struct("<II")
+assert FRAME.size == 8
+_HEADER_BYTES = HEADER.pack(MAGIC, VERSION, 0)
+# No writer makes a frame larger than this: a larger length is damage, not data, and must not
+# make the reader allocate it.
+MAX_PAYLOAD = 1 << 28
+_READ_BYTES = 1 << 18
+
+
+class CorruptRecordError(Exception):
+    """A record that must be there is damaged: *path*, *offset* in bytes and *why*."""
+
+    def __init__(self, path: Path, offset: int, why: str) -> None:
+        super().__init__(f"{path}: damaged at byte {offset}: {why}")
+        self.path = path
+        self.offset = offset
+        self.why = why
+
+
+class NewerFormatError(Exception):
+    """The file was written by a later version of webcrawl; nothing was changed."""
+
+
+class RecordLog:
+    """The writer of one log file. Not thread-safe."""
+
+    def __init__(self, *, path: Path, fd: int, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._fd = fd
+
+    @classmethod
+    def open(cls, path: Path, *, size: int | None = None) -> Self:
+        """Open *path* for appending, making it if need be.
+
+        With *size* the file is cut to it (everything before is vouched for by a manifest);
+        without, a torn tail is found by reading the file and cut.
+
+        Raises CorruptRecordError when the file is shorter than *size* or is not a record log.
+        """
+        length = path.stat().st_size if path.exists() else 0
+        if size is None:
+            size = end_of_records(path) if length > HEADER_SIZE else HEADER_SIZE
+        elif size > max(length, HEADER_SIZE):
+            raise CorruptRecordError(path, length, f"{size} bytes expected")
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if size <= HEADER_SIZE:
+                os.ftruncate(fd, 0)
+                write_all(fd, _HEADER_BYTES)
+                size = HEADER_SIZE
+            elif length > size:
+                os.ftruncate(fd, size)
+            os.lseek(fd, size, os.SEEK_SET)
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(path=path, fd=fd, size=size)
+
+    def append(self, payload: bytes) -> int:
+        """Append one record with one write and return the offset after it.
+
+        It survives ``kill -9`` from here on, and power loss after ``sync()``. On OSError (disk
+        full) the half-written frame is cut off again, so that the log stays appendable.
+        """
+        return self._write(FRAME.pack(len(payload), zlib.crc32(payload)) + payload)
+
+    def append_all(self, payloads: Sequence[bytes]) -> int:
+        """Like ``append`` for many records, still one write."""
+        pack, crc32 = FRAME.pack, zlib.crc32
+        parts: list[bytes] = []
+        for payload in payloads:
+            parts.append(pack(len(payload), crc32(payload)))
+            parts.append(payload)
+        return self._write(b"".join(parts))
+
+    def _write(self, data: bytes) -> int:
+        try:
+            write_all(self._fd, data)
+        except OSError:
+            os.ftruncate(self._fd, self.size)
+            os.lseek(self._fd, self.size, os.SEEK_SET)
+            raise
+        self.size += len(data)
+        return self.size
+
+    def sync(self) -> None:
+        """fsync; blocks for milliseconds to seconds."""
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Close without fsync. Calling it again does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read_records(
+    path: Path, *, start: int = HEADER_SIZE, end: int | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """Yield ``(offset after the frame, payload)`` from *start*.
+
+    With *end* the records up to that offset are vouched for: damage before it raises
+    CorruptRecordError, and nothing after it is read. Without, reading stops quietly at the first
+    bad frame. In either case a file with another header raises CorruptRecordError, and one of a
+    later version NewerFormatError.
+    """
+    with path.open("rb", buffering=_READ_BYTES) as file:
+        header = file.read(HEADER_SIZE)
+        if len(header) < HEADER_SIZE and end is None:
+            return
+        _check_header(path, header)
+        file.seek(start)
+        offset = start
+        while end is None or offset < end:
+            try:
+                payload = _read_payload(file)
+            except ValueError as error:
+                if end is None:
+                    return
+                raise CorruptRecordError(path, offset, str(error)) from None
+            offset += FRAME.size + len(payload)
+            if end is not None and offset > end:
+                raise CorruptRecordError(path, offset, f"a record crosses the known end {end}")
+            yield offset, payload
+
+
+def _read_payload(file: BinaryIO) -> bytes:
+    """The payload of the next frame; ValueError says why there is none."""
+    frame = file.read(FRAME.size)
+    if len(frame) < FRAME.size:
+        raise ValueError("the file ends within a frame" if frame else "the file ends here")
+    length, crc = FRAME.unpack(frame)
+    if length > MAX_PAYLOAD:
+        raise ValueError(f"impossible record length {length}")
+    payload = file.read(length)
+    if len(payload) < length:
+        raise ValueError("the file ends within a record")
+    if zlib.crc32(payload) != crc:
+        raise ValueError("checksum mismatch")
+    return payload
+
+
+def read_record(path: Path, offset: int, end: int) -> tuple[int, bytes]:
+    """The record at *offset* of a file vouched for up to *end*; as ``read_records``."""
+    for found in read_records(path, start=offset, end=end):
+        return found
+    raise CorruptRecordError(path, offset, "no record here")
+
+
+def end_of_records(path: Path) -> int:
+    """The offset after the last good record: where a torn tail begins. Reads the whole file."""
+    end = HEADER_SIZE
+    for offset, _ in read_records(path):
+        end = offset
+    return end
+
+
+def _check_header(path: Path, header: bytes) -> None:
+    if len(header) < HEADER_SIZE or header[:4] != MAGIC:
+        raise CorruptRecordError(path, 0, "no record log header")
+    _, version, _ = HEADER.unpack(header)
+    if version > VERSION:
+        raise NewerFormatError(
+            f"{path} has format {version}, this webcrawl reads up to {VERSION}: "
+            "use the newer webcrawl that wrote it"
+        )
+
+
+def pack_many(items: Sequence[bytes]) -> bytes:
+    """Many items as one payload: ``count u32 | length u32 * count | bytes``."""
+    count = len(items)
+    return struct.pack(f"<I{count}I", count, *map(len, items)) + b"".join(items)
+
+
+def unpack_many(payload: bytes) -> list[bytes]:
+    """The items of ``pack_many``. Raises ValueError when the lengths do not add up."""
+    try:
+        (count,) = struct.unpack_from("<I", payload)
+        lengths = struct.unpack_from(f"<{count}I", payload, 4)
+    except struct.error as error:
+        raise ValueError(f"not packed items: {error}") from error
+    start = 4 + 4 * count
+    if start + sum(lengths) != len(payload):
+        raise ValueError("not packed items: the lengths do not add up")
+    items: list[bytes] = []
+    for length in lengths:
+        items.append(payload[start : start + length])
+        start += length
+    return items
