@@ -1,0 +1,67 @@
+# Every target does its own set-up: a virtual environment in .venv with the exact pins of
+# requirements.txt, installed once and again only when the pins change. `make help` lists all.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The gate of `make test`: at least this branch coverage in each of these packages, in percent.
+COVERED  := storage seen frontier urls
+COVERAGE := 95
+
+# `make crawl`: with SEEDS the web, without it the simulated internet on loopback.
+SEEDS  ?=
+JOBDIR ?= $(if $(SEEDS),crawls/web,crawls/sim)
+ARGS   ?=
+
+# The simulated crawl. Its politeness delay is short because simweb has no one to spare, and
+# loopback addresses, refused on the web, are all there is.
+SIMWEB := --hosts 2000
+SIM    := -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES=1 -s POLITENESS_MIN_DELAY=0.05
+
+.DEFAULT_GOAL := help
+.PHONY: help crawl test bench clean
+
+help: ## list the targets
+	@echo 'make crawl [SEEDS=seeds/top1m.csv] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
+	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "  %-8s %s\n", $$1, $$2}'
+
+ifeq ($(SEEDS),)
+crawl: .venv/.run ## crawl the web from SEEDS; without SEEDS, the simulated internet (offline)
+	@$(BIN)/scrapy simweb $(SIMWEB) -- \
+	  $(BIN)/scrapy crawl web -a 'seeds={seeds}' $(SIM) -s JOBDIR='$(JOBDIR)' $(ARGS)
+else
+crawl: .venv/.run
+	@$(BIN)/scrapy crawl web -a seeds='$(SEEDS)' -s JOBDIR='$(JOBDIR)' $(ARGS)
+endif
+
+test: .venv/.test ## lint, types, and all tests with the coverage gate
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest $(COVERED:%=--cov=webcrawl.%) --cov-branch --cov-report= $(ARGS)
+	@for package in $(COVERED); do \
+	  echo "coverage of webcrawl/$$package, at least $(COVERAGE) %:"; \
+	  $(BIN)/coverage report --include="webcrawl/$$package/*" --fail-under=$(COVERAGE) || exit 1; \
+	done
+
+bench: .venv/.test ## measure against a stock Scrapy broad crawl, side by side
+	@$(BIN)/python tests/benchmarks/bench.py $(ARGS)
+
+clean: ## remove the virtual environment and caches; crawls/ stays
+	rm -rf .venv .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# Stamp files: newer than the pins means installed.
+.venv/.run: requirements.txt
+	@command -v $(PYTHON) >/dev/null || { echo 'webcrawl needs Python 3.11 or newer, found no $(PYTHON)' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("webcrawl needs Python 3.11 or newer, $(PYTHON) is %d.%d: try make PYTHON=python3.12" % sys.version_info[:2])'
+	@echo 'setting up .venv from $< (once)' >&2
+	@$(PYTHON) -m venv .venv
+	@$(PIP) -r $<
+	@touch $@
+
+.venv/.test: requirements-dev.txt .venv/.run
+	@echo 'adding the test tools from $<' >&2
+	@$(PIP) -r $<
+	@touch $@
