@@ -1,0 +1,12 @@
+"""The one exception that ends a crawl with a sentence for the user instead of a traceback."""
+
+from __future__ import annotations
+
+
+class FatalError(ValueError):
+    """The crawl cannot start or go on, and the user can mend it.
+
+    The text is one sentence that says what is wrong and what to do next. ``scrapy crawl`` prints
+    it and exits with 2. It is a ValueError so that a bad setting found by any component, which
+    raises plain ValueError as Scrapy's own do, is shown the same way.
+    """

@@ -1,0 +1,184 @@
+"""The job directory: who may use it, which state is live, how a checkpoint is made.
+
+The scheduler owns one Job and gives it the durable parts of the crawl (frontier, eliminator,
+content-seen test, seed cursor). On disk::
+
+    LOCK  CURRENT  manifest-NNNNNN.json      see storage/lock.py, storage/manifest.py
+    snapshot-NNNNNN.log                      record log: part name, snapshot, part name, ...
+    shards/00/...                            the files of the parts
+
+A checkpoint has three steps, so that the reactor waits only for the first::
+
+    prepare()  reactor thread: snapshot of every part, a copy of memory, no file is read
+    publish()  any thread: snapshot file written, everything fsynced, manifest published
+    forget()   reactor thread: files that only older snapshots named are deleted
+
+Dying between any two lines of this leaves the last published checkpoint, and the parts' own
+logs, which are replayed from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from webcrawl.errors import FatalError
+from webcrawl.storage.atomic import sync_path, sync_paths
+from webcrawl.storage.lock import DirectoryLock, LockedError
+from webcrawl.storage.manifest import ManifestStore
+from webcrawl.storage.records import (
+    CorruptRecordError,
+    NewerFormatError,
+    RecordLog,
+    read_records,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Part(Protocol):
+    """Something with state that a checkpoint saves; the methods are described in job.py."""
+
+    def snapshot(self) -> bytes: ...
+    def written(self) -> list[Path]: ...
+    def forget(self) -> None: ...
+
+
+@dataclasses.dataclass(slots=True, frozen=True)
+class PreparedCheckpoint:
+    """The state of all parts at one moment, not on disk yet."""
+
+    snapshots: Mapping[str, bytes]
+    paths: list[Path]
+    facts: Mapping[str, Any]
+
+
+def boot_id() -> str:
+    """Names this run of the operating system; empty where the system does not tell."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+class Job:
+    """One JOBDIR. ``open`` and ``publish`` block on the disk."""
+
+    def __init__(self, *, path: Path, read_boot_id: Callable[[], str] = boot_id) -> None:
+        self.path = path
+        self._lock = DirectoryLock(path=path / "LOCK")
+        self._manifests = ManifestStore(path=path)
+        self._boot_id = read_boot_id()
+        self._parts: dict[str, Part] = {}
+        self._snapshots: dict[str, bytes] = {}
+        # Kept over a checkpoint that failed: its files still wait for their fsync.
+        self._unsynced: list[Path] = []
+        self.resumed = False
+        # True when the machine went down since the last checkpoint: what was written but not
+        # fsynced may be gone, so the logs' word that a page is finished cannot be taken.
+        self.rebooted = False
+
+    def open(self) -> None:
+        """Lock the directory and load the live snapshots, to be asked for with ``saved``.
+
+        Raises FatalError with one sentence when the directory cannot be used, is in use, was
+        written by a later webcrawl, or its live checkpoint is damaged; nothing is changed then.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except LockedError as error:
+            raise FatalError(
+                f"JOBDIR {self.path} is in use by {error.holder}: "
+                "wait for it to end, or choose another JOBDIR."
+            ) from error
+        except OSError as error:
+            raise FatalError(
+                f"JOBDIR {self.path} cannot be used: {error.strerror}; choose another JOBDIR."
+            ) from error
+        try:
+            self._load()
+        except (CorruptRecordError, NewerFormatError, OSError) as error:
+            self._lock.release()
+            raise FatalError(
+                f"The crawl in JOBDIR {self.path} cannot be resumed: {error}."
+            ) from error
+
+    def _load(self) -> None:
+        manifest = self._manifests.load()
+        if manifest is None:
+            return
+        self.resumed = True
+        self.rebooted = manifest["boot_id"] != self._boot_id
+        snapshot = self.path / manifest["snapshot"]["file"]
+        if not snapshot.exists():
+            raise CorruptRecordError(snapshot, 0, "the snapshot is gone")
+        records = [r for _, r in read_records(snapshot, end=manifest["snapshot"]["bytes"])]
+        for name, saved in zip(records[::2], records[1::2], strict=True):
+            self._snapshots[name.decode("utf-8")] = saved
+        self._delete_snapshots(keep=snapshot)
+
+    def saved(self, name: str) -> bytes | None:
+        """The snapshot of part *name* to open it with; None when it is new."""
+        return self._snapshots.get(name)
+
+    def attach(self, name: str, part: Part) -> None:
+        """From now on checkpoints include *part*. A saved part that is never attached stays
+        in the checkpoints as it was saved."""
+        self._parts[name] = part
+
+    def prepare(self, facts: Mapping[str, Any]) -> PreparedCheckpoint:
+        """Take the snapshots; *facts* are put into the manifest for people to read."""
+        snapshots = dict(self._snapshots)
+        for name, part in self._parts.items():
+            snapshots[name] = part.snapshot()
+            self._unsynced += part.written()
+        return PreparedCheckpoint(snapshots, list(self._unsynced), facts)
+
+    def publish(self, prepared: PreparedCheckpoint) -> None:
+        """Make *prepared* the live checkpoint. On OSError the previous one stays live."""
+        sequence = self._manifests.next_sequence()
+        path = self.path / f"snapshot-{sequence:06d}.log"
+        records: list[bytes] = []
+        for name, saved in prepared.snapshots.items():
+            records += (name.encode("utf-8"), saved)
+        with RecordLog.open(path, size=0) as log:
+            size = log.append_all(records)
+            log.sync()
+        sync_paths(prepared.paths)
+        sync_path(self.path)
+        self._manifests.publish(
+            {
+                "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "boot_id": self._boot_id,
+                "snapshot": {"file": path.name, "bytes": size},
+                "facts": dict(prepared.facts),
+            }
+        )
+        self._delete_snapshots(keep=path)
+
+    def forget(self) -> None:
+        """After ``publish``: let every part delete what the published checkpoint does not name."""
+        self._unsynced.clear()
+        for part in self._parts.values():
+            part.forget()
+
+    def close(self) -> None:
+        """Give the directory free. The parts are closed by their owner."""
+        self._lock.release()
+
+    def _delete_snapshots(self, *, keep: Path) -> None:
+        for path in self.path.glob("snapshot-*.log"):
+            if path != keep:
+                path.unlink()
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether *error* says that the disk, or our share of it, is full."""
+    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}

@@ -1,0 +1,45 @@
+"""One process at a time in a directory: an advisory lock that dies with its holder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class LockedError(Exception):
+    """Another process holds the lock; *holder* is what it wrote into the file."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(f"{path} is held by {holder}")
+        self.holder = holder
+
+
+class DirectoryLock:
+    """``flock`` on a file. The kernel frees it when the process ends, however it ends."""
+
+    def __init__(self, *, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    def acquire(self) -> None:
+        """Take the lock and write our process number into the file, or raise LockedError."""
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(fd, 100).decode("ascii", "replace").strip()
+            os.close(fd)
+            raise LockedError(self._path, holder or "another process") from None
+        os.ftruncate(fd, 0)
+        os.write(fd, f"process {os.getpid()}\n".encode("ascii"))
+        self._fd = fd
+
+    def release(self) -> None:
+        """Give the lock back; the file stays. Calling it without the lock does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

@@ -1,0 +1,85 @@
+"""Which saved state is the live one: the manifests of a directory and the pointer to one of them.
+
+    CURRENT                  the name of the live manifest and a newline
+    manifest-NNNNNN.json     {"format": 1, "sequence": NNNNNN, ...what the caller put in}
+
+As LevelDB's ``SetCurrentFile``: a manifest is written and fsynced under a new name, then CURRENT
+is replaced by rename. A crash at any point leaves the old state live or the new one; whatever
+the live manifest does not name is disposable.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from webcrawl.storage.atomic import write_atomic
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMAT = 1
+_NAME = re.compile(r"manifest-(\d{6,})\.json")
+
+
+class ManifestStore:
+    """The manifests of one directory. Both methods block on the disk."""
+
+    def __init__(self, *, path: Path) -> None:
+        self._path = path
+        self._sequence = 0
+
+    def load(self) -> dict[str, Any] | None:
+        """The live manifest, or None when none was ever published here.
+
+        Raises CorruptRecordError when CURRENT names something unreadable, NewerFormatError when
+        a later webcrawl wrote it. Changes nothing on disk.
+        """
+        current = self._path / "CURRENT"
+        try:
+            name = current.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError as error:
+            raise CorruptRecordError(current, 0, "does not name a manifest") from error
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise CorruptRecordError(current, 0, "does not name a manifest")
+        path = self._path / name
+        try:
+            manifest = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        except (OSError, msgspec.DecodeError) as error:
+            raise CorruptRecordError(path, 0, f"no readable manifest ({error})") from error
+        if not isinstance(manifest.get("format"), int):
+            raise CorruptRecordError(path, 0, "the manifest has no format number")
+        if manifest["format"] > FORMAT:
+            raise NewerFormatError(
+                f"{path} has format {manifest['format']}, this webcrawl reads up to {FORMAT}: "
+                "use the newer webcrawl that wrote it, or another JOBDIR"
+            )
+        self._sequence = int(match[1])
+        return manifest
+
+    def next_sequence(self) -> int:
+        """The number that the next published manifest gets; also free for files it names."""
+        return self._sequence + 1
+
+    def publish(self, content: dict[str, Any]) -> None:
+        """Make *content* the live manifest, then delete the older ones.
+
+        Everything that *content* names must have been fsynced before. On OSError the old
+        manifest stays live.
+        """
+        sequence = self._sequence + 1
+        name = f"manifest-{sequence:06d}.json"
+        manifest = {"format": FORMAT, "sequence": sequence, **content}
+        data = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+        write_atomic(self._path / name, data + b"\n")
+        write_atomic(self._path / "CURRENT", f"{name}\n".encode("ascii"))
+        self._sequence = sequence
+        for path in self._path.glob("manifest-*.json"):
+            if path.name != name:
+                path.unlink()
