@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 from pathlib import Path
@@ -37,10 +36,11 @@ class Resources:
 def _open_descriptors() -> dict[int, str]:
     """The open descriptors and what they lead to; empty where the system has no /proc."""
     found = {}
-    for name in os.listdir("/proc/self/fd") if Path("/proc/self/fd").is_dir() else ():
+    directory = Path("/proc/self/fd")
+    for link in directory.iterdir() if directory.is_dir() else ():
         try:
-            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
-        except FileNotFoundError:  # the descriptor of the listing itself
+            found[int(link.name)] = str(link.readlink())
+        except FileNotFoundError:  # the descriptor of this listing
             continue
     return found
 

@@ -1,0 +1,16 @@
+"""Seed lists: URLs streamed from files or standard input, with a cursor that survives a restart.
+
+The spider reads them in slices as the crawl has room and saves ``snapshot()`` in each checkpoint.
+Invariant: the seeds read before a snapshot and those read after reopening it are the whole list,
+in order; a crash reads again what was read after the last snapshot, and misses nothing.
+
+A source is a UTF-8 text file or ``-``, standard input; gzip is recognised by content, not by name.
+One seed a line: ``rank,domain`` (quoted or not, with or without a header line), a domain or a URL.
+A ``#`` that begins a line or follows white space begins a comment.
+"""
+
+from __future__ import annotations
+
+from webcrawl.seeds.reader import Seed, SeedReader, SeedsError, split_sources
+
+__all__ = ["Seed", "SeedReader", "SeedsError", "split_sources"]

@@ -1,0 +1,64 @@
+"""What one line of a seed list says. ``SeedReader`` asks for every line of every source."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+from webcrawl.urls import normalize_seed
+
+MAX_LINE_BYTES = 1 << 14  # longer than any URL a server accepts
+BOM = "\ufeff"
+HEADERS = {"rank,domain", "rank,url", "rank,host"}
+COMMENT = re.compile(r"\s#.*")
+RANKED = re.compile(r"([0-9]{1,10})\s*,\s*(.*)")
+# A URL, with or without its scheme. Without one it is no mail address and no lone number, which URL
+# parsers read as an IPv4 address. A comma in the host is one more column, of some other format.
+SEED = re.compile(
+    r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^\s,/?#\\]+(?:[/?#][^\x00-\x1f]*)?"
+    r"|(?![0-9]+$|[^/?#]*://)[^\s,@/?#\\]+(?:[/?#]\S*)?"
+)
+
+
+class BadLine(ValueError):  # noqa: N818 - it names the line, which is no error of the crawl
+    """A line holds no seed; the message is the reason."""
+
+
+def parse_line(line: bytes) -> tuple[str, int | None] | None:
+    """The URL and the rank, if it has one, of one line; None for a line that may be empty.
+
+    Raises BadLine.
+    """
+    if len(line) > MAX_LINE_BYTES:
+        raise BadLine(f"longer than {MAX_LINE_BYTES} bytes")
+    if b"\0" in line:
+        raise BadLine("NUL byte")
+    try:
+        text = line.decode().removeprefix(BOM).strip()
+    except UnicodeDecodeError:
+        raise BadLine("not UTF-8") from None
+    if not text or text[0] == "#":
+        return None
+    if "#" in text:
+        text = COMMENT.sub("", text)
+    if '"' in text:
+        text = _unquoted(text)
+    ranked = RANKED.fullmatch(text)
+    rank = int(ranked[1]) if ranked else None
+    target = ranked[2] if ranked else text
+    if not SEED.fullmatch(target):
+        if target.lower() in HEADERS:
+            return None
+        raise BadLine("neither a domain nor a URL")
+    url = normalize_seed(target)
+    if url is None:
+        raise BadLine("not a URL this crawler fetches")
+    return url, rank
+
+
+def _unquoted(text: str) -> str:
+    """*text* without the quotes of CSV; a quote elsewhere in a field stays."""
+    try:
+        return ",".join(next(csv.reader([text], skipinitialspace=True)))
+    except csv.Error as error:
+        raise BadLine(str(error)) from None

@@ -1,0 +1,267 @@
+"""``SeedReader``: the sources of a crawl, where each stands, and what was wrong in them."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
+
+from webcrawl.seeds.line import BadLine, parse_line
+from webcrawl.seeds.lines import BrokenGzip, Cursor, LineReader
+from webcrawl.storage.atomic import sync_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+logger = logging.getLogger(__name__)
+
+STDIN = "-"
+SPOOL_NAME = "stdin.txt"
+LOGGED_BAD_LINES = 20  # in one run; further ones are counted
+LOGGED_BYTES = 80  # of a bad line
+SNAPSHOT_VERSION = 1
+
+
+class SeedsError(Exception):
+    """The crawl cannot start from these seeds; the message is one sentence for the user."""
+
+
+class Seed(msgspec.Struct, frozen=True, gc=False):
+    """A normalized URL and where it stood."""
+
+    url: str
+    rank: int  # the rank column, else the line number
+    source: str
+    line: int
+
+
+class Snapshot(msgspec.Struct):
+    """What ``SeedReader.snapshot`` encodes, as msgpack."""
+
+    version: int
+    seeds_read: int
+    seeds_bad: int
+    cursors: list[Cursor]
+
+
+def split_sources(argument: str) -> list[str]:
+    """The sources that ``-a seeds=`` names: paths joined by commas, each kept once."""
+    return list(dict.fromkeys(part.strip() for part in argument.split(",") if part.strip()))
+
+
+class SeedReader:
+    """Reads the seeds of all sources, in order.
+
+    Construct, ``open``, then ``read`` until ``exhausted``, ``close``. One source is open at a time.
+    """
+
+    def __init__(self, *, sources: Sequence[str], spool_dir: Path, stdin: BinaryIO) -> None:
+        self._names = list(sources)
+        self._spool = spool_dir / SPOOL_NAME
+        self._stdin = stdin
+        self._sources: list[_Source] = []
+        self._current = 0
+        self._lines: LineReader | None = None
+        self._logged = 0
+        self.seeds_read = 0  # the stat seeds/read
+        self.seeds_bad = 0  # the stat seeds/bad
+
+    def open(self, snapshot: bytes | None) -> None:
+        """Find all sources and go to where *snapshot* stopped; None is the beginning.
+
+        Blocks: standard input is saved to its end, unless an earlier run of this job saved it, and
+        every source is read up to its first seed until one has been found.
+
+        Raises SeedsError if a source not yet read to its end cannot be read, or none has a seed.
+        """
+        saved = _decoded(snapshot)
+        self.seeds_read, self.seeds_bad = saved.seeds_read, saved.seeds_bad
+        cursors = {cursor.key: cursor for cursor in saved.cursors}
+        if not self._names:
+            raise SeedsError("no seeds were given: name a file, as in -a seeds=hosts.txt")
+        self._sources = [self._find(name, cursors) for name in self._names]
+        self._skip_done()
+        if not self.seeds_read:
+            self._refuse_emptiness()
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing is left to read in this run."""
+        return self._current == len(self._sources)
+
+    def read(self, limit: int) -> list[Seed]:
+        """The seeds of the next lines, at most *limit* lines and at most one chunk of a source.
+
+        Comments and bad lines count, so the list may be short or empty before ``exhausted``.
+        A source that breaks in the middle is logged and left, it never raises. About 5 us a line.
+        """
+        if self.exhausted:
+            return []
+        source = self._sources[self._current]
+        cursor = source.cursor
+        seeds: list[Seed] = []
+        try:
+            if self._lines is None:
+                self._lines = LineReader(source.path, cursor)
+            first = cursor.line + 1
+            for number, line in enumerate(self._lines.take(limit), start=first):
+                try:
+                    parsed = parse_line(line)
+                except BadLine as bad:
+                    self._report(source, number, line, str(bad))
+                    continue
+                if parsed is not None:
+                    url, rank = parsed
+                    seeds.append(Seed(url, number if rank is None else rank, source.name, number))
+            cursor.done = self._lines.ended
+            left = cursor.done
+        except BrokenGzip as broken:
+            # The same bytes break again: only a changed file is worth another look.
+            cursor.done = left = True
+            self._report(source, cursor.line + 1, broken.line, str(broken))
+        except OSError as error:
+            # Not done: the next run tries again from here.
+            left = True
+            logger.error("seeds: cannot read on in %s: %s", source.name, _reason(error))  # noqa: TRY400 - a lost mount needs no traceback
+        cursor.seeds += len(seeds)
+        self.seeds_read += len(seeds)
+        if left:
+            self._leave(source)
+        return seeds
+
+    def snapshot(self) -> bytes:
+        """The cursors, to be given to ``open`` in a later run. Touches no disk."""
+        cursors = [source.cursor for source in self._sources]
+        return msgspec.msgpack.encode(
+            Snapshot(SNAPSHOT_VERSION, self.seeds_read, self.seeds_bad, cursors)
+        )
+
+    def close(self) -> None:
+        if self._lines is not None:
+            self._lines.close()
+            self._lines = None
+
+    def _find(self, name: str, saved: dict[str, Cursor]) -> _Source:
+        """The source *name* with its saved cursor, or a new one if the file has changed."""
+        if name == STDIN:
+            key = STDIN
+            cursor = saved.get(key)
+            path = self._spool if cursor is not None and cursor.done else self._spooled()
+        else:
+            path = Path(name).absolute()
+            key = str(path)
+            cursor = saved.get(key)
+        try:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise SeedsError(f"cannot read the seeds in {name}: not a regular file")
+            with path.open("rb"):
+                pass
+        except (OSError, ValueError) as error:
+            if cursor is not None and cursor.done:
+                return _Source(name, path, cursor)
+            raise SeedsError(f"cannot read the seeds in {name}: {_reason(error)}") from error
+        fresh = Cursor(key, status.st_size, status.st_mtime_ns)
+        if cursor is None:
+            return _Source(name, path, fresh)
+        if (cursor.size, cursor.mtime_ns) != (fresh.size, fresh.mtime_ns):
+            logger.warning("seeds: %s has changed, it is read again from its start", name)
+            return _Source(name, path, fresh)
+        return _Source(name, path, cursor)
+
+    def _spooled(self) -> Path:
+        """The file that holds standard input; a run that died while saving it has left none."""
+        if self._spool.exists():
+            logger.info("seeds: standard input was saved by an earlier run in %s", self._spool)
+            return self._spool
+        aside = self._spool.with_name(SPOOL_NAME + ".tmp")
+        try:
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            with aside.open("wb") as file:
+                shutil.copyfileobj(self._stdin, file)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(self._spool)
+            sync_path(self._spool.parent)
+        except (OSError, ValueError) as error:
+            aside.unlink(missing_ok=True)
+            why = _reason(error)
+            raise SeedsError(f"cannot save standard input to {self._spool}: {why}") from error
+        return self._spool
+
+    def _refuse_emptiness(self) -> None:
+        """Raise SeedsError unless some source has a seed; moves no cursor."""
+        trouble = ""
+        for source in self._sources:
+            lines = LineReader(source.path, copy.copy(source.cursor))
+            try:
+                while not lines.ended:
+                    first = lines.cursor.line + 1
+                    for number, line in enumerate(lines.take(1000), start=first):
+                        try:
+                            if parse_line(line) is not None:
+                                return
+                        except BadLine as bad:
+                            trouble = trouble or f" ({source.name}:{number}: {bad})"
+            except (BrokenGzip, OSError) as error:
+                trouble = trouble or f" ({source.name}: {_reason(error)})"
+            finally:
+                lines.close()
+        if STDIN in self._names:
+            self._spool.unlink(missing_ok=True)  # the next run may bring a better one
+        raise SeedsError(f"no seed in {', '.join(self._names)}{trouble}")
+
+    def _report(self, source: _Source, number: int, line: bytes, why: str) -> None:
+        source.cursor.bad += 1
+        self.seeds_bad += 1
+        self._logged += 1
+        if self._logged <= LOGGED_BAD_LINES:
+            shown = line[:LOGGED_BYTES]
+            logger.warning("seeds: %s:%d: %s: %r", source.name, number, why, shown)
+        elif self._logged == LOGGED_BAD_LINES + 1:
+            logger.warning("seeds: further bad lines are only counted")
+
+    def _leave(self, source: _Source) -> None:
+        """Close *source* and go to the next one that is not done."""
+        self.close()
+        cursor = source.cursor
+        level = logging.WARNING if cursor.bad else logging.INFO
+        told = "seeds: %s: %d seeds, %d bad lines of %d"
+        logger.log(level, told, source.name, cursor.seeds, cursor.bad, cursor.line)
+        self._current += 1
+        self._skip_done()
+
+    def _skip_done(self) -> None:
+        while not self.exhausted and self._sources[self._current].cursor.done:
+            self._current += 1
+
+
+@dataclass(slots=True)
+class _Source:
+    name: str  # as the user wrote it
+    path: Path
+    cursor: Cursor
+
+
+def _decoded(snapshot: bytes | None) -> Snapshot:
+    if snapshot is None:
+        return Snapshot(SNAPSHOT_VERSION, 0, 0, [])
+    try:
+        saved = msgspec.msgpack.decode(snapshot, type=Snapshot)
+    except msgspec.DecodeError as error:
+        raise SeedsError(f"the saved seed cursor cannot be read: {error}") from error
+    if saved.version > SNAPSHOT_VERSION:
+        raise SeedsError(f"the saved seed cursor has format {saved.version}, newer than this code")
+    return saved
+
+
+def _reason(error: Exception) -> str:
+    """What the system says, without number and path."""
+    return str(getattr(error, "strerror", None) or error)
