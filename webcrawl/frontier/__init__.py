@@ -1,0 +1,108 @@
+"""The frontier: which URL is fetched next, and when (Mercator, section 3.1, figure 3).
+
+The life of a URL
+=================
+
+::
+
+    push(entries), requeue(entry)
+         |
+    Prioritizer            level 1..k by depth and by the host's rank in the seed list
+         |
+    FrontEnd               k FIFO queues on disk, one for each level
+         |
+    Selector               a random level, biased towards the urgent ones
+         |
+    refill                 the router: one entry at a time, in slices
+         |
+    BackEnd                n FIFO queues of one host each, found by the host table T
+         |
+    heap by ready_at       snoozed hosts; those whose time has come stand in line
+         |
+    acquire() -> Lease     the host is in process, the URL is leased
+         |
+    release(host, ...)     the host rests: DelayPolicy
+    finish(lease)          the URL is done
+
+Entries travel as bytes (``entry.encode``) through every queue. A URL is *unknown* (never pushed),
+*waiting* (front end or back end), *leased*, or finished. A host is *ready*, *snoozed* or *in
+process* while it has a back-end queue; otherwise the frontier only remembers until when it rests.
+Release and finish are separate: the host is given back after the download, the URL is finished
+after its processing, and the host may be acquired again in between.
+
+How many queues
+===============
+
+Mercator has a fixed n of three queues for each worker thread. Here n begins like that and grows
+by one whenever ``acquire`` finds all n hosts busy or resting while the front end has more: as
+many queues as keep the workers busy, and no more, because what has left the front end is no
+longer subject to priority. A queue that runs empty while its host is not in process is given to
+the next host.
+
+Invariants
+==========
+
+1. Every queue that is ready or snoozed is non-empty; a host in process is neither.
+2. A host is never handed out before its ``ready_at``, nor by two contacts at once; not after
+   ``kill -9`` either: a contact is journaled before it begins.
+3. Every pushed entry is acquired exactly once, or is put back, or expires. After a crash an entry
+   may be acquired again unless it was finished before; none is lost.
+4. A URL in a non-empty front-end queue is always reached in the end: each level has a positive
+   probability.
+5. One call moves at most a slice of entries; the rest of a flood of one host's URLs stays behind
+   on disk, at the front or in the body of that host's queue.
+6. Memory: 512 entries for each level, 48 for each back-end queue, 1 time for each host that rests
+   without a queue, the leases. Nothing grows with the number of waiting URLs.
+
+On disk
+=======
+
+::
+
+    front/<level>/<segment>.log         the level's queue            storage/fifo.py
+    back/<nn>/<number>/<segment>.log    a back-end queue that spilled
+    done/<number>.log                   what happened since a snapshot    done_log.py
+
+A snapshot (``Frontier.snapshot``) names ranges of these files and holds inline what is in memory:
+heads and tails, short queues, leased entries, the hosts' times. What it does not name is
+disposable. ``Frontier.open`` takes up the published snapshot and replays the done log:
+
+=====================================  ==========================================================
+lost with the process                  made good by
+=====================================  ==========================================================
+entries pushed since the snapshot      the caller, who re-submits what it discovered since
+requeued entries                       the done log, which has them in full
+leased, unfinished entries             the snapshot or the caller; handed out again
+finished entries met again             skipped, by their keys in the done log
+the ends of contacts that were cut     the host rests as if the contact had lasted until now
+leases, ids                            nothing: callers do not keep them across a restart
+=====================================  ==========================================================
+
+After a power failure, pages written since the last fsync may be gone while the done log's are
+not, so then finished entries are fetched again (``trust_done=False``).
+
+The core knows no Scrapy: clock, wall clock, chance, prioritizer, selector and delay policy are
+handed in. Nothing here is thread-safe.
+"""
+
+from webcrawl.frontier.entry import Entry, decode, encode, host_of, key
+from webcrawl.frontier.frontier import Frontier, Lease
+from webcrawl.frontier.politeness import DelayPolicy, FactorDelay
+from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
+from webcrawl.frontier.selector import GeometricSelector, Selector
+
+__all__ = [
+    "DelayPolicy",
+    "DepthRankPrioritizer",
+    "Entry",
+    "FactorDelay",
+    "Frontier",
+    "GeometricSelector",
+    "Lease",
+    "Prioritizer",
+    "Selector",
+    "decode",
+    "encode",
+    "host_of",
+    "key",
+]

@@ -1,0 +1,368 @@
+"""The back end: FIFO queues of one host each, the host table and the heap (Mercator, figure 3).
+
+The frontier routes entries here, takes hosts from here and gives them back. The invariants:
+
+- the host table T has exactly the hosts with waiting entries and the hosts in process;
+- every queue that is ready or snoozed is non-empty; a host in process is neither;
+- a queue becomes ready only when its ``ready_at`` has come.
+
+Mercator blocks a thread on the root of its heap. Here the heap holds only the snoozed queues, and
+those whose time has come stand in line: the order is the heap's (by ``ready_at``), a host seen for
+the first time costs no heap operation, and ready and snoozed hosts are counted for nothing.
+
+Directory: ``<path>/<nn>/<number>/`` holds the body of a queue that spilled, a DiskFifo. Bodies are
+numbered, not named by host, so that a queue that drains and spills again writes to a fresh
+directory while the published snapshot still names the old one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import shutil
+from collections import deque
+from typing import TYPE_CHECKING
+
+from webcrawl.frontier.back_queue import (
+    CHUNK,
+    SEGMENT_BYTES,
+    BackQueue,
+    QueueSnapshot,
+    State,
+)
+from webcrawl.frontier.hosts import HostClocks
+from webcrawl.storage.fifo import DiskFifo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from webcrawl.frontier.clocks import Clocks
+
+# How many snoozed queues one call may wake: after a long pause thousands are due at once, and
+# more than the next calls can hand out is of no use.
+_WOKEN_PER_CALL = 64
+
+
+class BackEnd:
+    """The back-end queues. Not thread-safe; times are monotonic seconds.
+
+    *limit* is Mercator's n, how many queues there may be; it grows by ``grow`` up to *ceiling*.
+    """
+
+    def __init__(self, *, path: Path, clocks: Clocks, limit: int, ceiling: int) -> None:
+        if not 1 <= limit <= ceiling:
+            raise ValueError(f"1 <= back-end queues <= their ceiling, not {limit}, {ceiling}")
+        self.path = path
+        self.limit = limit
+        self.ceiling = ceiling
+        self.size = 0
+        self.in_process = 0
+        self.spilled = 0
+        self.remembered = HostClocks()
+        self._clocks = clocks
+        self._table: dict[str, BackQueue] = {}
+        self._ready: deque[BackQueue] = deque()
+        # The number keeps equal times in order and the comparison away from the queues.
+        self._snoozed: list[tuple[float, int, BackQueue]] = []
+        self._order = itertools.count()
+        self._next_number = 1
+        # Bodies that drained since the last snapshot, and those that drained before it.
+        self._drained: list[DiskFifo] = []
+        self._doomed: list[DiskFifo] = []
+
+    # --- counts, all O(1)
+
+    @property
+    def hosts(self) -> int:
+        """Hosts in the table: ready, snoozed and in process."""
+        return len(self._table)
+
+    @property
+    def ready(self) -> int:
+        """Hosts in line, as of the last look at the heap."""
+        return len(self._ready)
+
+    @property
+    def snoozed(self) -> int:
+        """Hosts in the heap."""
+        return len(self._snoozed)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next body directory, for the snapshot."""
+        return self._next_number
+
+    def has_room(self) -> bool:
+        """Whether a host that is not in the table would get a queue."""
+        return len(self._table) < self.limit
+
+    def can_grow(self) -> bool:
+        """Whether one more queue may be allowed."""
+        return self.limit < self.ceiling
+
+    def grow(self) -> bool:
+        """Allow one more queue; False at the ceiling."""
+        if not self.can_grow():
+            return False
+        self.limit += 1
+        return True
+
+    # --- routing
+
+    def push(self, host: str, data: bytes) -> None:
+        """Append *data* to the queue of *host*, which is made if there is none."""
+        queue = self._table.get(host)
+        if queue is None:
+            queue = self._add(host)
+        self.size += 1
+        queue.push(data, self._new_body)
+
+    def push_front(self, host: str, data: bytes) -> None:
+        """Put *data* before all waiting entries of *host*: it was handed out and comes back.
+
+        A host that has left the table meanwhile gets a queue even when there is no room.
+        """
+        queue = self._table.get(host)
+        if queue is None:
+            queue = self._add(host)
+            self.limit = max(self.limit, len(self._table))
+        self.size += 1
+        queue.items.insert(0, data)
+
+    def _add(self, host: str) -> BackQueue:
+        """A queue for *host*, in line or snoozed; the caller puts an entry into it at once."""
+        now = self._clocks.clock()
+        ready_at = self.remembered.take(host)
+        queue = BackQueue(host, now if ready_at is None else ready_at)
+        self._table[host] = queue
+        self._line_up(queue, now)
+        return queue
+
+    def _line_up(self, queue: BackQueue, now: float) -> None:
+        if queue.ready_at <= now:
+            queue.state = State.READY
+            self._ready.append(queue)
+        else:
+            queue.state = State.SNOOZED
+            heapq.heappush(self._snoozed, (queue.ready_at, next(self._order), queue))
+
+    def _new_body(self, queue: BackQueue) -> DiskFifo:
+        number = self._next_number
+        self._next_number += 1
+        self.spilled += 1
+        queue.number = number
+        return self._body(number)
+
+    def _body(self, number: int) -> DiskFifo:
+        path = self.path / f"{number % 256:02x}" / f"{number:08d}"
+        return DiskFifo(path=path, chunk=CHUNK, segment_bytes=SEGMENT_BYTES)
+
+    # --- handing out
+
+    def first_ready(self, now: float) -> BackQueue | None:
+        """The queue that is to be handed out next; it stays in line."""
+        snoozed, ready = self._snoozed, self._ready
+        if snoozed and snoozed[0][0] <= now:
+            for _ in range(_WOKEN_PER_CALL):
+                queue = heapq.heappop(snoozed)[2]
+                queue.state = State.READY
+                ready.append(queue)
+                if not snoozed or snoozed[0][0] > now:
+                    break
+        return ready[0] if ready else None
+
+    def in_line(self, limit: int) -> Iterator[BackQueue]:
+        """The next *limit* ready queues, the first first."""
+        return itertools.islice(self._ready, limit)
+
+    def pop(self, queue: BackQueue) -> bytes:
+        """Remove and return the oldest entry of *queue*. Reads the disk once per chunk."""
+        data = queue.pop()
+        self.size -= 1
+        if not queue.items:
+            self._drop_body(queue)
+        return data
+
+    def _drop_body(self, queue: BackQueue) -> None:
+        body = queue.drained()
+        if body is not None:
+            self.spilled -= 1
+            self._drained.append(body)
+
+    def begin(self, queue: BackQueue, now: float) -> None:
+        """The first ready *queue* leaves the line: its host is in process."""
+        assert queue.ready_at <= now, f"{queue.host} handed out {queue.ready_at - now} s early"
+        first = self._ready.popleft()
+        assert first is queue, f"{queue.host} is not the first in line"
+        queue.state = State.IN_PROCESS
+        queue.contact = now
+        queue.journaled = 0
+        self.in_process += 1
+
+    def skip_if_empty(self, queue: BackQueue) -> None:
+        """The first ready *queue* leaves the table if all its entries turned out to be done."""
+        if not queue:
+            self._ready.popleft()
+            del self._table[queue.host]
+
+    def find_in_process(self, host: str) -> BackQueue:
+        """The queue of a host in process. Raises LookupError when it is not."""
+        queue = self._table.get(host)
+        if queue is None or queue.state is not State.IN_PROCESS:
+            raise LookupError(f"{host} is not in process")
+        return queue
+
+    def contact_of(self, host: str) -> float | None:
+        """When the present contact of *host* began; None when it is not in process."""
+        queue = self._table.get(host)
+        in_process = queue is not None and queue.state is State.IN_PROCESS
+        return queue.contact if queue is not None and in_process else None
+
+    def end(self, queue: BackQueue, ready_at: float, now: float) -> None:
+        """The host in process rests until *ready_at*; without entries it leaves the table."""
+        self.in_process -= 1
+        queue.ready_at = ready_at
+        if queue:
+            self._line_up(queue, now)
+        else:
+            del self._table[queue.host]
+            self.remembered.remember(queue.host, ready_at, now=now)
+
+    def earliest(self) -> float | None:
+        """The earliest ``ready_at`` of a queue that is ready or snoozed; None without one."""
+        if self._ready:
+            return self._ready[0].ready_at
+        return self._snoozed[0][0] if self._snoozed else None
+
+    # --- snapshot and recovery
+
+    def snapshot(self) -> list[QueueSnapshot]:
+        """All queues; costs the entries in memory, about 1 us for a queue plus its entries."""
+        self._doomed += self._drained
+        self._drained = []
+        offset = self._clocks.to_wall(0.0)
+        return [
+            QueueSnapshot(
+                queue.host,
+                queue.ready_at + offset,
+                queue.contact + offset if queue.state is State.IN_PROCESS else 0.0,
+                queue.least,
+                queue.items,
+                queue.number,
+                None if queue.body is None else queue.body.snapshot(),
+            )
+            for queue in self._table.values()
+        ]
+
+    def open(self, snapshots: Sequence[QueueSnapshot], *, next_number: int) -> None:
+        """Take up the entries of *snapshots* and delete the bodies they do not name.
+
+        All hosts are in line at once afterwards; ``postpone`` says which have to wait.
+        """
+        self._next_number = next_number
+        now = self._clocks.clock()
+        bodies = set()
+        for kept in snapshots:
+            if not kept.items and kept.body is None:
+                continue
+            queue = BackQueue(kept.host, now)
+            queue.least = kept.least
+            queue.items = kept.items
+            if kept.body is not None:
+                queue.number = kept.number
+                queue.body = self._body(kept.number)
+                queue.body.open(kept.body)
+                bodies.add(queue.body.path)
+                self.spilled += 1
+            self.size += len(queue)
+            self._table[queue.host] = queue
+            self._ready.append(queue)
+        self.limit = max(self.limit, len(self._table))
+        for path in self.path.glob("*/*"):
+            if path not in bodies:
+                shutil.rmtree(path)
+
+    def postpone(self, host: str, ready_at: float, *, least: float) -> None:
+        """During recovery: *host* must not be contacted before *ready_at*."""
+        queue = self._table.get(host)
+        if queue is None:
+            known = self.remembered.take(host)
+            latest = ready_at if known is None else max(known, ready_at)
+            self.remembered.remember(host, latest, now=self._clocks.clock())
+        else:
+            queue.ready_at = max(queue.ready_at, ready_at)
+            queue.least = max(queue.least, least)
+
+    def settle(self) -> None:
+        """After recovery: snooze the queues that were postponed."""
+        now = self._clocks.clock()
+        waiting = [queue for queue in self._ready if queue.ready_at > now]
+        self._ready = deque(queue for queue in self._ready if queue.ready_at <= now)
+        for queue in sorted(waiting, key=lambda queue: queue.ready_at):
+            self._line_up(queue, now)
+
+    def written(self) -> list[Path]:
+        """See ``Frontier.written``."""
+        return [
+            path
+            for queue in self._table.values()
+            if queue.body is not None
+            for path in queue.body.written()
+        ]
+
+    def forget(self) -> None:
+        """See ``Frontier.forget``."""
+        for body in self._doomed:
+            body.remove()
+        self._doomed = []
+        for queue in self._table.values():
+            if queue.body is not None:
+                queue.body.forget()
+
+    def close(self) -> None:
+        """Nothing is kept open, nothing is written."""
+        for queue in self._table.values():
+            if queue.body is not None:
+                queue.body.close()
+
+    def check(self) -> list[str]:
+        """Compute every counter and state again; empty means sound. Reads all spilled entries."""
+        problems = self.remembered.check()
+        line = {id(queue) for queue in self._ready}
+        heap = {id(queue) for _, _, queue in self._snoozed}
+        if len(line) != len(self._ready) or len(heap) != len(self._snoozed) or line & heap:
+            problems.append("a host stands twice in line or in the heap")
+        waiting = in_process = spilled = 0
+        for host, queue in self._table.items():
+            waiting += len(queue)
+            in_process += queue.state is State.IN_PROCESS
+            spilled += queue.body is not None
+            if queue.host != host:
+                problems.append(f"{host} leads to the queue of {queue.host}")
+            if not queue and queue.state is not State.IN_PROCESS:
+                problems.append(f"the queue of {host} is empty, yet {queue.state.value}")
+            if (id(queue) in line) != (queue.state is State.READY):
+                problems.append(f"{host} is {queue.state.value}, which the line contradicts")
+            if (id(queue) in heap) != (queue.state is State.SNOOZED):
+                problems.append(f"{host} is {queue.state.value}, which the heap contradicts")
+            if queue.body is not None:
+                problems += queue.body.check()
+                if not len(queue.body):
+                    problems.append(f"{host} keeps an empty body {queue.body.path}")
+        problems += [
+            f"{queue.host} is in the heap for {at}, not {queue.ready_at}"
+            for at, _, queue in self._snoozed
+            if at != queue.ready_at
+        ]
+        for name, counted, found in (
+            ("waiting entries", self.size, waiting),
+            ("hosts in process", self.in_process, in_process),
+            ("spilled queues", self.spilled, spilled),
+            ("hosts", len(self._table), len(line) + len(heap) + in_process),
+        ):
+            if counted != found:
+                problems.append(f"back end: {counted} {name} counted, {found} found")
+        if len(self._table) > self.limit:
+            problems.append(f"back end: {len(self._table)} queues, {self.limit} allowed")
+        return problems

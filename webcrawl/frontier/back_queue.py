@@ -1,0 +1,106 @@
+"""A back-end queue: the waiting URLs of one host.
+
+Made, routed to and dropped by the back end only. The invariant: the entries in ``items`` come
+before all entries in ``body``, and a body is never empty.
+
+Most hosts have a handful of URLs waiting, so a queue is a short list. The few with thousands
+(Mercator's design is flooded by them) spill everything beyond ``INLINE`` entries into a DiskFifo
+of their own, which again keeps only its head and tail in memory.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads the annotation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.storage.fifo import DiskFifo
+
+# Entries kept in the list, and entries per frame of a spilled queue. Together with the head and
+# tail of the DiskFifo no host holds more than 3 * 16 entries (about 6 kB) in memory; larger
+# frames would make every snapshot larger, smaller ones every disk access less useful.
+INLINE = 16
+CHUNK = 16
+# A spilled queue is small compared with a front-end queue: give disk space back early.
+SEGMENT_BYTES = 1 << 20
+
+
+class State(enum.Enum):
+    """Where a back-end queue is; Heritrix's words."""
+
+    READY = "ready"  # in line to be handed out
+    SNOOZED = "snoozed"  # in the heap until its ready_at
+    IN_PROCESS = "in process"  # handed out: in neither
+
+
+class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process."""
+
+    host: str
+    ready_at: float
+    contact: float
+    least: float
+    items: list[bytes]
+    number: int
+    body: FifoSnapshot | None
+
+
+class BackQueue:
+    """FIFO of one host's encoded entries, with the host's politeness state. Not thread-safe."""
+
+    __slots__ = ("body", "contact", "host", "items", "journaled", "least", "number", "ready_at",
+                 "state")  # fmt: skip
+
+    def __init__(self, host: str, ready_at: float) -> None:
+        self.host = host
+        # Monotonic time from which the host may be contacted.
+        self.ready_at = ready_at
+        # Monotonic time of the present contact, while in process.
+        self.contact = 0.0
+        # The last rest that was asked for explicitly (robots.txt, Retry-After), in seconds.
+        self.least = 0.0
+        # The segment of the done log that holds the contact which is about to begin.
+        self.journaled = 0
+        self.state = State.READY
+        # A list, not a deque: an empty deque takes 600 bytes, and pop(0) of 16 costs nothing.
+        self.items: list[bytes] = []
+        self.body: DiskFifo | None = None
+        # The number of the body's directory.
+        self.number = 0
+
+    def __len__(self) -> int:
+        return len(self.items) + (0 if self.body is None else len(self.body))
+
+    def __bool__(self) -> bool:
+        return bool(self.items) or self.body is not None
+
+    def push(self, data: bytes, new_body: Callable[[BackQueue], DiskFifo]) -> None:
+        """Append *data*; *new_body* is called to make a body when the list is full."""
+        if self.body is not None:
+            self.body.push(data)
+        elif len(self.items) < INLINE:
+            self.items.append(data)
+        else:
+            self.body = new_body(self)
+            self.body.push(data)
+
+    def pop(self) -> bytes:
+        """Remove and return the oldest entry; the body may now be empty (see ``drained``)."""
+        if self.items:
+            return self.items.pop(0)
+        assert self.body is not None, f"the queue of {self.host} is empty"
+        return self.body.pop()
+
+    def drained(self) -> DiskFifo | None:
+        """Take away the body if it is empty: its directory is then the caller's to delete."""
+        body = self.body
+        if body is None or len(body):
+            return None
+        self.body = None
+        return body

@@ -1,0 +1,76 @@
+"""The unit the frontier stores: one URL with the little history its download needs.
+
+Built by whoever discovers a URL (link batches, seeds, retries), encoded once, and carried through
+every queue as bytes. The invariant: what ``encode`` gives, any later version can ``decode``, so
+fields are only ever added at the end, with a default.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import xxhash
+
+# entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra];
+# fields at the end may be missing (defaults) and unknown ones after them are skipped.
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A URL waiting to be fetched.
+
+    *host* is the politeness key: lower-case host name without port, brackets of IPv6 stripped.
+    *depth* counts links from a seed. *rank* is the host's position in the seed list, 1 for the
+    first and 0 for a host that is not in it. *via* is the page that linked here, *kind* how ("a",
+    "img", ...). *attempts* counts earlier tries. *discovered_at* is epoch seconds. *extra* is
+    opaque to the frontier: what a request needs beyond its URL (method, body, callback).
+    """
+
+    url: str
+    host: str
+    depth: int = 0
+    rank: int = 0
+    via: str = ""
+    kind: str = "a"
+    attempts: int = 0
+    discovered_at: float = 0.0
+    extra: bytes = b""
+
+
+class _Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The start of an Entry: decoding stops after the host, the URL stays undecoded."""
+
+    url: msgspec.Raw
+    host: str
+
+
+# 2025-11, Python 3.11, one core of the development machine, entry of 122 bytes: encode 0.15 us,
+# decode 0.20 us, route 0.14 us.
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry).decode
+_decode_route = msgspec.msgpack.Decoder(_Route).decode
+
+
+def encode(entry: Entry) -> bytes:
+    """The entry as the bytes that travel through the queues."""
+    return _encode(entry)
+
+
+def decode(data: bytes) -> Entry:
+    """The entry of ``encode``. Raises msgspec.DecodeError when *data* is none."""
+    return _decode(data)
+
+
+def host_of(data: bytes) -> str:
+    """The host of an encoded entry without decoding the rest."""
+    return _decode_route(data).host
+
+
+def key(entry: Entry) -> int:
+    """A 64-bit name for this attempt at this request, as the done log writes it.
+
+    Two entries of one URL have different keys when their attempt or their *extra* differs: a
+    finished GET must not hide a waiting POST.
+    """
+    digest = xxhash.xxh3_64_intdigest(entry.url.encode(), entry.attempts)
+    if entry.extra:
+        digest ^= xxhash.xxh3_64_intdigest(entry.extra, 1)
+    return digest

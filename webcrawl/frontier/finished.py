@@ -1,0 +1,67 @@
+"""Entries that were finished after the last snapshot, to be skipped when they are met again.
+
+After a crash the frontier's queues are those of the last published snapshot and the caller
+re-submits what it discovered since, so entries that were finished in between come by once more.
+The invariant: a finished key hides exactly one entry, which is why this is a multiset.
+"""
+
+from __future__ import annotations
+
+import array
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from webcrawl.frontier.entry import Entry, decode, key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# finished := key u64*, little-endian, in no order
+_KEY_BYTES = 8
+
+
+class FinishedKeys:
+    """A multiset of entry keys; empty, and costing nothing, unless the crawl was cut off."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        self.size = 0
+
+    def add_all(self, keys: Iterable[int]) -> None:
+        """Each of *keys* will hide one more entry."""
+        for found in keys:
+            self._counts[found] += 1
+            self.size += 1
+
+    def hides(self, data: bytes) -> bool:
+        """Whether the encoded entry was finished; its key is then used up."""
+        return self.size > 0 and self.hides_entry(decode(data))
+
+    def hides_entry(self, entry: Entry) -> bool:
+        """As ``hides``, of a decoded entry."""
+        if not self.size:
+            return False
+        found = key(entry)
+        if not self._counts[found]:
+            # A Counter does not store what it is asked for.
+            return False
+        self._counts[found] -= 1
+        self.size -= 1
+        if not self._counts[found]:
+            del self._counts[found]
+        return True
+
+    def to_bytes(self) -> bytes:
+        """The keys that have not been met, for the snapshot."""
+        keys = array.array("Q", self._counts.elements())
+        if sys.byteorder == "big":  # pragma: no cover
+            keys.byteswap()
+        return keys.tobytes()
+
+    def add_bytes(self, data: bytes) -> None:
+        """Add the keys of ``to_bytes``."""
+        keys = array.array("Q", data)
+        if sys.byteorder == "big":  # pragma: no cover
+            keys.byteswap()
+        self.add_all(keys)

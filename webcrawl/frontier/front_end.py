@@ -1,0 +1,140 @@
+"""The front end: k FIFO queues on disk, one for each priority level (Mercator, figure 3).
+
+The frontier pushes here and refills the back end from here. The invariant: the list of non-empty
+levels that the selector chooses from is exact, so a chosen queue always has an entry.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import TYPE_CHECKING
+
+from webcrawl.frontier.entry import decode
+from webcrawl.storage.fifo import DiskFifo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from webcrawl.frontier.prioritizer import Prioritizer
+    from webcrawl.frontier.selector import Selector
+    from webcrawl.storage.fifo import FifoSnapshot
+
+
+class FrontEnd:
+    """The level queues in ``<path>/<level>/``. Not thread-safe."""
+
+    def __init__(
+        self, *, path: Path, prioritizer: Prioritizer, selector: Selector, chunk: int = 256
+    ) -> None:
+        self.path = path
+        self.size = 0
+        self._prioritizer = prioritizer
+        self._selector = selector
+        self._chunk = chunk
+        self._fifos: list[DiskFifo] = []
+        self._waiting: list[int] = []
+        self._filled: list[int] = []
+
+    def open(self, snapshots: Sequence[FifoSnapshot]) -> None:
+        """Take up *snapshots*, one for each level, none for a new frontier.
+
+        A snapshot made with more levels than the prioritizer has now keeps its queues: nothing
+        is pushed there any more, and the selector drains them.
+        """
+        levels = max(self._prioritizer.levels, len(snapshots))
+        for index in range(levels):
+            fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk=self._chunk)
+            fifo.open(snapshots[index] if index < len(snapshots) else None)
+            self._fifos.append(fifo)
+        self._waiting = [len(fifo) for fifo in self._fifos]
+        self._filled = [index + 1 for index, waiting in enumerate(self._waiting) if waiting]
+        self.size = sum(self._waiting)
+
+    @property
+    def waiting(self) -> list[int]:
+        """How many entries wait in each level, the first being level 1."""
+        return [*self._waiting]
+
+    def push(self, entries: Sequence[bytes]) -> None:
+        """Append encoded *entries* to the queues that the prioritizer names.
+
+        OSError (disk full) comes after all of them were taken over, in memory where the disk
+        refused: none is lost, and the caller can still make a snapshot and stop.
+        """
+        level_of = self._prioritizer.level
+        batches: dict[int, list[bytes]] = {}
+        for data in entries:
+            level = level_of(decode(data))
+            batch = batches.get(level)
+            if batch is None:
+                batch = batches[level] = []
+            batch.append(data)
+        for level in batches:
+            if not 1 <= level <= self._prioritizer.levels:
+                raise ValueError(
+                    f"{type(self._prioritizer).__name__} gave level {level}, "
+                    f"outside 1..{self._prioritizer.levels}"
+                )
+        failure: OSError | None = None
+        for level, batch in batches.items():
+            index = level - 1
+            if not self._waiting[index]:
+                bisect.insort(self._filled, level)
+            self._waiting[index] += len(batch)
+            self.size += len(batch)
+            try:
+                self._fifos[index].push_many(batch)
+            except OSError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def pop(self) -> bytes:
+        """Remove and return the oldest entry of the level that the selector chooses.
+
+        Raises IndexError when the front end is empty.
+        """
+        if not self._filled:
+            raise IndexError("pop from an empty front end")
+        level = self._selector.choose(self._filled)
+        index = level - 1
+        data = self._fifos[index].pop()
+        self.size -= 1
+        self._waiting[index] -= 1
+        if not self._waiting[index]:
+            self._filled.remove(level)
+        return data
+
+    def snapshot(self) -> list[FifoSnapshot]:
+        """The state of each level; costs what is in memory."""
+        return [fifo.snapshot() for fifo in self._fifos]
+
+    def written(self) -> list[Path]:
+        """See ``Frontier.written``."""
+        return [path for fifo in self._fifos for path in fifo.written()]
+
+    def forget(self) -> None:
+        """See ``Frontier.forget``."""
+        for fifo in self._fifos:
+            fifo.forget()
+
+    def close(self) -> None:
+        """Nothing is kept open, nothing is written."""
+        for fifo in self._fifos:
+            fifo.close()
+
+    def check(self) -> list[str]:
+        """Count again; empty means sound. Reads every waiting entry from disk."""
+        problems = [problem for fifo in self._fifos for problem in fifo.check()]
+        for index, fifo in enumerate(self._fifos):
+            if len(fifo) != self._waiting[index]:
+                problems.append(
+                    f"level {index + 1}: {len(fifo)} entries, {self._waiting[index]} counted"
+                )
+        if self.size != sum(self._waiting):
+            problems.append(f"front end: {sum(self._waiting)} entries, {self.size} counted")
+        filled = [index + 1 for index, waiting in enumerate(self._waiting) if waiting]
+        if filled != self._filled:
+            problems.append(f"non-empty levels: {filled}, but {self._filled} offered for choice")
+        return problems

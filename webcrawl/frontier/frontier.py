@@ -1,0 +1,381 @@
+"""The frontier as a whole: what the scheduler talks to.
+
+URLs are pushed in, leases on them are acquired, hosts are released, leases are finished; see the
+package's docstring for the life of a URL and the invariants. This module holds the leases, the
+order of journaling, and snapshot and recovery.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.frontier.back_end import BackEnd
+from webcrawl.frontier.clocks import Clocks
+from webcrawl.frontier.done_log import DoneLog
+from webcrawl.frontier.entry import Entry, decode, encode, host_of, key
+from webcrawl.frontier.finished import FinishedKeys
+from webcrawl.frontier.front_end import FrontEnd
+from webcrawl.frontier.recovery import replay, rests
+from webcrawl.frontier.snapshot import Counts, FrontierSnapshot, decode_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from webcrawl.frontier.politeness import DelayPolicy
+    from webcrawl.frontier.prioritizer import Prioritizer
+    from webcrawl.frontier.selector import Selector
+
+# Contacts journaled by one write. A host that was journaled and not contacted before a crash only
+# waits a little longer after it.
+_CONTACTS_PER_WRITE = 16
+
+
+class Lease(msgspec.Struct, frozen=True, gc=False):
+    """An entry handed out. *acquired_at* is monotonic seconds."""
+
+    entry: Entry
+    id: int
+    acquired_at: float
+
+
+class Frontier:
+    """Mercator's polite, prioritizing frontier in one directory. Not thread-safe.
+
+    *path* is its directory: ``front/``, ``back/`` and ``done/``. *clock* is monotonic seconds,
+    *wall* epoch seconds. *queues* is the first value of Mercator's n (three for each worker), and
+    *max_queues* the most it may grow to: about 1 kB of memory and of every snapshot each, plus
+    what waits in them. *slice_size* bounds the entries that one call moves from the front end to
+    the back end, and so how long a call may take (about 2 us for each).
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        prioritizer: Prioritizer,
+        selector: Selector,
+        delay: DelayPolicy,
+        queues: int,
+        max_queues: int,
+        slice_size: int = 64,
+    ) -> None:
+        self.path = path
+        self._clocks = Clocks(clock=clock, wall=wall)
+        self._delay = delay
+        self._slice = slice_size
+        self._front = FrontEnd(path=path / "front", prioritizer=prioritizer, selector=selector)
+        self._back = BackEnd(
+            path=path / "back", clocks=self._clocks, limit=queues, ceiling=max_queues
+        )
+        self._log = DoneLog(path=path / "done")
+        self._finished = FinishedKeys()
+        self._leases: dict[int, Lease] = {}
+        self._next_lease = 1
+        self._counts = Counts()
+
+    # --- counts, all O(1)
+
+    def __len__(self) -> int:
+        """Waiting URLs, front end and back end; leased ones are not waiting."""
+        return self._front.size + self._back.size
+
+    @property
+    def leased(self) -> int:
+        """URLs handed out and not finished."""
+        return len(self._leases)
+
+    @property
+    def front_size(self) -> int:
+        """URLs waiting in the front end: what the back end can still be refilled with."""
+        return self._front.size
+
+    @property
+    def waiting_by_level(self) -> list[int]:
+        """URLs waiting in each front-end queue, level 1 first."""
+        return self._front.waiting
+
+    def stats(self) -> dict[str, int]:
+        """All counters and sizes under their names in the crawl's statistics."""
+        back = self._back
+        counts: dict[str, int] = msgspec.structs.asdict(self._counts)
+        return {f"frontier/{name}": count for name, count in counts.items()} | {
+            "frontier/front": self._front.size,
+            "frontier/back": back.size,
+            "frontier/leased": len(self._leases),
+            "frontier/queues": back.limit,
+            "frontier/queues/spilled": back.spilled,
+            "frontier/hosts/ready": back.ready,
+            "frontier/hosts/snoozed": back.snoozed,
+            "frontier/hosts/in_process": back.in_process,
+            "frontier/hosts/remembered": len(back.remembered),
+        }
+
+    # --- in
+
+    def push(self, entries: Sequence[bytes]) -> None:
+        """Add encoded *entries* to the front end. Writes to disk once per 256 of a level.
+
+        They are durable with the next published snapshot; until then the caller must be able to
+        submit them again. OSError (disk full) loses none of them.
+        """
+        self._counts.pushed += len(entries)
+        self._front.push(entries)
+
+    def requeue(self, entry: Entry) -> None:
+        """Add an entry that nobody will submit again, such as a retry. Journaled: one write."""
+        data = encode(entry)
+        self._log.requeue(data)
+        self._counts.requeued += 1
+        self._front.push([data])
+
+    def refill(self, limit: int) -> int:
+        """Move up to *limit* entries to the back end while it has room; returns how many.
+
+        As Mercator: each comes from a front-end queue chosen at random with bias; one whose host
+        has a queue joins it, and another takes a free one. ``acquire`` does this by itself.
+        """
+        front, back, finished = self._front, self._back, self._finished
+        moved = 0
+        try:
+            while moved < limit and front.size and back.has_room():
+                data = front.pop()
+                moved += 1
+                if finished.size and finished.hides(data):
+                    self._counts.skipped += 1
+                    continue
+                back.push(host_of(data), data)
+        finally:
+            self._counts.moved += moved
+        return moved
+
+    # --- out and back
+
+    def acquire(self) -> Lease | None:
+        """A URL whose host may be contacted now; its host is in process until ``release``.
+
+        None when there is none: ``ready_at`` then tells when to ask again. The contact is on
+        disk before this returns. Moves at most two slices of entries to the back end.
+        """
+        back = self._back
+        if self._front.size and back.has_room():
+            self.refill(self._slice)
+        now = self._clocks.clock()
+        queue = back.first_ready(now)
+        if queue is None and self._front.size and (back.has_room() or back.grow()):
+            # A worker would have to wait while there may be other hosts in the front end: this
+            # is how n grows until the workers are busy.
+            self.refill(self._slice)
+            now = self._clocks.clock()
+            queue = back.first_ready(now)
+        for _ in range(self._slice):
+            if queue is None:
+                return None
+            if queue.journaled != self._log.number:
+                self._journal_contacts()
+            entry = decode(back.pop(queue))
+            if not self._finished.hides_entry(entry):
+                back.begin(queue, now)
+                lease = Lease(entry, self._next_lease, now)
+                self._next_lease += 1
+                self._leases[lease.id] = lease
+                self._counts.popped += 1
+                return lease
+            self._counts.skipped += 1
+            back.skip_if_empty(queue)
+            queue = back.first_ready(now)
+        return None
+
+    def _journal_contacts(self) -> None:
+        """Journal the host that is first in line and some of the next ones, in one write."""
+        queues = [
+            queue
+            for queue in self._back.in_line(_CONTACTS_PER_WRITE)
+            if queue.journaled != self._log.number
+        ]
+        self._log.contacts([(queue.host, queue.least) for queue in queues], at=self._clocks.wall())
+        for queue in queues:
+            queue.journaled = self._log.number
+
+    def release(
+        self, host: str, *, fetched: bool, took: float = 0.0, at_least: float = 0.0
+    ) -> None:
+        """Give *host* back: it may be contacted again when it has rested. All in seconds.
+
+        With *fetched* the host rests for the larger of the delay policy's answer to *took* and
+        *at_least* (robots.txt, Retry-After). Without, nothing was sent to it and it is ready at
+        once, or after *at_least*. O(log hosts); writes to disk at once only with *at_least*.
+
+        Raises LookupError when the host is not in process: a double release is a bug.
+        """
+        queue = self._back.find_in_process(host)
+        now = self._clocks.clock()
+        rest = max(self._delay.delay(took), at_least) if fetched else at_least
+        ready_at = max(queue.ready_at, now + rest) if rest else queue.ready_at
+        # After kill -9 a contact without a release waits for the policy's delay, which is no
+        # shorter; what the policy does not know must be on disk now.
+        self._log.release(
+            host,
+            ready_at=self._clocks.to_wall(ready_at),
+            rest=max(ready_at - now, 0.0),
+            at_once=at_least > 0,
+        )
+        queue.least = at_least
+        self._back.end(queue, ready_at, now)
+
+    def finish(self, lease: Lease, *, note: bytes = b"") -> None:
+        """The entry was processed, or given up: it is never handed out again. One write.
+
+        *note* (the content fingerprint) is given to ``on_done`` when a restart has to replay
+        this. Raises LookupError when the lease is not held: finished, put back or expired.
+        """
+        self._held(lease)
+        self._log.finish(key(lease.entry), note)
+        del self._leases[lease.id]
+        self._counts.finished += 1
+
+    def put_back(self, lease: Lease) -> None:
+        """The entry was not fetched: it returns to the head of its host's queue.
+
+        The host stays in process until it is released: with ``fetched=True`` when it was
+        contacted all the same, for its robots.txt. Raises LookupError as ``finish``.
+        """
+        self._held(lease)
+        del self._leases[lease.id]
+        self._counts.put_back += 1
+        self._back.push_front(lease.entry.host, encode(lease.entry))
+
+    def expire(self, older_than: float) -> list[Lease]:
+        """Take back all leases that are older than *older_than* seconds, and return them.
+
+        The safety net for leases whose request got lost: the entries return to their queues and
+        the hosts rest as after a download that took all the time since. The caller must not
+        release or finish them any more. O(expired leases).
+        """
+        now = self._clocks.clock()
+        expired = []
+        for lease in self._leases.values():
+            if now - lease.acquired_at <= older_than:
+                break
+            expired.append(lease)
+        for lease in reversed(expired):
+            host = lease.entry.host
+            self.put_back(lease)
+            self._counts.put_back -= 1
+            self._counts.expired += 1
+            if self._back.contact_of(host) == lease.acquired_at:
+                self.release(host, fetched=True, took=now - lease.acquired_at)
+        return expired
+
+    def _held(self, lease: Lease) -> None:
+        if lease.id not in self._leases:
+            raise LookupError(f"lease {lease.id} on {lease.entry.url} is not held")
+
+    def ready_at(self) -> float | None:
+        """When ``acquire`` should be tried again, on *clock*; None: only after a release or push.
+
+        A time that is not in the future says that it may succeed now, or at least gets nearer to
+        it by moving a slice of the front end.
+        """
+        back = self._back
+        if not back.ready and self._front.size and (back.has_room() or back.can_grow()):
+            return self._clocks.clock()
+        return back.earliest()
+
+    # --- snapshot and recovery
+
+    def open(
+        self,
+        snapshot: bytes | None,
+        *,
+        trust_done: bool = True,
+        on_done: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """Take up *snapshot* (None: a new frontier) and what was journaled after it.
+
+        Leased entries return to the head of their host's queue, requeued ones are pushed again,
+        finished ones will be skipped when they are met, and *on_done* gets their notes. A host
+        whose contact was cut off rests as if it had lasted until now. With *trust_done* false
+        (the machine went down: what was found on the finished pages may be lost) finished
+        entries are fetched again. The caller then re-submits what it discovered since.
+
+        Raises CorruptRecordError when a file that the snapshot names is damaged, and
+        NewerFormatError when a later version wrote it.
+        """
+        state = FrontierSnapshot() if snapshot is None else decode_snapshot(snapshot)
+        back = self._back
+        self._log.open(state.segment)
+        self._front.open(state.levels)
+        back.limit = min(max(back.limit, state.limit), back.ceiling)
+        back.open(state.queues, next_number=state.next_number)
+        self._counts = state.counts
+        self._finished.add_bytes(state.finished)
+        for data in reversed(state.leased):
+            back.push_front(host_of(data), data)
+        found = replay(self._log.records(state.segment, trusted=trust_done), since=state)
+        for rest in rests(state, found, clocks=self._clocks, delay=self._delay):
+            back.postpone(rest.host, rest.ready_at, least=rest.least)
+        back.settle()
+        if trust_done:
+            self._finished.add_all(found.finished)
+            if on_done is not None:
+                for note in found.notes:
+                    on_done(note)
+        elif found.finished:
+            # They are going to be finished again: count none of them twice after a next crash.
+            self._log.distrust()
+        self._front.push(found.requeued)
+
+    def snapshot(self) -> bytes:
+        """The whole state, to be published by the caller; begins a new segment of the done log.
+
+        Costs what is in memory, not what is on disk: about 1 us for each host in the table and
+        0.1 us for each entry in memory. Everything named is written, not yet synced.
+        """
+        segment = self._log.rotate()
+        back, to_wall = self._back, self._clocks.to_wall
+        return msgspec.msgpack.encode(
+            FrontierSnapshot(
+                saved_at=self._clocks.wall(),
+                segment=segment,
+                levels=self._front.snapshot(),
+                queues=back.snapshot(),
+                limit=back.limit,
+                next_number=back.next_number,
+                leased=[encode(lease.entry) for lease in self._leases.values()],
+                remembered=[(host, to_wall(at)) for host, at in back.remembered.items()],
+                finished=self._finished.to_bytes(),
+                counts=self._counts,
+            )
+        )
+
+    def written(self) -> list[Path]:
+        """Files and directories to fsync before the last snapshot may be published."""
+        return [*self._front.written(), *self._back.written(), *self._log.written()]
+
+    def forget(self) -> None:
+        """The last snapshot was published: delete what only older ones name."""
+        self._front.forget()
+        self._back.forget()
+        self._log.forget()
+
+    def close(self) -> None:
+        """Close the done log. Writes no snapshot; without one, a restart replays the log."""
+        self._front.close()
+        self._back.close()
+        self._log.close()
+
+    def check(self) -> list[str]:
+        """Count everything again; empty means sound. Reads all waiting entries from disk."""
+        problems = self._front.check() + self._back.check()
+        now = self._clocks.clock()
+        problems += [
+            f"lease {lease.id} on {lease.entry.url} begins in the future"
+            for lease in self._leases.values()
+            if lease.acquired_at > now
+        ]
+        return problems

@@ -1,0 +1,68 @@
+"""Which front-end queue a URL goes to: Mercator's pluggable prioritizer.
+
+Called by the front end once for each pushed entry. The invariant: a level is a whole number
+from 1, the most urgent, to ``levels``, and depends on nothing but the entry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from webcrawl.frontier.entry import Entry
+
+
+class Prioritizer(Protocol):
+    """Any object with these is a prioritizer."""
+
+    levels: int
+
+    def level(self, entry: Entry) -> int:
+        """The front-end queue for *entry*, 1..levels. Called for every pushed URL: be fast."""
+        ...
+
+
+# A host that is not in the seed list counts like one beyond the millionth.
+_UNRANKED = 6
+# One more link away from a seed weighs as much as being a hundred times less popular.
+_PER_DEPTH = 2
+
+
+class DepthRankPrioritizer:
+    """Near the seeds first, and at equal depth the hosts that stand early in the seed list.
+
+    ``level = 1 + 2 * depth + rank class``, cut at *levels*. The rank class goes by powers of
+    ten, because popularity in a top list falls like 1/rank: 0 for ranks 1 to 10, 1 to 100, ...
+    5 to a million, 6 beyond and for hosts not in the list.
+
+    >>> from webcrawl.frontier.entry import Entry
+    >>> by = DepthRankPrioritizer(levels=16)
+    >>> by.level(Entry("http://first.test/", "first.test", 0, 1))
+    1
+    >>> by.level(Entry("http://last.test/", "last.test", 0, 1_000_000))
+    6
+    >>> by.level(Entry("http://first.test/a/b", "first.test", 2, 1))
+    5
+    >>> by.level(Entry("http://unranked.test/far", "unranked.test", 9))
+    16
+    """
+
+    def __init__(self, *, levels: int) -> None:
+        if levels < 1:
+            raise ValueError(f"a frontier needs at least one priority level, not {levels}")
+        self.levels = levels
+
+    def level(self, entry: Entry) -> int:
+        level = 1 + _PER_DEPTH * entry.depth + rank_class(entry.rank)
+        return min(level, self.levels)
+
+
+def rank_class(rank: int) -> int:
+    """The power of ten that *rank* stands in, 0..6.
+
+    >>> [rank_class(rank) for rank in (1, 10, 11, 100, 1_000_000, 1_000_001, 10**9, 0)]
+    [0, 0, 1, 1, 5, 6, 6, 6]
+    """
+    if rank <= 0:
+        return _UNRANKED
+    return min(len(str(rank - 1)) - 1, _UNRANKED)

@@ -1,0 +1,95 @@
+"""What the done log says about the time between the last snapshot and a crash.
+
+Called once by ``Frontier.open``. The invariant: reading the same log again gives the same result,
+so a crash during or soon after a recovery needs no special care.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from webcrawl.frontier.done_log import Contact, Distrust, Finish, Record, Release, Requeue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from webcrawl.frontier.clocks import Clocks
+    from webcrawl.frontier.politeness import DelayPolicy
+    from webcrawl.frontier.snapshot import FrontierSnapshot
+
+
+@dataclass(slots=True)
+class Replay:
+    """The done log, folded.
+
+    *contacts* are those without a release: cut off in the middle. *finished* and *notes* are
+    those of finish records that may be trusted.
+    """
+
+    contacts: dict[str, Contact] = field(default_factory=dict)
+    releases: dict[str, Release] = field(default_factory=dict)
+    requeued: list[bytes] = field(default_factory=list)
+    finished: list[int] = field(default_factory=list)
+    notes: list[bytes] = field(default_factory=list)
+
+
+class Rest(NamedTuple):
+    """A host must not be contacted before *ready_at*, monotonic seconds of this process."""
+
+    host: str
+    ready_at: float
+    least: float
+
+
+def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
+    """Fold *records*, written after the snapshot *since*, onto the contacts it was made during.
+
+    >>> from webcrawl.frontier.snapshot import FrontierSnapshot
+    >>> log = [Contact("a.test", 5.0, 0.0), Release("a.test", 9.0, 3.0), Finish(7, b"")]
+    >>> folded = replay([*log, Contact("b.test", 7.0, 0.0)], since=FrontierSnapshot())
+    >>> list(folded.contacts), list(folded.releases), folded.finished
+    (['b.test'], ['a.test'], [7])
+    """
+    state = Replay()
+    for queue in since.queues:
+        if queue.contact:
+            state.contacts[queue.host] = Contact(queue.host, queue.contact, queue.least)
+    for record in records:
+        match record:
+            case Contact():
+                state.contacts[record.host] = record
+            case Release():
+                state.contacts.pop(record.host, None)
+                state.releases[record.host] = record
+            case Finish():
+                state.finished.append(record.key)
+                if record.note:
+                    state.notes.append(record.note)
+            case Requeue():
+                state.requeued.append(record.data)
+            case Distrust():
+                state.finished.clear()
+                state.notes.clear()
+    return state
+
+
+def rests(
+    state: FrontierSnapshot, found: Replay, *, clocks: Clocks, delay: DelayPolicy
+) -> Iterator[Rest]:
+    """Until when hosts must rest; of several times for one host the latest counts.
+
+    What the snapshot and the releases say, and for a contact that was cut off what the policy
+    says of one that lasted until now: no host waits less than it would have without the restart.
+    """
+    resting = [(queue.host, queue.ready_at) for queue in state.queues] + state.remembered
+    for host, ready_at in resting:
+        longest = ready_at - state.saved_at
+        yield Rest(host, clocks.from_wall(ready_at, longest=longest), 0.0)
+    for release in found.releases.values():
+        ready_at = clocks.from_wall(release.ready_at, longest=release.rest)
+        yield Rest(release.host, ready_at, 0.0)
+    now, wall = clocks.clock(), clocks.wall()
+    for contact in found.contacts.values():
+        rest = max(delay.delay(max(wall - contact.at, 0.0)), contact.least)
+        yield Rest(contact.host, now + rest, contact.least)
