@@ -1,0 +1,27 @@
+"""One link of a page, as it travels in the page's link batch."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+Kind: TypeAlias = str
+"""How a link was written: ``a``, ``area``, ``frame``, ``iframe``, ``refresh`` (meta refresh), or
+the relation of a ``<link>`` element: ``canonical``, ``next``, ``prev``, ``alternate``. Entries that
+no page named carry ``seed`` or ``redirect``."""
+
+
+class Link(msgspec.Struct, gc=False):
+    """A URL that a page points to.
+
+    ``url`` is absolute and normalized. ``text`` is the anchor text with white space collapsed, cut
+    at a bounded length. ``rel`` is the lower-case relation list of the element, ``nofollow ugc``
+    for instance. A page has tens to thousands of these, so they are kept out of the garbage
+    collector: they hold nothing but strings.
+    """
+
+    url: str
+    text: str = ""
+    kind: Kind = "a"
+    rel: str = ""
