@@ -39,28 +39,33 @@ class RefreshError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = _options(argv)
-    out: Path = options.out
     try:
-        if not out.parent.is_dir():
-            raise RefreshError(f"{out.parent} is not a directory")
-        with tempfile.TemporaryDirectory(prefix=".refresh-", dir=out.parent) as name:
-            scratch = Path(name)
-            source = options.source
-            if source is None:
-                source = scratch / "download"
-                _download(options.url, source)
-            fresh = scratch / "list"
-            with _opened(source) as rows, fresh.open("wb") as file:
-                _copy_rows(rows, file, count=options.count)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(out)
+        _refresh(options)
     except (RefreshError, OSError, zipfile.BadZipFile, EOFError, zlib.error) as error:
-        print(f"{out} was not changed: {error}", file=sys.stderr)
+        print(f"{options.out} was not changed: {error}", file=sys.stderr)
         return 1
-    print(f"{out}: {options.count} domains from {options.source or options.url}")
+    print(f"{options.out}: {options.count} domains from {options.source or options.url}")
     print("Put source and date into seeds/README.md.")
     return 0
+
+
+def _refresh(options: argparse.Namespace) -> None:
+    """Build the list beside its place, then move it there."""
+    out: Path = options.out
+    if not out.parent.is_dir():
+        raise RefreshError(f"{out.parent} is not a directory")
+    with tempfile.TemporaryDirectory(prefix=".refresh-", dir=out.parent) as name:
+        scratch = Path(name)
+        source = options.source
+        if source is None:
+            source = scratch / "download"
+            _download(options.url, source)
+        fresh = scratch / "list"
+        with _opened(source) as rows, fresh.open("wb") as file:
+            _copy_rows(rows, file, count=options.count)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(out)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

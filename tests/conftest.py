@@ -1,12 +1,17 @@
-"""What all tests share: a clock that moves when told, an empty job directory, session resources."""
+"""What all tests share: a clock that moves when told, an empty job directory, a private TMPDIR."""
 
 from __future__ import annotations
 
 import tempfile
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import psutil
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class FakeClock:
@@ -25,24 +30,32 @@ class FakeClock:
 
 
 class Resources:
-    """What this process holds from the system: threads, descriptors and temporary names."""
+    """What this process holds of the system's resources at one moment."""
 
     def __init__(self) -> None:
-        self.threads = {thread.name for thread in threading.enumerate()}
-        self.descriptors = _open_descriptors()
-        self.temporary = {path.name for path in Path(tempfile.gettempdir()).iterdir()}
+        self.threads = set(threading.enumerate())
+        self.processes = set(psutil.Process().children(recursive=True))
+        self.descriptors = set(_open_descriptors())
+        self.temporary = set(Path(tempfile.gettempdir()).iterdir())
+
+    def beyond(self, earlier: Resources) -> dict[str, list[str]]:
+        """What is held now and was not *earlier*, by kind, readable."""
+        return {
+            "threads": sorted(thread.name for thread in self.threads - earlier.threads),
+            "processes": sorted(map(str, self.processes - earlier.processes)),
+            "descriptors": sorted(map(str, self.descriptors - earlier.descriptors)),
+            "temporary": sorted(map(str, self.temporary - earlier.temporary)),
+        }
 
 
-def _open_descriptors() -> dict[int, str]:
-    """The open descriptors and what they lead to; empty where the system has no /proc."""
-    found = {}
+def _open_descriptors() -> Iterator[tuple[int, str]]:
+    """The open descriptors and what they lead to; none where the system has no /proc."""
     directory = Path("/proc/self/fd")
     for link in directory.iterdir() if directory.is_dir() else ():
         try:
-            found[int(link.name)] = str(link.readlink())
+            yield int(link.name), str(link.readlink())
         except FileNotFoundError:  # the descriptor of this listing
             continue
-    return found
 
 
 @pytest.fixture
@@ -59,6 +72,13 @@ def jobdir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def at_session_start() -> Resources:
-    """What was held before the first test; `test_zz_resources` compares with it."""
-    return Resources()
+def at_session_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resources]:
+    """What was held before the first test; `test_zz_resources` compares with it.
+
+    The tests and their processes get a TMPDIR of their own, so that what they forget there shows.
+    """
+    directory = str(tmp_path_factory.mktemp("TMPDIR"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", directory)
+        patch.setattr(tempfile, "tempdir", directory)
+        yield Resources()

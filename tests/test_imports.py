@@ -1,0 +1,173 @@
+"""The diagram in architecture: imports point one way, and one module knows Scrapy's insides.
+
+Scrapy components -> scheduler, dupefilter, _engine -> hive -> frontier | seen -> storage, urls
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "webcrawl"
+
+# What a room may import of webcrawl, besides itself. Rooms that are not listed are Scrapy's side.
+MAY_IMPORT = {
+    "storage": set(),
+    "urls": set(),
+    "frontier": {"storage", "urls"},
+    "seen": {"storage", "urls"},
+    "seeds": {"storage", "urls"},
+    "items": {"urls"},
+    "simweb": set(),
+    "hive": {"frontier", "seen", "storage", "urls", "items", "errors"},
+}
+WITHOUT_SCRAPY = ["storage", "urls", "frontier", "seen", "seeds", "items"]
+SCRAPY_SIDE = {"scrapy", "twisted", "redis", "scrapy_redis"}
+# Scrapy finds these by name; nothing beneath them knows them.
+COMPONENTS = {"spiders", "pipelines", "extensions", "commands", "settings"}
+# Names under which Scrapy's objects go.
+SCRAPY_OBJECTS = {
+    "crawler", "_crawler", "engine", "_engine", "slot", "_slot", "scraper", "downloader", "spider",
+    "request", "response", "stats", "signals",
+}  # fmt: skip
+# An HTTP download handler has no public base class to stand on (Scrapy 2.19).
+IMPORTS_PRIVATE_MODULES = {"_engine", "net.http"}
+
+
+class Module(NamedTuple):
+    name: str  # inside webcrawl, "" is webcrawl itself
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        return self.name.partition(".")[0]
+
+    def imports(self) -> set[str]:
+        """Full names, those of annotations too: "webcrawl.urls.normalize", "scrapy.signals"."""
+        names = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{self.name} has a relative import"
+                names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        return names
+
+    def rooms(self) -> set[str]:
+        """The other rooms of webcrawl that it imports."""
+        inside = (name.split(".") for name in self.imports() if name.startswith("webcrawl."))
+        return {parts[1] for parts in inside} - {self.room}
+
+
+def _modules() -> list[Module]:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        name = ".".join(part for part in parts if part != "__init__")
+        found.append(Module(name, ast.parse(path.read_text(encoding="utf-8"), filename=str(path))))
+    return found
+
+
+MODULES = _modules()
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_room_imports_only_what_lies_beneath_it(room):
+    wrong = {
+        module.name: module.rooms() - MAY_IMPORT[room]
+        for module in MODULES
+        if module.room == room and module.rooms() - MAY_IMPORT[room]
+    }
+    assert wrong == {}
+
+
+def test_core_rooms_import_no_scrapy_twisted_or_redis():
+    wrong = {
+        module.name: sorted(outside)
+        for module in MODULES
+        if module.room in WITHOUT_SCRAPY
+        and (outside := {name for name in module.imports() if name.split(".")[0] in SCRAPY_SIDE})
+    }
+    assert wrong == {}
+
+
+def test_core_rooms_load_no_scrapy_through_others():
+    code = (
+        f"import sys, {', '.join(f'webcrawl.{room}' for room in WITHOUT_SCRAPY)}\n"
+        f"print(*sorted({SCRAPY_SIDE} & sys.modules.keys()))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == []
+
+
+def test_only_components_import_components():
+    wrong = {
+        module.name: module.rooms() & COMPONENTS
+        for module in MODULES
+        if module.room not in COMPONENTS and module.rooms() & COMPONENTS
+    }
+    assert wrong == {}
+
+
+def test_rooms_do_not_import_each_other_in_a_circle():
+    rooms: dict[str, set[str]] = {}
+    for module in MODULES:
+        rooms.setdefault(module.room, set()).update(module.rooms())
+    try:
+        TopologicalSorter(rooms).prepare()
+    except CycleError as error:
+        pytest.fail(f"imports in a circle: {error.args[1]}")
+
+
+def test_only_engine_module_touches_private_attributes_of_scrapy():
+    touched = [
+        f"{module.name}:{node.lineno}: {ast.unparse(node)}"
+        for module in MODULES
+        if module.name != "_engine"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute)
+        and _is_private(node.attr)
+        and _last_name(node.value) in SCRAPY_OBJECTS
+    ]
+    assert touched == []
+
+
+def test_only_engine_and_download_handler_import_private_modules_of_scrapy():
+    touched = {
+        module.name
+        for module in MODULES
+        for name in module.imports()
+        if name.split(".")[0] in {"scrapy", "twisted"} and any(map(_is_private, name.split(".")))
+    }
+    assert touched <= IMPORTS_PRIVATE_MODULES
+
+
+def test_engine_module_is_where_private_attributes_are_found():
+    """The search above finds something where something is."""
+    engine = next(module for module in MODULES if module.name == "_engine")
+    private = {
+        node.attr
+        for node in ast.walk(engine.tree)
+        if isinstance(node, ast.Attribute) and _last_name(node.value) in SCRAPY_OBJECTS
+    }
+    assert "_slot" in private
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _last_name(node: ast.expr) -> str | None:
+    """``engine`` of ``engine``, ``self.engine`` and ``crawler.engine``."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else None
