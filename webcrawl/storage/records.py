@@ -7,12 +7,14 @@ Format, little-endian::
 
     file   := header frame*
     header := magic "WCLG" | version u16 | flags u16 (0)
-    frame  := length u32 | crc32 u32 (zlib, of the payload) | payload
+    frame  := length u32 | crc32 u32 (zlib, of the magic and the payload) | payload
 
 A crash can only tear the last frame that was being written; a power loss can tear everything
 after the last fsync. So a reader that knows how far the file was synced (``end``, from a
 manifest) treats damage before it as corruption, and without an ``end`` the first bad frame is
-where the log ends.
+where the log ends. What a power loss leaves of blocks that were never synced are often zeros: the
+checksum begins with the magic so that eight of them are not a good empty record, and a header of
+zeros is one that was never synced.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ assert HEADER_SIZE == 8
 FRAME = struct.Struct("<II")
 assert FRAME.size == 8
 _HEADER_BYTES = HEADER.pack(MAGIC, VERSION, 0)
+_CRC_START = zlib.crc32(MAGIC)
 # No writer makes a frame larger than this: a larger length is damage, not data, and must not
 # make the reader allocate it.
 MAX_PAYLOAD = 1 << 28
@@ -72,11 +75,13 @@ class RecordLog:
         With *size* the file is cut to it (everything before is vouched for by a manifest);
         without, a torn tail is found by reading the file and cut.
 
-        Raises CorruptRecordError when the file is shorter than *size* or is not a record log.
+        Raises CorruptRecordError when the file is shorter than *size* or is not a record log,
+        NewerFormatError when a later webcrawl wrote it; nothing is changed then. With a *size* of
+        0 whatever is there is overwritten.
         """
         length = path.stat().st_size if path.exists() else 0
         if size is None:
-            size = end_of_records(path) if length > HEADER_SIZE else HEADER_SIZE
+            size = end_of_records(path) if length else HEADER_SIZE
         elif size > max(length, HEADER_SIZE):
             raise CorruptRecordError(path, length, f"{size} bytes expected")
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -85,7 +90,8 @@ class RecordLog:
                 os.ftruncate(fd, 0)
                 write_all(fd, _HEADER_BYTES)
                 size = HEADER_SIZE
-            elif length > size:
+            else:
+                _check_header(path, os.pread(fd, HEADER_SIZE, 0))
                 os.ftruncate(fd, size)
             os.lseek(fd, size, os.SEEK_SET)
         except BaseException:
@@ -98,24 +104,29 @@ class RecordLog:
 
         It survives ``kill -9`` from here on, and power loss after ``sync()``. On OSError (disk
         full) the half-written frame is cut off again, so that the log stays appendable.
+
+        Raises ValueError for more than MAX_PAYLOAD bytes: no reader would take them.
         """
-        return self._write(FRAME.pack(len(payload), zlib.crc32(payload)) + payload)
+        return self.append_all((payload,))
 
     def append_all(self, payloads: Sequence[bytes]) -> int:
-        """Like ``append`` for many records, still one write."""
+        """Like ``append`` for many records, still one write: all of them or none."""
         pack, crc32 = FRAME.pack, zlib.crc32
         parts: list[bytes] = []
         for payload in payloads:
-            parts.append(pack(len(payload), crc32(payload)))
+            if len(payload) > MAX_PAYLOAD:
+                raise ValueError(f"a record of {len(payload)} bytes, {MAX_PAYLOAD} is the most")
+            parts.append(pack(len(payload), crc32(payload, _CRC_START)))
             parts.append(payload)
         return self._write(b"".join(parts))
 
     def _write(self, data: bytes) -> int:
         try:
             write_all(self._fd, data)
-        except OSError:
-            os.ftruncate(self._fd, self.size)
+        except BaseException:
+            # In this order: should the cut fail too, the next append goes over the torn frame.
             os.lseek(self._fd, self.size, os.SEEK_SET)
+            os.ftruncate(self._fd, self.size)
             raise
         self.size += len(data)
         return self.size
@@ -143,18 +154,28 @@ class RecordLog:
 
 
 def read_records(
-    path: Path, *, start: int = HEADER_SIZE, end: int | None = None
+    path: Path,
+    *,
+    start: int = HEADER_SIZE,
+    end: int | None = None,
+    buffering: int = _READ_BYTES,
 ) -> Iterator[tuple[int, bytes]]:
     """Yield ``(offset after the frame, payload)`` from *start*.
 
-    With *end* the records up to that offset are vouched for: damage before it raises
-    CorruptRecordError, and nothing after it is read. Without, reading stops quietly at the first
-    bad frame. In either case a file with another header raises CorruptRecordError, and one of a
-    later version NewerFormatError.
+    With *end* the records up to that offset are vouched for: damage before it, the loss of the
+    file included, raises CorruptRecordError, and nothing after it is read. Without, reading stops
+    quietly at the first bad frame. In either case a file with another header raises
+    CorruptRecordError, and one of a later version NewerFormatError.
     """
-    with path.open("rb", buffering=_READ_BYTES) as file:
+    try:
+        opened = path.open("rb", buffering=buffering)
+    except FileNotFoundError:
+        if end is None:
+            raise
+        raise CorruptRecordError(path, 0, "the file is gone") from None
+    with opened as file:
         header = file.read(HEADER_SIZE)
-        if len(header) < HEADER_SIZE and end is None:
+        if end is None and (len(header) < HEADER_SIZE or not any(header)):
             return
         _check_header(path, header)
         file.seek(start)
@@ -183,14 +204,17 @@ def _read_payload(file: BinaryIO) -> bytes:
     payload = file.read(length)
     if len(payload) < length:
         raise ValueError("the file ends within a record")
-    if zlib.crc32(payload) != crc:
+    if zlib.crc32(payload, _CRC_START) != crc:
         raise ValueError("checksum mismatch")
     return payload
 
 
 def read_record(path: Path, offset: int, end: int) -> tuple[int, bytes]:
-    """The record at *offset* of a file vouched for up to *end*; as ``read_records``."""
-    for found in read_records(path, start=offset, end=end):
+    """The record at *offset* of a file vouched for up to *end*; as ``read_records``.
+
+    Unbuffered: reads this record and no more.
+    """
+    for found in read_records(path, start=offset, end=end, buffering=0):
         return found
     raise CorruptRecordError(path, offset, "no record here")
 
