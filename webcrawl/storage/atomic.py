@@ -14,15 +14,22 @@ if TYPE_CHECKING:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace *path* by *data*: after a crash or power loss it has its old content or the new."""
+    """Replace *path* by *data*: after a crash or power loss it has its old content or the new.
+
+    On OSError before the rename the old content stays and what was written aside is deleted.
+    """
     aside = path.with_name(path.name + ".tmp")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
-        write_all(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    aside.replace(path)
+        try:
+            write_all(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        aside.replace(path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
     sync_path(path.parent)
 
 

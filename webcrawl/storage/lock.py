@@ -26,16 +26,22 @@ class DirectoryLock:
         self._fd = -1
 
     def acquire(self) -> None:
-        """Take the lock and write our process number into the file, or raise LockedError."""
+        """Take the lock and write our process number into the file, or raise LockedError.
+
+        Any other OSError, of a full disk for instance, leaves the lock free.
+        """
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(fd, 100).decode("ascii", "replace").strip()
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(fd, 100).decode("ascii", "replace").strip()
+                raise LockedError(self._path, holder or "another process") from None
+            os.ftruncate(fd, 0)
+            os.write(fd, f"process {os.getpid()}\n".encode("ascii"))
+        except BaseException:
             os.close(fd)
-            raise LockedError(self._path, holder or "another process") from None
-        os.ftruncate(fd, 0)
-        os.write(fd, f"process {os.getpid()}\n".encode("ascii"))
+            raise
         self._fd = fd
 
     def release(self) -> None:

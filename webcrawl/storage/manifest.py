@@ -71,15 +71,15 @@ class ManifestStore:
         """Make *content* the live manifest, then delete the older ones.
 
         Everything that *content* names must have been fsynced before. On OSError the old
-        manifest stays live.
+        manifest stays live, or the new one is when only the last fsync of the directory failed:
+        so a number is used once, and a second attempt cannot write over files of the first.
         """
-        sequence = self._sequence + 1
+        self._sequence = sequence = self._sequence + 1
         name = f"manifest-{sequence:06d}.json"
         manifest = {"format": FORMAT, "sequence": sequence, **content}
         data = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         write_atomic(self._path / name, data + b"\n")
         write_atomic(self._path / "CURRENT", f"{name}\n".encode("ascii"))
-        self._sequence = sequence
         for path in self._path.glob("manifest-*.json"):
             if path.name != name:
                 path.unlink()
