@@ -10,7 +10,8 @@ Order of the items: ``head`` (memory), then the body (disk), then ``tail`` (memo
 
 A full tail is written as one frame of ``chunk`` items; an empty head takes the next frame, or,
 when nothing is on disk, the tail itself, so a short queue never touches the disk. Segments are
-record logs (records.py) whose payloads are ``pack_many``.
+record logs (records.py) whose payloads are ``pack_many``; an empty record ends a full segment, so
+that one that lost its last frames is seen to be damaged and not taken for a shorter one.
 
 Restart: ``snapshot()`` holds head and tail inline and names the range of the body by segment and
 offset. ``open(snapshot)`` cuts what was written after it; segments that were read to their end
@@ -21,6 +22,7 @@ been published. No file is held open between calls, so a million queues cost no 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -40,6 +42,11 @@ from webcrawl.storage.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+
+_SEGMENT_END = b""
+# How far a full segment is vouched for: up to its end record, wherever that is.
+_TO_SEGMENT_END = sys.maxsize
 
 
 class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -82,22 +89,28 @@ class DiskFifo:
         self._snapshot_from = 0
 
     def open(self, snapshot: FifoSnapshot | None) -> None:
-        """Take up the state of *snapshot* (None: an empty queue) and delete all other files."""
+        """Take up the state of *snapshot* (None: an empty queue) and delete all other files.
+
+        Raises CorruptRecordError when a segment of the body is gone or too short. Reads no item.
+        """
         state = EMPTY if snapshot is None else snapshot
         self._head = deque(state.head)
         self._tail = list(state.tail)
         self._body = state.body
         self._head_segment, self._head_offset = state.head_segment, state.head_offset
         self._tail_segment, self._tail_offset = state.tail_segment, state.tail_offset
-        self._kept_from = self._snapshot_from = state.head_segment
-        if not self.path.exists():
-            if self._body:
-                raise CorruptRecordError(self.path, 0, f"gone with {self._body} items in it")
-            return
+        if not self._body:
+            # No file is needed, so none is kept: writing starts over at the tail segment.
+            self._head_segment, self._head_offset = self._tail_segment, HEADER_SIZE
+            self._tail_offset = 0
+        self._kept_from = self._snapshot_from = self._head_segment
         live_to = self._tail_segment if self._tail_offset else self._tail_segment - 1
-        for segment in self._segments():
-            if not self._head_segment <= segment <= live_to:
-                self._file(segment).unlink()
+        live = set(range(self._head_segment, live_to + 1))
+        found = self._segments()
+        if gone := live - found:
+            raise CorruptRecordError(self._file(min(gone)), 0, "the segment is gone")
+        for segment in found - live:
+            self._file(segment).unlink()
         if self._tail_offset:
             RecordLog.open(self._file(self._tail_segment), size=self._tail_offset).close()
 
@@ -179,8 +192,9 @@ class DiskFifo:
             start = self._head_offset if segment == self._head_segment else HEADER_SIZE
             path = self._file(segment)
             try:
-                end = self._tail_offset if segment == self._tail_segment else _size(path)
-                for _, payload in read_records(path, start=start, end=end):
+                for _, payload in read_records(path, start=start, end=self._end(segment)):
+                    if payload == _SEGMENT_END:
+                        break
                     found += len(unpack_many(payload))
             except (CorruptRecordError, OSError, ValueError) as error:
                 problems.append(f"{path}: {error}")
@@ -196,17 +210,23 @@ class DiskFifo:
             del self._tail[: self._chunk]
             return
         if self._tail_offset >= self._segment_bytes:
+            self._append(_SEGMENT_END)
             self._tail_segment += 1
             self._tail_offset = 0
         if not self._tail_offset:
             self._written.update(make_directory(self.path))
             self._written.add(self.path)
+        self._tail_offset = self._append(pack_many(self._tail[: self._chunk]))
+        self._body += self._chunk
+        del self._tail[: self._chunk]
+
+    def _append(self, payload: bytes) -> int:
+        """Write *payload* at the end of the tail segment; returns the offset after it."""
         path = self._file(self._tail_segment)
         with RecordLog.open(path, size=self._tail_offset) as log:
-            self._tail_offset = log.append(pack_many(self._tail[: self._chunk]))
+            offset = log.append(payload)
         self._written.add(path)
-        self._body += min(self._chunk, len(self._tail))
-        del self._tail[: self._chunk]
+        return offset
 
     def _refill(self) -> None:
         """Fill the empty head from the body, or from the tail when there is no body."""
@@ -216,15 +236,12 @@ class DiskFifo:
             return
         while True:
             path = self._file(self._head_segment)
-            last = self._head_segment == self._tail_segment
-            end = self._tail_offset if last else _size(path)
-            if self._head_offset < end:
+            end = self._end(self._head_segment)
+            offset, payload = read_record(path, self._head_offset, end)
+            if payload != _SEGMENT_END:
                 break
-            if last:
-                raise CorruptRecordError(path, end, f"{self._body} more items expected")
             self._head_segment += 1
             self._head_offset = HEADER_SIZE
-        offset, payload = read_record(path, self._head_offset, end)
         try:
             items = unpack_many(payload)
         except ValueError as error:
@@ -233,16 +250,12 @@ class DiskFifo:
         self._head.extend(items)
         self._body -= len(items)
 
+    def _end(self, segment: int) -> int:
+        """Up to where *segment* is vouched for."""
+        return self._tail_offset if segment == self._tail_segment else _TO_SEGMENT_END
+
     def _file(self, segment: int) -> Path:
         return self.path / f"{segment:08d}.log"
 
-    def _segments(self) -> list[int]:
-        return sorted(int(path.stem) for path in self.path.glob("*.log"))
-
-
-def _size(path: Path) -> int:
-    """The file's size; a file that is gone is damage, not an empty segment."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        raise CorruptRecordError(path, 0, "the segment is gone") from None
+    def _segments(self) -> set[int]:
+        return {int(path.stem) for path in self.path.glob("*.log")}
