@@ -25,6 +25,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import sync_path, sync_paths
 from webcrawl.storage.lock import DirectoryLock, LockedError
@@ -50,6 +52,18 @@ class Part(Protocol):
     def forget(self) -> None: ...
 
 
+class _SnapshotFile(msgspec.Struct, frozen=True):
+    file: str
+    bytes: int
+
+
+class _LiveCheckpoint(msgspec.Struct, frozen=True):
+    """What ``open`` reads of the manifest that ``publish`` wrote."""
+
+    boot_id: str
+    snapshot: _SnapshotFile
+
+
 @dataclasses.dataclass(slots=True, frozen=True)
 class PreparedCheckpoint:
     """The state of all parts at one moment, not on disk yet."""
@@ -60,7 +74,8 @@ class PreparedCheckpoint:
 
 
 def boot_id() -> str:
-    """Names this run of the operating system; empty where the system does not tell."""
+    """Names this run of the operating system; empty where the system does not tell, and then
+    every resume counts as one after a reboot."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -79,9 +94,11 @@ class Job:
         self._snapshots: dict[str, bytes] = {}
         # Kept over a checkpoint that failed: its files still wait for their fsync.
         self._unsynced: list[Path] = []
+        self._prepared: PreparedCheckpoint | None = None
+        self._published: PreparedCheckpoint | None = None
         self.resumed = False
-        # True when the machine went down since the last checkpoint: what was written but not
-        # fsynced may be gone, so the logs' word that a page is finished cannot be taken.
+        # True when the machine may have gone down since the last checkpoint: what was written but
+        # not fsynced may be gone, so the logs' word that a page is finished cannot be taken.
         self.rebooted = False
 
     def open(self) -> None:
@@ -114,15 +131,17 @@ class Job:
         manifest = self._manifests.load()
         if manifest is None:
             return
-        self.resumed = True
-        self.rebooted = manifest["boot_id"] != self._boot_id
-        snapshot = self.path / manifest["snapshot"]["file"]
-        if not snapshot.exists():
-            raise CorruptRecordError(snapshot, 0, "the snapshot is gone")
-        records = [r for _, r in read_records(snapshot, end=manifest["snapshot"]["bytes"])]
+        try:
+            live = msgspec.convert(manifest, _LiveCheckpoint)
+        except msgspec.ValidationError as error:
+            raise CorruptRecordError(self.path / "CURRENT", 0, f"its manifest: {error}") from error
+        snapshot = self.path / live.snapshot.file
+        records = [r for _, r in read_records(snapshot, end=live.snapshot.bytes)]
         for name, saved in zip(records[::2], records[1::2], strict=True):
             self._snapshots[name.decode("utf-8")] = saved
         self._delete_snapshots(keep=snapshot)
+        self.resumed = True
+        self.rebooted = not self._boot_id or live.boot_id != self._boot_id
 
     def saved(self, name: str) -> bytes | None:
         """The snapshot of part *name* to open it with; None when it is new."""
@@ -139,10 +158,14 @@ class Job:
         for name, part in self._parts.items():
             snapshots[name] = part.snapshot()
             self._unsynced += part.written()
-        return PreparedCheckpoint(snapshots, list(self._unsynced), facts)
+        self._prepared = PreparedCheckpoint(snapshots, list(self._unsynced), facts)
+        return self._prepared
 
     def publish(self, prepared: PreparedCheckpoint) -> None:
-        """Make *prepared* the live checkpoint. On OSError the previous one stays live."""
+        """Make *prepared* the live checkpoint. On OSError the previous one stays live.
+
+        One call at a time.
+        """
         sequence = self._manifests.next_sequence()
         path = self.path / f"snapshot-{sequence:06d}.log"
         records: list[bytes] = []
@@ -161,10 +184,17 @@ class Job:
                 "facts": dict(prepared.facts),
             }
         )
+        self._published = prepared
         self._delete_snapshots(keep=path)
 
     def forget(self) -> None:
-        """After ``publish``: let every part delete what the published checkpoint does not name."""
+        """After ``publish``: let every part delete what the published checkpoint does not name.
+
+        The parts go by their latest snapshot. So when a later checkpoint than the published one
+        has been prepared nothing is deleted, until ``forget`` is called after that one's publish.
+        """
+        if self._published is not self._prepared:
+            return
         self._unsynced.clear()
         for part in self._parts.values():
             part.forget()
@@ -180,5 +210,9 @@ class Job:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether *error* says that the disk, or our share of it, is full."""
-    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+    """Whether *error* says that the disk, or our share of it (quota, ulimit -f), is full."""
+    return isinstance(error, OSError) and error.errno in {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+    }
