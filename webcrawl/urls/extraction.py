@@ -8,6 +8,7 @@ with more tags than a browser-grade tree builder can take safely is thinned firs
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import TYPE_CHECKING, Final
 
