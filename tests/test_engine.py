@@ -1,0 +1,44 @@
+"""The seams in Scrapy's private parts: these fail loudly on another Scrapy."""
+
+from __future__ import annotations
+
+import inspect
+
+import scrapy
+from scrapy.core import engine as scrapy_engine
+from scrapy.core.downloader import Downloader
+from scrapy.utils.reactor import CallLaterOnce
+
+from webcrawl._engine import MercatorDownloader
+
+
+def test_this_is_the_scrapy_the_seams_were_made_for():
+    assert scrapy.__version__.startswith("2.19.")
+
+
+def test_the_engine_s_slot_has_the_parts_that_are_used():
+    slot = scrapy_engine._Slot
+    assert list(inspect.signature(slot.remove_request).parameters) == ["self", "request"]
+    assert "nextcall" in inspect.signature(slot.__init__).parameters
+    assert callable(CallLaterOnce.schedule)
+    source = inspect.getsource(scrapy_engine.ExecutionEngine)
+    assert source.count("slot.remove_request(request)") == 2  # scheduled ones, and download_async
+    assert "scheduler.open(self.crawler.spider)" in source
+    assert source.index("self._slot = _Slot(") < source.index("scheduler.open(self.crawler.spider)")
+
+
+def test_a_request_is_forgotten_only_after_its_callback_and_pipelines():
+    start = inspect.getsource(scrapy_engine.ExecutionEngine._start_scheduled_request)
+    assert start.index("_handle_downloader_output") < start.index("_remove_request")
+    handle = inspect.getsource(scrapy_engine.ExecutionEngine._handle_downloader_output)
+    assert "yield self.scraper.enqueue_scrape(result, request)" in handle
+
+
+def test_the_downloader_has_what_the_engine_uses_of_scrapy_s_own():
+    source = inspect.getsource(scrapy_engine)
+    used = {"fetch", "needs_backout", "active", "close"}
+    for name in used:
+        assert f"downloader.{name}" in source
+        assert hasattr(Downloader, name) or name == "active"
+    assert {"fetch", "needs_backout", "close"} <= set(vars(MercatorDownloader))
+    assert list(inspect.signature(MercatorDownloader.fetch).parameters) == ["self", "request"]

@@ -1,0 +1,126 @@
+"""The only module that touches Scrapy's private attributes; a test holds them to Scrapy 2.19.
+
+Three things that Scrapy 2.19 has no public name for:
+
+* ``wake``: when ``next_request()`` returned None the engine sleeps until its 5 s heartbeat; a
+  polite frontier knows when the next host is ready and must wake it then.
+* ``watch_requests``: no signal marks the end of a request on every path (response, exception,
+  ignored by a middleware, replaced by another request, dropped item). The engine's slot forgets
+  a request exactly once, after its download, callback and item pipelines: that is the moment.
+* ``MercatorDownloader``: the engine builds its downloader itself, and the stock one keeps a slot
+  with timers for every host, which the frontier makes superfluous: a host that is in process is
+  not in its heap, so two requests to one host are impossible, not merely delayed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider, signals
+from scrapy.core.downloader.handlers import DownloadHandlers
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.misc import build_from_crawler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.core.engine import ExecutionEngine
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from twisted.internet.defer import Deferred
+
+    from webcrawl.fetch import Fetch
+
+
+def wake(engine: ExecutionEngine) -> None:
+    """Let the engine ask the scheduler for requests in the next turn of the loop."""
+    if engine._slot is not None:
+        engine._slot.nextcall.schedule()
+
+
+def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) -> None:
+    """Call *on_done* once for every request when the engine is through with it.
+
+    To be called while the spider is being opened: the engine's slot exists from then on.
+    """
+    slot = engine._slot
+    assert slot is not None
+    remove_request = slot.remove_request
+
+    def remove_and_tell(request: Request) -> None:
+        try:
+            on_done(request)
+        finally:
+            remove_request(request)
+
+    slot.remove_request = remove_and_tell  # type: ignore[method-assign]  # the seam itself
+
+
+class MercatorDownloader:
+    """``DOWNLOADER`` without per-host slots: middlewares, then the handler of the URL's scheme.
+
+    It marks in ``request.meta["fetch"]`` (fetch.py) whether anything was sent and how long it
+    took, and hands the host back to the frontier at the end of the download, before callbacks
+    and pipelines run: the host's pause begins with the last byte.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._signals = crawler.signals
+        self._concurrency = crawler.settings.getint("CONCURRENT_REQUESTS")
+        self.active: set[Request] = set()
+        # Extensions made for the stock downloader look for slots; there are none.
+        self.slots: dict[str, Any] = {}
+        self.handlers = DownloadHandlers(crawler)
+        self.middleware = build_from_crawler(DownloaderMiddlewareManager, crawler)
+
+    def fetch(self, request: Request) -> Deferred[Response | Request]:
+        """Start the download; the middlewares may answer with another Request."""
+        return deferred_from_coro(self._fetch(request))
+
+    async def _fetch(self, request: Request) -> Response | Request:
+        self.active.add(request)
+        fetch: Fetch | None = request.meta.get("fetch")
+        try:
+            result = await self.middleware.download_async(self._download, request)
+        except Exception as error:
+            if fetch is not None:
+                fetch.failed(error)
+            raise
+        else:
+            if fetch is not None:
+                fetch.answered(result)
+            return result
+        finally:
+            self.active.discard(request)
+            if fetch is not None:
+                fetch.end_download()
+
+    async def _download(self, request: Request) -> Response:
+        spider: Spider | None = self._crawler.spider
+        self._signals.send_catch_log(
+            signals.request_reached_downloader, request=request, spider=spider
+        )
+        fetch: Fetch | None = request.meta.get("fetch")
+        if fetch is not None:
+            fetch.begin_download()
+        try:
+            response = await self.handlers.download_request_async(request)
+            self._signals.send_catch_log(
+                signals.response_downloaded, response=response, request=request, spider=spider
+            )
+            return response
+        finally:
+            if fetch is not None:
+                fetch.end_transfer()
+            self._signals.send_catch_log(
+                signals.request_left_downloader, request=request, spider=spider
+            )
+
+    def needs_backout(self) -> bool:
+        """Whether all workers are busy; a concurrency of 0 means no limit."""
+        return 0 < self._concurrency <= len(self.active)
+
+    def close(self) -> None:
+        """The handlers close themselves when the engine stops."""

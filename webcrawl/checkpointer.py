@@ -1,0 +1,85 @@
+"""Makes checkpoints of a running crawl, one at a time: the three steps of job.py around a loop.
+
+Called by the scheduler: at an interval by way of the Checkpoints extension, and at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from twisted.python.failure import Failure
+
+from webcrawl.signals import checkpoint as checkpoint_signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scrapy.signalmanager import SignalManager
+    from scrapy.statscollectors import StatsCollector
+
+    from webcrawl.job import Job
+
+logger = logging.getLogger(__name__)
+
+
+class Checkpointer:
+    """Checkpoints of one job. *facts* tells what to put into the manifest for people to read;
+    *failed* is called with the OSError that kept a checkpoint from being written."""
+
+    def __init__(
+        self,
+        *,
+        job: Job,
+        signals: SignalManager,
+        stats: StatsCollector,
+        facts: Callable[[], Mapping[str, Any]],
+        failed: Callable[[OSError], None],
+    ) -> None:
+        self._job = job
+        self._signals = signals
+        self._stats = stats
+        self._facts = facts
+        self._failed = failed
+        self._running: asyncio.Task[bool] | None = None
+
+    def start(self) -> None:
+        """Begin a checkpoint unless one is being made; returns at once."""
+        if self._running is None or self._running.done():
+            self._running = asyncio.ensure_future(self.make())
+
+    async def wait(self) -> None:
+        """Return when no checkpoint is being made any more."""
+        if self._running is not None:
+            await self._running
+
+    def make_first(self) -> None:
+        """A crawl that dies before its first checkpoint must find one to start from. Blocks."""
+        self._job.publish(self._job.prepare(self._facts()))
+        self._job.forget()
+
+    async def make(self) -> bool:
+        """Make one now. False, and a logged error, when the previous one stays the live one."""
+        started = time.monotonic()
+        prepared = self._job.prepare(self._facts())
+        paused = time.monotonic() - started
+        try:
+            answers = await self._signals.send_catch_log_async(signal=checkpoint_signal)
+            for _, answer in answers:
+                if isinstance(answer, Failure):
+                    answer.raiseException()
+            await asyncio.to_thread(self._job.publish, prepared)
+        except Exception as error:
+            self._stats.inc_value("checkpoint/failed")
+            logger.exception("No checkpoint was made; the previous one stays the live one")
+            if isinstance(error, OSError):
+                self._failed(error)
+            return False
+        self._job.forget()
+        took = time.monotonic() - started
+        self._stats.inc_value("checkpoint/count")
+        self._stats.max_value("checkpoint/pause_ms_max", round(paused * 1000, 1))
+        logger.info("Checkpoint made: %.0f ms in the reactor, %.2f s in all", paused * 1000, took)
+        return True

@@ -1,0 +1,1 @@
+"""``scrapy`` commands of this project (COMMANDS_MODULE)."""

@@ -1,0 +1,69 @@
+"""``scrapy crawl``, with exit codes that tell how the crawl ended.
+
+0  finished, or stopped by a signal or a limit, with everything saved
+1  an error of the program: the log has the traceback
+2  unusable input: seeds, a setting, the job directory; one sentence says what to do
+3  the disk is full or broken; mend it and run the same command again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from scrapy.commands import crawl
+from scrapy.exceptions import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+_EXIT_CODES = {"unusable_seeds": 2, "disk_full": 3, "disk_error": 3}
+
+
+class Command(crawl.Command):
+    """Takes the place of Scrapy's own command of this name."""
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if len(args) != 1:
+            raise UsageError("name one spider, for example: scrapy crawl web -a seeds=FILE")
+        assert self.crawler_process is not None
+        try:
+            crawler = self.crawler_process.create_crawler(args[0])
+        except KeyError:
+            known = ", ".join(self.crawler_process.spider_loader.list())
+            raise UsageError(
+                f"there is no spider {args[0]}; there is: {known}", print_help=False
+            ) from None
+        task = self.crawler_process.crawl(crawler, **opts.spargs)
+        assert isinstance(task, asyncio.Task)
+        task.add_done_callback(self._note_failure)
+        self.crawler_process.start()
+        if self.exitcode == 0:
+            self._note_end(crawler)
+
+    def _note_failure(self, task: asyncio.Task[None]) -> None:
+        """The crawl could not start: bad input is one sentence, the rest is a traceback."""
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        if isinstance(error, ValueError):
+            logger.debug("The crawl could not start", exc_info=error)
+            self.exitcode = 2
+            sys.stderr.write(f"webcrawl: {error}\n")
+        else:
+            logger.error("The crawl could not start", exc_info=error)
+            self.exitcode = 1
+
+    def _note_end(self, crawler: Crawler) -> None:
+        stats = crawler.stats
+        reason = stats.get_value("finish_reason", "")
+        self.exitcode = _EXIT_CODES.get(reason, 1 if reason == "start_error" else 0)
+        sentence = stats.get_value("finish/error")
+        if sentence:
+            sys.stderr.write(f"webcrawl: {sentence}\n")

@@ -1,0 +1,185 @@
+"""One URL from the frontier to the engine and back.
+
+``dispatch`` turns a lease into the Request for the URL, or for its host's robots.txt first, or
+into nothing when robots.txt forbids it. The downloader gives the host back by way of
+``Fetch.release``; when the engine is through with the request, ``done`` finishes the URL, lets
+it be tried again, or puts it back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+from scrapy import Request
+
+from webcrawl.fetch import Fetch
+from webcrawl.net.outcomes import is_transient
+from webcrawl.prelude import Verdict
+from webcrawl.request_codec import LostRequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.statscollectors import StatsCollector
+
+    from webcrawl.frontier import Entry, Frontier, Lease
+    from webcrawl.prelude import HostPrelude
+    from webcrawl.request_codec import RequestCodec
+    from webcrawl.seen.content import ContentSeen
+
+logger = logging.getLogger(__name__)
+
+# The frontier retries, and redirects are links: Scrapy's middlewares must stay out of it.
+_LINK_META = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
+
+
+class Dispatcher:
+    """Knows what goes on with every lease. *failed* is called with an OSError of a log that
+    could not be written: then nothing that matters has been lost, but the crawl must end."""
+
+    def __init__(
+        self,
+        *,
+        frontier: Frontier,
+        prelude: HostPrelude,
+        content: ContentSeen,
+        codec: RequestCodec,
+        stats: StatsCollector,
+        retry_times: int,
+        max_crawl_delay: float,
+        failed: Callable[[OSError], None],
+    ) -> None:
+        self._frontier = frontier
+        self._prelude = prelude
+        self._content = content
+        self._codec = codec
+        self._stats = stats
+        self._retry_times = retry_times
+        self._max_crawl_delay = max_crawl_delay
+        self._failed = failed
+        # Leases that were taken back: whatever still comes of them is too late.
+        self._expired: set[int] = set()
+
+    def dispatch(self, lease: Lease) -> Request | None:
+        """The Request to send for *lease*; None when there is nothing to send."""
+        entry = lease.entry
+        verdict = self._prelude.decide(entry.url)
+        if verdict is Verdict.FETCH:
+            return self._request(entry, self._fetch(lease))
+        if verdict is Verdict.FETCH_ROBOTS:
+            # The URL goes back to the head of its queue: only the host is in process now.
+            self._frontier.put_back(lease)
+            url = self._prelude.robots_url(entry.url)
+            meta = {"fetch": self._fetch(lease, robots_url=url), **_LINK_META}
+            return Request(url, callback=_ignore, errback=_ignore, meta=meta, dont_filter=True)
+        denied = verdict is Verdict.DENIED
+        outcome = "robots_denied" if denied else self._prelude.outcome(entry.url)
+        self._stats.inc_value(f"outcome/{outcome}")
+        self._give_up(lease)
+        return None
+
+    def done(self, request: Request) -> None:
+        """The engine is through with *request*, in whatever way it ended."""
+        fetch: Fetch | None = request.meta.get("fetch")
+        if fetch is None:
+            return
+        fetch.end_download()
+        if fetch.lease.id in self._expired:
+            self._expired.discard(fetch.lease.id)
+            self._discard_content(fetch)
+        elif not fetch.robots_url:
+            try:
+                self._finish(fetch)
+            except OSError as error:
+                self._failed(error)
+
+    def expire(self, older_than: float) -> None:
+        """Take back leases that nobody gave back within *older_than* seconds."""
+        for lease in self._frontier.expire(older_than):
+            self._expired.add(lease.id)
+            self._stats.inc_value("scheduler/expired")
+            logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
+
+    def _fetch(self, lease: Lease, *, robots_url: str = "") -> Fetch:
+        return Fetch(
+            lease=lease, release=self._release, clock=time.monotonic, robots_url=robots_url
+        )
+
+    def _request(self, entry: Entry, fetch: Fetch) -> Request | None:
+        if not entry.extra:
+            meta = {"fetch": fetch, **_LINK_META}
+            return Request(entry.url, errback=_ignore, meta=meta, dont_filter=True)
+        try:
+            request = self._codec.unpack(entry.extra)
+        except (LostRequestError, ValueError) as error:
+            logger.warning("The request for %s is lost: %s", entry.url, error)
+            self._stats.inc_value("scheduler/lost")
+            self._give_up(fetch.lease)
+            return None
+        request.meta["fetch"] = fetch
+        return request
+
+    def _give_up(self, lease: Lease) -> None:
+        """Finish a URL without a contact."""
+        self._frontier.release(lease.entry.host, fetched=False)
+        self._frontier.finish(lease)
+
+    def _release(self, fetch: Fetch) -> None:
+        """The download of *fetch* is over: its host's pause begins."""
+        if fetch.lease.id in self._expired:
+            return
+        url = fetch.lease.entry.url
+        if fetch.robots_url:
+            self._prelude.answered(url, fetch.outcome, fetch.response)
+            self._stats.inc_value(f"robots/{fetch.outcome or 'cancelled'}")
+            self._stats.set_value("robots/origins", self._prelude.settled)
+        pause = max(self._prelude.crawl_delay(url), _retry_after(fetch))
+        try:
+            self._frontier.release(
+                fetch.lease.entry.host,
+                fetched=fetch.sent_at is not None,
+                took=fetch.took,
+                at_least=min(pause, self._max_crawl_delay),
+            )
+        except OSError as error:
+            self._failed(error)
+
+    def _finish(self, fetch: Fetch) -> None:
+        lease, entry = fetch.lease, fetch.lease.entry
+        if fetch.abandoned:
+            self._discard_content(fetch)
+            self._frontier.put_back(lease)
+            return
+        if fetch.response is not None:
+            body = fetch.response.meta.get("wire_body", fetch.response.body)
+            self._stats.inc_value("fetch/bytes", len(body))
+        outcome = fetch.outcome or "cancelled"
+        if is_transient(outcome) and entry.attempts < self._retry_times and not entry.extra:
+            self._stats.inc_value(f"retry/{outcome}")
+            self._frontier.requeue(msgspec.structs.replace(entry, attempts=entry.attempts + 1))
+        else:
+            self._stats.inc_value(f"outcome/{outcome}")
+        if fetch.content_fingerprint is None:
+            self._frontier.finish(lease)
+        else:
+            self._frontier.finish(lease, note=fetch.content_fingerprint.to_bytes(8, "little"))
+            self._content.commit(fetch.content_fingerprint)
+
+    def _discard_content(self, fetch: Fetch) -> None:
+        if fetch.content_fingerprint is not None:
+            self._content.discard(fetch.content_fingerprint)
+
+
+def _ignore(_: object) -> None:
+    """Callback and errback of requests whose end ``done`` reads off the Fetch."""
+
+
+def _retry_after(fetch: Fetch) -> float:
+    """Seconds that a 429 or 503 asks us to stay away; 0 without such a wish."""
+    if fetch.response is None or fetch.response.status not in {429, 503}:
+        return 0.0
+    value = fetch.response.headers.get(b"Retry-After") or b""
+    return float(value) if value.isdigit() and len(value) < 10 else 0.0

@@ -1,0 +1,1 @@
+"""Mercator's background thread, as Scrapy extensions: statistics, checkpoints, the summary."""

@@ -1,0 +1,61 @@
+"""Saves the crawl's state at an interval (Mercator, section 3: the background thread).
+
+The scheduler knows how to make a checkpoint; this extension only says when. The last checkpoint,
+on SIGTERM, SIGINT and at the end, is made by ``scheduler.close()``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.asyncio import create_looping_call
+
+from webcrawl.scheduler import MercatorScheduler
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """Calls ``scheduler.start_checkpoint()`` every *every* seconds."""
+
+    def __init__(self, *, crawler: Crawler, every: float) -> None:
+        self._crawler = crawler
+        self._loop = create_looping_call(self._checkpoint)
+        self._every = every
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        every = crawler.settings.getfloat("CHECKPOINT_INTERVAL_SECS")
+        if every < 0:
+            raise ValueError(
+                f"CHECKPOINT_INTERVAL_SECS must be 0 (no checkpoint but the last) or more "
+                f"seconds, not {every:g}."
+            )
+        if not every:
+            raise NotConfigured("CHECKPOINT_INTERVAL_SECS is 0")
+        extension = cls(crawler=crawler, every=every)
+        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signal=signals.spider_closed)
+        return extension
+
+    def spider_opened(self, spider: Spider) -> None:
+        if isinstance(self._crawler.engine.scheduler, MercatorScheduler):
+            self._loop.start(self._every, now=False)
+        else:
+            logger.warning("Checkpoints need the Mercator scheduler", extra={"spider": spider})
+
+    def spider_closed(self) -> None:
+        if self._loop.running:
+            self._loop.stop()
+
+    def _checkpoint(self) -> None:
+        scheduler = self._crawler.engine.scheduler
+        if isinstance(scheduler, MercatorScheduler):
+            scheduler.start_checkpoint()

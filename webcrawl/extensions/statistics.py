@@ -1,0 +1,67 @@
+"""A line on the crawl's progress every ten seconds (Mercator, section 3: the background thread)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.asyncio import create_looping_call
+
+from webcrawl.scheduler import MercatorScheduler
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+
+class Statistics:
+    """Logs one INFO line per interval; counts pages by ``response_received``, robots.txt too."""
+
+    def __init__(self, *, crawler: Crawler, every: float) -> None:
+        self._crawler = crawler
+        self._every = every
+        self._loop = create_looping_call(self._log)
+        self._pages = 0
+        self._at = 0.0
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        every = crawler.settings.getfloat("STATISTICS_INTERVAL_SECS")
+        if every < 0:
+            raise ValueError(
+                f"STATISTICS_INTERVAL_SECS must be 0 (no lines) or more seconds, not {every:g}."
+            )
+        if not every:
+            raise NotConfigured("STATISTICS_INTERVAL_SECS is 0")
+        extension = cls(crawler=crawler, every=every)
+        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signal=signals.spider_closed)
+        return extension
+
+    def spider_opened(self) -> None:
+        self._at = time.monotonic()
+        self._loop.start(self._every, now=False)
+
+    def spider_closed(self) -> None:
+        if self._loop.running:
+            self._loop.stop()
+
+    def _log(self) -> None:
+        scheduler = self._crawler.engine.scheduler
+        if not isinstance(scheduler, MercatorScheduler):
+            return
+        pages = self._crawler.stats.get_value("response_received_count", 0)
+        now = time.monotonic()
+        rate = (pages - self._pages) / max(now - self._at, 0.001)
+        self._pages, self._at = pages, now
+        logger.info(
+            "%d pages (%.0f/s), %s",
+            pages,
+            rate,
+            scheduler.progress(),
+            extra={"spider": self._crawler.spider},
+        )

@@ -1,0 +1,97 @@
+"""What the user reads when the crawl has ended: what was done, where it lies, how to go on."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.crawler import Crawler
+
+_ENDS = {
+    "finished": "finished: nothing is left to fetch",
+    "shutdown": "stopped by a signal",
+    "closespider_timeout": "stopped: the time set by CLOSESPIDER_TIMEOUT is over",
+    "closespider_itemcount": "stopped: CLOSESPIDER_ITEMCOUNT pages are there",
+    "closespider_pagecount": "stopped: CLOSESPIDER_PAGECOUNT answers are there",
+}
+
+
+class Summary:
+    """Prints to standard error when the engine has stopped."""
+
+    def __init__(self, *, crawler: Crawler, out: TextIO) -> None:
+        self._crawler = crawler
+        self._out = out
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not crawler.settings.getbool("SUMMARY_ENABLED"):
+            raise NotConfigured("SUMMARY_ENABLED is off")
+        extension = cls(crawler=crawler, out=sys.stderr)
+        crawler.signals.connect(extension.engine_stopped, signal=signals.engine_stopped)
+        return extension
+
+    def engine_stopped(self) -> None:
+        stats = self._crawler.stats.get_stats()
+        if "finish/error" in stats:
+            return  # the command says what is wrong, and figures would hide it
+        self._out.write(
+            summary(
+                stats,
+                jobdir=str(self._crawler.settings["JOBDIR"]),
+                warc_dir=self._crawler.settings["WARC_DIR"]
+                or f"{self._crawler.settings['JOBDIR']}/warc",
+                command=shlex.join(["scrapy", *sys.argv[1:]]),
+            )
+        )
+        self._out.flush()
+
+
+def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, command: str) -> str:
+    """The summary of the run that *stats* tells of, as text."""
+
+    def count(name: str) -> int:
+        return int(stats.get(name, 0))
+
+    outcomes = {
+        name.removeprefix("outcome/"): int(number)
+        for name, number in stats.items()
+        if name.startswith("outcome/")
+    }
+    pages = sum(number for name, number in outcomes.items() if name.startswith("http_2"))
+    redirects = sum(number for name, number in outcomes.items() if name.startswith("http_3"))
+    errors = {
+        name: number
+        for name, number in outcomes.items()
+        if not name.startswith(("http_2", "http_3"))
+    }
+    seconds = float(stats.get("elapsed_time_seconds", 0.0))
+    reason = stats.get("finish_reason", "unknown")
+    rows = [
+        ("end", _ENDS.get(reason, reason)),
+        ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
+        ("redirects", f"{redirects:,}"),
+        ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
+        ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
+        ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
+        ("links", f"{count('links/submitted'):,} found, {count('seen/new'):,} new URLs"),
+        ("waiting", f"{count('frontier/waiting') + count('seen/waiting'):,} URLs"),
+        ("errors", f"{sum(errors.values()):,} URLs given up" if errors else "none"),
+    ]
+    rows += [
+        ("", f"{number:>8,}  {name}")
+        for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    rows += [("WARC", f"{warc_dir}/*.warc.gz"), ("stats", f"{jobdir}/stats.json")]
+    if reason == "finished":
+        rows.append(("anew", f"remove {jobdir}, or choose another with -s JOBDIR=DIR"))
+    else:
+        rows.append(("resume", command))
+    return "\n=== crawl summary ===\n" + "".join(f"{name:>10}  {value}\n" for name, value in rows)

@@ -1,0 +1,76 @@
+"""One contact of a host: from the moment the frontier handed the host out until the end.
+
+The scheduler makes a Fetch for every request it hands to the engine and puts it into
+``request.meta["fetch"]``; the downloader notes in it what happened on the wire; when the engine
+is through with the request, the scheduler reads off it what becomes of the URL.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from scrapy.http import Request, Response
+
+from webcrawl.net.outcomes import outcome_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.frontier.frontier import Lease
+
+
+@dataclasses.dataclass(slots=True)
+class Fetch:
+    """What is known of the contact so far.
+
+    lease: the frontier's lease of the URL and, until ``release`` is called, of its host.
+    release: ``release(fetch)`` gives the host back to the frontier; called exactly once.
+    clock: seconds, monotonic.
+    robots_url: the robots.txt fetched by this contact in place of the URL; "" for the URL itself.
+    sent_at: when the request was handed to the protocol module; None while nothing was sent.
+    took: seconds from then to the last byte, or to the failure.
+    outcome: one of the names in net/outcomes.py; "" while the download goes on.
+    response: the answer, once there is one.
+    content_fingerprint: of the page's body once the content-seen test has it in process.
+    abandoned: True when the page could not be stored: its URL must go back, not be finished.
+    """
+
+    lease: Lease
+    release: Callable[[Fetch], None]
+    clock: Callable[[], float]
+    robots_url: str = ""
+    sent_at: float | None = None
+    took: float = 0.0
+    outcome: str = ""
+    response: Response | None = None
+    released: bool = False
+    content_fingerprint: int | None = None
+    abandoned: bool = False
+
+    def begin_download(self) -> None:
+        """The request goes to the protocol module now."""
+        self.sent_at = self.clock()
+
+    def end_transfer(self) -> None:
+        """The last byte has come, or the transfer has failed."""
+        if self.sent_at is not None:
+            self.took = self.clock() - self.sent_at
+
+    def answered(self, answer: Response | Request) -> None:
+        """The middlewares are through: a Response, or a Request that takes this one's place."""
+        if isinstance(answer, Response):
+            self.response = answer
+            self.outcome = outcome_of(answer)
+        else:
+            self.outcome = "replaced"
+
+    def failed(self, error: Exception) -> None:
+        """The download, or a middleware before or after it, raised *error*."""
+        self.outcome = outcome_of(error)
+
+    def end_download(self) -> None:
+        """Nothing more goes over the wire for this request: give the host back, once."""
+        if not self.released:
+            self.released = True
+            self.release(self)

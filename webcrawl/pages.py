@@ -1,0 +1,87 @@
+"""From a Scrapy response and what the crawl knows of its URL to a Page. Called by the spider."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from webcrawl.items import Headers, Page, Truncation
+from webcrawl.urls import normalize
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
+
+    from webcrawl.fetch import Fetch
+
+
+def page_of(response: Response, fetch: Fetch) -> Page:
+    """The Page of *response*, without its links.
+
+    The handler leaves what was on the wire in the request's meta (net/http.py); without it, as
+    with a user's own handler, Scrapy's view of headers and body stands for it.
+    """
+    assert response.request is not None
+    entry = fetch.lease.entry
+    meta = response.request.meta
+    content_type, charset = _content_type(response.headers.get(b"Content-Type") or b"")
+    return Page(
+        url=entry.url,
+        status=response.status,
+        headers=_wire_headers(response),
+        body=response.body,
+        wire_body=meta.get("wire_body", response.body),
+        fetched_at=time.time() - fetch.took,
+        method=response.request.method,
+        request_headers=[
+            (name.encode("latin-1"), value.encode("latin-1"))
+            for name, value in meta.get("wire_request_headers", {}).items()
+        ],
+        protocol=response.protocol or "HTTP/1.1",
+        reason=meta.get("wire_reason") or "",
+        ip="" if response.ip_address is None else str(response.ip_address),
+        download_seconds=fetch.took,
+        truncated=_truncation(response),
+        attempts=entry.attempts,
+        content_type=content_type,
+        charset=charset,
+        redirect_target=_redirect_target(response, entry.url),
+        depth=entry.depth,
+        via=entry.via,
+        kind=entry.kind,
+        rank=entry.rank,
+    )
+
+
+def _wire_headers(response: Response) -> Headers:
+    assert response.request is not None
+    raw = response.request.meta.get("wire_headers")
+    if raw is not None:
+        return list(raw)
+    return [(name, value) for name, values in response.headers.items() for value in values]
+
+
+def _truncation(response: Response) -> Truncation:
+    if "truncated" in response.flags:
+        return "length"
+    return "disconnect" if "dataloss" in response.flags else ""
+
+
+def _redirect_target(response: Response, url: str) -> str:
+    if not 300 <= response.status < 400:
+        return ""
+    location = response.headers.get(b"Location")
+    if not location:
+        return ""
+    return normalize(location.decode("utf-8", "replace").strip(), url) or ""
+
+
+@lru_cache(1024)
+def _content_type(value: bytes) -> tuple[str, str]:
+    """Media type and charset of a Content-Type header, lower-case, empty where not given."""
+    kind, _, parameters = value.decode("latin-1").lower().partition(";")
+    for parameter in parameters.split(";"):
+        name, _, label = parameter.partition("=")
+        if name.strip() == "charset":
+            return kind.strip(), label.strip().strip("\"'")
+    return kind.strip(), ""

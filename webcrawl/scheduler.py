@@ -1,0 +1,447 @@
+"""The Mercator frontier as a Scrapy scheduler.
+
+``next_request`` is Mercator's "remove a URL from the frontier"; what becomes of that URL is
+dispatcher.py's. Between requests a slice of background work moves new URLs from the eliminator
+to the frontier, and the engine is woken when the next host is ready.
+
+Job directory contents: see job.py. The durable parts are ``shards/00/frontier`` (frontier/),
+``shards/00/seen`` and ``shards/00/content`` (seen/), ``shards/00/ranks`` and the seed cursor.
+
+What survives: ``kill -9`` loses nothing, as every part logs before it answers. After a power
+loss or a reboot, pages since the last checkpoint are fetched again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import Request, signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.asyncio import call_later, create_looping_call
+from scrapy.utils.defer import deferred_from_coro
+
+from webcrawl._engine import wake, watch_requests
+from webcrawl.checkpointer import Checkpointer
+from webcrawl.dispatcher import Dispatcher
+from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry, encode
+from webcrawl.job import is_disk_full
+from webcrawl.request_codec import RequestCodec
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.urls import host_of, normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from concurrent.futures import ThreadPoolExecutor
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.utils.asyncio import CallLaterResult
+    from twisted.internet.defer import Deferred
+    from twisted.python.failure import Failure
+
+    from webcrawl.fetch import Fetch
+    from webcrawl.frontier import Frontier
+    from webcrawl.frontier.ranks import HostRanks
+    from webcrawl.items import Page
+    from webcrawl.job import Job, Part
+    from webcrawl.links import LinkSubmitter
+    from webcrawl.prelude import HostPrelude
+    from webcrawl.seeds import Seed
+    from webcrawl.seen.content import ContentSeen
+    from webcrawl.seen.interface import Eliminator
+
+logger = logging.getLogger(__name__)
+
+# The background work between requests runs this often, and about this long at a time, so that
+# the reactor is never held for more than 50 ms.
+TICK_SECS = 0.05
+_SLICE_SECS = 0.01
+_SLICE_ENTRIES = 256
+# How many URLs one call may find denied by robots.txt before it lets the reactor breathe.
+_DENIALS_PER_CALL = 64
+
+
+class MercatorScheduler(BaseScheduler):
+    """``SCHEDULER``. All of it runs in the reactor thread but merges and checkpoint writes."""
+
+    def __init__(
+        self,
+        *,
+        crawler: Crawler,
+        job: Job,
+        frontier: Frontier,
+        eliminator: Eliminator,
+        content: ContentSeen,
+        ranks: HostRanks,
+        links: LinkSubmitter,
+        prelude: HostPrelude,
+        executor: ThreadPoolExecutor,
+        retry_times: int,
+        max_crawl_delay: float,
+        lease_secs: float,
+        low_water: int,
+    ) -> None:
+        self._crawler = crawler
+        self._job = job
+        self._frontier = frontier
+        self._eliminator = eliminator
+        self._content = content
+        self._ranks = ranks
+        self._links = links
+        self._executor = executor
+        self._lease_secs = lease_secs
+        self._low_water = low_water
+        self._stats = crawler.stats
+        spider = crawler.spider
+        assert spider is not None
+        self._spider = spider
+        self._codec = RequestCodec(spider=spider, stats=self._stats)
+        self._dispatcher = Dispatcher(
+            frontier=frontier,
+            prelude=prelude,
+            content=content,
+            codec=self._codec,
+            stats=self._stats,
+            retry_times=retry_times,
+            max_crawl_delay=max_crawl_delay,
+            failed=self._fail,
+        )
+        self._checkpoints = Checkpointer(
+            job=job,
+            signals=crawler.signals,
+            stats=self._stats,
+            facts=self._facts,
+            failed=self._fail,
+        )
+        self._tick = create_looping_call(self._work)
+        self._alarm: CallLaterResult | None = None
+        self._alarm_at = 0.0
+        self._merge_at = 0.0
+        self._starving = False
+        self._is_open = False
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        from webcrawl.wiring import scheduler_parts  # noqa: PLC0415  # it imports every room
+
+        return cls(crawler=crawler, **scheduler_parts(crawler))
+
+    # --- Scrapy's interface
+
+    def open(self, spider: Spider) -> None:
+        """Lock the job directory and take up the crawl where the last checkpoint and the logs
+        after it left it. Blocks: this is start-up. Raises FatalError with one sentence."""
+        self._job.open()
+        try:
+            self._open_parts()
+        except (CorruptRecordError, NewerFormatError, OSError) as error:
+            self._job.close()
+            raise FatalError(
+                f"The crawl in JOBDIR {self._job.path} cannot be resumed: {error}."
+            ) from error
+        self._is_open = True
+        watch_requests(self._crawler.engine, self._dispatcher.done)
+        self._crawler.signals.connect(self._item_error, signal=signals.item_error)
+        loop = asyncio.get_running_loop()
+
+        def merged() -> None:
+            loop.call_soon_threadsafe(self._work)
+
+        self._eliminator.on_merged = merged
+        self._tick.start(TICK_SECS, now=False)
+        if self._job.resumed:
+            self._stats.set_value("job/resumed", 1)
+            logger.info(
+                "Resuming the crawl in %s: %d URLs waiting, %d to be checked for duplicates%s",
+                self._job.path,
+                len(self._frontier),
+                self._eliminator.waiting,
+                "; after a reboot, pages since the last checkpoint are fetched again"
+                if self._job.rebooted
+                else "",
+                extra={"spider": spider},
+            )
+
+    def _open_parts(self) -> None:
+        parts: dict[str, Part] = {
+            "shards/00/frontier": self._frontier,
+            "shards/00/seen": self._eliminator,
+            "shards/00/content": self._content,
+            "shards/00/ranks": self._ranks,
+        }
+        saved = self._job.saved
+        self._eliminator.open(saved("shards/00/seen"))
+        self._content.open(saved("shards/00/content"))
+        self._ranks.open(saved("shards/00/ranks"))
+        self._frontier.open(
+            saved("shards/00/frontier"),
+            trust_done=not self._job.rebooted,
+            on_done=self._recommit,
+        )
+        for name, part in parts.items():
+            self._job.attach(name, part)
+        if not self._job.resumed:
+            self._checkpoints.make_first()
+
+    def _recommit(self, note: bytes) -> None:
+        """Replay: a page finished since the last checkpoint, with its content fingerprint."""
+        if note:
+            self._content.commit(int.from_bytes(note, "little"))
+
+    def close(self, reason: str) -> Deferred[None]:
+        """Make the last checkpoint and close everything; a failure leaves the previous one."""
+        return deferred_from_coro(self._close(reason))
+
+    async def _close(self, reason: str) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        if self._tick.running:
+            self._tick.stop()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self._checkpoints.wait()
+        try:
+            # On a full disk the logs stay good, and a half-written checkpoint helps nobody.
+            if self._closing is None:
+                await self._checkpoints.make()
+        finally:
+            self._publish_stats()
+            await asyncio.to_thread(self._executor.shutdown)
+            for part in (self._frontier, self._eliminator, self._content, self._ranks):
+                part.close()
+            self._job.close()
+            logger.info("Crawl state saved (%s)", reason, extra={"spider": self._spider})
+
+    def has_pending_requests(self) -> bool:
+        """Whether anything waits, is leased, or may come out of the eliminator. O(1)."""
+        return bool(len(self._frontier) or self._frontier.leased or self._eliminator.waiting)
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Take an ordinary Request of a spider or middleware; False when it is a duplicate.
+
+        It goes through the eliminator like a link (answering True when that takes time to
+        know), or past it with ``dont_filter``. Its priority is the prioritizer's business.
+        """
+        entry = self._entry(request)
+        try:
+            if request.dont_filter:
+                self._frontier.requeue(entry)
+                return True
+            seen_as = self._fingerprint(request)
+            if self._eliminator.certainly_seen(seen_as):
+                self._stats.inc_value("dupefilter/filtered")
+                return False
+            self._eliminator.submit([seen_as], lambda _: encode(entry))
+        except OSError as error:
+            self._fail(error)
+        return True
+
+    def next_request(self) -> Request | None:
+        """The next request that politeness allows, or None; then the engine is woken in time."""
+        try:
+            for _ in range(_DENIALS_PER_CALL):
+                lease = self._frontier.acquire()
+                if lease is None:
+                    self._starving = True
+                    self._set_alarm(self._frontier.ready_at())
+                    return None
+                request = self._dispatcher.dispatch(lease)
+                if request is not None:
+                    return request
+        except OSError as error:
+            self._fail(error)
+            return None
+        self._set_alarm(time.monotonic())
+        return None
+
+    # --- for spiders and extensions
+
+    def saved(self, name: str) -> bytes | None:
+        """The last checkpoint's state of the part *name* that the spider brings along."""
+        return self._job.saved(name)
+
+    def attach(self, name: str, part: Part) -> None:
+        """Save *part* (the seed cursor) with every checkpoint from now on."""
+        self._job.attach(name, part)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the eliminator asks those who feed it to pause."""
+        return self._eliminator.is_full
+
+    def submit_seeds(self, seeds: Sequence[Seed]) -> None:
+        """Submit a batch of seeds; on disk when this returns."""
+        try:
+            self._links.submit_seeds(seeds)
+        except OSError as error:
+            self._fail(error)
+            raise
+
+    def submit_page(self, page: Page, fetch: Fetch) -> bool:
+        """Submit the links of a page in one batch; on disk when this returns.
+
+        False when the disk is full: the page's URL then goes back, and the crawl ends.
+        """
+        try:
+            self._links.submit_page(page)
+        except OSError as error:
+            fetch.abandoned = True
+            self._fail(error)
+            return False
+        return True
+
+    def is_seen(self, fetch: Fetch, content_fingerprint: int) -> bool:
+        """The content-seen test: whether another URL's document had the same bytes.
+
+        Otherwise the fingerprint is in process until *fetch* is finished, and durable then.
+        """
+        if self._content.test(content_fingerprint):
+            return True
+        fetch.content_fingerprint = content_fingerprint
+        return False
+
+    def start_checkpoint(self) -> None:
+        """Begin a checkpoint unless one is being made; returns at once."""
+        if self._is_open and self._closing is None:
+            self._publish_stats()
+            self._checkpoints.start()
+
+    def progress(self) -> str:
+        """The state of the crawl in a line, for the log."""
+        stats = self._frontier.stats()
+        return (
+            f"{len(self._frontier):,} URLs waiting, {self._eliminator.waiting:,} to be checked, "
+            f"{stats['frontier/leased']} in process; hosts: "
+            f"{stats['frontier/hosts/ready']:,} ready, "
+            f"{stats['frontier/hosts/snoozed']:,} resting"
+        )
+
+    # --- ordinary requests
+
+    def _entry(self, request: Request) -> Entry:
+        host = host_of(request.url)
+        return Entry(
+            url=request.url,
+            host=host,
+            depth=request.meta.get("depth", 0),
+            rank=self._ranks.rank(host),
+            kind="request",
+            discovered_at=time.time(),
+            extra=self._codec.pack(request),
+        )
+
+    def _fingerprint(self, request: Request) -> int:
+        """A plain GET is the same document as a link to its URL; anything else is its own."""
+        if request.method == "GET" and not request.body:
+            url = normalize(request.url)
+            if url is not None:
+                return fingerprint(url)
+        digest = self._crawler.request_fingerprinter.fingerprint(request)
+        return int.from_bytes(digest[:8], "little") or 1
+
+    # --- background work
+
+    def _work(self) -> None:
+        """A slice of what goes on between requests: new URLs from the eliminator to the
+        frontier, a merge when the front end runs low, leases that nobody gave back."""
+        if not self._is_open:
+            return
+        try:
+            deadline = time.monotonic() + _SLICE_SECS
+            while batch := self._eliminator.take(_SLICE_ENTRIES):
+                self._frontier.push(batch)
+                if time.monotonic() >= deadline:
+                    break
+            self._merge_if_low()
+            self._dispatcher.expire(self._lease_secs)
+        except OSError as error:
+            self._fail(error)
+            return
+        ready_at = self._frontier.ready_at()
+        if ready_at is not None and ready_at <= time.monotonic():
+            wake(self._crawler.engine)
+
+    def _merge_if_low(self) -> None:
+        """Merge at once when workers are idle or the front end runs low: a small crawl must not
+        wait for T to fill. Merging takes at most a tenth of the time."""
+        now = time.monotonic()
+        low = self._starving or self._frontier.front_size < self._low_water
+        if low and now >= self._merge_at and not self._eliminator.merging:
+            self._eliminator.merge()
+            self._merge_at = now + 10 * self._eliminator.last_merge_secs
+        self._starving = False
+
+    def _set_alarm(self, at: float | None) -> None:
+        """Wake the engine at *at* (monotonic): else it sleeps until its 5 s heartbeat."""
+        if at is None or not self._is_open:
+            return
+        if self._alarm is not None:
+            if self._alarm_at <= at:
+                return
+            self._alarm.cancel()
+        self._alarm_at = at
+        self._alarm = call_later(max(0.0, at - time.monotonic()), self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        self._alarm = None
+        wake(self._crawler.engine)
+
+    # --- figures and the end
+
+    def _facts(self) -> Mapping[str, Any]:
+        return {
+            "spider": self._spider.name,
+            "waiting": len(self._frontier),
+            "in_eliminator": self._eliminator.waiting,
+            "finished": self._frontier.stats()["frontier/finished"],
+        }
+
+    def _publish_stats(self) -> None:
+        for part in (self._frontier, self._eliminator, self._content):
+            for name, value in part.stats().items():
+                self._stats.set_value(name, value)
+        self._stats.set_value("frontier/waiting", len(self._frontier))
+        self._stats.set_value("seen/waiting", self._eliminator.waiting)
+        self._stats.set_value("links/submitted", self._links.submitted)
+        for name, value in self._links.refused.items():
+            self._stats.set_value(f"urls/refused/{name}", value)
+
+    def _item_error(self, response: Any, failure: Failure) -> None:
+        """A processing module raised. Only a full disk concerns the crawl as a whole."""
+        error = failure.value
+        if not isinstance(error, OSError) or not is_disk_full(error):
+            return
+        fetch = getattr(getattr(response, "request", None), "meta", {}).get("fetch")
+        if fetch is not None:
+            fetch.abandoned = True
+        self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        """The job directory cannot be written: end the crawl, once. Nothing is lost, as no URL
+        is finished that was not logged as such; the last checkpoint and the logs stay good."""
+        if self._closing is not None:
+            return
+        if is_disk_full(error):
+            reason = "disk_full"
+            sentence = (
+                f"The disk of JOBDIR {self._job.path} is full: make room and run the same "
+                "command again; nothing is lost."
+            )
+        else:
+            reason = "disk_error"
+            sentence = (
+                f"JOBDIR {self._job.path} cannot be written ({error}): mend that and run the "
+                "same command again; nothing is lost."
+            )
+        self._stats.set_value("finish/error", sentence)
+        logger.error(sentence, extra={"spider": self._spider})
+        self._closing = asyncio.ensure_future(
+            self._crawler.engine.close_spider_async(reason=reason)
+        )

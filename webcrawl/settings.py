@@ -1,0 +1,139 @@
+"""The wiring of the project and its defaults, each with its unit and reason.
+
+A setting of Scrapy's is here only where the crawl needs another value than Scrapy's default.
+Every value can be changed with ``-s NAME=VALUE``, in scrapyd's schedule, or in a spider.
+"""
+
+from __future__ import annotations
+
+BOT_NAME = "webcrawl"
+SPIDER_MODULES = ["webcrawl.spiders"]
+NEWSPIDER_MODULE = "webcrawl.spiders"
+COMMANDS_MODULE = "webcrawl.commands"
+
+# --- the parts -------------------------------------------------------------------------------
+
+SCHEDULER = "webcrawl.scheduler.MercatorScheduler"
+DUPEFILTER_CLASS = "webcrawl.dupefilter.MercatorDupeFilter"
+DOWNLOADER = "webcrawl._engine.MercatorDownloader"
+DOWNLOAD_HANDLERS = {
+    "http": "webcrawl.net.http.HttpDownloadHandler",
+    "https": "webcrawl.net.http.HttpDownloadHandler",
+    # The crawl must not be led to files of its own machine or to paid storage.
+    "file": None,
+    "s3": None,
+    "data": None,
+    "ftp": None,
+}
+# Processing modules (Mercator, section 3), by content type; users add theirs after the WARC.
+ITEM_PIPELINES = {"webcrawl.pipelines.warc.WarcPipeline": 100}
+EXTENSIONS = {
+    "webcrawl.extensions.statistics.Statistics": 0,
+    "webcrawl.extensions.checkpoints.Checkpoints": 0,
+    "webcrawl.extensions.stats_file.StatsFile": 900,
+    "webcrawl.extensions.summary.Summary": 1000,
+    # Statistics says more, and the other two listen on ports or run code sent to them.
+    "scrapy.extensions.logstats.LogStats": None,
+    "scrapy.extensions.telnet.TelnetConsole": None,
+}
+REMOTE_CONTROL_ENABLED = False
+LOG_FORMATTER = "webcrawl.log_formatter.QuietLogFormatter"
+LOG_LEVEL = "INFO"
+
+# --- the job ---------------------------------------------------------------------------------
+
+# Everything the crawl knows. Running the same command again resumes.
+JOBDIR = "crawls/web"
+# Seconds between two checkpoints; 0: only the last one. kill -9 loses nothing whatever this is;
+# after a power loss the pages since the last checkpoint are fetched again.
+CHECKPOINT_INTERVAL_SECS = 60.0
+# Seconds between two progress lines in the log; 0: none (Mercator: 10).
+STATISTICS_INTERVAL_SECS = 10.0
+# Print the summary at the end.
+SUMMARY_ENABLED = True
+
+# --- the frontier (Mercator, section 3.1) ------------------------------------------------------
+
+# Workers: requests under way at once, each to another host.
+CONCURRENT_REQUESTS = 200
+# k, the number of front-end queues.
+FRONTIER_LEVELS = 16
+FRONTIER_PRIORITIZER = "webcrawl.frontier.prioritizer.DepthRankPrioritizer"
+FRONTIER_SELECTOR = "webcrawl.frontier.selector.GeometricSelector"
+# n, the number of back-end queues to begin with; 0: three for each worker, as Mercator had.
+FRONTIER_BACK_QUEUES = 0
+# How far n may grow while workers are idle; each queue holds up to 64 URLs in memory.
+FRONTIER_BACK_QUEUES_MAX = 100_000
+# Seconds after which a URL that nobody gave back returns to its queue: a safety net, far above
+# any download's timeout.
+FRONTIER_LEASE_SECS = 900.0
+# How often a URL is tried again after a transient failure.
+FRONTIER_RETRY_TIMES = 2
+
+# --- politeness --------------------------------------------------------------------------------
+
+# The pause after a contact is POLITENESS_DELAY_FACTOR times the download's time, within
+# [POLITENESS_MIN_DELAY, POLITENESS_MAX_DELAY] seconds (Mercator waited ten times as long).
+POLITENESS_POLICY = "webcrawl.frontier.politeness.FactorDelay"
+POLITENESS_DELAY_FACTOR = 10.0
+POLITENESS_MIN_DELAY = 3.0
+POLITENESS_MAX_DELAY = 120.0
+# The frontier owns politeness; Scrapy's own delay would only add to it.
+DOWNLOAD_DELAY = 0.0
+ROBOTSTXT_OBEY = True
+USER_AGENT = "webcrawl/0.1 (+https://example.org/webcrawl)"
+
+# --- the duplicate URL eliminator (Mercator, section 3.2) ------------------------------------
+
+# DiskEliminator is exact; webcrawl.seen.bloom.BloomEliminator (Nielsen) loses a few URLs.
+SEEN_ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
+# Fingerprints: the cache of popular and recent ones, and the buffer T.
+SEEN_CACHE_SIZE = 2**16
+SEEN_BUFFER_SIZE = 2**21
+
+# --- pages -----------------------------------------------------------------------------------
+
+# Bytes of a body, on the wire and decoded, that are kept; the rest is cut off (Nielsen).
+PAGE_MAX_BYTES = 1 << 20
+# Links of one page that are followed.
+PAGE_MAX_LINKS = 5000
+# Bytes; longer URLs are refused.
+URL_MAX_LENGTH_BYTES = 2048
+# Levels below the seeds; 0: no limit.
+URL_MAX_DEPTH = 0
+
+# --- network -----------------------------------------------------------------------------------
+
+# Seconds for the whole download.
+DOWNLOAD_TIMEOUT = 60
+# Name servers as host or host:port; empty: those of the system.
+DNS_SERVERS: list[str] = []
+
+# --- Scrapy, tuned ---------------------------------------------------------------------------
+
+# The default of 100 starts 100 tasks for each page: half of all CPU time in a broad crawl.
+CONCURRENT_ITEMS = 1
+ASYNCIO_EVENT_LOOP = "uvloop.Loop"
+COOKIES_ENABLED = False
+HTTPPROXY_ENABLED = False
+METAREFRESH_ENABLED = False
+# The crawl's own counts are per outcome; these measure each request and answer again.
+DOWNLOADER_STATS = False
+# Retry and Redirect serve ordinary Requests of user spiders; for links the frontier does both.
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
+    "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+    "webcrawl.net.decoding.ContentDecodingMiddleware": 590,
+}
+# A broken page is a page too: the outcome of every status is counted, and the Page is kept.
+SPIDER_MIDDLEWARES = {
+    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
+    "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
+    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
+    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
+}

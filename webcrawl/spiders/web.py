@@ -1,0 +1,123 @@
+"""The main job: seeds in, Pages and link batches out.
+
+    scrapy crawl web -a seeds=seeds/top1m.csv
+
+Mercator's worker, steps 3 to 8 (figure 1): the scheduler and the downloader have fetched the
+document; here it goes through the content-seen test, its links are extracted and submitted in
+one batch, and the Page goes to the processing modules (item pipelines).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import xxhash
+from scrapy import Spider
+from scrapy.exceptions import CloseSpider
+
+from webcrawl.errors import FatalError
+from webcrawl.pages import page_of
+from webcrawl.scheduler import MercatorScheduler
+from webcrawl.seeds import SeedReader, SeedsError, split_sources
+from webcrawl.urls import Link
+from webcrawl.urls.extraction import extract_links
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from webcrawl.fetch import Fetch
+    from webcrawl.items import Page
+
+logger = logging.getLogger(__name__)
+
+_SEEDS_PER_BATCH = 500
+_NOTHING: tuple[Any, ...] = ()
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+
+
+class WebSpider(Spider):
+    """``-a seeds=`` names the seed lists, joined by commas: see README, "Seeds"."""
+
+    name = "web"
+
+    def __init__(self, *, seeds: SeedReader, max_links: int) -> None:
+        super().__init__()
+        self._seeds = seeds
+        self._max_links = max_links
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *, seeds: str = "", **unknown: str) -> Self:
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            raise FatalError(f"The web spider has no argument {names}; it takes seeds=FILE.")
+        sources = split_sources(seeds)
+        if not sources:
+            raise FatalError(
+                "No seeds: name a seed list with -a seeds=FILE, for example "
+                "-a seeds=seeds/top1m.csv."
+            )
+        reader = SeedReader(
+            sources=sources,
+            spool_dir=Path(crawler.settings["JOBDIR"]) / "seeds",
+            stdin=sys.stdin.buffer,
+        )
+        spider = cls(seeds=reader, max_links=crawler.settings.getint("PAGE_MAX_LINKS"))
+        spider._set_crawler(crawler)
+        return spider
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Feed the seeds to the eliminator, batch by batch, as fast as it takes them.
+
+        Yields nothing: a seed is a link, not a Request. The cursor is saved with every
+        checkpoint, so a resumed crawl goes on where it stopped reading.
+        """
+        scheduler = self._scheduler
+        try:
+            self._seeds.open(scheduler.saved("seeds"))
+        except SeedsError as error:
+            self.crawler.stats.set_value("finish/error", str(error))
+            logger.error("%s", error)  # noqa: TRY400  # the sentence is for the user
+            raise CloseSpider("unusable_seeds") from error
+        scheduler.attach("seeds", self._seeds)
+        stats = self.crawler.stats
+        while not self._seeds.exhausted:
+            scheduler.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
+            stats.set_value("seeds/read", self._seeds.seeds_read)
+            stats.set_value("seeds/bad", self._seeds.seeds_bad)
+            await asyncio.sleep(0)
+            while scheduler.is_full:  # noqa: ASYNC110  # it empties by its own slices
+                await asyncio.sleep(0.1)
+        for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
+            yield item
+
+    def parse(self, response: Response, **_: Any) -> list[Page]:
+        """The Page of *response*, unless its document was seen under another URL."""
+        assert response.request is not None
+        fetch: Fetch = response.request.meta["fetch"]
+        page = page_of(response, fetch)
+        stats = self.crawler.stats
+        if page.redirect_target:
+            page.links = [Link(url=page.redirect_target, kind="redirect")]
+        elif page.status == 200 and page.body:
+            page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
+            if self._scheduler.is_seen(fetch, page.content_fingerprint):
+                stats.inc_value("content/duplicates")
+                return []
+            if page.content_type in _HTML:
+                page.links = extract_links(
+                    page.body, url=page.url, charset=page.charset, limit=self._max_links
+                )
+        return [page] if self._scheduler.submit_page(page, fetch) else []
+
+    @property
+    def _scheduler(self) -> MercatorScheduler:
+        scheduler = self.crawler.engine.scheduler
+        assert isinstance(scheduler, MercatorScheduler)
+        return scheduler

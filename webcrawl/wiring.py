@@ -1,0 +1,141 @@
+"""From settings to parts: the one place that reads the scheduler's settings and builds its rooms.
+
+Every part that a user may replace is named by a setting. A class with ``from_crawler`` is built
+by it; one without gets the keyword arguments that the default class gets.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import load_object
+
+from webcrawl.dupefilter import MercatorDupeFilter
+from webcrawl.errors import FatalError
+from webcrawl.frontier import Frontier
+from webcrawl.frontier.ranks import HostRanks
+from webcrawl.job import Job
+from webcrawl.links import LinkSubmitter
+from webcrawl.prelude import HostPrelude
+from webcrawl.robots.cache import RobotsCache
+from webcrawl.seen.content import ContentSeen
+from webcrawl.urls.filters import standard_filters
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+
+def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
+    """The keyword arguments of MercatorScheduler but *crawler*. Touches no disk.
+
+    Raises FatalError with one sentence for a setting that cannot be.
+    """
+    settings = crawler.settings
+    jobdir = settings["JOBDIR"]
+    if not jobdir:
+        raise FatalError("JOBDIR is empty: the frontier lives on disk and needs a directory.")
+    shard = Path(jobdir) / "shards" / "00"
+    executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge")
+    eliminator = MercatorDupeFilter.build_eliminator(
+        settings, path=shard / "seen", executor=executor
+    )
+    ranks = HostRanks(path=shard / "ranks")
+    return {
+        "job": Job(path=Path(jobdir)),
+        "frontier": _frontier(crawler, shard),
+        "eliminator": eliminator,
+        "content": ContentSeen(path=shard / "content", executor=executor),
+        "ranks": ranks,
+        "links": LinkSubmitter(
+            eliminator=eliminator,
+            filters=standard_filters(
+                max_bytes=whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0),
+                max_depth=whole(settings, "URL_MAX_DEPTH", at_least=0),
+            ),
+            ranks=ranks,
+            wall=time.time,
+        ),
+        "prelude": HostPrelude(
+            robots=RobotsCache.from_settings(settings),
+            obey=settings.getbool("ROBOTSTXT_OBEY"),
+            retry_times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
+        ),
+        "executor": executor,
+        "retry_times": whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
+        "lease_secs": number(settings, "FRONTIER_LEASE_SECS", at_least=1),
+        "low_water": _workers(settings),
+        "max_crawl_delay": number(settings, "POLITENESS_MAX_DELAY", at_least=0),
+    }
+
+
+def _frontier(crawler: Crawler, shard: Path) -> Frontier:
+    settings = crawler.settings
+    workers = _workers(settings)
+    queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * workers
+    return Frontier(
+        path=shard / "frontier",
+        clock=time.monotonic,
+        wall=time.time,
+        prioritizer=_build(
+            crawler,
+            "FRONTIER_PRIORITIZER",
+            levels=whole(settings, "FRONTIER_LEVELS", at_least=1),
+        ),
+        selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
+        delay=_build(
+            crawler,
+            "POLITENESS_POLICY",
+            factor=number(settings, "POLITENESS_DELAY_FACTOR", at_least=0),
+            floor=number(settings, "POLITENESS_MIN_DELAY", at_least=0),
+            ceiling=number(settings, "POLITENESS_MAX_DELAY", at_least=0),
+        ),
+        queues=queues,
+        max_queues=max(queues, whole(settings, "FRONTIER_BACK_QUEUES_MAX", at_least=1)),
+    )
+
+
+def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
+    """The part that *setting* names."""
+    path = crawler.settings[setting]
+    try:
+        part = load_object(path)
+    except (ImportError, NameError, ValueError) as error:
+        raise FatalError(f"{setting} is {path!r}, which cannot be loaded: {error}.") from error
+    if hasattr(part, "from_crawler"):
+        return part.from_crawler(crawler)
+    return part(**values)
+
+
+def _workers(settings: BaseSettings) -> int:
+    return whole(settings, "CONCURRENT_REQUESTS", at_least=1)
+
+
+def whole(settings: BaseSettings, name: str, *, at_least: int) -> int:
+    """The setting *name* as a whole number, or FatalError with a sentence."""
+    try:
+        value = settings.getint(name)
+    except (TypeError, ValueError):
+        value = at_least - 1
+    if value < at_least:
+        raise FatalError(
+            f"{name} must be a whole number of at least {at_least}, not {settings[name]!r}."
+        )
+    return value
+
+
+def number(settings: BaseSettings, name: str, *, at_least: float) -> float:
+    """The setting *name* as a number, or FatalError with a sentence."""
+    try:
+        value = settings.getfloat(name)
+    except (TypeError, ValueError):
+        value = at_least - 1
+    if not value >= at_least:  # also catches nan
+        raise FatalError(
+            f"{name} must be a number of at least {at_least:g}, not {settings[name]!r}."
+        )
+    return value
