@@ -1,0 +1,154 @@
+"""The access log: what the simulated web received and when. The judge of politeness in tests.
+
+One line for each request, in the order in which the answers ended, in the manner of the combined
+log format, ASCII only (broken here to fit)::
+
+    client - - [start end] "METHOD target HTTP/version" status bytes
+    "referer" "agent" origin address outcome
+
+    127.0.0.1 - - [1763625600.123456 1763625600.125001] "GET /news/abra-4.html HTTP/1.1" 200 5120
+    "-" "webcrawl/1.0" http://site00042.sim.test:8480 127.16.0.5 ok
+
+*start* is when the request had been received and parsed, *end* when the answer had been handed
+over to the transport or the connection was closed: seconds of the epoch with six decimals, from a
+clock that never steps. *status* is 0 if no status line was sent. *bytes* are those of the body, as
+sent. *origin* is the scheme of the listener and the Host header. *outcome* is an `Outcome`. A
+quotation mark, backslash or space in a field is written as %22, %5C or %20.
+
+Lines are written at the latest 0.2 s after the end of the answer. Connections that are refused,
+or closed before a whole request was read, leave no line.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Flushed at this size whatever the time.
+_BUFFER_BYTES: Final = 1 << 16
+
+_LINE = re.compile(
+    r"(?P<client>\S+) - - \[(?P<start>\d+\.\d{6}) (?P<end>\d+\.\d{6})\] "
+    r'"(?P<method>\S*) (?P<target>\S*) HTTP/(?P<version>\S*)" (?P<status>\d+) (?P<size>\d+) '
+    r'"(?P<referer>[^"]*)" "(?P<agent>[^"]*)" (?P<origin>\S+) (?P<address>\S+) (?P<outcome>\S+)\n',
+    re.ASCII,
+)
+
+
+class Outcome(StrEnum):
+    """How an answer ended."""
+
+    OK = "ok"
+    CLOSED = "closed"  # the client went away before the end
+    RESET = "reset"
+    STALL = "stall"  # held for stall_secs, then closed
+    GARBAGE = "garbage"
+    BAD = "bad"  # the request was not HTTP, or named no host of this address
+
+
+class Hit(NamedTuple):
+    """One line of the log."""
+
+    start: float
+    end: float
+    client: str
+    method: str
+    target: str
+    version: str
+    status: int
+    size: int
+    referer: str
+    agent: str
+    origin: str
+    address: str
+    outcome: Outcome
+
+    @property
+    def url(self) -> str:
+        """The URL that was asked for."""
+        return self.origin + self.target
+
+    @property
+    def host(self) -> str:
+        """The politeness key: the host name in lower case, without the port."""
+        return self.origin.partition("://")[2].partition(":")[0].lower()
+
+
+def epoch_clock() -> Callable[[], float]:
+    """Seconds of the epoch that never go back: set once by the wall clock, then monotonic."""
+    offset = time.time() - time.monotonic()
+    monotonic = time.monotonic
+    return lambda: monotonic() + offset
+
+
+def escaped(text: str) -> str:
+    """*text* so that it can stand in a field; an empty text becomes a dash."""
+    if not text:
+        return "-"
+    text = text.replace("\\", "%5C").replace('"', "%22")
+    return text if text.isprintable() and text.isascii() else repr(text)[1:-1].replace("\\", "%5C")
+
+
+class AccessLog:
+    """Writes the log. Call `flush` at least every 0.2 s; `add` does so when the buffer is full."""
+
+    def __init__(self, *, path: Path) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+        self._file = path.open("ab", buffering=0)
+
+    def add(self, line: str) -> None:
+        """Append *line*, which ends with a newline."""
+        self._lines.append(line)
+        self._size += len(line)
+        if self._size >= _BUFFER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand everything to the operating system."""
+        if self._lines:
+            data = "".join(self._lines).encode("ascii", "backslashreplace")
+            self._lines.clear()
+            self._size = 0
+            while data:
+                data = data[self._file.write(data) :]
+
+    def close(self) -> None:
+        """Flush and close. The object cannot be used afterwards."""
+        self.flush()
+        self._file.close()
+
+
+def read_access_log(path: str | Path) -> Iterator[Hit]:
+    """The hits in the log at *path*; a torn last line is left out.
+
+    Raises ValueError, naming the line, for a line that is not one of this log.
+    """
+    with Path(path).open(encoding="ascii") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith("\n"):
+                return
+            match = _LINE.fullmatch(line)
+            if match is None:
+                raise ValueError(f"{path}, line {number}: not a line of an access log")
+            yield Hit(
+                start=float(match["start"]),
+                end=float(match["end"]),
+                client=match["client"],
+                method=match["method"],
+                target=match["target"],
+                version=match["version"],
+                status=int(match["status"]),
+                size=int(match["size"]),
+                referer=match["referer"].removeprefix("-"),
+                agent=match["agent"].removeprefix("-"),
+                origin=match["origin"],
+                address=match["address"],
+                outcome=Outcome(match["outcome"]),
+            )

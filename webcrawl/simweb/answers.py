@@ -1,0 +1,130 @@
+"""What a host answers to a request when it behaves: status, headers, body.
+
+A pure function of the World; faults and delays are the server's (`webcrawl.simweb.connection`).
+"""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.simweb import chance
+from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of
+from webcrawl.simweb.leaves import PageKind
+from webcrawl.simweb.pages import (
+    WORDS,
+    content_of,
+    find_page,
+    redirect_status,
+    redirect_target,
+    url_of,
+)
+from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
+from webcrawl.simweb.text import stock
+from webcrawl.simweb.world import Behaviour
+
+if TYPE_CHECKING:
+    from webcrawl.simweb.pages import PageSpec
+    from webcrawl.simweb.world import HostSpec, World
+
+STATUS_LINES: Final = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
+
+_CALENDAR = re.compile(r"/calendar/\?d=(\d{1,15})", re.ASCII)
+_MAZE: Final = "/maze/"
+
+
+class Answer(NamedTuple):
+    """A status, header lines (each with its line end), and the body in parts."""
+
+    status: int
+    headers: bytes
+    parts: list[bytes]
+
+
+def answer_to(world: World, host: HostSpec, target: str, *, gzip: bool) -> Answer:
+    """The answer of *host* to a GET of *target* (path and query)."""
+    if target in {PATH, MOVED_PATH}:
+        return _robots(world, host, target)
+    if host.behaviour is Behaviour.SERVER_ERROR:
+        return error((500, 502, 503)[host.index % 3])
+    found = find_page(world, host, target)
+    if found is None:
+        return _endless_page(world, host, target)
+    if found.kind is PageKind.REDIRECT:
+        return _redirect(world, host, found)
+    if found.kind is not PageKind.ERROR:
+        return _document(world, found, gzip=gzip)
+    return error(found.leaf.status)
+
+
+def error(status: int, headers: str = "") -> Answer:
+    """An error page. It has no links, as nothing should be found only through it."""
+    phrase = HTTPStatus(status).phrase
+    body = f"<html><head><title>{status} {phrase}</title></head><body>{phrase}</body></html>\n"
+    return Answer(status, f"Content-Type: text/html\r\n{headers}".encode(), [body.encode()])
+
+
+def _robots(world: World, host: HostSpec, target: str) -> Answer:
+    robots = robots_of(world, host, target)
+    headers = f"Content-Type: {robots.content_type}\r\n"
+    if robots.location:
+        headers += f"Location: {robots.location}\r\n"
+    return Answer(robots.status, headers.encode(), [robots.body])
+
+
+def _redirect(world: World, host: HostSpec, found: PageSpec) -> Answer:
+    key = redirect_target(world, found)
+    location = url_of(world, key)
+    if key >> 32 == host.index and not key >> 8 & 1:
+        location = location[len(host.origin) :]  # both forms are legal, both are met
+    status = redirect_status(world, found)
+    body = f'<html><body>Moved <a href="{location}">here</a></body></html>\n'
+    headers = f"Content-Type: text/html\r\nLocation: {location}\r\n"
+    return Answer(status, headers.encode(), [body.encode()])
+
+
+def _document(world: World, found: PageSpec, *, gzip: bool) -> Answer:
+    content_type = content_type_of(world, found)
+    index, number = content_of(world, found)
+    headers = f'ETag: "{index:x}-{number:x}"\r\n'
+    if content_type:
+        headers += f"Content-Type: {content_type}\r\n"
+    compressible = world.profile_spec.gzip and found.kind is not PageKind.LARGE
+    if compressible and content_type.startswith(("text/", "application/json")):
+        headers += "Vary: Accept-Encoding\r\n"
+        if gzip:
+            headers += "Content-Encoding: gzip\r\n"
+            return Answer(200, headers.encode(), gzip_body_of(world, found))
+    return Answer(200, headers.encode(), body_of(world, found))
+
+
+def _endless_links(host: HostSpec, target: str) -> list[str]:
+    """The links of an endless page, all of them new but the root; empty if it is none."""
+    match = _CALENDAR.fullmatch(target)
+    if match:
+        day = int(match[1])
+        return [f"/calendar/?d={day + 1}", f"/calendar/?d={day + 7}", "/"]
+    if target.startswith(_MAZE) and target.endswith("/") and "//" not in target:
+        depth = target.count("/")
+        words = (WORDS[(host.index + depth * 7) % 256], WORDS[(host.index + depth * 11 + 5) % 256])
+        return [*(f"{target}{word}/" for word in words), "/"]
+    return []
+
+
+def _endless_page(world: World, host: HostSpec, target: str) -> Answer:
+    """A page of an endless URL space, or 404 if *target* is in none."""
+    links = _endless_links(host, target) if host.endless else []
+    if not links:
+        return error(404)
+    made = stock(world.seed)
+    value = chance.draw(world.seed, chance.ENDLESS, host.index, len(target))
+    items = "".join(f'<li><a href="{link}">{link}</a></li>\n' for link in links)
+    text = made.plain[value % 100_000 :][: 500 + value % 4000].decode()
+    body = (
+        f"<!DOCTYPE html>\n<html><head><title>{host.name} {target}</title></head>\n"
+        f"<body><ul>\n{items}</ul><p>{text}</p></body></html>\n"
+    )
+    return Answer(200, b"Content-Type: text/html; charset=utf-8\r\n", [body.encode()])

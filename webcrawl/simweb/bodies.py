@@ -1,0 +1,266 @@
+"""The bytes of documents, plain and gzipped.
+
+A body is a list of parts: small ones made for the page (its title, its links) and pieces of the
+stock. For gzip the pieces are there in compressed form and only the small parts are compressed,
+so that a page of 240 kB costs a few hundred µs.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.simweb import chance
+from webcrawl.simweb.distributions import HTML
+from webcrawl.simweb.leaves import PageKind
+from webcrawl.simweb.pages import (
+    Charset,
+    charset_of,
+    content_of,
+    links_of,
+    path_of,
+    size_of,
+    url_of,
+)
+from webcrawl.simweb.text import PIECE_BYTES, PIECES, SEPARATORS, Stock, stock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webcrawl.simweb.pages import PageSpec
+    from webcrawl.simweb.world import World
+
+_MAGIC: Final = {
+    "image/gif": b"GIF89a\x40\x00\x40\x00\xf7\x00\x00",
+    "image/jpeg": b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01",
+    "image/jpg": b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01",
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/webp": b"RIFF\x00\x00\x00\x00WEBPVP8 ",
+    "application/pdf": b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n",
+    "application/zip": b"PK\x03\x04",
+    "application/postscript": b"%!PS-Adobe-2.0\n",
+    "audio/mpeg": b"ID3\x03\x00",
+}
+_TEXTUAL = frozenset({"text/plain", "text/htm", "application/postscript", ""})
+
+_SCRIPT_OF: Final = {
+    Charset.LATIN_1_HEADER: ("latin", "iso-8859-1", "iso-8859-1"),
+    Charset.CP1252_META: ("latin", "cp1252", "windows-1252"),
+    Charset.SHIFT_JIS_HEADER: ("japanese", "shift_jis", "Shift_JIS"),
+    Charset.EUC_JP_META: ("japanese", "euc_jp", "EUC-JP"),
+    Charset.KOI8_R_HEADER: ("cyrillic", "koi8_r", "koi8-r"),
+    Charset.GB18030_META: ("chinese", "gb18030", "gb18030"),
+    Charset.EUC_KR_HEADER: ("korean", "euc_kr", "euc-kr"),
+    Charset.UTF_16_HEADER: ("cyrillic", "utf-16", "utf-16"),
+    Charset.CP1251_NOWHERE: ("cyrillic", "cp1251", ""),
+    Charset.LATIN_1_AS_UTF_8: ("latin", "iso-8859-1", "utf-8"),
+    Charset.UNKNOWN_NAME: ("latin", "utf-8", "x-sim-unknown"),
+}
+_IN_META = frozenset({Charset.CP1252_META, Charset.EUC_JP_META, Charset.GB18030_META})
+
+_CHUNK_LINKS = 16  # links in one run, before text follows
+
+# Piece numbers in a list of parts stand for pieces of the stock.
+_Part = bytes | int
+
+
+def content_type_of(world: World, page: PageSpec) -> str:
+    """The Content-Type header of a 200 answer; empty for none."""
+    name = page.leaf.content_type
+    if name != HTML:
+        return name
+    charset = charset_of(world, page)
+    if charset is Charset.UTF_8:
+        return "text/html; charset=utf-8"
+    label = _SCRIPT_OF[charset][2]
+    return name if charset in _IN_META or not label else f"{name}; charset={label}"
+
+
+def body_of(world: World, page: PageSpec) -> list[bytes]:
+    """The body of a 200 answer as it is, in parts."""
+    if page.kind is PageKind.LARGE or page.leaf.content_type != HTML:
+        return _binary(world, page)
+    if page.leaf.odd_charset:
+        return [_foreign_html(world, page)]
+    pieces = stock(world.seed).pieces
+    return [part if isinstance(part, bytes) else pieces[part] for part in _html(world, page)]
+
+
+def gzip_body_of(world: World, page: PageSpec) -> list[bytes]:
+    """The body of a 200 answer as one gzip member, in parts."""
+    if page.kind is PageKind.LARGE or page.leaf.content_type != HTML or page.leaf.odd_charset:
+        parts: Sequence[_Part] = body_of(world, page)
+    else:
+        parts = _html(world, page)
+    deflated = stock(world.seed).deflated
+    packer = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
+    out = [_GZIP_HEADER]
+    crc = 0
+    size = 0
+    for part in parts:
+        if isinstance(part, bytes):
+            crc = zlib.crc32(part, crc)
+            size += len(part)
+            # A full flush forgets what was before, so foreign data may follow.
+            out.append(packer.compress(part) + packer.flush(zlib.Z_FULL_FLUSH))
+        else:
+            _, piece_crc, data = deflated[part]
+            crc = _shifted(crc) ^ piece_crc
+            size += PIECE_BYTES
+            out.append(data)
+    out.append(packer.flush() + struct.pack("<II", crc, size & 0xFFFFFFFF))
+    return out
+
+
+def hrefs_of(world: World, page: PageSpec) -> list[str]:
+    """The links of *page* as they are written in it.
+
+    Duplicates have absolute links only: the same bytes mean the same links at every URL. Others
+    mostly have links relative to the root, and some in forms that need normalizing.
+    """
+    keys = links_of(world, page)
+    if page.kind is PageKind.DUPLICATE:
+        return [url_of(world, key) for key in keys]
+    host = page.host
+    index = host.index
+    found = []
+    for count, key in enumerate(keys, page.number):
+        form = count & 31
+        if key >> 32 == index:
+            path = path_of(world, host, key >> 8 & 0xFFFFFF, key & 0xFF)
+            if form < 24:
+                found.append(path)
+                continue
+            url = host.origin + path
+        else:
+            other = world.host(key >> 32)
+            url = other.origin + path_of(world, other, key >> 8 & 0xFFFFFF, key & 0xFF)
+        if form == 28:
+            url += "#top"
+        elif form == 29:
+            scheme, _, rest = url.partition("://")
+            url = f"{scheme.upper()}://{rest.replace('site', 'SITE', 1)}"
+        elif form == 30:
+            scheme, _, rest = url.partition("://")
+            name, _, path = rest.partition("/")
+            url = f"{scheme}://{name}/./x/../{path}"
+        found.append(url)
+    return found
+
+
+def _html(world: World, page: PageSpec) -> list[_Part]:
+    made = stock(world.seed)
+    content = content_of(world, page)
+    value = chance.draw(world.seed, chance.TEXT, *content)
+    size = size_of(world, page)
+    title = f"{made.words[value % 20000]} {content[0]}-{content[1]}"
+    head = (
+        '<!DOCTYPE html>\n<html><head><meta charset="utf-8">'
+        f"<title>{title}</title></head>\n<body><h1>{title}</h1>\n"
+    )
+    hrefs = hrefs_of(world, page)
+    chunks = [head.encode()] if not hrefs else []
+    for at in range(0, len(hrefs), _CHUNK_LINKS):
+        chunks.append((head + _run(made, hrefs[at : at + _CHUNK_LINKS], value + at)).encode())
+        head = ""
+    tail = b"</body></html>\n"
+    left = size - sum(map(len, chunks)) - len(tail)
+    if left < 0 and not hrefs:
+        return [b"".join((chunks[0], tail))[:size]]
+    whole, rest = divmod(max(left, 0), PIECE_BYTES)
+    parts: list[_Part] = []
+    piece, step = value >> 20, (value >> 40) | 1
+    for at, chunk in enumerate(chunks, 1):
+        parts.append(chunk)
+        share = whole * at // len(chunks) - whole * (at - 1) // len(chunks)
+        for _ in range(share):
+            piece += step
+            parts.append(piece % PIECES)
+    offset = value % 100_000
+    parts.append(made.plain[offset : offset + rest] + tail)
+    return parts
+
+
+def _run(made: Stock, hrefs: list[str], value: int) -> str:
+    """A run of links with text between them."""
+    separators = made.separators
+    texts: list[str] = ['<ul><li><a href="']
+    for href in hrefs:
+        value += 0x9E37
+        texts.append(href)
+        texts.append(separators[value % SEPARATORS])
+    last = texts.pop()
+    texts.append(last.partition("</a>")[0])
+    texts.append("</a></li></ul>\n")
+    # The only characters of our paths that need escaping in HTML are none: no & is ever used.
+    return "".join(texts)
+
+
+def _foreign_html(world: World, page: PageSpec) -> bytes:
+    made = stock(world.seed)
+    charset = charset_of(world, page)
+    script, codec, label = _SCRIPT_OF[charset]
+    value = chance.draw(world.seed, chance.TEXT, *content_of(world, page))
+    meta = f'<meta charset="{label}">' if charset in _IN_META else ""
+    title = f"{made.foreign(script, value, 12)} {page.host.index}-{page.number}"
+    hrefs = hrefs_of(world, page)
+    run = _run(made, hrefs, value) if hrefs else ""
+    text = f"<html><head>{meta}<title>{title}</title></head>\n<body>{run}<p>"
+    width = 2 if codec == "utf-16" else 1
+    left = size_of(world, page) - len(text) * width
+    # Pages of several hundred kB in these charsets would only cost time.
+    fill = made.foreign(script, value, min(max(left, 0), 60_000) // 2)
+    return f"{text}{fill}</p></body></html>\n".encode(codec)
+
+
+def _binary(world: World, page: PageSpec) -> list[bytes]:
+    made = stock(world.seed)
+    name = page.leaf.content_type
+    value = chance.draw(world.seed, chance.TEXT, *content_of(world, page))
+    size = size_of(world, page)
+    # A first part that differs from page to page, so that different URLs have different bytes.
+    first = (_MAGIC.get(name, b"") + b"%016x\n" % value)[:size]
+    left = size - len(first)
+    parts = [first]
+    if name in _TEXTUAL:
+        source, unit = made.plain, len(made.plain)
+    else:
+        source, unit = made.noise, len(made.noise)
+    offset = value % (unit // 2)
+    while left > 0:
+        part = source[offset : offset + left]
+        parts.append(part)
+        left -= len(part)
+        offset = 0
+    return parts
+
+
+# RFC 1952: magic, deflate, no flags, no time, no extra flags, unix
+_GZIP_HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"
+
+
+def _shift_tables() -> list[list[int]]:
+    """CRC-32 is linear: the effect of PIECE_BYTES following bytes is a 32 x 32 bit matrix."""
+    zeros = bytes(PIECE_BYTES)
+    origin = zlib.crc32(zeros, 0)
+    columns = [zlib.crc32(zeros, 1 << bit) ^ origin for bit in range(32)]
+    tables = []
+    for byte in range(4):
+        table = []
+        for number in range(256):
+            total = 0
+            for bit in range(8):
+                if number >> bit & 1:
+                    total ^= columns[8 * byte + bit]
+            table.append(total)
+        tables.append(table)
+    return tables
+
+
+_T0, _T1, _T2, _T3 = _shift_tables()
+
+
+def _shifted(crc: int) -> int:
+    """The share that bytes of CRC *crc* have in the CRC after PIECE_BYTES more."""
+    return _T0[crc & 255] ^ _T1[crc >> 8 & 255] ^ _T2[crc >> 16 & 255] ^ _T3[crc >> 24]

@@ -1,0 +1,43 @@
+"""Draws that depend on nothing but (seed, stream, numbers).
+
+Every fact about the simulated web is such a draw, so the web needs no storage, and two processes
+with the same seed see the same web. A *stream* keeps the draws for different purposes independent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Final
+
+from xxhash import xxh3_64_intdigest
+
+# One number for each purpose; changing one changes the web of every seed.
+HOST: Final = 1
+PAGE: Final = 2
+SIZE: Final = 3
+LINKS: Final = 4
+TEXT: Final = 5
+REDIRECT: Final = 6
+CONTENT: Final = 7
+FAULT: Final = 8
+ENDLESS: Final = 9
+
+_PAIR = struct.Struct("<QQ")
+_pack = _PAIR.pack
+
+
+def draw(seed: int, stream: int, first: int, second: int = 0) -> int:
+    """A 64-bit integer, uniform; *first* and *second* are below 2^56 and 2^64."""
+    return xxh3_64_intdigest(_pack(first << 8 | stream, second), seed)
+
+
+def draws(seed: int, stream: int, first: int, second: int, count: int) -> list[int]:
+    """*count* independent 64-bit integers from one key: about 2 µs for 40 of them."""
+    key = _pack(first << 8 | stream, second) + seed.to_bytes(8, "little")
+    return memoryview(hashlib.shake_128(key).digest(8 * count)).cast("Q").tolist()
+
+
+def unit(value: int) -> float:
+    """The upper 53 bits of a draw as a number in [0, 1)."""
+    return (value >> 11) * (1.0 / (1 << 53))

@@ -1,0 +1,81 @@
+"""Judges a crawl by the access log: was it polite, was it complete?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from webcrawl.simweb.robots import MOVED_PATH, PATH
+from webcrawl.simweb.truth import allowed_urls, is_endless_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from webcrawl.simweb.accesslog import Hit
+    from webcrawl.simweb.world import World
+
+
+class Pause(NamedTuple):
+    """The time a host was left alone between two requests, in seconds; negative for overlaps."""
+
+    host: str
+    before: Hit
+    after: Hit
+    secs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a crawl fetched, held against the truth. A perfect crawl has three empty fields."""
+
+    missing: frozenset[str]  # allowed, but never asked for
+    forbidden: frozenset[str]  # asked for, but not allowed (or not to be found by links)
+    repeated: dict[str, int]  # asked for more than once, and how often
+    fetched: int  # different allowed URLs asked for
+    endless: int  # requests in endless URL spaces
+
+
+def pauses(hits: Iterable[Hit]) -> list[Pause]:
+    """Each host's pauses, from the end of an answer to the start of the next request.
+
+    robots.txt and redirects count. Compare `secs` with the delay that was due after `before`.
+    """
+    last: dict[str, Hit] = {}
+    found = []
+    for hit in sorted(hits, key=lambda hit: hit.start):
+        before = last.get(hit.host)
+        if before is not None:
+            found.append(Pause(hit.host, before, hit, hit.start - before.end))
+        if before is None or hit.end > before.end:
+            last[hit.host] = hit
+    return found
+
+
+def overlaps(hits: Iterable[Hit]) -> list[Pause]:
+    """Where two requests to one host were open at once. Empty for a polite crawler."""
+    return [pause for pause in pauses(hits) if pause.secs < 0]
+
+
+def judge(world: World, hits: Iterable[Hit], user_agent: str) -> Verdict:
+    """Hold the URLs in *hits* against `allowed_urls`; *world* with the ports it was served on.
+
+    Requests for robots.txt are left out. Retries after errors show up as repeated.
+    """
+    asked: Counter[str] = Counter()
+    endless = 0
+    for hit in hits:
+        if hit.target in {PATH, MOVED_PATH}:
+            continue
+        if is_endless_url(hit.url):
+            endless += 1
+        else:
+            asked[hit.url] += 1
+    allowed = allowed_urls(world, user_agent)
+    return Verdict(
+        missing=frozenset(allowed - asked.keys()),
+        forbidden=frozenset(asked.keys() - allowed),
+        repeated={url: count for url, count in asked.items() if count > 1},
+        fetched=len(allowed & asked.keys()),
+        endless=endless,
+    )

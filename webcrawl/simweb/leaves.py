@@ -1,0 +1,84 @@
+"""The table that says what the pages of a host are that nothing else depends on.
+
+The trunk pages of a host are sound HTML, so that the rest can be reached; all other pages, the
+*leaves*, draw what they are from this table with 12 bits of their hash. The shares in the table
+are set so that trunk and leaves together have the shares which the World asks for.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from webcrawl.simweb.distributions import EXTENSIONS, HTML
+
+TABLE_SIZE: Final = 4096
+
+_ERROR_STATUSES = (404,) * 12 + (403, 410, 500, 503)
+
+
+class PageKind(StrEnum):
+    """What a URL of the simulated web answers."""
+
+    HTML = "html"
+    DUPLICATE = "duplicate"  # HTML whose bytes are found under other URLs as well
+    DOCUMENT = "document"  # anything but HTML
+    LARGE = "large"
+    REDIRECT = "redirect"
+    ERROR = "error"
+
+
+class Leaf(NamedTuple):
+    """What one kind of leaf answers."""
+
+    kind: PageKind
+    status: int
+    content_type: str
+    extension: str
+    odd_charset: bool = False
+
+
+TRUNK: Final = Leaf(PageKind.HTML, 200, HTML, ".html")
+GONE: Final = Leaf(PageKind.ERROR, 404, HTML, ".html")
+
+
+def leaf_table(
+    *,
+    types: dict[str, float],
+    trunk: float,
+    errors: float,
+    redirects: float,
+    duplicates: float,
+    odd_charsets: float,
+    large_files: float,
+) -> tuple[Leaf, ...]:
+    """TABLE_SIZE leaves. *types* in per cent of documents, *trunk* the trunk's share of URLs."""
+    documents = 1.0 - errors - redirects
+    shares: list[tuple[Leaf, float]] = [
+        (Leaf(PageKind.ERROR, status, HTML, ".html"), errors / len(_ERROR_STATUSES))
+        for status in _ERROR_STATUSES
+    ]
+    shares.append((Leaf(PageKind.REDIRECT, 302, HTML, ""), redirects))
+    shares.append((Leaf(PageKind.LARGE, 200, "application/octet-stream", ".iso"), large_files))
+    shares += [
+        (
+            Leaf(PageKind.DOCUMENT, 200, name, EXTENSIONS.get(name, ".dat")),
+            documents * percent / 100,
+        )
+        for name, percent in types.items()
+        if name != HTML
+    ]
+    shares.append((Leaf(PageKind.DUPLICATE, 200, HTML, ".html"), documents * duplicates))
+    shares.append(
+        (Leaf(PageKind.HTML, 200, HTML, ".html", odd_charset=True), documents * odd_charsets)
+    )
+    # What is left of the URLs is plain HTML, less the trunk pages, which are plain HTML anyway.
+    plain = max(0.0, 1.0 - sum(share for _, share in shares) - trunk)
+    shares.append((TRUNK, plain))
+    total = sum(share for _, share in shares)
+    table: list[Leaf] = []
+    edge = 0.0
+    for leaf, share in shares:
+        edge += share / total
+        table += [leaf] * (round(edge * TABLE_SIZE) - len(table))
+    return tuple(table)

@@ -1,0 +1,295 @@
+"""The pages of a simulated web: paths, kinds, sizes, links.
+
+A page is named by a *key*, one integer: host number << 32 | page number << 8 | hop. Page 0 is the
+root. The pages below `HostSpec.trunk` form a tree of HTML pages from the root, every other page
+hangs on one of them, so all of a host can be reached from its root; most links are random.
+
+Redirects have several hops: hop 0 is the page itself, the next ones have ``?hop=N`` added.
+Duplicates take their bytes from a *content* that several pages name. Everything here is a pure
+function of the World.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.simweb import chance
+from webcrawl.simweb.distributions import HTML, TRUNK_MIN_SIZE
+from webcrawl.simweb.leaves import GONE, TRUNK, Leaf, PageKind
+
+if TYPE_CHECKING:
+    from webcrawl.simweb.world import HostSpec, World
+
+# Page numbers from here on: contents of duplicates, which are no pages.
+DUPLICATE_BASE: Final = 1 << 23
+# The page number of the entries to a host's endless URL spaces.
+ENDLESS_NUMBER: Final = (1 << 24) - 1
+
+ENDLESS_PATHS: Final = ("/calendar/?d=0", "/maze/")
+
+# What one link costs in HTML, so that a page of a given size holds no more than fit.
+LINK_BYTES: Final = 130
+_PAGE_BYTES = 300
+
+_BRANCHES = 4  # trunk pages below a trunk page
+
+# The first four are those that robots.txt files forbid.
+DIRECTORIES: Final = (
+    *("private", "tmp", "cgi-bin", "archive"),
+    *("news", "docs", "shop", "blog", "people", "caf%C3%A9", "reports", "music"),
+    *("travel", "stories", "products", "papers"),
+)
+_ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "st", "tr")
+_RIMES = ("a", "e", "i", "o", "u", "an", "el", "or", "is", "um", "en", "ar", "il", "os", "ul", "et")
+WORDS: Final = tuple(onset + rime + "ra" for onset in _ONSETS for rime in _RIMES)
+
+_NUMBER = re.compile(r"[-=](\d{1,8})(?:\.[a-z0-9]+|/)?(?:\?hop=(\d{1,3}))?", re.ASCII)
+_REDIRECT_STATUSES = (301, 302, 302, 302, 303, 307, 308, 301)
+
+
+class Charset(IntEnum):
+    """How an HTML page is encoded, and what it says about that."""
+
+    UTF_8 = 0
+    LATIN_1_HEADER = 1
+    CP1252_META = 2
+    SHIFT_JIS_HEADER = 3
+    EUC_JP_META = 4
+    KOI8_R_HEADER = 5
+    GB18030_META = 6
+    EUC_KR_HEADER = 7
+    UTF_16_HEADER = 8  # with byte order mark
+    CP1251_NOWHERE = 9  # says nothing
+    LATIN_1_AS_UTF_8 = 10  # says UTF-8 and is not
+    UNKNOWN_NAME = 11  # a charset nobody knows
+
+
+class PageSpec(NamedTuple):
+    """What one URL answers."""
+
+    host: HostSpec
+    number: int
+    hop: int
+    leaf: Leaf
+    path: str  # with the query, as it stands in the URL
+
+    @property
+    def kind(self) -> PageKind:
+        """What sort of answer it is."""
+        return self.leaf.kind
+
+    @property
+    def has_links(self) -> bool:
+        """Whether the answer is a 200 with HTML, from which links can be taken."""
+        return self.leaf.status == 200 and self.leaf.content_type == HTML
+
+
+def key_of(index: int, number: int = 0, hop: int = 0) -> int:
+    """The key of page *number* of host *index*."""
+    return index << 32 | number << 8 | hop
+
+
+def is_endless(key: int) -> bool:
+    """Whether *key* is the way into an endless URL space."""
+    return key >> 8 & 0xFFFFFF == ENDLESS_NUMBER
+
+
+def leaf_of(world: World, host: HostSpec, number: int) -> Leaf:
+    """What page *number* of *host* answers."""
+    if number < host.trunk:
+        return TRUNK
+    if number >= host.pages:
+        return GONE
+    return world.leaves[chance.draw(world.seed, chance.PAGE, host.index, number) & 4095]
+
+
+def path_of(world: World, host: HostSpec, number: int, hop: int = 0) -> str:
+    """The path and query of a page, for any page number (also of pages that are gone)."""
+    if number == 0:
+        return "/"
+    if number == ENDLESS_NUMBER:
+        return ENDLESS_PATHS[hop]
+    value = chance.draw(world.seed, chance.PAGE, host.index, number)
+    directory = value >> 12 & 15
+    style = value >> 24 & 15
+    if number < host.trunk:
+        extension = ".html"
+        if host.guide:
+            directory |= 4  # never a forbidden one
+            style |= 1
+    elif number >= host.pages:
+        extension = ".html"
+    else:
+        extension = world.leaves[value & 4095].extension
+    if extension == ".html" and style < 3:
+        if style == 0:
+            return f"/{DIRECTORIES[directory]}/view?id={number}"
+        if style == 2:
+            return f"/{DIRECTORIES[directory]}/{WORDS[value >> 16 & 255]}-{number}/"
+    path = f"/{DIRECTORIES[directory]}/{WORDS[value >> 16 & 255]}-{number}{extension}"
+    return f"{path}?hop={hop}" if hop else path
+
+
+def url_of(world: World, key: int) -> str:
+    """The URL of the page *key*, in the form a crawler's normalizer leaves alone."""
+    host = world.host(key >> 32)
+    return host.origin + path_of(world, host, key >> 8 & 0xFFFFFF, key & 0xFF)
+
+
+def page(world: World, host: HostSpec, number: int, hop: int = 0) -> PageSpec:
+    """Page *number* of *host*."""
+    return PageSpec(
+        host, number, hop, leaf_of(world, host, number), path_of(world, host, number, hop)
+    )
+
+
+def find_page(world: World, host: HostSpec, target: str) -> PageSpec | None:
+    """The page that *target* (path and query) names, or None if there is none (answer 404)."""
+    if target == "/":
+        return page(world, host, 0)
+    match = _NUMBER.search(target)
+    if match is None or match.end() != len(target):
+        return None
+    number, hop = int(match[1]), int(match[2] or 0)
+    if not 0 < number < host.pages or path_of(world, host, number, hop) != target:
+        return None
+    found = page(world, host, number, hop)
+    if hop and (found.kind is not PageKind.REDIRECT or hop >= _hops(world, host, number)):
+        return None
+    return found
+
+
+def charset_of(world: World, page: PageSpec) -> Charset:
+    """How the HTML of *page* is encoded."""
+    if not page.leaf.odd_charset:
+        return Charset.UTF_8
+    value = chance.draw(world.seed, chance.TEXT, page.host.index, page.number)
+    return Charset(1 + value % (len(Charset) - 1))
+
+
+def content_of(world: World, page: PageSpec) -> tuple[int, int]:
+    """The pair that decides the bytes of *page*: pages of equal content are byte-identical.
+
+    A third of the duplicates are documents found on many hosts (their first number is above every
+    host number), the rest are found under about three URLs of one host.
+    """
+    index, number = page.host.index, page.number
+    if page.kind is not PageKind.DUPLICATE:
+        return index, number
+    value = chance.draw(world.seed, chance.CONTENT, index, number)
+    if value % 3 == 0:
+        return world.hosts, DUPLICATE_BASE + (value >> 8) % max(1, world.hosts // 50)
+    copies = max(1, round(page.host.pages * world.duplicates / 3))
+    return index, DUPLICATE_BASE + (value >> 8) % copies
+
+
+def size_of(world: World, page: PageSpec) -> int:
+    """The size of the body in bytes, before any gzip.
+
+    HTML may come out larger when the links that must be on it need more.
+    """
+    leaf = page.leaf
+    if leaf.kind is PageKind.LARGE:
+        return world.large_bytes
+    profile = world.profile_spec
+    quantile = chance.unit(chance.draw(world.seed, chance.SIZE, *content_of(world, page)))
+    small, trunk = profile.small, world.trunk_documents
+    if page.number < page.host.trunk:
+        quantile = small + quantile * (1.0 - small)
+    elif trunk < 1.0 - small:
+        # Trunk pages are never small; the leaves make up for it, so that all together are right.
+        at = quantile * (1.0 - trunk)
+        if at < small:
+            quantile = at
+        else:
+            rest = 1.0 - small
+            quantile = (at - trunk * small / rest) / (1.0 - trunk / rest)
+    return profile.size(quantile, leaf.content_type)
+
+
+def redirect_target(world: World, page: PageSpec) -> int:
+    """The key to which a redirect page leads: a page, its next hop, or a page that is gone."""
+    host, number, hop = page.host, page.number, page.hop
+    value = chance.draw(world.seed, chance.REDIRECT, host.index, number)
+    sort = value & 15
+    if hop + 1 < _hops(world, host, number):
+        return key_of(host.index, number, hop + 1)
+    if sort == 13:
+        return key_of(host.index, number)  # a loop, of one hop or more
+    if sort == 14:
+        return key_of(host.index, host.pages + (value >> 8) % 64)
+    if sort < 4:
+        rank0 = int(world.hosts ** chance.unit(value)) - 1
+        other = world.host(world.index_of(rank0))
+        return key_of(other.index, (value >> 8 & 0xFFFF) * other.pages >> 16 if sort else 0)
+    return key_of(host.index, (value >> 8 & 0xFFFF) * host.pages >> 16)
+
+
+def redirect_status(world: World, page: PageSpec) -> int:
+    """301, 302, 303, 307 or 308."""
+    value = chance.draw(world.seed, chance.REDIRECT, page.host.index, page.number)
+    return _REDIRECT_STATUSES[value >> 28 & 7]
+
+
+def links_of(world: World, page: PageSpec) -> list[int]:
+    """The keys of the links on a page that `has_links`, in their order, repeats included."""
+    index, number = content_of(world, page)
+    host = page.host
+    size = size_of(world, page)
+    wanted = min(world.profile_spec.links(size), max(0, size - _PAGE_BYTES) // LINK_BYTES)
+    base = index << 32
+    if index == world.hosts:  # found on many hosts: can only lead to the popular ones
+        keys: list[int] = []
+        local = 0.0
+    else:
+        keys = _trunk_links(host, number) if number < host.trunk else []
+        local = world.local_links * max(wanted, len(keys)) - len(keys)
+        if number < host.trunk:
+            keys += [world.index_of(rank0) << 32 for rank0 in world.guided_ranks(host, number)]
+    missing = wanted - len(keys)
+    if missing <= 0:
+        return keys
+    threshold = int(0x10000 * min(max(local / missing, 0.0), 1.0))
+    hosts, pages = world.hosts, host.pages
+    append = keys.append
+    for value in chance.draws(world.seed, chance.LINKS, index, number, missing):
+        at = value >> 16 & 0xFFFFFF
+        if value & 0xFFFF < threshold:
+            append(base | (at * at * pages >> 48) << 8)  # squared: the first pages are popular
+            continue
+        # Popularity of hosts: a share of 1/rank, the Zipf distribution of exponent 1.
+        rank0 = int(hosts ** (at / 0x1000000)) - 1
+        other = world.index_of(rank0) << 32
+        if not value >> 62:
+            other |= ((value >> 40 & 0x3FFFFF) * world.page_count(rank0) >> 22) << 8
+        append(other)
+    return keys
+
+
+def _trunk_links(host: HostSpec, number: int) -> list[int]:
+    """The links that hold a host together: to pages of the host, and to its endless spaces."""
+    base = host.index << 32
+    first = _BRANCHES * number + 1
+    below = range(first, min(first + _BRANCHES, host.trunk))
+    hanging = range(host.trunk + number, host.pages, host.trunk)
+    keys = [base | other << 8 for other in itertools.chain(below, hanging)]
+    if host.endless and number == 0:
+        keys += [key_of(host.index, ENDLESS_NUMBER, sort) for sort in range(len(ENDLESS_PATHS))]
+    return keys
+
+
+def _hops(world: World, host: HostSpec, number: int) -> int:
+    """How many URLs a redirect page has: 1 for a plain redirect."""
+    value = chance.draw(world.seed, chance.REDIRECT, host.index, number)
+    sort = value & 15
+    if sort in {10, 11, 12}:
+        return 2 + (value >> 4 & 3)
+    if sort == 13:
+        return 1 + (value >> 4 & 3)
+    return 12 if sort == 15 else 1
+
+
+assert TRUNK_MIN_SIZE > _PAGE_BYTES + 12 * LINK_BYTES - 100

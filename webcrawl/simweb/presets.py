@@ -1,0 +1,47 @@
+"""Worlds for common purposes, by name."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from webcrawl.simweb.world import Faults, SimWebError, World
+
+_SOUND: Final[dict[str, Any]] = {"faults": Faults.none(), "endless": 0.0, "large_files": 0.0}
+
+PRESETS: Final[dict[str, dict[str, Any]]] = {
+    # Figures 6 to 8 of the Mercator paper, with every kind of trouble.
+    "mercator": {},
+    # HTML of 240 kB in the mean, gzip on the wire, mostly HTTPS.
+    "today": {"profile": "today", "https_share": 0.8},
+    # No fault, no endless space, no delay: what is reachable is reached, in one go. There still
+    # are robots.txt rules, redirects, dead links, duplicates.
+    "clean": _SOUND | {"crawl_delays": 0.0},
+    # One million pages of 20 kB with 40 links each, plain HTTP, nothing forbidden, nothing broken.
+    "bench": _SOUND
+    | {
+        "profile": "bench",
+        "mean_pages": 500.0,
+        "max_pages": 5000,
+        "seed_share": 1.0,
+        "https_share": 0.0,
+        "restricting": 0.0,
+        "crawl_delays": 0.0,
+        "errors": 0.0,
+        "redirects": 0.0,
+        "duplicates": 0.0,
+        "odd_charsets": 0.0,
+    },
+}
+
+
+def preset(name: str, **changes: Any) -> World:
+    """The World called *name*, a key of PRESETS, with parameters *changes* of World.
+
+    Raises SimWebError for an unknown name or parameters that make no web.
+    """
+    try:
+        values = PRESETS[name]
+    except KeyError:
+        known = ", ".join(PRESETS)
+        raise SimWebError(f"unknown kind of world {name!r}: use one of {known}") from None
+    return World(**values | changes)

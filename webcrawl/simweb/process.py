@@ -1,0 +1,124 @@
+"""A simulated web in a child process, so that it works on another core than the crawler."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from webcrawl.simweb.world import SimWebError, World
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_STOP_SECS: Final = 10.0
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class SimWebProcess:
+    """A running simulated web. Made by `start_in_process`; a context manager that stops it."""
+
+    def __init__(
+        self,
+        *,
+        process: subprocess.Popen[bytes],
+        world: World,
+        dns: str,
+        ca_path: Path | None,
+        log_path: Path | None,
+    ) -> None:
+        self.world = world  # with the real ports
+        self.dns = dns  # address:port
+        self.ca_path = ca_path  # exists as long as the process runs
+        self.log_path = log_path
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it still serves."""
+        return self._process.poll() is None
+
+    def wait(self, timeout: float) -> bool:
+        """Wait *timeout* seconds for the server to end by itself, which it should not."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+        return not self.running
+
+    def stop(self) -> None:
+        """End it and wait for that: afterwards the log is complete. May be called again."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(_STOP_SECS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def start_in_process(
+    world: World,
+    *,
+    log_path: Path | None,
+    dns_port: int = 0,
+    dns_latency: float = 0.0,
+) -> SimWebProcess:
+    """Serve *world* from a child process; returns when all its sockets are open.
+
+    The child ends with `stop`, or when this process ends for whatever reason. It is in a session
+    of its own, so a Ctrl-C at the terminal does not reach it. Raises SimWebError as `SimWeb` does.
+    """
+    orders = {
+        "world": world.to_json(),
+        "log_path": str(log_path.resolve()) if log_path else "",
+        "dns_port": dns_port,
+        "dns_latency": dns_latency,
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "webcrawl.simweb"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=_ROOT,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(orders).encode() + b"\n")
+        process.stdin.flush()
+    line = process.stdout.readline()
+    answer = json.loads(line) if line else {"error": "the simulated web ended before it began"}
+    if "error" in answer:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+        raise SimWebError(answer["error"])
+    return SimWebProcess(
+        process=process,
+        world=World.from_json(answer["world"]),
+        dns=answer["dns"],
+        ca_path=Path(answer["ca_path"]) if answer["ca_path"] else None,
+        log_path=log_path,
+    )

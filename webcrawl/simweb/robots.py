@@ -1,0 +1,101 @@
+"""The robots.txt files of the simulated web.
+
+Called by the server to answer and by `webcrawl.simweb.truth` to judge: both see the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.simweb.chance import FAULT, draws
+from webcrawl.simweb.world import Behaviour, RobotsKind
+
+if TYPE_CHECKING:
+    from webcrawl.simweb.world import HostSpec, World
+
+PATH: Final = "/robots.txt"
+MOVED_PATH: Final = "/robots-moved.txt"
+
+_TEXT = "text/plain"
+
+# {delay} is empty or a Crawl-delay line.
+_RULES: Final = {
+    RobotsKind.EMPTY: "{delay}",
+    RobotsKind.ALLOW_ALL: "# Welcome\nUser-agent: *\n{delay}Disallow:\n",
+    RobotsKind.PREFIX: (
+        "User-agent: *\n{delay}Disallow: /private/\nDisallow: /tmp/\nDisallow: /cgi-bin/\n"
+        "\nSitemap: {origin}/sitemap.xml\n"
+    ),
+    RobotsKind.WILDCARD: (
+        "User-agent: *  # everyone\n{delay}Disallow: /*.pdf$\nDisallow: /*.gif$\nDisallow: /*?\n"
+        "Disallow: /private*\n"
+    ),
+    RobotsKind.OVERRIDE: (
+        "User-agent: *\n{delay}Disallow: /archive/\nAllow: /archive/b\nAllow: /archive/s\n"
+        "Disallow: /tmp\nAllow: /tmp/view\n"
+    ),
+    RobotsKind.AGENTS: (
+        "User-agent: badbot\nUser-agent: scraper\nDisallow: /\n\n"
+        "User-agent: googlebot\nDisallow:\n\n"
+        "User-agent: webcrawl\n{delay}Disallow: /private/\nDisallow: /tmp/\nDisallow: /archive/\n\n"
+        "User-agent: *\n{delay}Disallow: /\n"
+    ),
+    RobotsKind.BOM_CRLF: (
+        "\ufeffUser-agent: *\r\n{delay}Disallow: /private/   # not yet\r\n\r\n"
+        "disallow:/cgi-bin/\r\nNonsense: line\r\njunk without a colon\r\n"
+    ),
+    RobotsKind.BIG: "User-agent: *\n{delay}Disallow: /private/\nDisallow: /archive/\n",
+    RobotsKind.REDIRECT: "User-agent: *\n{delay}Disallow: /tmp/\nDisallow: /private/\n",
+    RobotsKind.DENY_ALL: "User-agent: *\n{delay}Disallow: /\n",
+}
+_FILLER = "# {number:06d} " + "there is nothing below that a crawler needs to know " * 2 + "\n"
+BIG_BYTES: Final = 600_000
+
+
+class RobotsFile(NamedTuple):
+    """One answer to a request for robots.txt."""
+
+    status: int
+    content_type: str
+    body: bytes
+    location: str = ""
+
+
+_UNAVAILABLE = RobotsFile(503, _TEXT, b"Service Unavailable\n")
+_MISSING = RobotsFile(404, _TEXT, b"Not Found\n")
+_FIXED: Final = {
+    RobotsKind.UNAVAILABLE: _UNAVAILABLE,
+    RobotsKind.MISSING: _MISSING,
+    RobotsKind.FORBIDDEN: RobotsFile(403, _TEXT, b"Forbidden\n"),
+    RobotsKind.HTML: RobotsFile(
+        200, "text/html", b"<!DOCTYPE html><title>Oops</title><p>Page not found: <b>sorry</b></p>"
+    ),
+}
+
+
+def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
+    """What *host* answers for *path*, which is PATH or MOVED_PATH. Faults of the host aside."""
+    kind = host.robots
+    if host.behaviour is Behaviour.SERVER_ERROR:
+        return _UNAVAILABLE
+    # The one who redirects has its rules at MOVED_PATH, all others at PATH.
+    if (path == MOVED_PATH) != (kind is RobotsKind.REDIRECT):
+        return _MISSING if path == MOVED_PATH else RobotsFile(301, _TEXT, b"", MOVED_PATH)
+    if kind in _FIXED:
+        return _FIXED[kind]
+    if kind is RobotsKind.BINARY:
+        noise = draws(world.seed, FAULT, host.index, 1, 64)
+        # Neither line ends nor colons: nothing that could be read as a rule.
+        safe = (1 + value % 9 for value in noise)
+        return RobotsFile(200, "application/octet-stream", b"\x7fELF" + bytes(safe))
+    delay = ""
+    if host.crawl_delay and kind is not RobotsKind.EMPTY:
+        end = "\r\n" if kind is RobotsKind.BOM_CRLF else "\n"
+        delay = f"Crawl-delay: {host.crawl_delay:g}{end}"
+    text = _RULES[kind].format(delay=delay, origin=host.origin)
+    if kind is RobotsKind.BIG:
+        line = _FILLER.format(number=0)
+        text += "".join(
+            _FILLER.format(number=number) for number in range(BIG_BYTES // len(line) + 1)
+        )
+    return RobotsFile(200, _TEXT, text.encode())

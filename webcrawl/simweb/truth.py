@@ -1,0 +1,131 @@
+"""What the simulated web knows about itself: which URLs a crawl from the seeds can find.
+
+A walk over the World with no network. It judges robots.txt with Protego, from the bytes which the
+server sends. Endless URL spaces are left out, as are hosts that give no HTTP answer.
+
+The rules are those of this crawler: a redirect's target is a link like any other, links are taken
+from 200 answers in HTML only, a page that robots.txt forbids is not fetched and so its links stay
+unknown, and links of duplicates are taken once (their bytes are the same, and their links
+absolute, so that makes no difference).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from protego import Protego
+
+from webcrawl.simweb.leaves import PageKind
+from webcrawl.simweb.pages import (
+    content_of,
+    is_endless,
+    key_of,
+    links_of,
+    page,
+    redirect_target,
+    url_of,
+)
+from webcrawl.simweb.robots import MOVED_PATH, robots_of
+from webcrawl.simweb.world import Behaviour
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from webcrawl.simweb.pages import PageSpec
+    from webcrawl.simweb.world import HostSpec, World
+
+_ENDLESS = re.compile(r"https?://[^/]+/(?:calendar|maze)/")
+
+
+def reachable_urls(world: World) -> set[str]:
+    """Every URL found from the seeds on hosts that answer, if robots.txt is ignored."""
+    return {url_of(world, key) for key, _ in _walk(world, None)}
+
+
+def allowed_urls(world: World, user_agent: str) -> set[str]:
+    """Every URL that a polite crawler called *user_agent* finds and may fetch.
+
+    This is what a complete crawl has asked for: once each, no more (robots.txt files and endless
+    spaces aside), whatever was answered.
+    """
+    return {url_of(world, key) for key, _ in _walk(world, user_agent)}
+
+
+def fetchable_urls(world: World, user_agent: str) -> set[str]:
+    """Those of `allowed_urls` that answer 200 (throttling hosts: if asked again later)."""
+    return {
+        url_of(world, key)
+        for key, found in _walk(world, user_agent)
+        if found.leaf.status == 200 and found.host.behaviour is not Behaviour.SERVER_ERROR
+    }
+
+
+def is_endless_url(url: str) -> bool:
+    """Whether *url* lies in an endless URL space, about which the truth says nothing."""
+    return _ENDLESS.match(url) is not None
+
+
+def write_truth(world: World, user_agent: str, path: Path) -> None:
+    """Write one line for each reachable URL to *path*: a word, a tab, the URL; sorted.
+
+    The word is *fetchable*, *allowed* (but not answered with 200) or *reachable* (but forbidden).
+    """
+    # Each set is a part of the one before.
+    lines = dict.fromkeys(reachable_urls(world), "reachable")
+    lines |= dict.fromkeys(allowed_urls(world, user_agent), "allowed")
+    lines |= dict.fromkeys(fetchable_urls(world, user_agent), "fetchable")
+    with path.open("w", encoding="ascii") as file:
+        file.writelines(f"{word}\t{url}\n" for url, word in sorted(lines.items()))
+
+
+def _walk(world: World, user_agent: str | None) -> Iterator[tuple[int, PageSpec]]:
+    """The keys and pages that are fetched; with *user_agent* None everything is allowed."""
+    waiting = [key_of(world.index_of(rank0)) for rank0 in range(world.seed_hosts)]
+    seen = set(waiting)
+    contents: set[tuple[int, int]] = set()
+    rules: dict[int, Protego | bool] = {}
+    while waiting:
+        key = waiting.pop()
+        host = world.host(key >> 32)
+        if not host.answers or is_endless(key):
+            continue
+        found = page(world, host, key >> 8 & 0xFFFFFF, key & 0xFF)
+        if user_agent is not None:
+            rule = rules.get(host.index)
+            if rule is None:
+                rule = rules[host.index] = _rules_of(world, host)
+            if rule is False:
+                continue
+            if rule is not True and not rule.can_fetch(host.origin + found.path, user_agent):
+                continue
+        yield key, found
+        if host.behaviour is Behaviour.SERVER_ERROR:
+            continue
+        if found.kind is PageKind.REDIRECT:
+            links = {redirect_target(world, found)}
+        elif found.has_links:
+            if found.kind is PageKind.DUPLICATE:
+                content = content_of(world, found)
+                if content in contents:
+                    continue
+                contents.add(content)
+            links = set(links_of(world, found))
+        else:
+            continue
+        links -= seen
+        seen |= links
+        waiting += links
+
+
+def _rules_of(world: World, host: HostSpec) -> Protego | bool:
+    """The rules of a host's robots.txt, or True or False for everything (RFC 9309, section 2.3)."""
+    answer = robots_of(world, host)
+    if answer.location:
+        answer = robots_of(world, host, MOVED_PATH)
+    if answer.status >= 500:
+        return False
+    if answer.status >= 400:
+        return True
+    return Protego.parse(answer.body.decode("utf-8-sig", "replace"))

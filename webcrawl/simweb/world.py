@@ -1,0 +1,438 @@
+"""The parameters of a simulated web and what they say about its hosts.
+
+A `World` is a value: equal worlds are byte for byte the same web. It stores no page and no host;
+each is computed from the seed when asked for (a bounded cache keeps the hosts asked for last).
+Pages are in `webcrawl.simweb.pages`.
+
+Invariant: every host can be reached from the seeds. The hosts are ranked by size and popularity;
+the first `seed_share` of the ranks are seeds, and every fourth of these is a *guide*: it never
+fails, its robots.txt allows its trunk pages, and it links to the roots of its part of the hosts
+that are no seeds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from webcrawl.simweb.chance import HOST, draw
+from webcrawl.simweb.distributions import PROFILES, Profile
+from webcrawl.simweb.leaves import Leaf, leaf_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ZONE: Final = "sim.test"
+
+# Host numbers have 32 bits in a page key, page numbers 24 (the upper half is for duplicates).
+MAX_HOSTS: Final = 10_000_000
+MAX_PAGES: Final = 4_000_000
+
+# How many hosts a World remembers: about 10 MB.
+_CACHED_HOSTS: Final = 16_384
+
+# The largest host that may be slow, throttle or ask for a crawl delay, so that politeness towards
+# a single host does not decide how long a whole crawl takes.
+_LARGEST_TROUBLED: Final = 20
+
+_TRUNK_SHARE: Final = 8  # one page in eight holds a host together
+_GUIDE_EVERY: Final = 4
+
+
+class SimWebError(Exception):
+    """A world that cannot be, or cannot be served; the message is one sentence for the user."""
+
+
+class Behaviour(StrEnum):
+    """How a host answers. Only the first four answer HTTP at all."""
+
+    SOUND = "sound"
+    SLOW = "slow"  # waits slow_secs, or dribbles the answer over that time
+    THROTTLE = "throttle"  # 429 with Retry-After to a second request within throttle_secs
+    SERVER_ERROR = "server_error"  # 5xx to everything, robots.txt too
+    REFUSE = "refuse"  # its address refuses connections
+    RESET = "reset"  # resets the connection, before or within the answer
+    STALL = "stall"  # sends nothing, or half the answer, and holds the line for stall_secs
+    GARBAGE = "garbage"  # answers with bytes that are not HTTP
+    NXDOMAIN = "nxdomain"  # its name does not exist
+    SERVFAIL = "servfail"  # its name server fails
+    DNS_TIMEOUT = "dns_timeout"  # its name server does not answer
+
+
+ANSWERING: Final = frozenset(
+    {Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, Behaviour.SERVER_ERROR}
+)
+
+
+class RobotsKind(StrEnum):
+    """What a host's robots.txt is like. The first group lets every page be fetched."""
+
+    MISSING = "missing"  # 404
+    EMPTY = "empty"
+    ALLOW_ALL = "allow_all"
+    FORBIDDEN = "forbidden"  # 403: as good as missing (RFC 9309, section 2.3.1.3)
+    HTML = "html"  # 200 with a page in place of rules
+    BINARY = "binary"  # 200 with bytes that are no text
+
+    PREFIX = "prefix"
+    WILDCARD = "wildcard"
+    OVERRIDE = "override"  # Allow inside Disallow
+    AGENTS = "agents"  # groups for several crawlers
+    BOM_CRLF = "bom_crlf"
+    BIG = "big"  # above the 500 KiB that RFC 9309 asks crawlers to read; rules come first
+    REDIRECT = "redirect"  # to another path of the host
+    DENY_ALL = "deny_all"
+    UNAVAILABLE = "unavailable"  # 503: everything is disallowed (RFC 9309, section 2.3.1.4)
+
+
+_OPEN_ROBOTS: tuple[RobotsKind, ...] = (
+    *(RobotsKind.MISSING,) * 9,
+    *(RobotsKind.ALLOW_ALL,) * 5,
+    RobotsKind.EMPTY,
+    RobotsKind.FORBIDDEN,
+    RobotsKind.HTML,
+    RobotsKind.BINARY,
+)
+_RESTRICTING_ROBOTS: tuple[RobotsKind, ...] = (
+    *(RobotsKind.PREFIX,) * 5,
+    *(RobotsKind.WILDCARD,) * 3,
+    *(RobotsKind.OVERRIDE,) * 3,
+    *(RobotsKind.AGENTS,) * 2,
+    *(RobotsKind.DENY_ALL,) * 2,
+    RobotsKind.BOM_CRLF,
+    RobotsKind.BIG,
+    RobotsKind.REDIRECT,
+    RobotsKind.UNAVAILABLE,
+)
+# Guides are seeds' anchors: their robots.txt may deny leaves, never trunk pages.
+_GUIDE_ROBOTS: tuple[RobotsKind, ...] = tuple(
+    kind
+    for kind in _RESTRICTING_ROBOTS
+    if kind not in {RobotsKind.DENY_ALL, RobotsKind.UNAVAILABLE, RobotsKind.AGENTS}
+)
+
+
+class Framing(StrEnum):
+    """How a host marks the end of its answers."""
+
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    CLOSE = "close"
+
+
+_FRAMINGS = (*(Framing.LENGTH,) * 13, *(Framing.CHUNKED,) * 2, Framing.CLOSE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Shares of the hosts that misbehave (0 to 1).
+
+    The sums of the TCP faults (3.1 %) and of the DNS faults (1.0 %) are those of Mercator's
+    figure 6. Hosts of more than 20 pages are neither slow nor throttling.
+    """
+
+    slow: float = 0.02
+    throttle: float = 0.01
+    server_error: float = 0.008
+    refuse: float = 0.012
+    reset: float = 0.007
+    stall: float = 0.005
+    garbage: float = 0.007
+    nxdomain: float = 0.006
+    servfail: float = 0.002
+    dns_timeout: float = 0.002
+
+    @classmethod
+    def none(cls) -> Faults:
+        """Every host is sound."""
+        return cls(**dict.fromkeys((f.name for f in dataclasses.fields(cls)), 0.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSpec:
+    """Everything about one host but its pages."""
+
+    index: int
+    name: str
+    rank: int  # 1 is the largest and most popular host
+    origin: str  # scheme://name:port, without a final slash
+    scheme: str
+    address: str
+    behaviour: Behaviour
+    robots: RobotsKind
+    crawl_delay: float  # seconds; 0 for none
+    pages: int
+    trunk: int  # pages 0 to trunk-1 are sound HTML pages that hold the host together
+    guide: bool
+    endless: bool
+    framing: Framing
+
+    @property
+    def answers(self) -> bool:
+        """Whether HTTP answers come back at all (5xx are answers)."""
+        return self.behaviour in ANSWERING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """A whole simulated web. Shares are 0 to 1, times in seconds.
+
+    Raises SimWebError from the constructor for parameters that make no web.
+    """
+
+    seed: int = 1
+    hosts: int = 2000
+    profile: str = "mercator"
+    http_port: int = 8480
+    https_port: int = 8443
+    addresses: int = 0  # distinct addresses; 0 means a quarter of the hosts, at most 256
+    mean_pages: float = 10.0  # URLs per host
+    max_pages: int = 300  # URLs of the largest host
+    seed_share: float = 0.5  # of the hosts, by rank, whose roots are seeds
+    https_share: float = 0.3
+    local_links: float = 0.8  # share of links that stay within the host
+    faults: Faults = field(default_factory=Faults)
+    restricting: float = 0.12  # hosts whose robots.txt forbids something
+    crawl_delays: float = 0.1  # hosts of at most 20 pages whose robots.txt asks for a delay
+    max_crawl_delay: float = 2.0
+    errors: float = 0.075  # URLs answering 4xx or 5xx; with the next, Mercator's figure 6
+    redirects: float = 0.03  # URLs answering 3xx
+    duplicates: float = 0.08  # documents whose bytes are also found under another URL
+    odd_charsets: float = 0.03  # documents in HTML that are not plain UTF-8
+    endless: float = 0.01  # hosts with an endless URL space
+    large_files: float = 0.0003  # URLs with a document of large_bytes
+    large_bytes: int = 20 << 20
+    slow_secs: float = 0.4
+    stall_secs: float = 60.0
+    throttle_secs: float = 1.0
+
+    # Derived, no parameters. leaves: see leaf_table; trunk_documents: trunk share of documents.
+    leaves: tuple[Leaf, ...] = field(init=False, repr=False, compare=False)
+    trunk_documents: float = field(init=False, repr=False, compare=False)
+    seed_hosts: int = field(init=False, repr=False, compare=False)
+    address_count: int = field(init=False, repr=False, compare=False)
+    _exponent: float = field(init=False, repr=False, compare=False)
+    _step: int = field(init=False, repr=False, compare=False)
+    _step_back: int = field(init=False, repr=False, compare=False)
+    _cache: dict[int, HostSpec] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._check()
+
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        ranks = np.arange(1, self.hosts + 1, dtype=np.float64)
+        put("_exponent", _solve_exponent(ranks, self.mean_pages, self.max_pages))
+        counts = np.maximum(1, np.rint(self.max_pages * ranks**-self._exponent))
+        trunk = float(((counts + _TRUNK_SHARE - 1) // _TRUNK_SHARE).sum() / counts.sum())
+        documents = 1.0 - self.errors - self.redirects
+        put("trunk_documents", min(trunk / documents, 1.0))
+        put(
+            "leaves",
+            leaf_table(
+                types=self.profile_spec.types,
+                trunk=trunk,
+                errors=self.errors,
+                redirects=self.redirects,
+                duplicates=self.duplicates,
+                odd_charsets=self.odd_charsets,
+                large_files=self.large_files,
+            ),
+        )
+        put("seed_hosts", max(1, round(self.hosts * self.seed_share)))
+        put("address_count", self.addresses or max(1, min(256, self.hosts // 4)))
+        step = max(1, int(self.hosts * 0.6180339887))
+        while math.gcd(step, self.hosts) != 1:
+            step += 1
+        put("_step", step)
+        put("_step_back", pow(step, -1, self.hosts) if self.hosts > 1 else 0)
+        put("_cache", {})
+
+    def _check(self) -> None:
+        if self.profile not in PROFILES:
+            raise SimWebError(f"unknown profile {self.profile!r}: use one of {', '.join(PROFILES)}")
+        for name, low, high in (
+            ("seed", 0, (1 << 64) - 1),
+            ("hosts", 1, MAX_HOSTS),
+            ("http_port", 0, 65535),
+            ("https_port", 0, 65535),
+            ("addresses", 0, 20_000),
+            ("max_pages", 1, MAX_PAGES),
+            ("mean_pages", 1, MAX_PAGES),
+            ("large_bytes", 1, 1 << 40),
+            ("slow_secs", 0, 3600),
+            ("stall_secs", 0, 86400),
+            ("throttle_secs", 0, 3600),
+            ("max_crawl_delay", 0, 86400),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise SimWebError(f"{name} must be from {low} to {high}, not {value}")
+        shares = {
+            name: getattr(self, name)
+            for name in (
+                *("seed_share", "https_share", "local_links", "restricting", "crawl_delays"),
+                *("errors", "redirects", "duplicates", "odd_charsets", "endless", "large_files"),
+            )
+        } | dataclasses.asdict(self.faults)
+        for name, value in shares.items():
+            if not 0 <= value <= 1:
+                raise SimWebError(f"{name} is a share from 0 to 1, not {value}")
+        if sum(dataclasses.asdict(self.faults).values()) > 1 - 1 / _GUIDE_EVERY:
+            raise SimWebError("the shares of faulty hosts add up to more than three quarters")
+        if self.errors + self.redirects > 0.5:
+            raise SimWebError("errors and redirects make up more than half of the URLs")
+
+    @property
+    def profile_spec(self) -> Profile:
+        """The distributions named by `profile`."""
+        return PROFILES[self.profile]
+
+    def page_count(self, rank0: int) -> int:
+        """How many URLs the host of zero-based rank *rank0* has: Zipf, at least 1."""
+        return max(1, round(self.max_pages * math.pow(rank0 + 1, -self._exponent)))
+
+    def index_of(self, rank0: int) -> int:
+        """The number of the host of zero-based rank *rank0*."""
+        return (rank0 * self._step + self.seed) % self.hosts
+
+    def rank_of(self, index: int) -> int:
+        """The zero-based rank of host *index*."""
+        return (index - self.seed) * self._step_back % self.hosts
+
+    def host(self, index: int) -> HostSpec:
+        """The host of number *index* (0 to hosts - 1)."""
+        spec = self._cache.get(index)
+        if spec is None:
+            if len(self._cache) >= _CACHED_HOSTS:
+                self._cache.clear()
+            spec = self._cache[index] = self._make_host(index)
+        return spec
+
+    def find(self, name: str) -> HostSpec | None:
+        """The host called *name* (any case, no port), or None. Says nothing about DNS faults."""
+        label, _, zone = name.lower().partition(".")
+        if zone != ZONE or not label.startswith("site") or not label[4:].isdecimal():
+            return None
+        index = int(label[4:14])
+        if index >= self.hosts or label != f"site{index:05d}":
+            return None
+        return self.host(index)
+
+    def guided_ranks(self, host: HostSpec, page: int) -> range:
+        """Ranks of the hosts to whose roots trunk page *page* of a guide links."""
+        if not host.guide:
+            return range(0)
+        guides = (self.seed_hosts + _GUIDE_EVERY - 1) // _GUIDE_EVERY
+        first = self.seed_hosts + (host.rank - 1) // _GUIDE_EVERY + page * guides
+        return range(first, self.hosts, guides * host.trunk)
+
+    def seeds(self) -> Iterator[str]:
+        """The seed URLs, most popular first: roots of hosts, some of which are out of order."""
+        for rank0 in range(self.seed_hosts):
+            yield self.host(self.index_of(rank0)).origin + "/"
+
+    def address_list(self) -> list[str]:
+        """Every address that has hosts which do not refuse; all in 127.16.0.0/12."""
+        return [_address(16, number) for number in range(self.address_count)]
+
+    def to_json(self) -> str:
+        """The parameters, for `from_json` in another process."""
+        return json.dumps(
+            {f.name: getattr(self, f.name) for f in _PARAMETERS}
+            | {"faults": dataclasses.asdict(self.faults)}
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> World:
+        """The world that `to_json` wrote."""
+        values: dict[str, Any] = json.loads(text)
+        return cls(**values | {"faults": Faults(**values["faults"])})
+
+    def _make_host(self, index: int) -> HostSpec:
+        rank0 = self.rank_of(index)
+        guide = rank0 < self.seed_hosts and rank0 % _GUIDE_EVERY == 0
+        pages = self.page_count(rank0)
+        one = draw(self.seed, HOST, index, 0)
+        two = draw(self.seed, HOST, index, 1)
+        behaviour = Behaviour.SOUND if guide else self._behaviour(_part(one, 0), pages)
+        if behaviour is Behaviour.REFUSE:
+            address = _address(99, draw(self.seed, HOST, index, 2) % 5000)
+        else:
+            # Squared, so that some addresses carry many hosts and most only a few.
+            address = _address(16, int(_part(one, 24) ** 2 * self.address_count))
+        if _part(two, 0) < self.restricting:
+            kinds = _GUIDE_ROBOTS if guide else _RESTRICTING_ROBOTS
+        else:
+            kinds = _OPEN_ROBOTS
+        delayed = pages <= _LARGEST_TROUBLED and _part(two, 24) < self.crawl_delays
+        secure = (two >> 48 & 0xFFF) / 4096 < self.https_share
+        scheme, port = ("https", self.https_port) if secure else ("http", self.http_port)
+        name = f"site{index:05d}.{ZONE}"
+        return HostSpec(
+            index=index,
+            name=name,
+            rank=rank0 + 1,
+            origin=f"{scheme}://{name}:{port}",
+            scheme=scheme,
+            address=address,
+            behaviour=behaviour,
+            robots=kinds[(one >> 48 & 0xFF) % len(kinds)],
+            # Halves and whole seconds: fractions are legal and often mishandled.
+            crawl_delay=self.max_crawl_delay / (1, 2, 4)[(two >> 60) % 3] if delayed else 0.0,
+            pages=pages,
+            trunk=(pages + _TRUNK_SHARE - 1) // _TRUNK_SHARE,
+            guide=guide,
+            endless=draw(self.seed, HOST, index, 3) / 2**64 < self.endless,
+            framing=Framing.LENGTH if self.profile == "bench" else _FRAMINGS[one >> 60],
+        )
+
+    def _behaviour(self, at: float, pages: int) -> Behaviour:
+        edge = 0.0
+        for f in dataclasses.fields(Faults):
+            # Guides never fail, so the others fail a little more often.
+            edge += getattr(self.faults, f.name) / (1 - self.seed_share / _GUIDE_EVERY)
+            if at < edge:
+                behaviour = Behaviour(f.name)
+                if behaviour in {Behaviour.SLOW, Behaviour.THROTTLE} and pages > _LARGEST_TROUBLED:
+                    return Behaviour.SOUND
+                return behaviour
+        return Behaviour.SOUND
+
+
+def write_seeds(world: World, path: Path) -> int:
+    """Write the seed URLs to *path*, one a line; returns how many."""
+    with path.open("w", encoding="ascii") as file:
+        file.writelines(f"{url}\n" for url in world.seeds())
+    return world.seed_hosts
+
+
+_PARAMETERS = [f for f in dataclasses.fields(World) if f.init]
+
+
+def _part(value: int, shift: int) -> float:
+    return (value >> shift & 0xFFFFFF) / 0x1000000
+
+
+def _address(second: int, number: int) -> str:
+    return f"127.{second + number // 62500}.{number // 250 % 250}.{number % 250 + 1}"
+
+
+def _solve_exponent(ranks: np.ndarray[Any, np.dtype[np.float64]], mean: float, top: int) -> float:
+    """The Zipf exponent at which hosts have *mean* pages, the largest having *top*."""
+    low, high = 0.0, 16.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        if float(np.maximum(1, top * ranks**-middle).mean()) > mean:
+            low = middle
+        else:
+            high = middle
+    return round((low + high) / 2, 6)  # rounded: no last bit of a float may change the web
