@@ -248,7 +248,7 @@ class BackEnd:
                 queue.ready_at + offset,
                 queue.contact + offset if queue.state is State.IN_PROCESS else 0.0,
                 queue.least,
-                queue.items,
+                [*queue.items],
                 queue.number,
                 None if queue.body is None else queue.body.snapshot(),
             )

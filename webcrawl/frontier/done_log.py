@@ -4,18 +4,13 @@ Written by the frontier, read only at recovery. The invariant: a contact is on r
 entry is handed out, so that no crash can make a restart visit the host early; and an entry is on
 record as finished when ``finish`` returns.
 
-Format: record logs (storage/records.py) ``<path>/<number>.log`` with, little-endian::
+Format: record logs (storage/records.py) ``<path>/<number>.log``; the payload of each frame is a
+msgpack array of the records of one write::
 
     record   := contact | release | finish | requeue | distrust
-    contact  := kind u8 (1) | at f64 | least f64 | host utf-8
-    release  := kind u8 (2) | ready_at f64 | rest f64 | host utf-8
-    finish   := kind u8 (3) | key u64 | note bytes (content fingerprint, or empty)
-    requeue  := kind u8 (4) | encoded entry
-    distrust := kind u8 (5)
-
-Times are epoch seconds, *least* and *rest* seconds. *least* is the last rest that robots.txt or
-the server asked for: what a contact without a release must at least be given. *distrust* makes
-the finish records before it void: the pages behind them may have been lost in a power failure.
+    contact  := [1, host, at, least]        release := [2, host, ready_at, rest]
+    finish   := [3, key, note]              requeue := [4, encoded entry]
+    distrust := [5]
 
 A snapshot names the segment that begins with it; older segments are disposable once it is
 published, and recovery reads from there through all consecutive segments, because a crash may
@@ -24,62 +19,62 @@ come after a snapshot was made and before it was published.
 
 from __future__ import annotations
 
-import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.records import CorruptRecordError, RecordLog, read_records
+from webcrawl.storage.records import RecordLog, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-_CONTACT, _RELEASE, _FINISH, _REQUEUE, _DISTRUST = range(1, 6)
-_TIMES = struct.Struct("<Bdd")
-assert _TIMES.size == 17
-_KEY = struct.Struct("<BQ")
-assert _KEY.size == 9
-_REQUEUE_BYTE = bytes([_REQUEUE])
-_DISTRUST_RECORD = bytes([_DISTRUST])
 # Releases wait in memory for the next write: one that a crash swallows only makes the host wait
 # longer. More than this many are written by themselves.
 _HELD_BACK = 64
 
 
-class Contact(NamedTuple):
-    """A host was about to be contacted."""
+class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
+    """A host was about to be contacted, *at* epoch seconds.
+
+    *least* is the last rest in seconds that robots.txt or the server asked for: what a contact
+    that is cut off must at least be given.
+    """
 
     host: str
     at: float
     least: float
 
 
-class Release(NamedTuple):
-    """A host was given back and rests *rest* seconds until *ready_at*."""
+class Release(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
+    """A host was given back and rests *rest* seconds until *ready_at*, epoch seconds."""
 
     host: str
     ready_at: float
     rest: float
 
 
-class Finish(NamedTuple):
-    """An entry was finished."""
+class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """The entry named *key* is done; *note* is its content fingerprint, or empty."""
 
     key: int
     note: bytes
 
 
-class Requeue(NamedTuple):
-    """An entry was pushed that nobody will submit again."""
+class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
+    """An encoded entry was pushed that nobody will submit again."""
 
     data: bytes
 
 
-class Distrust(NamedTuple):
-    """The finish records up to here are void."""
+class Distrust(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
+    """The finish records before are void: what was found on the pages may have been lost."""
 
 
 Record = Contact | Release | Finish | Requeue | Distrust
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Record]).decode
 
 
 class DoneLog:
@@ -89,7 +84,7 @@ class DoneLog:
         self.path = path
         self.number = 0
         self._log: RecordLog | None = None
-        self._held: list[bytes] = []
+        self._held: list[Record] = []
         self._new_names: set[Path] = set()
         self._kept_from = 0
         self._snapshot_from = 0
@@ -109,50 +104,42 @@ class DoneLog:
         self._kept_from = self._snapshot_from = first
         self._begin(number)
 
-    def records(self, first: int, *, trusted: bool) -> Iterator[Record]:
+    def records(self, first: int) -> Iterator[Record]:
         """What was written from segment *first* on, before this process.
 
-        Each segment is read up to its torn tail. *trusted* says that the machine has not gone
-        down since: then a segment without even a header is damage (CorruptRecordError),
-        otherwise it is one whose pages were never written.
+        Each segment is read up to its torn tail, which may be all of it. CorruptRecordError when
+        one is not a record log at all.
         """
         for number in range(first, self.number):
-            try:
-                for _, payload in read_records(self._file(number)):
-                    yield _record(payload)
-            except CorruptRecordError:
-                if trusted:
-                    raise
+            for _, payload in read_records(self._file(number)):
+                yield from _decode(payload)
 
-    def contacts(self, contacts: list[tuple[str, float]], *, at: float) -> None:
-        """All hosts in *contacts*, given with their *least*, may be contacted from now on."""
-        pack = _TIMES.pack
-        self._write_with_held(
-            [pack(_CONTACT, at, least) + host.encode() for host, least in contacts]
-        )
+    def contacts(self, contacts: Sequence[Contact]) -> None:
+        """The hosts may be contacted from now on."""
+        self._write(contacts)
 
-    def release(self, host: str, *, ready_at: float, rest: float, at_once: bool) -> None:
-        """*host* was given back. On disk with the next record, or now with *at_once*."""
-        self._held.append(_TIMES.pack(_RELEASE, ready_at, rest) + host.encode())
+    def release(self, release: Release, *, at_once: bool) -> None:
+        """A host was given back. On disk with the next write, or now with *at_once*."""
+        self._held.append(release)
         if at_once or len(self._held) >= _HELD_BACK:
             self.flush()
 
-    def finish(self, key: int, note: bytes) -> None:
-        """The entry named *key* is done."""
-        self._write_with_held([_KEY.pack(_FINISH, key) + note])
+    def finish(self, finish: Finish) -> None:
+        """An entry is done."""
+        self._write((finish,))
 
-    def requeue(self, data: bytes) -> None:
-        """The encoded entry was pushed outside the eliminator."""
-        self._write_with_held([_REQUEUE_BYTE + data])
+    def requeue(self, requeue: Requeue) -> None:
+        """An entry was pushed outside the eliminator."""
+        self._write((requeue,))
 
     def distrust(self) -> None:
         """Make all earlier finish records void."""
-        self._write_with_held([_DISTRUST_RECORD])
+        self._write((Distrust(),))
 
     def flush(self) -> None:
         """Write the releases that wait in memory."""
         if self._held:
-            self._write_with_held([])
+            self._write(())
 
     def rotate(self) -> int:
         """Begin the segment of a new snapshot and return its number."""
@@ -190,34 +177,11 @@ class DoneLog:
         self.number = number
         self._new_names.add(self.path)
 
-    def _write_with_held(self, payloads: list[bytes]) -> None:
-        """One write: the held releases, then *payloads*. OSError leaves all as it was."""
+    def _write(self, records: Sequence[Record]) -> None:
+        """One write: the releases held back, then *records*. OSError leaves all as it was."""
         assert self._log is not None, "the done log is not open"
-        if self._held:
-            self._log.append_all(self._held + payloads)
-            self._held.clear()
-        elif len(payloads) == 1:
-            self._log.append(payloads[0])
-        else:
-            self._log.append_all(payloads)
+        self._log.append(_encode([*self._held, *records]))
+        self._held.clear()
 
     def _file(self, number: int) -> Path:
         return self.path / f"{number:08d}.log"
-
-
-def _record(payload: bytes) -> Record:
-    """Decode one record. The frame's checksum has vouched for its bytes."""
-    kind = payload[0]
-    if kind == _CONTACT:
-        _, at, least = _TIMES.unpack_from(payload)
-        return Contact(payload[_TIMES.size :].decode(), at, least)
-    if kind == _RELEASE:
-        _, ready_at, rest = _TIMES.unpack_from(payload)
-        return Release(payload[_TIMES.size :].decode(), ready_at, rest)
-    if kind == _FINISH:
-        _, key = _KEY.unpack_from(payload)
-        return Finish(key, payload[_KEY.size :])
-    if kind == _REQUEUE:
-        return Requeue(payload[1:])
-    assert kind == _DISTRUST, f"unknown record kind {kind}"
-    return Distrust()

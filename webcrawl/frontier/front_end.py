@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from webcrawl.frontier.selector import Selector
     from webcrawl.storage.fifo import FifoSnapshot
 
+# Entries per frame, and so twice as many of each level in memory (with 16 levels about 1 MB).
+CHUNK = 256
+
 
 class FrontEnd:
     """The level queues in ``<path>/<level>/``. Not thread-safe."""
 
-    def __init__(
-        self, *, path: Path, prioritizer: Prioritizer, selector: Selector, chunk: int = 256
-    ) -> None:
+    def __init__(self, *, path: Path, prioritizer: Prioritizer, selector: Selector) -> None:
         self.path = path
         self.size = 0
         self._prioritizer = prioritizer
         self._selector = selector
-        self._chunk = chunk
         self._fifos: list[DiskFifo] = []
         self._waiting: list[int] = []
         self._filled: list[int] = []
@@ -44,7 +44,7 @@ class FrontEnd:
         """
         levels = max(self._prioritizer.levels, len(snapshots))
         for index in range(levels):
-            fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk=self._chunk)
+            fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk=CHUNK)
             fifo.open(snapshots[index] if index < len(snapshots) else None)
             self._fifos.append(fifo)
         self._waiting = [len(fifo) for fifo in self._fifos]

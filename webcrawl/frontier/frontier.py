@@ -13,7 +13,7 @@ import msgspec
 
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.clocks import Clocks
-from webcrawl.frontier.done_log import DoneLog
+from webcrawl.frontier.done_log import Contact, DoneLog, Finish, Release, Requeue
 from webcrawl.frontier.entry import Entry, decode, encode, host_of, key
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import FrontEnd
@@ -129,7 +129,7 @@ class Frontier:
     def requeue(self, entry: Entry) -> None:
         """Add an entry that nobody will submit again, such as a retry. Journaled: one write."""
         data = encode(entry)
-        self._log.requeue(data)
+        self._log.requeue(Requeue(data))
         self._counts.requeued += 1
         self._front.push([data])
 
@@ -197,7 +197,8 @@ class Frontier:
             for queue in self._back.in_line(_CONTACTS_PER_WRITE)
             if queue.journaled != self._log.number
         ]
-        self._log.contacts([(queue.host, queue.least) for queue in queues], at=self._clocks.wall())
+        at = self._clocks.wall()
+        self._log.contacts([Contact(queue.host, at, queue.least) for queue in queues])
         for queue in queues:
             queue.journaled = self._log.number
 
@@ -218,12 +219,8 @@ class Frontier:
         ready_at = max(queue.ready_at, now + rest) if rest else queue.ready_at
         # After kill -9 a contact without a release waits for the policy's delay, which is no
         # shorter; what the policy does not know must be on disk now.
-        self._log.release(
-            host,
-            ready_at=self._clocks.to_wall(ready_at),
-            rest=max(ready_at - now, 0.0),
-            at_once=at_least > 0,
-        )
+        until = Release(host, self._clocks.to_wall(ready_at), max(ready_at - now, 0.0))
+        self._log.release(until, at_once=at_least > 0)
         queue.least = at_least
         self._back.end(queue, ready_at, now)
 
@@ -234,7 +231,7 @@ class Frontier:
         this. Raises LookupError when the lease is not held: finished, put back or expired.
         """
         self._held(lease)
-        self._log.finish(key(lease.entry), note)
+        self._log.finish(Finish(key(lease.entry), note))
         del self._leases[lease.id]
         self._counts.finished += 1
 
@@ -316,7 +313,7 @@ class Frontier:
         self._finished.add_bytes(state.finished)
         for data in reversed(state.leased):
             back.push_front(host_of(data), data)
-        found = replay(self._log.records(state.segment, trusted=trust_done), since=state)
+        found = replay(self._log.records(state.segment), since=state)
         for rest in rests(state, found, clocks=self._clocks, delay=self._delay):
             back.postpone(rest.host, rest.ready_at, least=rest.least)
         back.settle()

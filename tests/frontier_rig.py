@@ -1,0 +1,151 @@
+"""A frontier in the hands of a test: its clocks, its published snapshot, its death and return."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from webcrawl.frontier import (
+    DepthRankPrioritizer,
+    Entry,
+    FactorDelay,
+    Frontier,
+    GeometricSelector,
+    Lease,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+    from webcrawl.frontier import Selector
+
+EPOCH = 1_700_000_000.0
+POLICY = FactorDelay(factor=10.0, floor=3.0, ceiling=120.0)
+
+
+def entry(host: str, serial: int = 0, *, depth: int = 0, rank: int = 1) -> Entry:
+    """An entry of *host*; another *serial* makes another URL."""
+    return Entry(f"http://{host}/{serial}", host, depth, rank)
+
+
+class Rig:
+    """What a process has around its frontier; *clock* is the true time all of them share."""
+
+    def __init__(
+        self,
+        path: Path,
+        clock: FakeClock,
+        *,
+        queues: int = 8,
+        max_queues: int = 1000,
+        slice_size: int = 64,
+        levels: int = 8,
+        selector: Selector | None = None,
+    ) -> None:
+        self.path = path
+        self.clock = clock
+        self.published: bytes | None = None
+        self.notes: list[bytes] = []
+        self._options = {"queues": queues, "max_queues": max_queues, "slice_size": slice_size}
+        self._levels = levels
+        self._selector = selector or GeometricSelector(rng=random.Random(7))
+        self._boot = 0.0
+        self.frontier = self._new()
+        self.frontier.open(None)
+
+    def monotonic(self) -> float:
+        """The clock of this process: another zero after each reboot."""
+        return self.clock.now - self._boot
+
+    def wall(self) -> float:
+        return EPOCH + self.clock.now
+
+    def _new(self) -> Frontier:
+        return Frontier(
+            path=self.path,
+            clock=self.monotonic,
+            wall=self.wall,
+            prioritizer=DepthRankPrioritizer(levels=self._levels),
+            selector=self._selector,
+            delay=POLICY,
+            **self._options,
+        )
+
+    def push(self, *entries: Entry) -> None:
+        self.frontier.push([encode(entry) for entry in entries])
+
+    def publish(self) -> None:
+        """A whole checkpoint."""
+        snapshot = self.frontier.snapshot()
+        self.frontier.written()
+        self.published = snapshot
+        self.frontier.forget()
+
+    def kill(self) -> None:
+        """The process dies: what it had in memory is gone, nothing more is written."""
+        self.frontier._log._held.clear()
+        self.frontier.close()
+
+    def start(
+        self, *, trust_done: bool = True, on_done: Callable[[bytes], None] | None = None
+    ) -> Frontier:
+        """A new process takes up the published snapshot and the files as they are."""
+        self.frontier = self._new()
+        self.notes = []
+        self.frontier.open(
+            self.published, trust_done=trust_done, on_done=on_done or self.notes.append
+        )
+        return self.frontier
+
+    def crash(self) -> Frontier:
+        """``kill -9`` and a restart at once."""
+        self.kill()
+        return self.start()
+
+    def reboot(self) -> Frontier:
+        """Power failure: the monotonic clock starts anew, finished entries are not trusted."""
+        self.kill()
+        self._boot = self.clock.now - 17.0
+        return self.start(trust_done=False)
+
+    def acquire(self) -> Lease | None:
+        """Acquire without waiting."""
+        return self.frontier.acquire()
+
+    def next(self) -> Lease | None:
+        """Acquire, moving the clock on to the frontier's own ``ready_at`` while it has one."""
+        while True:
+            lease = self.frontier.acquire()
+            if lease is not None:
+                return lease
+            ready_at = self.frontier.ready_at()
+            if ready_at is None:
+                return None
+            wait = ready_at - self.monotonic()
+            if wait > 0:
+                # A little more, so that no rounding between two clocks leaves it just short.
+                self.clock.advance(wait + 1e-6)
+
+    def fetch(self, lease: Lease, *, took: float = 0.1, note: bytes = b"") -> None:
+        """Download and process: release, then finish."""
+        self.frontier.release(lease.entry.host, fetched=True, took=took)
+        self.frontier.finish(lease, note=note)
+
+    def drain(self) -> list[Entry]:
+        """Fetch until nothing is left; the entries in the order they were handed out."""
+        out = []
+        while (lease := self.next()) is not None:
+            self.fetch(lease)
+            out.append(lease.entry)
+        assert len(self.frontier) == 0
+        assert self.frontier.check() == []
+        return out
+
+
+def urls_of(entries: Iterable[Entry]) -> list[str]:
+    """Their URLs, in order of the alphabet: for comparing what came out with what went in."""
+    return sorted(entry.url for entry in entries)

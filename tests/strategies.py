@@ -1,0 +1,52 @@
+"""Hypothesis strategies for what most tests need: hosts, URLs, frontier entries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from webcrawl.frontier import Entry
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+_LABEL = "abcdefghijklmnopqrstuvwxyz0123456789"
+_PATH = _LABEL + "-._~%/?=&;:@!$'()*+,äß中"
+# No lone surrogates: they cannot be encoded, and the normalizer lets none through.
+_TEXT = st.characters(codec="utf-8")
+
+
+def hosts() -> SearchStrategy[str]:
+    """Host names as the frontier keys them: lower case, no port; also addresses."""
+    label = st.text(_LABEL, min_size=1, max_size=8)
+    names = st.lists(label, min_size=1, max_size=3).map(lambda labels: ".".join([*labels, "test"]))
+    return names | st.sampled_from(["127.0.0.1", "::1", "xn--bcher-kva.test", "localhost"])
+
+
+def urls(host: SearchStrategy[str] | None = None) -> SearchStrategy[str]:
+    """Absolute http and https URLs."""
+    return st.builds(
+        "{}://{}/{}".format,
+        st.sampled_from(["http", "https"]),
+        (hosts() if host is None else host).map(
+            lambda name: f"[{name}]" if ":" in name else name,
+        ),
+        st.text(_PATH, max_size=20),
+    )
+
+
+def entries() -> SearchStrategy[Entry]:
+    """Frontier entries with every field at work."""
+    return st.builds(
+        Entry,
+        url=urls(),
+        host=hosts(),
+        depth=st.integers(0, 1000),
+        rank=st.integers(0, 10**9),
+        via=urls() | st.just(""),
+        kind=st.sampled_from(["a", "img", "redirect", ""]),
+        attempts=st.integers(0, 50),
+        discovered_at=st.floats(0, 4e9),
+        extra=st.binary(max_size=20) | st.text(_TEXT, max_size=5).map(str.encode),
+    )

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from webcrawl.frontier import back_end as module
+from webcrawl.frontier import back_queue
+from webcrawl.frontier.back_end import BackEnd
+from webcrawl.frontier.back_queue import State
+from webcrawl.frontier.clocks import Clocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+
+def back_end(path: Path, clock: FakeClock, *, limit: int = 10, ceiling: int = 10) -> BackEnd:
+    clocks = Clocks(clock=clock, wall=lambda: 1.7e9 + clock())
+    return BackEnd(path=path, clocks=clocks, limit=limit, ceiling=ceiling)
+
+
+@pytest.fixture
+def back(jobdir: Path, clock: FakeClock) -> BackEnd:
+    found = back_end(jobdir, clock)
+    found.open([], next_number=1)
+    return found
+
+
+@pytest.fixture(params=[1, 2, 3, 16])
+def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many entries a queue keeps in its list, and a frame of its body has."""
+    monkeypatch.setattr(back_queue, "INLINE", request.param)
+    monkeypatch.setattr(module, "CHUNK", request.param)
+    size: int = request.param
+    return size
+
+
+def take(back: BackEnd, now: float) -> tuple[str, bytes]:
+    """Hand out the first host in line."""
+    queue = back.first_ready(now)
+    assert queue is not None
+    data = back.pop(queue)
+    back.begin(queue, now)
+    return queue.host, data
+
+
+def give(back: BackEnd, host: str, ready_at: float, now: float) -> None:
+    back.end(back.find_in_process(host), ready_at, now)
+
+
+def test_entries_of_a_host_come_out_in_their_order(
+    back: BackEnd, clock: FakeClock, chunk: int
+) -> None:
+    for serial in range(60):
+        back.push("a.test", b"%d" % serial)
+        assert back.check() == []
+    for serial in range(60):
+        assert take(back, clock()) == ("a.test", b"%d" % serial)
+        assert back.check() == []
+        give(back, "a.test", clock(), clock())
+    assert back.size == back.hosts == back.spilled == 0
+
+
+def test_pushes_and_pops_in_turn_keep_the_order(
+    back: BackEnd, clock: FakeClock, chunk: int
+) -> None:
+    out = []
+    for serial in range(100):
+        back.push("a.test", b"%d" % serial)
+        if serial % 3 == 2:
+            out.append(take(back, clock())[1])
+            give(back, "a.test", clock(), clock())
+    while back.size:
+        out.append(take(back, clock())[1])
+        give(back, "a.test", clock(), clock())
+    assert out == [b"%d" % serial for serial in range(100)]
+
+
+def test_hosts_are_handed_out_in_the_order_of_their_times(back: BackEnd, clock: FakeClock) -> None:
+    for host in "abc":
+        back.push(host, b"1")
+        back.push(host, b"2")
+    for _ in "abc":
+        take(back, clock())
+    give(back, "c", clock() + 1, clock())
+    give(back, "a", clock() + 3, clock())
+    give(back, "b", clock() + 2, clock())
+    assert back.earliest() == clock() + 1
+    assert back.first_ready(clock()) is None
+    assert (back.ready, back.snoozed, back.in_process) == (0, 3, 0)
+    clock.advance(3)
+    assert [take(back, clock())[0] for _ in range(3)] == ["c", "b", "a"]
+    assert back.earliest() is None
+
+
+def test_hosts_of_the_same_time_keep_the_order_of_their_release(
+    back: BackEnd, clock: FakeClock
+) -> None:
+    for host in "abcde":
+        back.push(host, b"1")
+        back.push(host, b"2")
+    for _ in "abcde":
+        take(back, clock())
+    for host in "badce":
+        give(back, host, clock() + 5, clock())
+    clock.advance(5)
+    assert [take(back, clock())[0] for _ in range(5)] == list("badce")
+
+
+def test_no_call_wakes_more_hosts_than_it_should(jobdir: Path, clock: FakeClock) -> None:
+    back = back_end(jobdir, clock, limit=500, ceiling=500)
+    back.open([], next_number=1)
+    for number in range(200):
+        back.push(f"h{number}", b"1")
+        back.push(f"h{number}", b"2")
+    for _ in range(200):
+        take(back, clock())
+    for number in range(200):
+        give(back, f"h{number}", clock() + 1, clock())
+    clock.advance(1)
+    assert back.first_ready(clock()) is not None
+    assert (back.ready, back.snoozed) == (64, 136)
+    assert [take(back, clock())[0] for _ in range(200)] == [f"h{n}" for n in range(200)]
+
+
+def test_host_in_process_is_in_neither_the_line_nor_the_heap(
+    back: BackEnd, clock: FakeClock
+) -> None:
+    back.push("a.test", b"1")
+    take(back, clock())
+    back.push("a.test", b"2")
+    assert back.first_ready(clock()) is None
+    assert back.earliest() is None
+    assert back.contact_of("a.test") == clock()
+    assert back.find_in_process("a.test").state is State.IN_PROCESS
+    assert back.check() == []
+
+
+def test_host_that_is_not_in_process_cannot_be_given_back(back: BackEnd, clock: FakeClock) -> None:
+    back.push("a.test", b"1")
+    for host in ("a.test", "unknown.test"):
+        assert back.contact_of(host) is None
+        with pytest.raises(LookupError, match=f"{host} is not in process"):
+            back.find_in_process(host)
+
+
+def test_queue_that_runs_empty_leaves_the_table_but_its_rest_is_remembered(
+    back: BackEnd, clock: FakeClock
+) -> None:
+    back.push("a.test", b"1")
+    take(back, clock())
+    give(back, "a.test", clock() + 30, clock())
+    assert (back.hosts, len(back.remembered)) == (0, 1)
+    clock.advance(10)
+    back.push("a.test", b"2")
+    assert (back.hosts, len(back.remembered)) == (1, 0)
+    assert back.first_ready(clock()) is None
+    assert back.earliest() == clock() + 20
+
+
+def test_host_put_back_without_room_gets_a_queue_all_the_same(
+    jobdir: Path, clock: FakeClock
+) -> None:
+    back = back_end(jobdir, clock, limit=1, ceiling=1)
+    back.open([], next_number=1)
+    back.push("a.test", b"1")
+    take(back, clock())
+    give(back, "a.test", clock() + 5, clock())
+    back.push("b.test", b"1")
+    assert not back.has_room()
+    assert not back.grow()
+    back.push_front("a.test", b"1")
+    assert back.limit == 2
+    assert back.check() == []
+
+
+def test_body_is_made_when_the_list_overflows_and_deleted_after_publication(
+    back: BackEnd, clock: FakeClock, jobdir: Path
+) -> None:
+    for serial in range(200):
+        back.push("flood.test", b"%d" % serial)
+    assert back.spilled == 1
+    (directory,) = jobdir.glob("*/*")
+    snapshot = back.snapshot()
+    assert set(back.written()) >= {directory, *directory.iterdir()}
+    back.forget()
+    assert len(snapshot[0].items) == 16
+    for _ in range(200):
+        take(back, clock())
+        give(back, "flood.test", clock(), clock())
+    assert back.spilled == 0
+    # The published snapshot still names it, and so would a forget() that belongs to it.
+    back.forget()
+    assert directory.exists()
+    back.push("flood.test", b"again")
+    back.snapshot()
+    assert directory.exists()
+    back.forget()
+    assert not directory.exists()
+
+
+def test_queue_that_spills_again_writes_to_another_directory(
+    back: BackEnd, clock: FakeClock, jobdir: Path
+) -> None:
+    for serial in range(100):
+        back.push("flood.test", b"%d" % serial)
+    kept = back.snapshot()
+    next_number = back.next_number
+    while back.size:
+        take(back, clock())
+        give(back, "flood.test", clock(), clock())
+    for serial in range(100):
+        back.push("flood.test", b"second %d" % serial)
+    assert len(list(jobdir.glob("*/*"))) == 2
+    back.close()
+
+    again = back_end(jobdir, clock)
+    again.open(kept, next_number=next_number)
+    assert again.check() == []
+    assert len(list(jobdir.glob("*/*"))) == 1
+    out = []
+    while again.size:
+        out.append(take(again, clock())[1])
+        give(again, "flood.test", clock(), clock())
+    assert out == [b"%d" % serial for serial in range(100)]
+    again.close()
+
+
+def test_table_larger_than_the_new_limit_is_taken_over_whole(
+    back: BackEnd, clock: FakeClock, jobdir: Path
+) -> None:
+    for host in "abcdef":
+        back.push(host, b"1")
+    small = back_end(jobdir, clock, limit=2, ceiling=3)
+    small.open(back.snapshot(), next_number=1)
+    assert small.hosts == small.limit == 6
+    assert small.check() == []
+
+
+@pytest.mark.parametrize(("limit", "ceiling"), [(0, 5), (6, 5)])
+def test_impossible_numbers_of_queues_are_refused(
+    jobdir: Path, clock: FakeClock, limit: int, ceiling: int
+) -> None:
+    with pytest.raises(ValueError, match="back-end queues"):
+        back_end(jobdir, clock, limit=limit, ceiling=ceiling)
+
+
+def test_check_reports_each_broken_invariant(back: BackEnd, clock: FakeClock) -> None:
+    for host in "abcdef":
+        back.push(host, b"1")
+        back.push(host, b"2")
+    for _ in "abc":
+        take(back, clock())
+    give(back, "a", clock() + 5, clock())
+    give(back, "b", clock() + 5, clock())
+    table = back._table
+    table["a"].ready_at += 1  # in the heap for another time
+    table["b"].state = State.READY  # in the heap, though ready
+    table["c"].state = State.SNOOZED  # in process, though snoozed
+    table["d"].items.clear()  # empty, yet ready
+    table["e"].host = "x"  # under another's name
+    table["f"].body = back._body(99)  # a body with nothing in it
+    back._ready.append(table["f"])  # twice in line
+    back.limit = 5
+    problems = back.check()
+    for part in (
+        "twice in line",
+        "for 1005.0, not 1006.0",
+        "b is ready, which the line contradicts",
+        "b is ready, which the heap contradicts",
+        "c is snoozed, which the heap contradicts",
+        "the queue of d is empty, yet ready",
+        "e leads to the queue of x",
+        "f keeps an empty body",
+        "9 waiting entries counted, 7 found",
+        "1 hosts in process counted, 0 found",
+        "0 spilled queues counted, 1 found",
+        "6 hosts counted, 5 found",
+        "6 queues, 5 allowed",
+    ):
+        assert any(part in problem for problem in problems), (part, problems)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import resource
+from typing import TYPE_CHECKING
+
+import pytest
+
+from webcrawl.frontier.done_log import (
+    Contact,
+    Distrust,
+    DoneLog,
+    Finish,
+    Record,
+    Release,
+    Requeue,
+)
+from webcrawl.frontier.recovery import replay
+from webcrawl.frontier.snapshot import FrontierSnapshot
+from webcrawl.storage.records import CorruptRecordError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORDS: list[Record] = [
+    Contact("a.test", 5.25, 0.0),
+    Contact("b.test", 5.25, 20.0),
+    Release("a.test", 9.5, 3.0),
+    Finish(2**64 - 1, b""),
+    Finish(7, b"8 bytes!"),
+    Requeue(b"an entry"),
+    Distrust(),
+]
+
+
+def write_all(log: DoneLog) -> None:
+    log.contacts([Contact("a.test", 5.25, 0.0), Contact("b.test", 5.25, 20.0)])
+    log.release(Release("a.test", 9.5, 3.0), at_once=False)
+    log.finish(Finish(2**64 - 1, b""))
+    log.finish(Finish(7, b"8 bytes!"))
+    log.requeue(Requeue(b"an entry"))
+    log.distrust()
+
+
+def read(path: Path, first: int = 1) -> list[Record]:
+    log = DoneLog(path=path)
+    log.open(first)
+    records = list(log.records(first))
+    log.close()
+    return records
+
+
+def test_every_kind_of_record_is_read_as_it_was_written(jobdir: Path) -> None:
+    log = DoneLog(path=jobdir / "done")
+    log.open(1)
+    write_all(log)
+    log.close()
+    assert read(jobdir / "done") == RECORDS
+
+
+def test_log_cut_at_any_byte_gives_a_beginning_of_the_records(jobdir: Path) -> None:
+    path = jobdir / "done"
+    log = DoneLog(path=path)
+    log.open(1)
+    write_all(log)
+    log.close()
+    whole = (path / "00000001.log").read_bytes()
+    lengths = set()
+    for size in range(len(whole) + 1):
+        for other in path.glob("*.log"):
+            other.unlink()
+        (path / "00000001.log").write_bytes(whole[:size])
+        records = read(path)
+        assert records == RECORDS[: len(records)]
+        lengths.add(len(records))
+    # Contacts go by one write, and the release with the finish after it.
+    assert lengths == {0, 2, 4, 5, 6, 7}
+
+
+def test_release_waits_for_the_next_write_unless_it_must_not(jobdir: Path) -> None:
+    log = DoneLog(path=jobdir)
+    log.open(1)
+    log.release(Release("a.test", 9.0, 3.0), at_once=False)
+    assert list_without_closing(log) == []
+    log.release(Release("b.test", 9.0, 3.0), at_once=True)
+    assert [type(record) for record in list_without_closing(log)] == [Release, Release]
+    for _ in range(64):
+        log.release(Release("c.test", 9.0, 3.0), at_once=False)
+    assert len(list_without_closing(log)) == 66
+    log.release(Release("d.test", 9.0, 3.0), at_once=False)
+    log.close()
+    log.close()
+    assert len(read(jobdir)) == 67
+
+
+def list_without_closing(log: DoneLog) -> list[Record]:
+    """What another process would find now."""
+    reader = DoneLog(path=log.path)
+    reader.number = log.number + 1
+    return list(reader.records(1))
+
+
+def test_segments_after_the_named_one_are_replayed_and_older_ones_deleted(jobdir: Path) -> None:
+    log = DoneLog(path=jobdir)
+    log.open(1)
+    log.finish(Finish(1, b""))
+    assert log.rotate() == 2
+    log.finish(Finish(2, b""))
+    assert log.rotate() == 3
+    log.finish(Finish(3, b""))
+    log.close()
+    assert read(jobdir, 2) == [Finish(2, b""), Finish(3, b"")]
+    assert sorted(path.name for path in jobdir.iterdir()) == [
+        "00000002.log",
+        "00000003.log",
+        "00000004.log",
+    ]
+
+
+def test_segments_behind_a_gap_are_deleted(jobdir: Path) -> None:
+    log = DoneLog(path=jobdir)
+    log.open(1)
+    log.finish(Finish(1, b""))
+    log.rotate()
+    log.rotate()
+    log.finish(Finish(3, b""))
+    log.close()
+    (jobdir / "00000002.log").unlink()
+    assert read(jobdir) == [Finish(1, b"")]
+    assert sorted(path.name for path in jobdir.iterdir()) == ["00000001.log", "00000002.log"]
+
+
+def test_only_a_published_snapshot_lets_segments_go(jobdir: Path) -> None:
+    log = DoneLog(path=jobdir)
+    log.open(1)
+    log.rotate()
+    log.rotate()
+    assert len(list(jobdir.glob("*.log"))) == 3
+    assert set(log.written()) == {jobdir, jobdir / "00000003.log"}
+    log.forget()
+    assert [path.name for path in jobdir.glob("*.log")] == ["00000003.log"]
+    assert log.written() == [jobdir / "00000003.log"]
+    log.close()
+
+
+def test_segment_whose_pages_were_never_written_is_an_empty_one(jobdir: Path) -> None:
+    log = DoneLog(path=jobdir)
+    log.open(1)
+    log.finish(Finish(1, b""))
+    log.rotate()
+    log.finish(Finish(2, b""))
+    log.close()
+    (jobdir / "00000001.log").write_bytes(bytes(64))
+    assert read(jobdir) == [Finish(2, b"")]
+
+
+def test_segment_that_is_another_file_is_damage(jobdir: Path) -> None:
+    log = DoneLog(path=jobdir)
+    log.open(1)
+    log.close()
+    (jobdir / "00000001.log").write_bytes(b"no such file of ours")
+    with pytest.raises(CorruptRecordError, match="no record log header"):
+        read(jobdir)
+
+
+def test_write_that_fails_leaves_the_log_as_it_was(jobdir: Path) -> None:
+    log = DoneLog(path=jobdir)
+    log.open(1)
+    log.release(Release("a.test", 9.0, 3.0), at_once=False)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            log.finish(Finish(7, b""))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list_without_closing(log) == []
+    log.finish(Finish(8, b""))
+    assert list_without_closing(log) == [Release("a.test", 9.0, 3.0), Finish(8, b"")]
+    log.close()
+
+
+def test_replay_keeps_finishes_after_a_distrust_only() -> None:
+    log: list[Record] = [
+        Finish(1, b"one-----"),
+        Requeue(b"again"),
+        Distrust(),
+        Finish(2, b"two-----"),
+        Finish(3, b""),
+    ]
+    found = replay(log, since=FrontierSnapshot())
+    assert found.finished == [2, 3]
+    assert found.notes == [b"two-----"]
+    assert found.requeued == [b"again"]

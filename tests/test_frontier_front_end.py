@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from frontier_rig import entry
+
+from webcrawl.frontier import DepthRankPrioritizer, Entry, GeometricSelector, decode, encode
+from webcrawl.frontier import front_end as module
+from webcrawl.frontier.front_end import FrontEnd
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from webcrawl.storage.fifo import FifoSnapshot
+
+
+class MostUrgent:
+    """A selector without chance."""
+
+    def choose(self, levels: Sequence[int]) -> int:
+        return levels[0]
+
+
+class Stuck:
+    """A prioritizer that breaks its contract."""
+
+    levels = 3
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+
+    def level(self, entry: Entry) -> int:
+        return self._level
+
+
+def front_end(path: Path, *, levels: int = 4) -> FrontEnd:
+    return FrontEnd(
+        path=path, prioritizer=DepthRankPrioritizer(levels=levels), selector=MostUrgent()
+    )
+
+
+def drained(front: FrontEnd) -> list[str]:
+    out = []
+    while front.size:
+        out.append(decode(front.pop()).url)
+    return out
+
+
+@pytest.fixture(params=[1, 2, 3, 256])
+def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many entries make a frame: the queues' behaviour must not depend on it."""
+    monkeypatch.setattr(module, "CHUNK", request.param)
+    size: int = request.param
+    return size
+
+
+def test_entries_of_one_level_come_out_in_their_order(jobdir: Path, chunk: int) -> None:
+    front = front_end(jobdir)
+    front.open([])
+    entries = [entry("a.test", serial) for serial in range(20)]
+    front.push([encode(each) for each in entries])
+    assert front.waiting == [20, 0, 0, 0]
+    assert front.check() == []
+    assert drained(front) == [each.url for each in entries]
+    assert front.waiting == [0, 0, 0, 0]
+    assert front.check() == []
+    front.close()
+
+
+def test_urgent_level_is_offered_as_soon_as_it_has_an_entry(jobdir: Path, chunk: int) -> None:
+    front = front_end(jobdir)
+    front.open([])
+    front.push([encode(entry("late.test", depth=1))])
+    front.push([encode(entry("soon.test", depth=0))])
+    assert front.waiting == [1, 0, 1, 0]
+    assert drained(front) == ["http://soon.test/0", "http://late.test/0"]
+    front.close()
+
+
+def test_queues_survive_reopening(jobdir: Path, chunk: int) -> None:
+    front = front_end(jobdir)
+    front.open([])
+    entries = [entry("a.test", serial, depth=serial % 3) for serial in range(30)]
+    front.push([encode(each) for each in entries])
+    first = decode(front.pop()).url
+    snapshot = front.snapshot()
+    front.written()
+    front.forget()
+    front.push([encode(entry("lost.test"))])
+    front.pop()
+    front.close()
+
+    front = front_end(jobdir)
+    front.open(snapshot)
+    assert front.size == 29
+    assert front.check() == []
+    assert sorted([first, *drained(front)]) == sorted(each.url for each in entries)
+    front.close()
+
+
+def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir: Path) -> None:
+    front = front_end(jobdir, levels=8)
+    front.open([])
+    front.push([encode(entry("a.test", depth=3)), encode(entry("b.test"))])
+    snapshot: list[FifoSnapshot] = front.snapshot()
+    front = front_end(jobdir, levels=2)
+    front.open(snapshot)
+    front.push([encode(entry("c.test", depth=3))])
+    assert front.waiting == [1, 1, 0, 0, 0, 0, 1, 0]
+    assert drained(front) == ["http://b.test/0", "http://c.test/0", "http://a.test/0"]
+    front.close()
+
+
+@pytest.mark.parametrize("level", [0, 4])
+def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level: int) -> None:
+    front = FrontEnd(path=jobdir, prioritizer=Stuck(level), selector=MostUrgent())
+    front.open([])
+    with pytest.raises(ValueError, match=f"Stuck gave level {level}, outside 1..3"):
+        front.push([encode(entry("a.test"))])
+    assert front.size == 0
+    assert front.check() == []
+
+
+def test_empty_front_end_has_nothing_to_pop(jobdir: Path) -> None:
+    front = front_end(jobdir)
+    front.open([])
+    with pytest.raises(IndexError, match="empty front end"):
+        front.pop()
+
+
+def test_full_disk_loses_no_entry(jobdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK", 2)
+    front = front_end(jobdir / "front")
+    front.open([])
+    # A file stands where the first level's directory must go: every write to it fails.
+    (jobdir / "front").mkdir()
+    (jobdir / "front" / "01").touch()
+    entries = [entry("a.test", serial, depth=serial % 2) for serial in range(40)]
+    with pytest.raises(OSError, match="01"):
+        front.push([encode(each) for each in entries])
+    assert front.size == 40
+    assert front.check() == []
+    assert sorted(drained(front)) == sorted(each.url for each in entries)
+    front.close()
+
+
+def test_every_level_is_drained_though_urgent_ones_never_run_dry(jobdir: Path) -> None:
+    """A URL of the least urgent level comes out while new urgent ones keep coming in."""
+    front = FrontEnd(
+        path=jobdir,
+        prioritizer=DepthRankPrioritizer(levels=8),
+        selector=GeometricSelector(rng=random.Random(3)),
+    )
+    front.open([])
+    waiting_for = [encode(entry("far.test", serial, depth=9)) for serial in range(5)]
+    front.push(waiting_for)
+    for serial in range(1000):
+        urgent = [encode(entry("a.test", serial, depth=depth)) for depth in range(3)]
+        front.push(urgent)
+        for _ in range(3):
+            data = front.pop()
+            if data in waiting_for:
+                waiting_for.remove(data)
+        if not waiting_for:
+            return
+    pytest.fail(f"{len(waiting_for)} entries starved")
+
+
+def test_check_reports_every_counter_that_is_wrong(jobdir: Path) -> None:
+    front = front_end(jobdir)
+    front.open([])
+    front.push([encode(entry("a.test"))])
+    front._waiting = [0, 2, 0, 0]
+    assert front.check() == [
+        "level 1: 1 entries, 0 counted",
+        "level 2: 0 entries, 2 counted",
+        "front end: 2 entries, 1 counted",
+        "non-empty levels: [2], but [1] offered for choice",
+    ]

@@ -1,0 +1,133 @@
+"""Prioritizer, selector, delay policy, the two clocks and the remembered hosts."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from conftest import FakeClock
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import entries
+
+from webcrawl.frontier import DepthRankPrioritizer, Entry, FactorDelay, GeometricSelector
+from webcrawl.frontier.clocks import Clocks
+from webcrawl.frontier.hosts import HostClocks
+
+
+@given(entries(), st.integers(1, 20))
+def test_every_entry_has_a_level_of_the_prioritizer(entry: Entry, levels: int) -> None:
+    assert 1 <= DepthRankPrioritizer(levels=levels).level(entry) <= levels
+
+
+@given(entries())
+def test_deeper_or_less_popular_is_never_more_urgent(entry: Entry) -> None:
+    level = DepthRankPrioritizer(levels=50).level
+    deeper = Entry(entry.url, entry.host, entry.depth + 1, entry.rank)
+    further = Entry(entry.url, entry.host, entry.depth, entry.rank * 10)
+    assert level(deeper) >= level(entry)
+    assert level(further) >= level(entry)
+
+
+def test_home_page_of_an_unlisted_host_comes_after_all_listed_ones() -> None:
+    level = DepthRankPrioritizer(levels=16).level
+    assert level(Entry("http://a.test/", "a.test", 0, 0)) > level(
+        Entry("http://b.test/", "b.test", 0, 1_000_000)
+    )
+
+
+def test_prioritizer_without_levels_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        DepthRankPrioritizer(levels=0)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
+def test_each_level_gets_its_share_of_what_the_ones_before_left(share: float) -> None:
+    selector = GeometricSelector(rng=random.Random(1), share=share)
+    levels = [2, 3, 7, 16]
+    draws = 40_000
+    found = Counter(selector.choose(levels) for _ in range(draws))
+    left = 1.0
+    for level in levels[:-1]:
+        assert found[level] / draws == pytest.approx(left * share, abs=0.01)
+        left -= left * share
+    assert found[16] / draws == pytest.approx(left, abs=0.01)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, unique=True).map(sorted), st.integers())
+def test_only_a_non_empty_level_is_chosen(levels: list[int], seed: int) -> None:
+    assert GeometricSelector(rng=random.Random(seed)).choose(levels) in levels
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
+def test_share_that_starves_a_level_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        GeometricSelector(rng=random.Random(1), share=share)
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e6))
+def test_delay_never_falls_as_the_download_takes_longer(took: float, longer: float) -> None:
+    delay = FactorDelay(factor=10.0, floor=3.0, ceiling=120.0).delay
+    assert 3.0 <= delay(min(took, longer)) <= delay(max(took, longer)) <= 120.0
+
+
+@pytest.mark.parametrize(("factor", "floor", "ceiling"), [(-1, 0, 1), (1, -1, 1), (1, 2, 1)])
+def test_impossible_delays_are_refused(factor: float, floor: float, ceiling: float) -> None:
+    with pytest.raises(ValueError, match="politeness needs"):
+        FactorDelay(factor=factor, floor=floor, ceiling=ceiling)
+
+
+@given(st.floats(0, 1e7), st.floats(0, 1e5), st.floats(0, 1e5))
+def test_stored_time_never_comes_back_earlier(now: float, rest: float, passed: float) -> None:
+    first, second = FakeClock(now), FakeClock(5.0)
+    before = Clocks(clock=first, wall=lambda: 1.7e9 + now)
+    stored = before.to_wall(now + rest)
+    after = Clocks(clock=second, wall=lambda: 1.7e9 + now + passed)
+    wait = after.from_wall(stored, longest=stored - before.wall()) - second.now
+    # Half a microsecond of rounding is inherent in epoch seconds; the allowance is a whole one.
+    if rest > passed + 1e-6:
+        assert rest - passed <= wait <= rest - passed + 2e-6
+
+
+def test_wall_clock_set_back_does_not_prolong_a_rest() -> None:
+    clocks = Clocks(clock=lambda: 100.0, wall=lambda: 1.0e9)
+    assert clocks.from_wall(1.7e9, longest=30.0) == pytest.approx(130.0)
+
+
+def test_host_clock_is_kept_until_it_is_past() -> None:
+    hosts = HostClocks()
+    hosts.remember("a.test", 10.0, now=5.0)
+    hosts.remember("b.test", 7.0, now=5.0)
+    hosts.remember("past.test", 4.0, now=5.0)
+    assert dict(hosts.items()) == {"a.test": 10.0, "b.test": 7.0}
+    hosts.purge(8.0, limit=10)
+    assert hosts.take("b.test") is None
+    assert hosts.take("a.test") == 10.0
+    assert hosts.take("a.test") is None
+    assert len(hosts) == 0
+
+
+def test_host_clock_remembered_anew_survives_the_purge_of_its_old_time() -> None:
+    hosts = HostClocks()
+    hosts.remember("a.test", 6.0, now=5.0)
+    assert hosts.take("a.test") == 6.0
+    hosts.remember("a.test", 20.0, now=5.0)
+    hosts.purge(10.0, limit=10)
+    assert dict(hosts.items()) == {"a.test": 20.0}
+    assert hosts.check() == []
+
+
+def test_remembered_hosts_are_bounded_by_the_contacts_of_one_delay() -> None:
+    hosts = HostClocks()
+    for step in range(5000):
+        hosts.remember(f"h{step}.test", step + 10.0, now=float(step))
+        assert len(hosts) <= 12
+        assert len(hosts._heap) <= 12
+    assert hosts.check() == []
+
+
+def test_check_reports_a_clock_that_would_never_be_forgotten() -> None:
+    hosts = HostClocks()
+    hosts._ready_at["a.test"] = 5.0
+    assert hosts.check() == ["the clock of a.test is in no purge heap"]
