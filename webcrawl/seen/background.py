@@ -1,0 +1,87 @@
+"""One piece of work at a time in a worker thread, its result taken up in the owner's thread.
+
+So the eliminator's state has one owner and needs no lock: the work gets what it needs handed in,
+and what it found is installed by ``settle``, which the owner calls whenever it is called itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor, Future
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Background:
+    """Runs work in *executor*; *on_done* is called in the worker when some has ended.
+
+    *on_done* must only arrange that the owner is called soon (``call_soon_threadsafe``).
+    """
+
+    def __init__(self, *, executor: Executor, on_done: Callable[[], None]) -> None:
+        self._executor = executor
+        self._on_done = on_done
+        self._future: Future[Any] | None = None
+        self._install: Callable[[Any], None] | None = None
+        self._deletion: Future[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether work was started whose result has not been taken up."""
+        return self._future is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is a result to ``settle``."""
+        return self._future is not None and self._future.done()
+
+    def start(self, work: Callable[[], T], install: Callable[[T], None]) -> None:
+        """Run *work* in the worker; ``settle`` hands its result to *install*."""
+        assert self._future is None, "one piece of work at a time"
+        self._future = future = self._executor.submit(work)
+        self._install = install
+        future.add_done_callback(lambda _: self._on_done())
+
+    def settle(self, *, wait: bool = False) -> None:
+        """Install the result of ended work; with *wait* block until it has ended.
+
+        Raises what the work raised; then there is nothing to install.
+        """
+        future, install = self._future, self._install
+        if future is None or install is None or not (wait or future.done()):
+            return
+        try:
+            result = future.result()
+        finally:
+            self._future = self._install = None
+        install(result)
+
+    def delete(self, paths: Sequence[Path]) -> None:
+        """Delete *paths* in the worker: freeing gigabytes takes a file system a while."""
+        if paths:
+            self._deletion = self._executor.submit(_delete_files, paths)
+
+    def close(self) -> None:
+        """Wait until the worker has ended; raises as ``settle``."""
+        try:
+            self.settle(wait=True)
+        finally:
+            if self._deletion is not None:
+                self._deletion.result()
+                self._deletion = None
+
+
+def _delete_files(paths: Sequence[Path]) -> None:
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            # It is disposable: the next open deletes it.
+            logger.warning("Could not delete %s: %s", path, error)

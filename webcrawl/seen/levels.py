@@ -1,0 +1,217 @@
+"""The runs of one directory, kept few by merging runs of like size: a log-structured F.
+
+Used by the disk eliminator and the content-seen test. The invariant: no fingerprint stands in two
+runs, so a compaction changes where fingerprints lie and never which there are, and a snapshot may
+name the runs before or after it.
+
+Mercator rewrote all of F in each merge, whose cost "eventually exceeds the time required to fill
+T" (section 3.2). Here a run is rewritten only when ``FAN_OUT`` of its size have gathered, so each
+fingerprint is written a number of times that grows with the logarithm of their count: with a T of
+2^21, five times on the way to a billion.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from webcrawl.seen.runs import READ_BLOCKS, Run, RunWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from webcrawl.seen.runs import Fingerprints
+
+#: Runs of one level that are merged into one of the next. More would mean fewer rewrites and more
+#: runs to ask about each fingerprint; asking is what content-seen tests and ``add`` wait for.
+FAN_OUT = 4
+# Runs below this many fingerprints (256 kB) are one level: rewriting them costs a millisecond.
+_SMALL_BITS = 15
+_LEVEL_BITS = FAN_OUT.bit_length() - 1
+assert 1 << _LEVEL_BITS == FAN_OUT
+
+
+class Levels:
+    """The finished runs of a directory and what of them is named, new and disposable.
+
+    Files: ``<n>.run``. Belongs to the crawl's own thread; a worker reads a tuple of runs that it
+    was handed, and runs are only closed when no worker is at work.
+    """
+
+    def __init__(self, *, path: Path) -> None:
+        self.runs: list[Run] = []
+        self._path = path
+        self._next = 1
+        self._named: set[Path] = set()
+        self._unpublished: list[Path] = []
+        self._disposable: list[Path] = []
+        self._deletable: list[Path] = []
+
+    def open(self, named: Sequence[tuple[int, int]]) -> None:
+        """Open the runs *named* by a snapshot as (number, count), delete all others.
+
+        Raises CorruptRecordError when one is missing, damaged in header or index, or another.
+        """
+        keep = {self._file(number) for number, _ in named}
+        for path in self._path.glob("*.run"):
+            if path not in keep:
+                path.unlink()
+        for number, count in named:
+            self.runs.append(Run.open(self._file(number), count=count))
+            self._next = max(self._next, number + 1)
+        self._named = keep
+
+    def _file(self, number: int) -> Path:
+        return self._path / f"{number:06d}.run"
+
+    def next_file(self) -> Path:
+        """The name for a new run."""
+        self._next += 1
+        return self._file(self._next - 1)
+
+    def add(self, run: Run) -> None:
+        """Take in a finished *run*, disjoint from all others."""
+        self.runs.append(run)
+
+    def crowded(self) -> list[Run]:
+        """The runs that should become one now: a full level and everything below it, or none."""
+        levels = [_level(run.count) for run in self.runs]
+        for level in sorted(set(levels)):
+            if levels.count(level) >= FAN_OUT:
+                return [run for run in self.runs if _level(run.count) <= level]
+        return []
+
+    def replace(self, old: Sequence[Run], new: Run) -> None:
+        """Put *new* in the place of *old*, whose fingerprints it holds."""
+        for run in old:
+            self.runs.remove(run)
+            run.close()
+            self._disposable.append(run.path)
+        self.runs.insert(0, new)
+
+    def disposable(self) -> list[Path]:
+        """Files to delete at once: replaced before any snapshot named them."""
+        paths = [path for path in self._disposable if path not in self._named]
+        self._disposable = [path for path in self._disposable if path in self._named]
+        return paths
+
+    def snapshot(self) -> list[tuple[int, int]]:
+        """(number, count) of each run, for ``open``."""
+        self._deletable += self._disposable
+        self._disposable = []
+        paths = [run.path for run in self.runs]
+        self._unpublished = [path for path in paths if path not in self._named]
+        self._named.update(paths)
+        return [(int(run.path.stem), run.count) for run in self.runs]
+
+    def written(self) -> list[Path]:
+        """Files to fsync before the last snapshot may be published."""
+        return list(self._unpublished)
+
+    def forget(self) -> list[Path]:
+        """Files to delete now that the last snapshot was published."""
+        paths, self._deletable = self._deletable, []
+        self._named.difference_update(paths)
+        self._unpublished = []
+        return paths
+
+    def close(self) -> None:
+        """Close all runs."""
+        for run in self.runs:
+            run.close()
+        self.runs = []
+
+
+def _level(count: int) -> int:
+    return max(0, count.bit_length() - _SMALL_BITS + _LEVEL_BITS - 1) // _LEVEL_BITS
+
+
+def find(runs: Sequence[Run], keys: Fingerprints) -> NDArray[np.bool_]:
+    """Which of *keys* (increasing) any of *runs* holds. For a worker thread: may take seconds."""
+    found = np.zeros(len(keys), dtype=np.bool_)
+    for run in runs:
+        found |= run.find(keys)
+    return found
+
+
+def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
+    """All fingerprints of *runs* in order, in chunks; a few megabytes of memory for any size.
+
+    Each step takes from every run what is not above the smallest of their chunks' ends, so at
+    least one chunk is used up in a step.
+    """
+    blocks = max(1, 8 * READ_BLOCKS // max(1, len(runs)))
+    sources = [run.chunks(blocks=blocks) for run in runs]
+    heads = [next(source, None) for source in sources]
+    while True:
+        open_heads = [(n, head) for n, head in enumerate(heads) if head is not None]
+        if not open_heads:
+            return
+        bound = min(head[-1] for _, head in open_heads)
+        parts = []
+        for n, head in open_heads:
+            cut = int(np.searchsorted(head, bound, side="right"))
+            if cut:
+                parts.append(head[:cut])
+                heads[n] = head[cut:] if cut < len(head) else next(sources[n], None)
+        chunk = np.concatenate(parts)
+        chunk.sort(kind="stable")  # finds the presorted pieces and merges them
+        yield chunk
+
+
+def check_runs(runs: Sequence[Run]) -> list[str]:
+    """Read all of *runs*; what is wrong with one of them or between them. Empty means sound."""
+    wrong = [sentence for run in runs for sentence in run.check()]
+    if not wrong:
+        last = -1
+        for chunk in merged(runs):
+            if int(chunk[0]) <= last or not bool((chunk[1:] > chunk[:-1]).all()):
+                return [f"{runs[0].path.parent}: a fingerprint stands in two runs"]
+            last = int(chunk[-1])
+    return wrong
+
+
+class Compaction:
+    """Merging some runs into one, in steps so that a merge that feeds the crawl can go first.
+
+    ``pause`` is set by the crawl's thread and read by the worker between chunks. ``seconds`` is
+    the time it has taken.
+    """
+
+    def __init__(self, *, runs: Sequence[Run], path: Path, clock: Callable[[], float]) -> None:
+        self.runs = list(runs)
+        self.pause = False
+        self.seconds = 0.0
+        self._path = path
+        self._clock = clock
+        self._chunks = merged(self.runs)
+        self._writer: RunWriter | None = None
+
+    def advance(self) -> Run | None:
+        """Go on until done or told to pause; the finished run, or None after a pause.
+
+        After an exception the half-written file is gone and the compaction is void.
+        """
+        started = self._clock()
+        try:
+            if self._writer is None:
+                self._writer = RunWriter(path=self._path)
+            for chunk in self._chunks:
+                self._writer.append(chunk)
+                if self.pause:
+                    return None
+            return self._writer.finish()
+        except BaseException:
+            self.abandon()
+            raise
+        finally:
+            self.seconds += self._clock() - started
+
+    def abandon(self) -> None:
+        """Give up and delete the half-written file; the old runs stay as they are."""
+        if self._writer is not None:
+            self._writer.abandon()

@@ -1,0 +1,131 @@
+"""The buffer T: fingerprints submitted since the last merge, as a table and in order of arrival.
+
+Held by the eliminator, one being filled and one being merged (Mercator, section 3.2, figure 4).
+The invariant: ``order[n]`` is the fingerprint of the n-th URL of this buffer's stretch of the URL
+log, ``kinds[n]`` says what is stored with it, and the table holds exactly the fingerprints of
+``order``, each once.
+
+The table is an open-addressing hash table of 64-bit words in anonymous memory, at most half full
+as sized. A Python set of 2^21 integers takes 200 MB and stops the reactor when it grows and when
+it is freed; this takes 32 MB, never grows in normal use, and goes back to the system at once.
+"""
+
+from __future__ import annotations
+
+import mmap
+from array import array
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: What stands at an ordinal: a fingerprint without a payload, one with, or (only after a
+#: recovery that joined two buffers) one that this buffer had met before.
+SILENT, WITH_PAYLOAD, REPEAT = 0, 1, 2
+
+_MIN_SLOTS = 1024  # one page of memory holds 512
+
+
+class Buffer:
+    """T. Not thread-safe; while it is merged nobody may add to it."""
+
+    def __init__(self, *, size: int) -> None:
+        """*size*: entries it is meant for. It takes more, then it grows, which costs a pause."""
+        slots = max(_MIN_SLOTS, 1 << (2 * size - 1).bit_length())
+        self.order = array("Q")
+        self.kinds = bytearray()
+        self.payloads = 0
+        self._count = 0
+        self._allocate(slots)
+
+    def _allocate(self, slots: int) -> None:
+        self._memory = mmap.mmap(-1, slots * 8)
+        self._slots = memoryview(self._memory).cast("Q")
+        self._mask = slots - 1
+        self._room = slots - slots // 8
+
+    def insert(self, fps: Sequence[int], candidates: Sequence[int]) -> list[int]:
+        """Put ``fps[i]`` for i in *candidates* into the table; returns those i that were new.
+
+        The caller then either ``append``s the new ones or takes them back.
+        """
+        if self._count + len(candidates) > self._room:
+            self._grow(self._count + len(candidates))
+        slots, mask = self._slots, self._mask
+        new = []
+        for index in candidates:
+            fp = fps[index]
+            slot = fp & mask
+            held = slots[slot]
+            while held:
+                if held == fp:
+                    break
+                slot = (slot + 1) & mask
+                held = slots[slot]
+            else:
+                slots[slot] = fp
+                new.append(index)
+        self._count += len(new)
+        return new
+
+    def take_back(self, fps: Sequence[int]) -> None:
+        """Undo the last ``insert``, given its new fingerprints in order.
+
+        The last one in can leave an open-addressing table without a tombstone.
+        """
+        slots, mask = self._slots, self._mask
+        for fp in reversed(fps):
+            slot = fp & mask
+            while slots[slot] != fp:
+                slot = (slot + 1) & mask
+            slots[slot] = 0
+        self._count -= len(fps)
+
+    def append(self, fps: Sequence[int], kind: int) -> None:
+        """Note the arrival of *fps*, in order, after they went into the URL log."""
+        self.order.extend(fps)
+        count = len(fps)
+        self.kinds += (b"\x01" if kind == WITH_PAYLOAD else b"\x00") * count
+        if kind == WITH_PAYLOAD:
+            self.payloads += count
+
+    def replay(self, fps: Sequence[int], *, with_payload: bool) -> None:
+        """``insert`` and ``append`` of a record read back from the URL log, where a fingerprint
+        can stand twice if a merge lay between."""
+        new = self.insert(fps, range(len(fps)))
+        kinds = bytearray([REPEAT]) * len(fps)
+        for index in new:
+            kinds[index] = WITH_PAYLOAD if with_payload else SILENT
+        self.order.extend(fps)
+        self.kinds += kinds
+        if with_payload:
+            self.payloads += len(new)
+
+    def __contains__(self, fp: int) -> bool:
+        slots, mask = self._slots, self._mask
+        slot = fp & mask
+        held = slots[slot]
+        while held:
+            if held == fp:
+                return True
+            slot = (slot + 1) & mask
+            held = slots[slot]
+        return False
+
+    def __len__(self) -> int:
+        """Entries in order of arrival, repeats included."""
+        return len(self.order)
+
+    def _grow(self, needed: int) -> None:
+        old, old_memory = self._slots, self._memory
+        held = [fp for fp in old if fp]
+        self._allocate(1 << (2 * needed - 1).bit_length())
+        self._count = 0
+        self.insert(held, range(len(held)))
+        old.release()
+        old_memory.close()
+
+    def close(self) -> None:
+        """Give the table's memory back; ``order`` and ``kinds`` stay."""
+        self._slots.release()
+        self._memory.close()

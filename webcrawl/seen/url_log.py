@@ -1,0 +1,174 @@
+"""The URL log U: every URL that passed cache and buffer, in the order in which it came.
+
+Written by the eliminators at each submit; it is the crawl's discovered log at the same time, so
+nothing needs to be written twice. The invariant: what ``append`` returned for is read back after
+``kill -9``, in order, and the n-th fingerprint of a stretch is the n-th of the buffer it fed.
+
+    discovered-NNNNNN.log   numbered from 1 without gaps; the highest is appended to
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+from webcrawl.storage.records import (
+    HEADER_SIZE,
+    CorruptRecordError,
+    RecordLog,
+    pack_many,
+    read_records,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
+
+# log    := a record log (see webcrawl.storage.records), one record per submit
+# record := count u32 | fingerprint u64 * count | packed payloads       little-endian
+# The packed payloads (pack_many) are count, or none at all: then the fingerprints were added
+# without anything to hand out later.
+COUNT = struct.Struct("<I")
+assert COUNT.size == 4
+
+# A stretch of the log begins a new file when the old one is this large, so that files become
+# disposable while the crawl goes on, and frequent small merges do not litter the directory.
+FILE_BYTES = 64 << 20
+
+
+class Span(NamedTuple):
+    """A stretch of one log file, in bytes."""
+
+    number: int
+    start: int
+    end: int
+
+
+class Frame(NamedTuple):
+    """One record: the offset after it, its fingerprints and its packed payloads."""
+
+    end: int
+    fps: array[int]
+    packed: bytes
+
+
+class UrlLog:
+    """The log's files in one directory. Belongs to the crawl's own thread."""
+
+    def __init__(self, *, path: Path, file_bytes: int = FILE_BYTES) -> None:
+        self._path = path
+        self._file_bytes = file_bytes
+        self._log: RecordLog | None = None
+        self._number = 0
+        self._start = 0
+        self._first = 1
+        self._named = (1, 1)
+        self._published_first = 1
+
+    def open(self, *, number: int, start: int, end: int, first: int) -> None:
+        """Go on writing in file *number*, cut to *end*; the stretch now written began at *start*.
+
+        Files below *first* and above *number* are deleted.
+        """
+        for path in self._path.glob("discovered-*.log"):
+            if not first <= int(path.stem.rpartition("-")[2]) <= number:
+                path.unlink()
+        self._log = RecordLog.open(self.file(number), size=end)
+        self._number, self._start = number, start
+        self._first = self._published_first = first
+        self._named = (first, number)
+
+    @property
+    def _active(self) -> RecordLog:
+        assert self._log is not None, "not open"
+        return self._log
+
+    def file(self, number: int) -> Path:
+        """The name of log file *number*."""
+        return self._path / f"discovered-{number:06d}.log"
+
+    @property
+    def end(self) -> int:
+        """The offset after the last record."""
+        return self._active.size
+
+    @property
+    def span(self) -> Span:
+        """The stretch being written."""
+        return Span(self._number, self._start, self._active.size)
+
+    def append(self, fps: array[int], payloads: Sequence[bytes]) -> None:
+        """Write *fps* with their *payloads* (or none) as one record by one write.
+
+        Raises OSError when the disk is full; then nothing was appended.
+        """
+        self._active.append(COUNT.pack(len(fps)) + fps.tobytes() + pack_many(payloads))
+
+    def recovered(self, number: int, *, start: int, vouched: int) -> Generator[Frame, None, None]:
+        """The records of file *number* from *start*: damage before *vouched* is an error, after
+        it the end of the log."""
+        path = self.file(number)
+        if vouched > start:
+            yield from read_frames(path, start=start, end=vouched)
+        if path.exists():
+            yield from read_frames(path, start=max(start, vouched), end=None)
+
+    def cut(self) -> Span:
+        """End the stretch being written and begin the next; a new file when this one is large."""
+        span = self.span
+        if span.end >= self._file_bytes:
+            log = RecordLog.open(self.file(self._number + 1), size=HEADER_SIZE)
+            self._active.close()
+            self._log = log
+            self._number += 1
+        self._start = self._active.size
+        return span
+
+    def snapshot(self, first: int | None) -> Span:
+        """The stretch being written.
+
+        *first* is the oldest file that other stretches of the same snapshot lie in, if any do.
+        """
+        self._first = self._number if first is None else first
+        self._named = (self._first, self._number)
+        return self.span
+
+    def written(self) -> list[Path]:
+        """Files to fsync before the last snapshot may be published."""
+        return [self.file(number) for number in range(self._named[0], self._named[1] + 1)]
+
+    def forget(self) -> list[Path]:
+        """Files to delete now that the last snapshot was published."""
+        old = range(self._published_first, self._named[0])
+        self._published_first = self._named[0]
+        return [self.file(number) for number in old]
+
+    def size_bytes(self) -> int:
+        """Bytes of all files still kept; asks the file system."""
+        return sum(path.stat().st_size for path in self._path.glob("discovered-*.log"))
+
+    def close(self) -> None:
+        """Close without fsync."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+def read_frames(path: Path, *, start: int, end: int | None) -> Generator[Frame, None, None]:
+    """The records from byte *start* on, up to a known *end* or the first damage.
+
+    Raises CorruptRecordError for damage before *end*, as ``read_records``.
+    """
+    if end is not None and not path.exists():
+        raise CorruptRecordError(path, 0, "the file is missing")
+    for offset, record in read_records(path, start=start, end=end):
+        (count,) = COUNT.unpack_from(record)
+        fps = array("Q")
+        fps.frombytes(record[COUNT.size : COUNT.size + 8 * count])
+        yield Frame(offset, fps, record[COUNT.size + 8 * count :])
+
+
+def has_payloads(packed: bytes) -> bool:
+    """Whether packed payloads are any."""
+    return packed[:4] != b"\0\0\0\0"
