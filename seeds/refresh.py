@@ -89,7 +89,12 @@ def _download(url: str, path: Path) -> None:
     except urllib.error.HTTPError as error:
         error.close()
         raise RefreshError(f"{url} answered {error.code} {error.reason}") from error
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
+    except (
+        urllib.error.URLError,
+        http.client.HTTPException,
+        ConnectionError,
+        TimeoutError,
+    ) as error:
         why = getattr(error, "reason", None) or error
         raise RefreshError(f"cannot download {url}: {why}") from error
     if expected is not None and path.stat().st_size != int(expected):

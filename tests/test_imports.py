@@ -19,11 +19,12 @@ PACKAGE = ROOT / "webcrawl"
 
 # What a room may import of webcrawl, besides itself. Rooms that are not listed are Scrapy's side.
 MAY_IMPORT = {
+    "errors": set(),
     "storage": set(),
     "urls": set(),
     "frontier": {"storage", "urls"},
     "seen": {"storage", "urls"},
-    "seeds": {"storage", "urls"},
+    "seeds": {"errors", "storage", "urls"},
     "items": {"urls"},
     "simweb": set(),
     "hive": {"frontier", "seen", "storage", "urls", "items", "errors"},

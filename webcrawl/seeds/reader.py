@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import errno
 import logging
 import os
 import shutil
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
+from webcrawl.errors import FatalError
 from webcrawl.seeds.line import BadLine, parse_line
 from webcrawl.seeds.lines import BrokenGzip, Cursor, LineReader
 from webcrawl.storage.atomic import sync_path
@@ -29,8 +32,8 @@ LOGGED_BYTES = 80  # of a bad line
 SNAPSHOT_VERSION = 1
 
 
-class SeedsError(Exception):
-    """The crawl cannot start from these seeds; the message is one sentence for the user."""
+class SeedsError(FatalError):
+    """The crawl cannot start from these seeds."""
 
 
 class Seed(msgspec.Struct, frozen=True, gc=False):
@@ -85,7 +88,7 @@ class SeedReader:
         self.seeds_read, self.seeds_bad = saved.seeds_read, saved.seeds_bad
         cursors = {cursor.key: cursor for cursor in saved.cursors}
         if not self._names:
-            raise SeedsError("no seeds were given: name a file, as in -a seeds=hosts.txt")
+            raise SeedsError("No seeds were named: give a file, as in -a seeds=hosts.txt.")
         self._sources = [self._find(name, cursors) for name in self._names]
         self._skip_done()
         if not self.seeds_read:
@@ -159,15 +162,11 @@ class SeedReader:
             key = str(path)
             cursor = saved.get(key)
         try:
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode):
-                raise SeedsError(f"cannot read the seeds in {name}: not a regular file")
-            with path.open("rb"):
-                pass
+            status = _readable(path)
         except (OSError, ValueError) as error:
             if cursor is not None and cursor.done:
                 return _Source(name, path, cursor)
-            raise SeedsError(f"cannot read the seeds in {name}: {_reason(error)}") from error
+            raise SeedsError(f"Cannot read the seeds in {name}: {_reason(error)}.") from error
         fresh = Cursor(key, status.st_size, status.st_mtime_ns)
         if cursor is None:
             return _Source(name, path, fresh)
@@ -191,9 +190,10 @@ class SeedReader:
             aside.replace(self._spool)
             sync_path(self._spool.parent)
         except (OSError, ValueError) as error:
-            aside.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                aside.unlink()
             why = _reason(error)
-            raise SeedsError(f"cannot save standard input to {self._spool}: {why}") from error
+            raise SeedsError(f"Cannot save standard input to {self._spool}: {why}.") from error
         return self._spool
 
     def _refuse_emptiness(self) -> None:
@@ -216,7 +216,7 @@ class SeedReader:
                 lines.close()
         if STDIN in self._names:
             self._spool.unlink(missing_ok=True)  # the next run may bring a better one
-        raise SeedsError(f"no seed in {', '.join(self._names)}{trouble}")
+        raise SeedsError(f"No seed in {', '.join(self._names)}{trouble}.")
 
     def _report(self, source: _Source, number: int, line: bytes, why: str) -> None:
         source.cursor.bad += 1
@@ -250,15 +250,27 @@ class _Source:
     cursor: Cursor
 
 
+def _readable(path: Path) -> os.stat_result:
+    """The status of *path*, a file that can be opened. Raises OSError."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        # Opening a named pipe would block.
+        raise OSError(errno.EINVAL, "Not a regular file")
+    with path.open("rb"):
+        return status
+
+
 def _decoded(snapshot: bytes | None) -> Snapshot:
     if snapshot is None:
         return Snapshot(SNAPSHOT_VERSION, 0, 0, [])
     try:
         saved = msgspec.msgpack.decode(snapshot, type=Snapshot)
     except msgspec.DecodeError as error:
-        raise SeedsError(f"the saved seed cursor cannot be read: {error}") from error
+        raise SeedsError(f"The saved seed cursor cannot be read: {error}.") from error
     if saved.version > SNAPSHOT_VERSION:
-        raise SeedsError(f"the saved seed cursor has format {saved.version}, newer than this code")
+        raise SeedsError(
+            f"The saved seed cursor has format {saved.version}; this code knows {SNAPSHOT_VERSION}."
+        )
     return saved
 
 
