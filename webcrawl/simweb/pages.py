@@ -45,6 +45,8 @@ DIRECTORIES: Final = (
 _ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "st", "tr")
 _RIMES = ("a", "e", "i", "o", "u", "an", "el", "or", "is", "um", "en", "ar", "il", "os", "ul", "et")
 WORDS: Final = tuple(onset + rime + "ra" for onset in _ONSETS for rime in _RIMES)
+# A directory by the lower 4 bits of the index, a word by the upper 8.
+_STEMS: Final = tuple(f"/{directory}/{word}-" for word in WORDS for directory in DIRECTORIES)
 
 _NUMBER = re.compile(r"[-=](\d{1,8})(?:\.[a-z0-9]+|/)?(?:\?hop=(\d{1,3}))?", re.ASCII)
 _REDIRECT_STATUSES = (301, 302, 302, 302, 303, 307, 308, 301)
@@ -113,24 +115,25 @@ def path_of(world: World, host: HostSpec, number: int, hop: int = 0) -> str:
     if number == ENDLESS_NUMBER:
         return ENDLESS_PATHS[hop]
     value = chance.draw(world.seed, chance.PAGE, host.index, number)
-    directory = value >> 12 & 15
+    stem = value >> 12 & 4095
     style = value >> 24 & 15
     if number < host.trunk:
         extension = ".html"
         if host.guide:
-            directory |= 4  # never a forbidden one
-            style |= 1
-    elif number >= host.pages:
-        extension = ".html"
-    else:
+            stem |= 4  # never a forbidden directory
+            style |= 1  # never a query, which some forbid
+    elif number < host.pages:
         extension = world.leaves[value & 4095].extension
-    if extension == ".html" and style < 3:
+    else:
+        extension = ".html"
+    if style < 3 and extension == ".html":
         if style == 0:
-            return f"/{DIRECTORIES[directory]}/view?id={number}"
+            return f"/{DIRECTORIES[stem & 15]}/view?id={number}"
         if style == 2:
-            return f"/{DIRECTORIES[directory]}/{WORDS[value >> 16 & 255]}-{number}/"
-    path = f"/{DIRECTORIES[directory]}/{WORDS[value >> 16 & 255]}-{number}{extension}"
-    return f"{path}?hop={hop}" if hop else path
+            return f"{_STEMS[stem]}{number}/"
+    if hop:
+        return f"{_STEMS[stem]}{number}{extension}?hop={hop}"
+    return f"{_STEMS[stem]}{number}{extension}"
 
 
 def url_of(world: World, key: int) -> str:

@@ -34,6 +34,34 @@ _SCRIPTS: Final = {
     "korean": "가나다라마바사아자차카타파하고노도로모보소오조초코토포호한국어대학",
 }
 
+# Markup in about the amount that pages have it. None of these hold links.
+_BLOCKS: Final = """
+<div class="row"><div class="col-md-8 col-sm-12 entry-content" id="block-{number}">
+<p class="entry-summary">{text}</p>
+</div></div>
+
+<p class="entry-summary"><strong>{name}</strong> {text}</p>
+
+<div class="widget widget-text"><h2 class="widget-title" id="{name}">{name} {other}</h2>
+<ul class="menu"><li class="menu-item"><span rel="tag">{items}</span></li></ul>
+</div>
+
+<article class="post type-post status-publish format-standard hentry category-{other}">
+<header class="entry-header"><h3 class="entry-title">{name} {other}</h3></header>
+<div class="entry-content"><p>{text}</p></div></article>
+
+<table width="100%" border="0" cellspacing="0" cellpadding="4" class="data">
+<tr valign="top"><td class="label"><b>{name}</b></td><td class="value">{number}</td></tr>
+<tr valign="top"><td class="label"><b>{other}</b></td><td class="value">{text}</td></tr></table>
+
+<script type="text/javascript">
+var {identifier}_{number} = {{"id": "{code:016x}", "type": "{other}", "enabled": true}};</script>
+
+<div class="col-md-4 col-sm-12"><figure class="wp-block-image size-large is-style-default">
+<figcaption class="wp-caption-text">{name} {other}</figcaption></figure></div>
+""".strip().split("\n\n")
+_BETWEEN_ITEMS: Final = '</span></li><li class="menu-item"><span rel="tag">'
+
 _Piece = tuple[bytes, int, bytes]  # text, its CRC-32, its raw deflate data ending on a byte
 
 
@@ -44,7 +72,7 @@ class Stock:
         rng = random.Random(seed)
         self._rng = rng
         self.words = self._vocabulary()
-        weights = (1.0 / (rank + 8) for rank in range(len(self.words)))
+        weights = ((rank + 2.7) ** -1.1 for rank in range(len(self.words)))
         self._weights = list(itertools.accumulate(weights))
         self.pieces = [self._piece() for _ in range(PIECES)]
         self.separators = self._separators()
@@ -78,7 +106,8 @@ class Stock:
         found: dict[str, None] = {}
         while len(found) < 20_000:
             # Frequent words are short, as in any language.
-            syllables = 1 + (len(found) > 60) + (rng.random() < 0.5) + (rng.random() < 0.25)
+            rare = len(found) > 100
+            syllables = 1 + rare * (1 + (rng.random() < 0.4) + (rng.random() < 0.2))
             word = "".join(rng.choices(_SYLLABLES, k=syllables))
             if len(word) > 1:
                 found[word.translate(_ACCENTS) if rng.random() < 0.04 else word] = None
@@ -92,34 +121,26 @@ class Stock:
         for at in range(0, count, 11):
             words[at] = words[at].capitalize()
             if at:
-                words[at - 1] += ".,"[at % 2]
+                words[at - 1] += "."
         return " ".join(words)
 
     def _piece(self) -> bytes:
         rng = self._rng
         blocks: list[bytes] = []
         left = PIECE_BYTES
-        while left > 700:
+        while True:
             name, other = self._take(2)
-            text = self._sentences(rng.randint(20, 60))
-            style = rng.randrange(8)
-            if style < 5:
-                block = f'<div class="{name} c{rng.randrange(99)}"><p>{text}</p></div>\n'
-            elif style == 5:
-                items = "</li><li>".join(self._take(6))
-                block = f'<h2 id="{name}">{other}</h2><ul class="{other}"><li>{items}</li></ul>\n'
-            elif style == 6:
-                block = (
-                    f'<table width="{rng.randrange(900)}"><tr><td>{text}</td>'
-                    f"<td><b>{rng.randrange(10**6)}</b></td></tr></table>\n"
-                )
-            else:
-                block = (
-                    f"<script>var {name.translate(_PLAIN)}_{rng.randrange(999)}="
-                    f'"{rng.getrandbits(96):x}";track("{other}",{rng.randrange(10**6)});</script>\n'
-                )
-            data = block.encode()
-            if len(data) > left:
+            block = rng.choice(_BLOCKS).format(
+                name=name,
+                other=other,
+                identifier=name.translate(_PLAIN),
+                number=rng.randrange(10**6),
+                code=rng.getrandbits(64),
+                text=self._sentences(rng.randint(8, 45)),
+                items=_BETWEEN_ITEMS.join(self._take(6)),
+            )
+            data = block.encode() + b"\n"
+            if len(data) > left - 100:
                 break
             blocks.append(data)
             left -= len(data)
