@@ -356,6 +356,14 @@ class TestCursor:
             ]
             assert (reader.seeds_read, reader.seeds_bad) == (3, 1)
 
+    def test_reader_is_a_part_of_a_checkpoint_with_no_files_of_its_own(self, write, tmp_path):
+        path = write(b"a.example")
+        with reading(path, spool=tmp_path) as reader:
+            drain(reader)
+            assert reader.written() == []
+            reader.forget()
+        assert list(tmp_path.iterdir()) == [path]
+
     def test_list_may_be_removed_once_it_is_read(self, write, tmp_path):
         path = write(b"a.example\n")
         with reading(path, spool=tmp_path) as reader:

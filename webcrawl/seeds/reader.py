@@ -146,6 +146,13 @@ class SeedReader:
             Snapshot(SNAPSHOT_VERSION, self.seeds_read, self.seeds_bad, cursors)
         )
 
+    def written(self) -> list[Path]:
+        """Nothing to sync before a snapshot is published: standard input was synced when saved."""
+        return []
+
+    def forget(self) -> None:
+        """Nothing to delete after it was published: a resumed crawl may name the input again."""
+
     def close(self) -> None:
         if self._lines is not None:
             self._lines.close()
