@@ -1,0 +1,48 @@
+"""Processing modules: what is done with a page once it is fetched (Mercator, section 3).
+
+A processing module is a Scrapy item pipeline. It gets every ``webcrawl.items.Page`` that was
+fetched and whose document was not seen before, whatever its content type and status, after its
+links were submitted to the frontier; what a module does has no influence on where the crawl goes.
+Modules run in the order of ITEM_PIPELINES, each getting what the one before it returned. The
+default one is ``webcrawl.pipelines.warc.WarcPipeline``, which stores the whole exchange.
+
+To write one, put a class anywhere on the path and name it in ITEM_PIPELINES. This one collects the
+titles of HTML pages:
+
+.. code-block:: python
+
+    from selectolax.lexbor import LexborHTMLParser
+    from webcrawl.items import Page
+
+    class TitlePipeline:
+        def open_spider(self):
+            self.file = open("titles.tsv", "a", encoding="utf-8")
+
+        def close_spider(self):
+            self.file.close()
+
+        def process_item(self, item):
+            if isinstance(item, Page) and item.content_type == "text/html" and item.status == 200:
+                title = LexborHTMLParser(item.text).css_first("title")
+                if title is not None:
+                    self.file.write(f"{item.url}\\t{title.text(strip=True)}\\n")
+            return item
+
+    ITEM_PIPELINES = {
+        "webcrawl.pipelines.warc.WarcPipeline": 100,
+        "mine.TitlePipeline": 200,
+    }
+
+The rules, each with its reason:
+
+- A module lets what is not its own pass: other items by type, other pages by ``content_type``.
+- A Page is shared by all modules and is not changed. What one module has to tell another goes into
+  an item of a class of its own, which the later module recognises.
+- ``process_item`` runs in the reactor thread, where 50 ms are long. What takes longer, or may wait
+  for a disk or a network, is made a coroutine around a thread, as ``WarcPipeline`` does.
+- The URL counts as done when ``process_item`` of all modules has returned. A module that must not
+  lose a page when the process is killed has written it by then; one that must not lose it when the
+  power fails connects to ``webcrawl.signals.checkpoint`` and calls fsync there.
+- ``DropItem`` keeps a page from the modules after this one. Any other exception is logged and
+  counted by Scrapy and concerns this page only; an ``OSError`` of a full disk ends the crawl, and
+  the page is fetched again when the crawl is resumed."""
