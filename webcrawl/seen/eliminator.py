@@ -131,6 +131,7 @@ class DiskEliminator:
         self._buffer = Buffer(size=0)
         self._batches: deque[_Batch] = deque()
         self._compaction: Compaction | None = None
+        self._compaction_is_next = False
         self._failure: Exception | None = None
         self._waiting = 0
         self._counters: dict[str, int | float] = dict.fromkeys(_COUNTERS, 0)
@@ -275,6 +276,7 @@ class DiskEliminator:
         self._advance()
 
     def _advance(self) -> None:
+        """Give an idle worker something to do: merges and slices of a compaction take turns."""
         if self._failure is not None:
             return
         batch = next((batch for batch in self._batches if batch.drain is None), None)
@@ -282,18 +284,18 @@ class DiskEliminator:
             if batch is not None and self._compaction is not None:
                 self._compaction.pause = True
             return
-        if batch is not None:
-            self._start_merge(batch)
-            return
-        if self._compaction is None:
-            crowded = self._levels.crowded()
-            if not crowded:
-                return
+        if self._compaction is None and (crowded := self._levels.crowded()):
             self._compaction = Compaction(
                 runs=crowded, path=self._levels.next_file(), clock=self._clock
             )
-        self._compaction.pause = False
-        self._background.start(self._compaction.advance, self._install_compacted)
+        compaction = self._compaction
+        if batch is not None and (compaction is None or not self._compaction_is_next):
+            self._compaction_is_next = True
+            self._start_merge(batch)
+        elif compaction is not None:
+            self._compaction_is_next = False
+            compaction.pause = batch is not None
+            self._background.start(compaction.advance, self._install_compacted)
 
     def _start_merge(self, batch: _Batch) -> None:
         buffer = batch.buffer

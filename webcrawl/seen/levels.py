@@ -175,8 +175,13 @@ def check_runs(runs: Sequence[Run]) -> list[str]:
     return wrong
 
 
+# A compaction gives way to a merge only after this long, so that merges without end cannot let
+# the runs pile up, which would make each merge slower than the last.
+_SLICE_SECS = 0.2
+
+
 class Compaction:
-    """Merging some runs into one, in steps so that a merge that feeds the crawl can go first.
+    """Merging some runs into one, in slices so that merges that feed the crawl go in between.
 
     ``pause`` is set by the crawl's thread and read by the worker between chunks. ``seconds`` is
     the time it has taken.
@@ -192,7 +197,7 @@ class Compaction:
         self._writer: RunWriter | None = None
 
     def advance(self) -> Run | None:
-        """Go on until done or told to pause; the finished run, or None after a pause.
+        """Go on until done, or told to pause and a slice is over; the finished run, or None.
 
         After an exception the half-written file is gone and the compaction is void.
         """
@@ -202,7 +207,7 @@ class Compaction:
                 self._writer = RunWriter(path=self._path)
             for chunk in self._chunks:
                 self._writer.append(chunk)
-                if self.pause:
+                if self.pause and self._clock() - started >= _SLICE_SECS:
                     return None
             return self._writer.finish()
         except BaseException:

@@ -56,6 +56,9 @@ READ_BLOCKS = 256
 # Two wanted blocks with fewer than this many between them are read in one piece: copying 16
 # blocks costs about as much as one more call.
 _GAP = 16
+# Runs up to this size stay in memory, 256 kB each: small merges, of which a young crawl makes
+# many, then read no file, and every call into the system is a chance to lose the interpreter lock.
+_SMALL_BLOCKS = 32
 # Keys looked up at once: bounds the temporary arrays to a few megabytes.
 _KEYS = 1 << 18
 
@@ -72,6 +75,9 @@ class Run:
         self._fences = fences
         self._sums = sums
         self._fence_words = fences.data
+        self._words: Fingerprints | None = None
+        if len(fences) <= _SMALL_BLOCKS:
+            self._words = next(self.chunks(blocks=_SMALL_BLOCKS))
 
     @classmethod
     def open(cls, path: Path, *, count: int | None = None) -> Run:
@@ -102,6 +108,8 @@ class Run:
 
     def __contains__(self, fp: int) -> bool:
         """Whether *fp* is here: one read of 8 kB, blocking. Raises CorruptRecordError."""
+        if self._words is not None:
+            return _stands_in(self._words.data, fp)
         block = bisect_right(self._fence_words, fp) - 1
         if block < 0:
             return False
@@ -109,9 +117,7 @@ class Run:
         self._read(words, block, 1)
         if int(words.sum()) != int(self._sums[block]):
             raise self._damaged(block)
-        view = words.data
-        at = bisect_left(view, fp)
-        return at < BLOCK and view[at] == fp
+        return _stands_in(words.data, fp)
 
     def find(self, keys: Fingerprints) -> NDArray[np.bool_]:
         """Which of *keys* (increasing) are here. Raises CorruptRecordError.
@@ -119,6 +125,8 @@ class Run:
         Reads the blocks that can hold a key and no others, neighbouring ones in one piece: a few
         keys cost a read each, many cost one pass over the file at the speed of the page cache.
         """
+        if self._words is not None:
+            return _search(self._words, keys)
         found = np.zeros(len(keys), dtype=np.bool_)
         buffer = np.empty(READ_BLOCKS * BLOCK, dtype=_WORD)
         for start in range(0, len(keys), _KEYS):
@@ -129,10 +137,7 @@ class Run:
                 low = int(np.searchsorted(block_of, pieces[0][0]))
                 high = int(np.searchsorted(block_of, pieces[-1][1]))
                 held = self._read_pieces(buffer, pieces)
-                sought = part[low:high]
-                at = np.searchsorted(held, sought)
-                at[at == len(held)] = 0
-                found[start + low : start + high] = held[at] == sought
+                found[start + low : start + high] = _search(held, part[low:high])
         return found
 
     def _plan(self, wanted: NDArray[np.int64]) -> Iterator[list[tuple[int, int]]]:
@@ -218,6 +223,19 @@ class Run:
             self._fd = -1
 
 
+def _stands_in(words: memoryview[int], fp: int) -> bool:
+    at = bisect_left(words, fp)
+    return at < len(words) and words[at] == fp
+
+
+def _search(words: Fingerprints, keys: Fingerprints) -> NDArray[np.bool_]:
+    """Which of *keys* stand in *words*, both increasing."""
+    at = np.searchsorted(words, keys)
+    at[at == len(words)] = 0
+    found: NDArray[np.bool_] = words[at] == keys
+    return found
+
+
 def _read_header(path: Path, header: bytes) -> tuple[int, int]:
     """``(count, index_crc)`` of a run's first bytes."""
     if len(header) < HEADER.size + 4 or header[:4] != MAGIC:
@@ -248,7 +266,7 @@ class RunWriter:
     def __init__(self, *, path: Path) -> None:
         self.path = path
         self.count = 0
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         os.lseek(self._fd, DATA_AT, os.SEEK_SET)
         self._rest = np.empty(0, dtype=_WORD)
         self._fences: list[Fingerprints] = []
@@ -278,17 +296,21 @@ class RunWriter:
             write_all(self._fd, words[start : start + READ_BLOCKS * BLOCK].tobytes())
 
     def finish(self) -> Run:
-        """Write the index and the header and open the run. It is not fsynced."""
+        """Write the index and the header; the run, open for reading. It is not fsynced.
+
+        There must be at least one fingerprint.
+        """
         if len(self._rest):
             filler = np.full(BLOCK - len(self._rest), self._rest[-1], dtype=_WORD)
             self._write(np.concatenate((self._rest, filler)))
-        index = np.concatenate((*self._fences, *self._sums, np.empty(0, dtype=_WORD))).tobytes()
+        fences, sums = np.concatenate(self._fences), np.concatenate(self._sums)
+        index = fences.tobytes() + sums.tobytes()
         write_all(self._fd, index)
         header = HEADER.pack(MAGIC, VERSION, 0, self.count, zlib.crc32(index))
         header += zlib.crc32(header).to_bytes(4, "little")
         os.pwrite(self._fd, header, 0)
-        self.close()
-        return Run.open(self.path, count=self.count)
+        fd, self._fd = self._fd, -1
+        return Run(path=self.path, fd=fd, count=self.count, fences=fences, sums=sums)
 
     def abandon(self) -> None:
         """Close and delete the unfinished file."""
