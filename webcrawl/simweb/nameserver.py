@@ -176,5 +176,7 @@ def bind_udp(address: str, port: int) -> socket.socket:
         sock.bind((address, port))
     except OSError as error:
         sock.close()
-        raise SimWebError(f"cannot serve DNS on {address}:{port}: {error.strerror}") from error
+        raise SimWebError(
+            f"cannot serve DNS on UDP port {port} of {address}: {error.strerror}"
+        ) from error
     return sock

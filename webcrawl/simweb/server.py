@@ -39,8 +39,9 @@ _PORT_TRIES: Final = 50
 class SimWeb:
     """A World being served. `world` and `dns` have the real ports once it is entered.
 
-    *log_path* None means no access log; an existing log is appended to. Ports of 0 (in the world,
-    or *dns_port*) mean any free port. *dns_latency* in seconds.
+    *log_path* None means no access log; an existing log is appended to, with *anew* emptied, but
+    not before the sockets are open. Ports of 0 (in the world, or *dns_port*) mean any free port.
+    *dns_latency* in seconds.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class SimWeb:
         world: World,
         *,
         log_path: Path | None,
+        anew: bool = False,
         dns_port: int = 0,
         dns_latency: float = 0.0,
     ) -> None:
         self.world = world
         self.ca_path: Path | None = None
         self._log_path = log_path
+        self._anew = anew
         self._dns_port = dns_port
         self._dns_latency = dns_latency
         self._exits = contextlib.AsyncExitStack()
@@ -94,7 +97,7 @@ class SimWeb:
         log = None
         if self._log_path is not None:
             try:
-                log = AccessLog(path=self._log_path)
+                log = AccessLog(path=self._log_path, anew=self._anew)
             except OSError as error:
                 raise SimWebError(
                     f"cannot write the access log {self._log_path}: {error.strerror}"
@@ -133,8 +136,11 @@ def _listen(
                 sock.close()
             if port == 0 and error.errno == errno.EADDRINUSE:
                 continue
+            hint = ""
+            if error.errno == errno.EADDRINUSE:
+                hint = " (is another simweb running? Port 0 takes any free one)"
             raise SimWebError(
-                f"cannot listen on port {chosen} of {address}: {error.strerror}"
+                f"cannot listen on port {chosen} of {address}: {error.strerror}{hint}"
             ) from error
         for sock in sockets:
             stack.callback(sock.close)

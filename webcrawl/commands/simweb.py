@@ -1,0 +1,299 @@
+"""``scrapy simweb``: serve the simulated internet, alone or around a command.
+
+Exit codes: that of COMMAND if there is one (128 + the number of the signal that ended it); else 0
+after Ctrl-C, SIGTERM or ``--seconds``; 1 if the server died; 2 for unusable options, one sentence
+saying why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from scrapy.commands import ScrapyCommand
+
+from webcrawl.simweb import (
+    PRESETS,
+    Faults,
+    SimWebError,
+    SimWebProcess,
+    World,
+    preset,
+    start_in_process,
+    write_seeds,
+    write_truth,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    from types import FrameType
+
+DNS_PORT: Final = 8453
+_DIRECTORY: Final = Path("crawls/simweb")
+# How often a wait looks whether the server and the command still run.
+_POLL_SECS: Final = 0.1
+
+
+class Command(ScrapyCommand):
+    """Starts the server in a process of its own, writes the seeds file, waits."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
+
+    def syntax(self) -> str:
+        """See ScrapyCommand."""
+        return "[options] [-- COMMAND ...]"
+
+    def short_desc(self) -> str:
+        """See ScrapyCommand."""
+        return "Serve a simulated internet on loopback"
+
+    def long_desc(self) -> str:
+        """See ScrapyCommand."""
+        return (
+            "Serve a simulated internet (HTTP, HTTPS, DNS) on loopback addresses. With a COMMAND, "
+            "serve it while COMMAND runs, and end with its exit code; in COMMAND, {seeds}, {dns} "
+            "and {log} stand for the seeds file, the name server and the access log."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options. Takes the name --profile from Scrapy, which profiles itself by it."""
+        super().add_options(parser)
+        group = parser.add_argument_group("Simulated internet")
+        add = group.add_argument
+        add("--hosts", type=int, metavar="N", help="number of hosts (default: 2000)")
+        add("--seed", type=int, metavar="N", help="the same seed is the same web (default: 1)")
+        add(
+            "--profile",
+            dest="preset",
+            choices=sorted(PRESETS),
+            default="mercator",
+            help="mercator: the web of 2000, with faults (default); today: larger pages, gzip; "
+            "clean: no faults; bench: a million equal pages",
+        )
+        add("--http-port", type=int, metavar="PORT", help="default: 8480; 0 for any free port")
+        add("--https-port", type=int, metavar="PORT", help="default: 8443; 0 for any free port")
+        add(
+            "--dns-port",
+            type=int,
+            metavar="PORT",
+            default=DNS_PORT,
+            help=f"UDP on 127.0.0.1 (default: {DNS_PORT}); 0 for any free port",
+        )
+        add(
+            "--access-log",
+            type=Path,
+            metavar="FILE",
+            help=f"is appended to (default: {_DIRECTORY}/access.log, begun anew)",
+        )
+        add(
+            "--seeds-file",
+            type=Path,
+            metavar="FILE",
+            default=_DIRECTORY / "seeds.txt",
+            help=f"is written (default: {_DIRECTORY}/seeds.txt)",
+        )
+        add("--truth", type=Path, metavar="FILE", help="write which URLs a crawl has to find")
+        add("--seconds", type=float, metavar="N", help="stop after N seconds")
+        add(
+            "--world",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="any parameter of World in webcrawl/simweb/world.py, such as mean_pages=20 or, "
+            "for the shares of faulty hosts, faults.stall=0 (may be repeated)",
+        )
+        # "--profile" of Scrapy has lost its name; its value is asked for nevertheless.
+        parser.set_defaults(profile=None)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Serve. Sets `exitcode`."""
+        command = args[1:] if args[:1] == ["--"] else args
+        try:
+            with _Signals() as signals:
+                self.exitcode = self._serve(command, opts, signals)
+        except SimWebError as error:
+            sys.stderr.write(f"simweb: {error}\n")
+            self.exitcode = 2
+        except OSError as error:
+            sys.stderr.write(f"simweb: {error.strerror}: {error.filename}\n")
+            self.exitcode = 2
+
+    def _serve(self, command: list[str], opts: argparse.Namespace, signals: _Signals) -> int:
+        if command and command[0].startswith("-"):
+            raise SimWebError(f"there is no option {command[0]}; a command follows after --")
+        if opts.seconds is not None and not opts.seconds > 0:
+            raise SimWebError(f"--seconds must be positive, not {opts.seconds:g}")
+        if not 0 <= opts.dns_port <= 65535:
+            raise SimWebError(f"--dns-port must be from 0 to 65535, not {opts.dns_port}")
+        world = _world(opts)
+        log_path: Path = opts.access_log or _DIRECTORY / "access.log"
+        for path in (log_path, opts.seeds_file, opts.truth):
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+        with start_in_process(
+            world, log_path=log_path, anew=opts.access_log is None, dns_port=opts.dns_port
+        ) as web:
+            write_seeds(web.world, opts.seeds_file)
+            if opts.truth is not None:
+                assert self.settings is not None
+                agent = self.settings["ROBOTSTXT_USER_AGENT"] or self.settings["USER_AGENT"]
+                write_truth(web.world, agent, opts.truth)
+            if command:
+                names = {"seeds": opts.seeds_file, "dns": web.dns, "log": log_path}
+                return _run_command(_filled(command, names), web, opts.seconds, signals)
+            _describe(web, log_path, opts)
+            return _wait(web, opts.seconds, signals)
+
+
+def _world(opts: argparse.Namespace) -> World:
+    """The world that the options ask for."""
+    changes: dict[str, Any] = {
+        name: value
+        for name in ("hosts", "seed", "http_port", "https_port")
+        if (value := getattr(opts, name)) is not None
+    }
+    base = preset(opts.preset)
+    types = {f.name: type(getattr(base, f.name)) for f in dataclasses.fields(World) if f.init}
+    types |= {f"faults.{f.name}": float for f in dataclasses.fields(Faults)}
+    del types["faults"]
+    faults: dict[str, float] = {}
+    for text in opts.world:
+        name, separator, value = text.partition("=")
+        if name not in types or not separator:
+            known = ", ".join(types)
+            raise SimWebError(f"--world takes NAME=VALUE, not {text!r}; the names are {known}")
+        try:
+            parsed = types[name](value)
+        except ValueError:
+            kind = "a whole number" if types[name] is int else "a number"
+            raise SimWebError(f"--world {name} needs {kind}, not {value!r}") from None
+        if isinstance(parsed, float) and not math.isfinite(parsed):
+            raise SimWebError(f"--world {name} must be finite")
+        if name.startswith("faults."):
+            faults[name.removeprefix("faults.")] = parsed
+        else:
+            changes[name] = parsed
+    if faults:
+        changes["faults"] = dataclasses.replace(base.faults, **faults)
+    return preset(opts.preset, **changes)
+
+
+def _filled(command: list[str], names: dict[str, object]) -> list[str]:
+    """*command* with the placeholders replaced; other braces stay as they are."""
+    pattern = re.compile("{(" + "|".join(names) + ")}")
+    return [pattern.sub(lambda match: str(names[match[1]]), word) for word in command]
+
+
+def _describe(web: SimWebProcess, log_path: Path, opts: argparse.Namespace) -> None:
+    """Print what is served where, and how to crawl it."""
+    world = web.world
+    crawl = shlex.join(
+        [
+            *("scrapy", "crawl", "web", "-a", f"seeds={opts.seeds_file}"),
+            *("-s", f"DNS_SERVERS={web.dns}", "-s", "ALLOW_PRIVATE_ADDRESSES=1"),
+        ]
+    )
+    last = world.host(world.hosts - 1).name
+    addresses = world.address_list()
+    https = f", HTTPS on port {world.https_port}" if world.https_share else ""
+    truth = f"\n  truth       {opts.truth}" if opts.truth else ""
+    print(
+        f"The simulated internet is up: {world.hosts:,} hosts, seed {world.seed}, {opts.preset}.\n"
+        f"  names       site00000.sim.test to {last}, by DNS on {web.dns} (UDP)\n"
+        f"  addresses   {addresses[0]} to {addresses[-1]}, HTTP on port {world.http_port}{https}\n"
+        f"  seeds       {opts.seeds_file} ({world.seed_hosts:,} URLs)\n"
+        f"  access log  {log_path}{truth}\n"
+        f"  crawl it    {crawl}\n"
+        "Ctrl-C ends it.",
+        flush=True,
+    )
+
+
+class _Signals:
+    """Passes SIGINT and SIGTERM on while it is entered, or just notes them."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self.group: int | None = None  # process group of the command
+        self._old: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._old[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self.received = number
+        if self.group is not None:
+            self.send(number)
+
+    def send(self, number: int) -> None:
+        """Signal the command and its children."""
+        assert self.group is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.group, number)
+
+
+def _wait(web: SimWebProcess, seconds: float | None, signals: _Signals) -> int:
+    """Serve until a signal comes or *seconds* have passed."""
+    end = time.monotonic() + (math.inf if seconds is None else seconds)
+    while signals.received is None and time.monotonic() < end:
+        if web.wait(_POLL_SECS):
+            sys.stderr.write("simweb: the server died\n")
+            return 1
+    return 0
+
+
+def _run_command(
+    command: list[str], web: SimWebProcess, seconds: float | None, signals: _Signals
+) -> int:
+    """Run *command* to its end. It gets SIGTERM after *seconds*, and all the time it then needs."""
+    if signals.received is not None:
+        return 128 + signals.received
+    end = time.monotonic() + (math.inf if seconds is None else seconds)
+    # Commands of this environment are found even if it is not activated.
+    beside = str(Path(sys.executable).parent)
+    environment = os.environ | {"PATH": os.environ.get("PATH", "") + os.pathsep + beside}
+    try:
+        # In a group of its own: a Ctrl-C at the terminal would else reach it twice, once
+        # directly and once through us, and twice means "at once" to Scrapy.
+        process = subprocess.Popen(  # noqa: S603 (running what the user asks for is the point)
+            command, env=environment, process_group=0
+        )
+    except OSError as error:
+        raise SimWebError(f"cannot run {command[0]}: {error.strerror}") from error
+    signals.group = process.pid
+    if signals.received is not None:
+        signals.send(signals.received)
+    died = False
+    while True:
+        try:
+            code = process.wait(_POLL_SECS)
+            break
+        except subprocess.TimeoutExpired:
+            pass
+        if not web.running and not died:
+            died = True
+            sys.stderr.write("simweb: the server died, the command goes on without it\n")
+        if time.monotonic() >= end:
+            end = math.inf
+            signals.send(signal.SIGTERM)
+    if died:
+        return code or 1
+    return code if code >= 0 else 128 - code
