@@ -18,7 +18,7 @@ from webcrawl.urls import charset as charsets
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
 from webcrawl.urls.resolver import Resolver
-from webcrawl.urls.thinning import SAFE_TAGS, thin
+from webcrawl.urls.thinning import is_rich, thin
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -80,7 +80,7 @@ def extract_links(
         return []
     codec = charsets.detect(body, declared=charset)
     source = _utf8(body, codec)
-    if source.count(b"<") > SAFE_TAGS:
+    if is_rich(source):
         source = thin(source)
     root = LexborHTMLParser(source).root
     if root is None:
@@ -150,7 +150,7 @@ def _reference(tag: str | None, attributes: dict[str, str | None]) -> tuple[str,
             if relation in relations and "stylesheet" not in relations:
                 return relation, attributes["href"]
     elif tag == "meta" and (attributes["http-equiv"] or "").strip().lower() == "refresh":
-        found = _REFRESH.match(attributes["content"] or "")
+        found = _REFRESH.match((attributes["content"] or "")[:MAX_HREF_CHARS])
         if found is not None:
             return "refresh", (found[1] or found[2] or found[3] or "").strip()
     return "", None

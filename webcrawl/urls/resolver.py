@@ -8,6 +8,7 @@ test: the answer is always that of ``normalize(reference, base)``.
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Final
 
@@ -22,8 +23,12 @@ _PLAIN: Final = re.compile(
     re.ASCII,
 )
 _HIGH: Final = re.compile(r"[^\x00-\x7f]+")
-# Of a multi-byte character's trail bytes, those that the standard's query set escapes.
-_LITERAL: Final = bytes(set(range(0x21, 0x7F)) - set(b"\"#<>'"))
+# What becomes of a byte of the encoded query: the standard escapes everything but ASCII, and of
+# ASCII (which may be part of a character) what its query set names.
+_ESCAPED: Final = [
+    chr(byte) if 0x20 < byte < 0x7F and byte not in b"\"#<>'" else f"%{byte:02X}"
+    for byte in range(256)
+]
 
 
 class Resolver:
@@ -77,13 +82,15 @@ def _escape_query(reference: str, codec: str) -> str:
 
 
 def _escape(text: str, codec: str) -> str:
-    encoded = []
-    for char in text:
-        try:
-            raw = char.encode(codec)
-        except UnicodeEncodeError:
-            raw = b"%%26%%23%d%%3B" % ord(char)
-            encoded.append(raw.decode("ascii"))
-            continue
-        encoded.append("".join(chr(b) if b in _LITERAL else f"%{b:02X}" for b in raw))
-    return "".join(encoded)
+    raw = text.encode(codec, "webcrawl.reference")
+    return "".join([_ESCAPED[byte] for byte in raw])
+
+
+def _as_reference(error: UnicodeError) -> tuple[str, int]:
+    """What a browser puts for characters that the encoding lacks: an escaped ``&#NNN;``."""
+    assert isinstance(error, UnicodeEncodeError)
+    missing = error.object[error.start : error.end]
+    return "".join([f"%26%23{ord(char)}%3B" for char in missing]), error.end
+
+
+codecs.register_error("webcrawl.reference", _as_reference)

@@ -1,11 +1,12 @@
-"""Reduces a page to the tags that carry links, for pages too rich in tags to build a tree of.
+"""Reduces a page to the tags that carry links, for pages that are too rich to build a tree of.
 
 Building the tree that the HTML Standard prescribes is quadratic in the worst case, in time and in
-memory: measured with Lexbor, 128 kB of ``<ul><li>`` take 1.3 s, and 47 kB of unclosed ``<font>``
-elements take 2 s and 700 MB because each paragraph reopens all of them. Pages like that exist, by
-accident and as traps for crawlers. So a page of more than ``SAFE_TAGS`` tags is cut at its ``<``
-and only the tags that links need are put together again; what they can nest in is gone, and the
-tree is flat. Linear, about 0.15 µs a tag, which the smaller tree pays back on most pages.
+memory. Measured with Lexbor: 128 kB of ``<ul><li>`` take 1.3 s; 47 kB of unclosed ``<font>`` take
+2 s and 700 MB, because each paragraph reopens all of them; one tag with 1 MB of attributes takes
+30 s, because each is compared with all before it. Pages like that exist, by accident and as traps
+for crawlers. So a page that ``is_rich`` is cut at its ``<``, and only the tags that links need are
+put together again; what they could nest in is gone, and the tree is flat. Linear, about 0.15 µs a
+tag, which the smaller tree pays back on most pages; 0.12 s for the worst page of 1 MB.
 
 The price: a tag written inside a quoted attribute of another tag is taken for a tag, and text
 inside ``<template>`` and ``<noscript>`` counts as the page's. Comments, scripts and other raw text
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
 SAFE_TAGS: Final = 1000
 """Pages with fewer ``<`` than this go to the tree builder whole: it needs at most 30 ms then."""
 
+SAFE_TAG_BYTES: Final = 2048
+"""Room for 500 attributes, which cost 0.5 ms."""
+
+SAFE_ATTRIBUTES: Final = 250
+"""A link with more of them is dropped from a rich page."""
+
+MAX_KEPT: Final = 20_000
+"""Link tags of one page that are looked at; one in ten million pages has more."""
+
 # How many pieces of all unfinished tags of a page are kept whole at most: an attribute with ``<``
 # in it is made of several pieces, and a page of nothing else must not get through unthinned.
 _CONTINUATIONS: Final = 500
@@ -35,6 +45,7 @@ _RAW_TEXT: Final = frozenset(
     (b"script", b"style", b"textarea", b"title", b"iframe", b"xmp", b"noembed", b"noframes")
 )
 _NAME: Final = re.compile(rb"[A-Za-z]+")
+_QUOTED: Final = re.compile(rb"""="[^"]*"|='[^']*'""")
 _FINISHED: Final = re.compile(rb"""[^>"']*+(?:(?:"[^"]*+"|'[^']*+')[^>"']*+)*+>""")
 
 
@@ -59,6 +70,13 @@ def _cases(name: bytes) -> Iterator[bytes]:
 _MARKS: Final = _marks()
 
 
+def is_rich(body: bytes) -> bool:
+    """Whether the tree of *body* could take long to build. 10 µs for a page of 20 kB."""
+    if body.count(b"<") > SAFE_TAGS:
+        return True
+    return len(body) > SAFE_TAG_BYTES and max(map(len, body.split(b"<"))) > SAFE_TAG_BYTES
+
+
 def thin(body: bytes) -> bytes:
     """The links of the HTML *body*, with their anchor texts, and next to nothing else."""
     pieces = iter(body.split(b"<"))
@@ -66,6 +84,7 @@ def thin(body: bytes) -> bytes:
     kept: list[bytes] = []
     inside = False
     budget = _CONTINUATIONS
+    tags = 0
     mark_of = _MARKS.get
     for piece in pieces:
         mark = mark_of(piece[:3])
@@ -73,7 +92,6 @@ def thin(body: bytes) -> bytes:
             if inside:
                 kept.append(piece[piece.find(b">") + 1 :])
         elif mark in (_ANCHOR, _WHOLE):
-            inside = inside or mark == _ANCHOR
             tag = piece
             while budget > 0 and _FINISHED.match(tag) is None:
                 budget -= 1
@@ -81,7 +99,13 @@ def thin(body: bytes) -> bytes:
                 if more is None:
                     break
                 tag += b"<" + more
+            if len(tag) > SAFE_TAG_BYTES and _attributes(tag) > SAFE_ATTRIBUTES:
+                continue
+            inside = inside or mark == _ANCHOR
             kept.append(b"<" + tag)
+            tags += 1
+            if tags >= MAX_KEPT:
+                break
         elif mark == _ANCHOR_END:
             inside = False
             kept.append(b"</a>")
@@ -90,6 +114,14 @@ def thin(body: bytes) -> bytes:
         else:
             _skip_raw_text(piece, pieces, kept)
     return b"".join(kept)
+
+
+def _attributes(tag: bytes) -> int:
+    """An upper bound of the number of attributes of *tag*, with the text that follows it."""
+    found = _FINISHED.match(tag)
+    if found is not None:
+        tag = found[0]
+    return len(_QUOTED.sub(b" ", tag).replace(b"/", b" ").split())
 
 
 def _skip_comment(piece: bytes | None, pieces: Iterator[bytes]) -> None:
@@ -103,7 +135,7 @@ def _skip_raw_text(piece: bytes, pieces: Iterator[bytes], kept: list[bytes]) -> 
     name = found[0].lower() if found is not None else b""
     if name not in _RAW_TEXT:
         return
-    if name == b"iframe":
+    if name == b"iframe" and len(piece) <= SAFE_TAG_BYTES:
         kept.append(b"<" + piece)
     end = b"/" + name
     for following in pieces:
