@@ -71,10 +71,18 @@ _MARKS: Final = _marks()
 
 
 def is_rich(body: bytes) -> bool:
-    """Whether the tree of *body* could take long to build. 10 µs for a page of 20 kB."""
+    """Whether the tree of *body* could take long to build: too many tags, or one too long.
+
+    A stretch without ``<`` as long as a dangerous tag contains one of the windows that are looked
+    at; most windows end at their first bytes. 4 µs for a page of 20 kB.
+    """
     if body.count(b"<") > SAFE_TAGS:
         return True
-    return len(body) > SAFE_TAG_BYTES and max(map(len, body.split(b"<"))) > SAFE_TAG_BYTES
+    window = SAFE_TAG_BYTES // 2
+    find = body.find
+    return any(
+        find(b"<", start, start + window) < 0 for start in range(0, len(body) - window + 1, window)
+    )
 
 
 def thin(body: bytes) -> bytes:
