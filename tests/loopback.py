@@ -1,0 +1,207 @@
+"""Real servers on the loopback interface that say exactly the bytes they are told to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import ipaddress
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+import dns.flags
+import dns.message
+import dns.rcode
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+    Answerer = Callable[[dns.message.Message], dns.message.Message | bytes | None]
+
+
+class RawServer:
+    """A TCP server: *talk* says what it likes on each connection, or bytes to every request."""
+
+    def __init__(self, talk: Talk | bytes) -> None:
+        self._talk = talk
+        self.connections = 0
+        self.open = 0
+        self.heads: list[bytes] = []
+        self.address = "127.0.0.1"
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.open += 1
+        try:
+            if callable(self._talk):
+                await self._talk(reader, writer)
+            else:
+                while True:
+                    await self.head(reader)
+                    writer.write(self._talk)
+                    await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client is through
+        finally:
+            self.open -= 1
+            writer.close()
+
+    async def head(self, reader: asyncio.StreamReader) -> bytes:
+        """Read one request without a body."""
+        self.heads.append(await reader.readuntil(b"\r\n\r\n"))
+        return self.heads[-1]
+
+
+@contextlib.asynccontextmanager
+async def raw_server(
+    talk: Talk | bytes, *, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1"
+) -> AsyncIterator[RawServer]:
+    raw = RawServer(talk)
+    tasks: set[asyncio.Task[None]] = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.get_running_loop().create_task(raw.serve(reader, writer)))
+
+    server = await asyncio.start_server(connected, address, 0, ssl=tls, limit=1 << 20)
+    raw.address, raw.port = server.sockets[0].getsockname()[:2]
+    try:
+        yield raw
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+
+class NameServer(asyncio.DatagramProtocol):
+    """A name server on UDP and TCP: *answer* gets each query, None is silence."""
+
+    def __init__(self, answer: Answerer) -> None:
+        self._answer = answer
+        self.asked: list[str] = []  # "udp a.test. A"
+        self.port = 0
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return ("127.0.0.1", self.port)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        reply = self.reply("udp", data)
+        if reply is not None:
+            self._transport.sendto(reply, addr)
+
+    def reply(self, how: str, data: bytes) -> bytes | None:
+        query = dns.message.from_wire(data)
+        question = query.question[0]
+        kind = dns.rdatatype.to_text(question.rdtype)
+        self.asked.append(f"{how} {question.name} {kind}")
+        answer = self._answer(query)
+        if answer is None or isinstance(answer, bytes):
+            return answer
+        if how == "udp" and len(answer.to_wire()) > 512:
+            answer = dns.message.make_response(query)
+            answer.flags |= dns.flags.TC
+        return answer.to_wire()
+
+
+@contextlib.asynccontextmanager
+async def name_server(answer: Answerer) -> AsyncIterator[NameServer]:
+    names = NameServer(answer)
+
+    async def over_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        size = int.from_bytes(await reader.readexactly(2), "big")
+        reply = names.reply("tcp", await reader.readexactly(size))
+        if reply is not None:
+            writer.write(len(reply).to_bytes(2, "big") + reply)
+            await writer.drain()
+
+    async with raw_server(over_tcp) as tcp:
+        names.port = tcp.port
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        udp.bind(("127.0.0.1", tcp.port))
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: names, sock=udp
+        )
+        try:
+            yield names
+        finally:
+            transport.close()
+
+
+def zone(records: dict[str, list[str]]) -> Answerer:
+    """Answer from *records*, such as ``{"a.test": ["300 A 127.0.0.1"]}``; NXDOMAIN else.
+
+    Aliases are followed within the zone, as recursive servers do.
+    """
+
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        response = dns.message.make_response(query)
+        question = query.question[0]
+        name, wanted = str(question.name).rstrip("."), question.rdtype
+        if name not in records:
+            response.set_rcode(dns.rcode.NXDOMAIN)
+            return response
+        while name in records:
+            following = ""
+            for record in records[name]:
+                ttl, kind, value = record.split()
+                if kind == "CNAME":
+                    following = value.rstrip(".")
+                if kind in {"CNAME", dns.rdatatype.to_text(wanted)}:
+                    rrset = dns.rrset.from_text(f"{name}.", int(ttl), "IN", kind, value)
+                    response.answer.append(rrset)
+            name = following
+        return response
+
+    return answer
+
+
+def self_signed(directory: Path, *, host: str) -> ssl.SSLContext:
+    """The server side of TLS with a certificate that nobody has reason to trust."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName(
+                [x509.DNSName(host), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            ),
+            critical=False,
+        )
+        .sign(key, hashes.SHA256())
+    )
+    pem = directory / "server.pem"
+    pem.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    return context

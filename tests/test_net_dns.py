@@ -1,0 +1,544 @@
+"""The resolver against real name servers on UDP and TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import socket
+from typing import TYPE_CHECKING
+
+import dns.flags
+import dns.message
+import dns.rcode
+import pytest
+from loopback import name_server, zone
+from scrapy.settings import Settings
+
+from webcrawl.errors import FatalError
+from webcrawl.net.dns import (
+    AiohttpResolver,
+    LookupFailedError,
+    LookupTimeoutError,
+    NameNotFoundError,
+    NoAddressError,
+    Resolver,
+    server_address,
+    system_servers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from conftest import FakeClock
+
+ZONE = {
+    "a.test": ["300 A 127.0.0.1", "300 A 127.0.0.2"],
+    "six.test": ["300 AAAA ::1"],
+    "both.test": ["300 A 127.0.0.1", "300 AAAA ::1"],
+    "nothing.test": ["300 TXT text"],
+    "www.test": ["300 CNAME a.test."],
+    "short.test": ["1 A 127.0.0.1"],
+    "many.test": [f"300 A 127.0.{n // 200}.{n % 200}" for n in range(400)],
+}
+
+
+@contextlib.asynccontextmanager
+async def resolver_on(
+    *servers: tuple[str, int], secs: float = 2.0, tries: int = 3, size: int = 100, **options
+) -> AsyncIterator[Resolver]:
+    resolver = Resolver(servers=servers, timeout=secs, tries=tries, cache_size=size, **options)
+    try:
+        yield resolver
+    finally:
+        await resolver.close()
+
+
+def refuse(rcode: int):
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        response = dns.message.make_response(query)
+        response.set_rcode(dns.rcode.Rcode(rcode))
+        return response
+
+    return answer
+
+
+def closed_port() -> tuple[str, int]:
+    """An address where nobody listens."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()
+
+
+def test_names_are_resolved_to_their_addresses_in_the_order_given():
+    async def scenario() -> None:
+        async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+            assert sorted(await resolver.resolve("a.test")) == ["127.0.0.1", "127.0.0.2"]
+            assert sorted(await resolver.resolve("WWW.test.")) == ["127.0.0.1", "127.0.0.2"]
+            assert names.asked == ["udp a.test. A", "udp www.test. A"]
+
+    asyncio.run(scenario())
+
+
+def test_ipv6_is_asked_for_only_where_there_is_no_ipv4():
+    async def scenario() -> None:
+        async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+            assert await resolver.resolve("both.test") == ["127.0.0.1"]
+            assert await resolver.resolve("six.test") == ["::1"]
+            assert await resolver.resolve("six.test") == ["::1"]
+            assert await resolver.resolve("both.test", socket.AF_INET6) == ["::1"]
+            with pytest.raises(NoAddressError):
+                await resolver.resolve("six.test", socket.AF_INET)
+            assert names.asked == [
+                "udp both.test. A",
+                "udp six.test. A",
+                "udp six.test. AAAA",
+                "udp both.test. AAAA",
+            ]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.9", "127.0.0.9"),
+        ("::1", "::1"),
+        ("[2001:DB8::1]", "2001:db8::1"),
+        ("localhost", "127.0.0.1"),
+        ("www.localhost.", "127.0.0.1"),
+    ],
+)
+def test_literals_and_localhost_pass_without_a_query(host, address):
+    async def scenario() -> None:
+        async with resolver_on(closed_port()) as resolver:
+            assert await resolver.resolve(host) == [address]
+            assert resolver.counts()["queries"] == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("host", ["", "a..test", "x" * 64 + ".test", "1.2.3", "1.2.3.256", "[::x]"])
+def test_what_can_be_no_host_name_is_not_found_without_a_query(host):
+    async def scenario() -> None:
+        async with resolver_on(closed_port()) as resolver:
+            with pytest.raises(NameNotFoundError):
+                await resolver.resolve(host)
+            assert resolver.counts()["queries"] == 0
+
+    asyncio.run(scenario())
+
+
+def test_missing_names_and_missing_addresses_are_told_apart():
+    async def scenario() -> None:
+        async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+            with pytest.raises(NameNotFoundError) as missing:
+                await resolver.resolve("no.such.test")
+            assert not isinstance(missing.value, NoAddressError)
+            with pytest.raises(NoAddressError, match=r"nothing\.test"):
+                await resolver.resolve("nothing.test")
+
+    asyncio.run(scenario())
+
+
+def test_a_refusing_server_is_left_for_the_next_one():
+    async def scenario() -> None:
+        async with (
+            name_server(refuse(dns.rcode.SERVFAIL)) as bad,
+            name_server(zone(ZONE)) as good,
+            resolver_on(bad.address, good.address) as resolver,
+        ):
+            assert len(await resolver.resolve("a.test")) == 2
+            assert (len(bad.asked), len(good.asked)) == (1, 1)
+
+    asyncio.run(scenario())
+
+
+def test_refusal_by_every_server_is_a_failed_lookup_that_names_the_reason():
+    async def scenario() -> None:
+        async with (
+            name_server(refuse(dns.rcode.SERVFAIL)) as one,
+            name_server(refuse(dns.rcode.REFUSED)) as two,
+            resolver_on(one.address, two.address) as resolver,
+        ):
+            with pytest.raises(LookupFailedError, match="says REFUSED") as failed:
+                await resolver.resolve("a.test")
+            assert not isinstance(failed.value, LookupTimeoutError | NameNotFoundError)
+
+    asyncio.run(scenario())
+
+
+def test_a_closed_port_fails_over_at_once():
+    async def scenario() -> None:
+        async with (
+            name_server(zone(ZONE)) as good,
+            resolver_on(closed_port(), good.address, secs=60) as resolver,
+            asyncio.timeout(10),
+        ):
+            assert len(await resolver.resolve("a.test")) == 2
+
+    asyncio.run(scenario())
+
+
+def test_closed_ports_everywhere_are_a_failed_lookup():
+    async def scenario() -> None:
+        async with resolver_on(closed_port(), secs=60) as resolver, asyncio.timeout(10):
+            for host in ("a.test", "b.test"):
+                with pytest.raises(LookupFailedError):
+                    await resolver.resolve(host)
+
+    asyncio.run(scenario())
+
+
+def test_a_silent_server_is_passed_over_and_then_avoided():
+    async def scenario() -> None:
+        async with (
+            name_server(lambda query: None) as silent,
+            name_server(zone(ZONE)) as good,
+            resolver_on(silent.address, good.address, secs=0.05) as resolver,
+        ):
+            assert len(await resolver.resolve("a.test")) == 2
+            await resolver.resolve("www.test")
+            assert (len(silent.asked), len(good.asked)) == (1, 2)
+            assert resolver.counts()["query_timeouts"] == 1
+
+    asyncio.run(scenario())
+
+
+def test_silence_is_repeated_and_then_a_timeout():
+    async def scenario() -> None:
+        async with (
+            name_server(lambda query: None) as silent,
+            resolver_on(silent.address, secs=0.02) as resolver,
+        ):
+            with pytest.raises(LookupTimeoutError):
+                await resolver.resolve("a.test")
+            assert silent.asked == ["udp a.test. A"] * 3
+
+    asyncio.run(scenario())
+
+
+def test_a_late_answer_to_the_first_query_still_counts():
+    async def scenario() -> None:
+        queries: list[dns.message.Message] = []
+
+        def answer(query: dns.message.Message) -> dns.message.Message | None:
+            queries.append(query)
+            # The answer to the first query is sent when the second arrives.
+            return None if len(queries) == 1 else zone(ZONE)(queries[0])
+
+        async with (
+            name_server(answer) as slow,
+            resolver_on(slow.address, secs=0.05, tries=2) as resolver,
+        ):
+            assert len(await resolver.resolve("a.test")) == 2
+
+    asyncio.run(scenario())
+
+
+def test_garbage_and_answers_to_other_questions_are_waited_over():
+    async def scenario() -> None:
+        sent = 0
+
+        def answer(query: dns.message.Message) -> dns.message.Message | bytes:
+            nonlocal sent
+            sent += 1
+            ident = query.to_wire()[:2]
+            if sent == 1:
+                return ident + b"garbage"
+            if sent == 2:
+                other = dns.message.make_query("other.test", "A", id=query.id)
+                return dns.message.make_response(other)
+            return zone(ZONE)(query)
+
+        async with (
+            name_server(answer) as names,
+            resolver_on(names.address, secs=0.02) as resolver,
+        ):
+            assert len(await resolver.resolve("a.test")) == 2
+            assert sent == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_wrong_message_id_is_no_answer():
+    async def scenario() -> None:
+        def answer(query: dns.message.Message) -> dns.message.Message:
+            response = zone(ZONE)(query)
+            response.id ^= 1
+            return response
+
+        async with (
+            name_server(answer) as names,
+            resolver_on(names.address, secs=0.01, tries=1) as resolver,
+        ):
+            with pytest.raises(LookupTimeoutError):
+                await resolver.resolve("a.test")
+
+    asyncio.run(scenario())
+
+
+def test_a_truncated_answer_is_fetched_over_tcp():
+    async def scenario() -> None:
+        async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+            assert len(await resolver.resolve("many.test")) == 400
+            assert names.asked == ["udp many.test. A", "tcp many.test. A"]
+            assert resolver.counts()["over_tcp"] == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_truncates_and_hangs_up_over_tcp_is_left_for_the_next():
+    async def scenario() -> None:
+        def truncate(query: dns.message.Message) -> dns.message.Message | None:
+            if bad.asked[-1].startswith("tcp"):
+                return None
+            response = dns.message.make_response(query)
+            response.flags |= dns.flags.TC
+            return response
+
+        async with (
+            name_server(truncate) as bad,
+            name_server(zone(ZONE)) as good,
+            resolver_on(bad.address, good.address) as resolver,
+        ):
+            assert len(await resolver.resolve("a.test")) == 2
+
+    asyncio.run(scenario())
+
+
+def test_an_alias_into_another_zone_is_followed_by_another_question():
+    async def scenario() -> None:
+        def answer(query: dns.message.Message) -> dns.message.Message:
+            name = str(query.question[0].name)
+            record = "A 127.0.0.1" if name == "c.test." else f"CNAME {'bc'[name[0] == 'b']}.test."
+            response = dns.message.make_response(query)
+            kind, value = record.split()
+            response.answer.append(dns.rrset.from_text(name, 300, "IN", kind, value))
+            return response
+
+        async with name_server(answer) as names, resolver_on(names.address) as resolver:
+            assert await resolver.resolve("a.test") == ["127.0.0.1"]
+            assert [question.split()[1] for question in names.asked] == [
+                "a.test.",
+                "b.test.",
+                "c.test.",
+            ]
+
+    asyncio.run(scenario())
+
+
+def test_aliases_without_end_are_given_up():
+    async def scenario() -> None:
+        def answer(query: dns.message.Message) -> dns.message.Message:
+            response = dns.message.make_response(query)
+            name = str(query.question[0].name)
+            response.answer.append(dns.rrset.from_text(name, 300, "IN", "CNAME", f"x{name}"))
+            return response
+
+        async with name_server(answer) as names, resolver_on(names.address) as resolver:
+            with pytest.raises(NoAddressError):
+                await resolver.resolve("a.test", socket.AF_INET)
+            assert len(names.asked) == 9
+
+    asyncio.run(scenario())
+
+
+def test_many_waiters_share_one_lookup_and_a_cancelled_one_stops_nobody():
+    async def scenario() -> None:
+        go = asyncio.Event()
+        replies: list[bytes] = []
+
+        def answer(query: dns.message.Message) -> None:
+            replies.append(zone(ZONE)(query).to_wire())
+            go.set()
+
+        async with name_server(answer) as names, resolver_on(names.address) as resolver:
+            waiting = [asyncio.create_task(resolver.resolve("a.test")) for _ in range(50)]
+            await go.wait()
+            waiting[0].cancel()
+            await asyncio.sleep(0)
+            (channel,) = resolver._servers._channels
+            assert channel._socket is not None
+            names._transport.sendto(replies[0], channel._socket.getsockname())
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+            assert isinstance(results[0], asyncio.CancelledError)
+            assert [len(result) for result in results[1:]] == [2] * 49
+            assert names.asked == ["udp a.test. A"]
+
+    asyncio.run(scenario())
+
+
+def test_hundreds_of_names_are_asked_for_in_parallel():
+    async def scenario() -> None:
+        queries: list[dns.message.Message] = []
+
+        def answer(query: dns.message.Message) -> None:
+            # Silent until every one of the questions is there.
+            queries.append(query)
+            if len(queries) == 200:
+                for waiting in queries:
+                    reply = dns.message.make_response(waiting)
+                    name = str(waiting.question[0].name)
+                    reply.answer.append(dns.rrset.from_text(name, 300, "IN", "A", "127.0.0.1"))
+                    names._transport.sendto(reply.to_wire(), client)
+
+        async with name_server(answer) as names, resolver_on(names.address, secs=60) as resolver:
+            lookups = [asyncio.create_task(resolver.resolve(f"host{n}.test")) for n in range(200)]
+            await asyncio.sleep(0)
+            client = resolver._servers._channels[0]._socket.getsockname()
+            assert await asyncio.gather(*lookups) == [["127.0.0.1"]] * 200
+
+    asyncio.run(scenario())
+
+
+def test_answers_are_cached_until_their_time_has_come(clock: FakeClock):
+    async def scenario() -> None:
+        async with (
+            name_server(zone(ZONE)) as names,
+            resolver_on(names.address, clock=clock) as resolver,
+        ):
+            for wait, queries in ((0, 1), (299, 1), (1, 2), (299, 2)):
+                clock.advance(wait)
+                await resolver.resolve("a.test")
+                assert len(names.asked) == queries
+            assert resolver.counts()["cache_hits"] == 2
+
+    asyncio.run(scenario())
+
+
+def test_short_lived_answers_are_kept_for_a_minute(clock: FakeClock):
+    async def scenario() -> None:
+        async with (
+            name_server(zone(ZONE)) as names,
+            resolver_on(names.address, clock=clock) as resolver,
+        ):
+            for wait, queries in ((0, 1), (59, 1), (1, 2)):
+                clock.advance(wait)
+                await resolver.resolve("short.test")
+                assert len(names.asked) == queries
+
+    asyncio.run(scenario())
+
+
+def test_missing_names_and_failures_are_cached_too(clock: FakeClock):
+    async def scenario() -> None:
+        failing = {"on": True}
+
+        def answer(query: dns.message.Message) -> dns.message.Message:
+            fail = failing["on"] and "a.test" in str(query.question[0].name)
+            return refuse(dns.rcode.SERVFAIL)(query) if fail else zone(ZONE)(query)
+
+        async with (
+            name_server(answer) as names,
+            resolver_on(names.address, clock=clock) as resolver,
+        ):
+            for _ in range(3):
+                with pytest.raises(NameNotFoundError):
+                    await resolver.resolve("no.such.test")
+                with pytest.raises(LookupFailedError):
+                    await resolver.resolve("a.test")
+            assert len(names.asked) == 2
+            failing["on"] = False
+            clock.advance(30)
+            assert len(await resolver.resolve("a.test")) == 2
+            with pytest.raises(NameNotFoundError):
+                await resolver.resolve("no.such.test")
+            assert len(names.asked) == 3
+
+    asyncio.run(scenario())
+
+
+def test_the_cache_forgets_the_name_unused_for_longest():
+    async def scenario() -> None:
+        records = {f"{n}.x.test": ["300 A 127.0.0.1"] for n in range(5)}
+        async with (
+            name_server(zone(records)) as names,
+            resolver_on(names.address, size=3) as resolver,
+        ):
+            for n in (0, 1, 2, 0, 3, 4):
+                await resolver.resolve(f"{n}.x.test")
+            assert len(resolver) == 3
+            names.asked.clear()
+            for n in (0, 3, 4, 1):
+                await resolver.resolve(f"{n}.x.test")
+            assert names.asked == ["udp 1.x.test. A"]
+
+    asyncio.run(scenario())
+
+
+def test_closing_fails_those_who_wait_and_those_who_come():
+    async def scenario() -> None:
+        async with name_server(lambda query: None) as silent:
+            resolver = Resolver(servers=[silent.address], timeout=60, tries=1, cache_size=9)
+            waiting = asyncio.create_task(resolver.resolve("a.test"))
+            await asyncio.sleep(0)
+            await resolver.close()
+            with pytest.raises(LookupFailedError, match="closed"):
+                await waiting
+            with pytest.raises(LookupFailedError, match="closed"):
+                await resolver.resolve("a.test")
+            await resolver.close()
+
+    asyncio.run(scenario())
+    gc.collect()
+
+
+def test_aiohttp_gets_two_addresses_and_an_os_error():
+    async def scenario() -> None:
+        async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+            adapter = AiohttpResolver(resolver)
+            results = await adapter.resolve("many.test", 80, socket.AF_UNSPEC)
+            assert [result["family"] for result in results] == [socket.AF_INET] * 2
+            assert {result["port"] for result in results} == {80}
+            with pytest.raises(OSError, match="no such name"):
+                await adapter.resolve("no.such.test")
+            await adapter.close()
+            assert len(await resolver.resolve("a.test")) == 2
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1", ("127.0.0.1", 53)),
+        (" 127.0.0.1:5353 ", ("127.0.0.1", 5353)),
+        ("::1", ("::1", 53)),
+        ("[::1]", ("::1", 53)),
+        ("[::1]:5353", ("::1", 5353)),
+    ],
+)
+def test_name_servers_are_given_as_address_and_port(text, address):
+    assert server_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "dns.test", "1.2.3", "127.0.0.1:0", "127.0.0.1:x", "[::1"])
+def test_what_is_no_name_server_is_refused_with_a_sentence(text):
+    with pytest.raises(FatalError, match=r"^DNS_SERVERS must name addresses .*\.$"):
+        server_address(text)
+
+
+def test_the_system_is_asked_for_its_name_servers(tmp_path):
+    path = tmp_path / "resolv.conf"
+    assert system_servers(path) == [("127.0.0.1", 53)]
+    path.write_text(
+        "# nameserver 9.9.9.9\nsearch test\nnameserver 10.0.0.1\nnameserver ::1\n"
+        "nameserver nonsense\nnameserver\n"
+    )
+    assert system_servers(path) == [("10.0.0.1", 53), ("::1", 53)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("DNS_TRIES", 0), ("DNS_CACHE_SIZE", 0), ("DNS_QUERY_TIMEOUT_SECS", 0), ("DNS_TRIES", "x")],
+)
+def test_settings_that_cannot_work_are_refused_by_name(name, value):
+    with pytest.raises(FatalError, match=f"^{name} must be"):
+        Resolver.from_settings(Settings({name: value}))
+
+
+def test_a_resolver_without_settings_uses_the_defaults():
+    assert len(Resolver.from_settings(Settings({"DNS_SERVERS": "127.0.0.1:53,::1"}))) == 0
+    with pytest.raises(ValueError, match="at least one"):
+        Resolver(servers=[], timeout=1, tries=1, cache_size=1)

@@ -1,0 +1,267 @@
+"""Content codings undone, within bounds: gzip, deflate, br and zstd, and chains of them.
+
+A downloader middleware in the place of Scrapy's HttpCompressionMiddleware (590), which throws
+away a page that grows beyond the limit, gives up on broken streams, and edits the headers that a
+WARC record has to show as they were.
+
+Invariant: whatever the bytes are, decoding raises nothing and puts out at most PAGE_MAX_BYTES (or
+the ``download_maxsize`` of the request) per coding; a response without a coding passes as the
+same object.
+
+``request.meta["wire_body"]`` is the body as received, there only if it was decoded: the body of a
+WARC record is ``meta.get("wire_body", response.body)``. The headers stay as received,
+Content-Encoding included. Flags: "truncated" where the decoded body was cut at the bound,
+"undecodable" where the stream is broken, ends early, or its coding is unknown. Of a broken stream
+the part before the damage is kept; where nothing can be decoded the body is left as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, cast
+
+import brotli  # type: ignore[import-untyped]  # ships no type information
+from isal import isal_zlib
+from scrapy.http import Response, TextResponse
+from scrapy.utils.python import binary_is_text
+
+from webcrawl.net.answers import class_for
+from webcrawl.net.limits import page_max_bytes
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+_ACCEPTED: Final = b"gzip, deflate, br, zstd"
+# Servers say these of bodies that are not coded at all.
+_NO_CODINGS: Final = frozenset({b"", b"identity", b"none", b"utf-8", b"utf8", b"8bit", b"binary"})
+# Nobody codes a page more often; curl stops at five.
+_MAX_CODINGS: Final = 4
+# Parts after one another in one body: legal, rare, and a million empty ones would take minutes.
+_MAX_PARTS: Final = 64
+# A step through a broken stream, before it goes byte by byte.
+_STEP: Final = 4096
+_BROTLI_STEP: Final = 256 * 1024
+# RFC 8878, section 3.1.1.1.2: decoders need not support larger windows, and this one allocates it.
+_ZSTD_WINDOW_LOG: Final = 23
+# isal's stub says this is an instance.
+_ISAL_ERROR: Final = cast("type[Exception]", isal_zlib.error)
+_ERRORS: Final[tuple[type[Exception], ...]] = (
+    zlib.error,
+    _ISAL_ERROR,
+    brotli.error,
+    zstd.ZstdError,
+    EOFError,
+    ValueError,
+)
+
+
+class Decoded(NamedTuple):
+    """What became of a body: *cut* at the bound, *sound* if the stream was whole up to there."""
+
+    body: bytes
+    cut: bool
+    sound: bool
+
+
+class ContentDecodingMiddleware:
+    """Asks for coded bodies and decodes them."""
+
+    def __init__(self, *, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build by PAGE_MAX_BYTES; raises FatalError with one sentence if it cannot be."""
+        return cls(max_bytes=page_max_bytes(crawler.settings))
+
+    def process_request(self, request: Request) -> None:
+        request.headers.setdefault(b"Accept-Encoding", _ACCEPTED)
+        # Requests made from a response, as for a redirect, start with a copy of its meta.
+        request.meta.pop("wire_body", None)
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Return *response*, or one with the decoded body if it has a content coding."""
+        if b"Content-Encoding" not in response.headers or not response.body:
+            return response
+        names = b",".join(response.headers.getlist("Content-Encoding")).lower().split(b",")
+        codings = [name for raw in names if (name := raw.strip()) not in _NO_CODINGS]
+        limit = request.meta.get("download_maxsize") or self._max_bytes
+        body, cut, sound = decode(response.body, codings, limit=limit)
+        flags = list(response.flags)
+        # What was cut on the way ends early, of course.
+        if not sound and "truncated" not in flags and "dataloss" not in flags:
+            flags.append("undecodable")
+        if cut and "truncated" not in flags:
+            flags.append("truncated")
+        cls = class_for(response.headers, response.url, body)
+        if issubclass(cls, TextResponse) and not sound and not binary_is_text(body[:5000]):
+            cls = Response
+        if body is not response.body:
+            request.meta["wire_body"] = response.body
+        decoded = cls(
+            response.url,
+            status=response.status,
+            body=body,
+            flags=flags,
+            request=response.request,
+            certificate=response.certificate,
+            ip_address=response.ip_address,
+            protocol=response.protocol,
+        )
+        decoded.headers = response.headers  # the constructor would copy them
+        return decoded
+
+
+def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
+    """Undo *codings*, given in the order they were applied, each to at most *limit* bytes."""
+    cut = False
+    sound = len(codings) <= _MAX_CODINGS
+    for coding in reversed(codings[-_MAX_CODINGS:]):
+        decoder = _DECODERS.get(coding)
+        if decoder is None:
+            return Decoded(body, cut, False)
+        step = decoder(body, limit)
+        if not step.body and not step.sound:
+            return Decoded(body, cut, False)
+        body = step.body
+        # What a cut stream leads to is no damage.
+        sound = sound and (step.sound or cut)
+        cut = cut or step.cut
+    return Decoded(body, cut, sound)
+
+
+class _Stream(Protocol):
+    """A decoder of one stream, the same in zlib, isal and zstd."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+class _BrotliStream:
+    """brotli's decoder in the form of the others'; nothing may follow its stream."""
+
+    unused_data = b""
+
+    def __init__(self) -> None:
+        self._decoder = brotli.Decompressor()
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._decoder.is_finished())
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        # Its bound is one on the growth of the buffer, exceeded by up to the bound itself.
+        parts: list[bytes] = []
+        room = max_length
+        while room > 0 and not self.eof:
+            step = min(room, _BROTLI_STEP)
+            part = self._decoder.process(data, output_buffer_limit=step)
+            data = b""
+            parts.append(part)
+            room -= len(part)
+            if self._decoder.can_accept_more_data():
+                break
+        return b"".join(parts)
+
+
+def _gunzip(body: bytes, limit: int) -> Decoded:
+    return _decode_parts(lambda: isal_zlib.decompressobj(31), body, limit, mark=b"\x1f\x8b")
+
+
+def _unzstd(body: bytes, limit: int) -> Decoded:
+    options = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_LOG}
+    mark = b"\x28\xb5\x2f\xfd"
+    return _decode_parts(lambda: zstd.ZstdDecompressor(options=options), body, limit, mark=mark)
+
+
+def _unbrotli(body: bytes, limit: int) -> Decoded:
+    return _decode_parts(_BrotliStream, body, limit, mark=None)
+
+
+def _inflate(body: bytes, limit: int) -> Decoded:
+    """Decode deflate with its zlib header, as it should have, or without, as many servers do."""
+    with_header = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+    if with_header:
+        decoded = _decode_parts(lambda: isal_zlib.decompressobj(15), body, limit, mark=None)
+        if decoded.body or decoded.sound:
+            return decoded
+    return _decode_parts(lambda: isal_zlib.decompressobj(-15), body, limit, mark=None)
+
+
+_DECODERS: Final[dict[bytes, Callable[[bytes, int], Decoded]]] = {
+    b"gzip": _gunzip,
+    b"x-gzip": _gunzip,
+    b"deflate": _inflate,
+    b"br": _unbrotli,
+    b"zstd": _unzstd,
+}
+
+
+def _decode_parts(
+    make: Callable[[], _Stream], body: bytes, limit: int, *, mark: bytes | None
+) -> Decoded:
+    """Decode the streams that *body* consists of; what follows without *mark* is padding."""
+    parts: list[bytes] = []
+    room = limit + 1  # one byte more tells a body of the limit from a longer one
+    sound = False
+    for _ in range(_MAX_PARTS):
+        stream = make()
+        try:
+            part = stream.decompress(body, room)
+            rest = stream.unused_data
+            ended = stream.eof
+        except _ERRORS:
+            part, rest, ended = _salvage(make, body, room), b"", False
+        parts.append(part)
+        room -= len(part)
+        if room <= 0:
+            return Decoded(b"".join(parts)[:limit], True, True)
+        if not ended:
+            break
+        sound = True
+        if mark is None or not rest.startswith(mark):
+            break
+        body = rest
+        sound = False
+    return Decoded(parts[0] if len(parts) == 1 else b"".join(parts), False, sound)
+
+
+def _salvage(make: Callable[[], _Stream], body: bytes, room: int) -> bytes:
+    """Return what a broken stream gives before the damage.
+
+    An error takes with it what the same call had decoded, so the calls are made small: first in
+    steps, then byte by byte from the step that failed.
+    """
+    good = _feed(make(), [body[n : n + _STEP] for n in range(0, len(body), _STEP)], room)[1]
+    start = good * _STEP
+    tail = [body[n : n + 1] for n in range(start, min(start + _STEP, len(body)))]
+    return _feed(make(), [body[:start], *tail] if start else tail, room)[0]
+
+
+def _feed(stream: _Stream, pieces: list[bytes], room: int) -> tuple[bytes, int]:
+    """Decode *pieces* up to the first error; return the output and the number of good ones."""
+    parts: list[bytes] = []
+    good = 0
+    for piece in pieces:
+        try:
+            part = stream.decompress(piece, room)
+        except _ERRORS:
+            break
+        parts.append(part)
+        room -= len(part)
+        good += 1
+        if room <= 0 or stream.eof:
+            break
+    return b"".join(parts), good

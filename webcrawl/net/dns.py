@@ -1,0 +1,307 @@
+"""Asynchronous look-ups of host names, many in parallel, in one thread (Mercator, section 3.3).
+
+Called by the download handlers (as `AiohttpResolver`) and by whoever needs the addresses of a
+host before the fetch. Queries go straight to the configured name servers over UDP, without the
+operating system's resolver and its threads; a truncated answer is fetched again over TCP.
+
+Invariant: at most one look-up of a name and type is under way, whoever and however many wait for
+it; a waiter that is cancelled cancels nobody else's. Nothing survives a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import random
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from webcrawl.errors import FatalError
+from webcrawl.net import dnswire
+from webcrawl.net.dnsquery import NameServers, Unanswered
+from webcrawl.net.limits import positive, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scrapy.settings import BaseSettings
+
+# Defaults of the settings of the same names.
+DNS_CACHE_SIZE = 2**17  # names
+DNS_QUERY_TIMEOUT_SECS = 2.0  # before the first repetition; doubles with each
+DNS_TRIES = 3  # queries per look-up that time out: 2 + 4 + 8 s
+
+# A host's pages are fetched seconds apart: addresses that expire sooner would be asked for every
+# time, and addresses in use do not die within a minute.
+_MIN_TTL: Final = 60
+_MAX_TTL: Final = 24 * 3600
+# A failed look-up says little about the name; RFC 2308 allows five minutes.
+_FAILURE_TTL: Final = 30
+# Aliases that leave one answer and need another question.
+_MAX_ALIASES: Final = 8
+# aiohttp tries every address it is given, some of them twice, each with the connect time-out.
+_MAX_ADDRESSES: Final = 2
+
+_NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+
+
+class DnsError(OSError):
+    """A host has no usable address. An OSError, since that is what aiohttp expects here."""
+
+
+class NameNotFoundError(DnsError):
+    """The name does not exist (NXDOMAIN), or cannot exist. Final."""
+
+
+class NoAddressError(NameNotFoundError):
+    """The name exists and has no address of the wanted family. Final."""
+
+
+class LookupFailedError(DnsError):
+    """No name server gave a usable answer: SERVFAIL, REFUSED, unreachable. May pass."""
+
+
+class LookupTimeoutError(LookupFailedError):
+    """No name server answered in time. May pass."""
+
+
+# An answer to be kept: the addresses, or the class of the error and its words.
+_Result = tuple[tuple[str, ...], type[DnsError], str]
+
+
+class Resolver:
+    """Turns names into addresses. Bound to the running loop by its first look-up."""
+
+    def __init__(
+        self,
+        *,
+        servers: Sequence[tuple[str, int]],
+        timeout: float,
+        tries: int,
+        cache_size: int,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        """*servers* are IP addresses and ports, the preferred one first.
+
+        *timeout* is in seconds and doubles with each of the *tries* of one question. Names expire
+        from the cache, bounded to *cache_size* names, by *clock*; *rng* draws the message ids,
+        which a forged answer has to guess: leave it out except in tests.
+        """
+        if not servers:
+            raise ValueError("a resolver needs at least one name server")
+        self._servers = NameServers(
+            servers=servers, timeout=timeout, tries=tries, rng=rng or random.SystemRandom()
+        )
+        self._cache_size = cache_size
+        self._clock = clock
+        # In order of use, longest ago first; IPv6 under a key of its own. A key's value is the
+        # time of expiry and the result.
+        self._cache: dict[str, tuple[float, _Result]] = {}
+        self._waiters: dict[str, list[asyncio.Future[_Result]]] = {}
+        self._closed = False
+        self.lookups = 0
+        self.cache_hits = 0
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Resolver:
+        """Build a resolver by DNS_SERVERS, DNS_QUERY_TIMEOUT_SECS, DNS_TRIES, DNS_CACHE_SIZE.
+
+        Reads /etc/resolv.conf when DNS_SERVERS is empty. Raises FatalError with one sentence for
+        a value that cannot work.
+        """
+        servers = [server_address(s) for s in settings.getlist("DNS_SERVERS")]
+        return cls(
+            servers=servers or system_servers(),
+            timeout=positive(settings, "DNS_QUERY_TIMEOUT_SECS", DNS_QUERY_TIMEOUT_SECS),
+            tries=whole(settings, "DNS_TRIES", DNS_TRIES, at_least=1),
+            cache_size=whole(settings, "DNS_CACHE_SIZE", DNS_CACHE_SIZE, at_least=1),
+        )
+
+    async def resolve(
+        self, host: str, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[str]:
+        """Return the addresses of *host*, at least one, in the order of the answer.
+
+        Without a *family* the IPv4 addresses, and the IPv6 ones of hosts that have no other: one
+        question for nearly every host. Address literals (IPv6 with or without brackets) come
+        back as they are, and localhost is never asked for (RFC 6761).
+
+        Raises NameNotFoundError, NoAddressError, LookupFailedError or LookupTimeoutError.
+        """
+        name = host.removesuffix(".").lower()
+        literal = _without_lookup(name)
+        if literal is not None:
+            return [literal]
+        if family != socket.AF_INET6:
+            try:
+                return await self._addresses(name, name, dnswire.A)
+            except NoAddressError:
+                if family == socket.AF_INET:
+                    raise
+        return await self._addresses(name + "/6", name, dnswire.AAAA)
+
+    async def close(self) -> None:
+        """Fail the look-ups under way and close the sockets. Idempotent."""
+        self._closed = True
+        await self._servers.close()
+
+    def __len__(self) -> int:
+        """Return the number of remembered names, found or not."""
+        return len(self._cache)
+
+    def counts(self) -> dict[str, int]:
+        """Return what was done so far, by the names of the stats under ``dns/``."""
+        sent = self._servers.counts
+        return {
+            "lookups": self.lookups,
+            "cache_hits": self.cache_hits,
+            "queries": sent.sent,
+            "query_timeouts": sent.timed_out,
+            "over_tcp": sent.over_tcp,
+        }
+
+    async def _addresses(self, key: str, host: str, qtype: int) -> list[str]:
+        self.lookups += 1
+        entry = self._cache.pop(key, None)
+        if entry is not None and entry[0] > self._clock():
+            self._cache[key] = entry  # now the one used last
+            self.cache_hits += 1
+            addresses, error, why = entry[1]
+        else:
+            addresses, error, why = await self._look_up(key, host, qtype)
+        if addresses:
+            return list(addresses)
+        raise error(f"{host}: {why}")
+
+    async def _look_up(self, key: str, host: str, qtype: int) -> _Result:
+        """Wait for the one look-up of *key*, starting it if it is not under way."""
+        if self._closed:
+            raise LookupFailedError(f"{host}: the resolver is closed")
+        waiter: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+        waiters = self._waiters.get(key)
+        if waiters is None:
+            try:
+                name = dnswire.wire_name(host)
+            except ValueError as e:
+                raise NameNotFoundError(f"not a host name: {e}") from None
+            self._waiters[key] = [waiter]
+            self._ask(key, name, qtype, aliases=0, ttl=_MAX_TTL)
+        else:
+            waiters.append(waiter)
+        return await waiter
+
+    def _ask(self, key: str, name: bytes, qtype: int, *, aliases: int, ttl: int) -> None:
+        def done(answer: dnswire.Answer | Unanswered) -> None:
+            if isinstance(answer, Unanswered):
+                error = LookupTimeoutError if answer.timed_out else LookupFailedError
+                self._finish(key, ((), error, answer.why), _FAILURE_TTL)
+            elif answer.alias is not None and aliases < _MAX_ALIASES:
+                self._ask(key, answer.alias, qtype, aliases=aliases + 1, ttl=min(ttl, answer.ttl))
+            elif answer.addresses:
+                kept = max(_MIN_TTL, min(ttl, answer.ttl))
+                self._finish(key, (answer.addresses, DnsError, ""), kept)
+            elif answer.rcode == dnswire.NXDOMAIN:
+                self._finish(key, ((), NameNotFoundError, "no such name"), answer.ttl)
+            else:
+                self._finish(key, ((), NoAddressError, "no address"), answer.ttl)
+
+        self._servers.ask(name, qtype, done)
+
+    def _finish(self, key: str, result: _Result, ttl: float) -> None:
+        if ttl > 0 and not self._closed:
+            self._cache[key] = (self._clock() + ttl, result)
+            if len(self._cache) > self._cache_size:
+                del self._cache[next(iter(self._cache))]
+        for waiter in self._waiters.pop(key):
+            if not waiter.done():
+                waiter.set_result(result)
+
+
+class AiohttpResolver(AbstractResolver):
+    """The resolver as aiohttp's connector wants it. Closing it leaves the resolver open."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Return the first addresses of *host*; raises DnsError, which is an OSError."""
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=_NUMERIC,
+            )
+            for address in (await self._resolver.resolve(host, family))[:_MAX_ADDRESSES]
+        ]
+
+    async def close(self) -> None:
+        """Do nothing: the resolver is shared."""
+
+
+def server_address(text: str) -> tuple[str, int]:
+    """Read ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address; the port may be left out.
+
+    Raises FatalError unless the host is an IP address: there is nobody to resolve a name.
+    """
+    host, port = text.strip(), "53"
+    if host.startswith("[") and "]" in host:
+        host, _, rest = host[1:].partition("]")
+        port = rest.removeprefix(":") if rest else port
+    elif host.count(":") == 1:
+        host, port = host.split(":")
+    try:
+        address = str(ipaddress.ip_address(host))
+        number = int(port)
+    except ValueError:
+        number = 0
+        address = ""
+    if not 0 < number < 65536:
+        raise FatalError(f"DNS_SERVERS must name addresses (ip or ip:port), {text!r} is none.")
+    return address, number
+
+
+def system_servers(path: Path = Path("/etc/resolv.conf")) -> list[tuple[str, int]]:
+    """Return the name servers of the system, the local one if it names none (resolv.conf(5))."""
+    servers = []
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        words = line.split()
+        if len(words) >= 2 and words[0] == "nameserver":
+            try:
+                servers.append((str(ipaddress.ip_address(words[1])), 53))
+            except ValueError:
+                continue  # the C library skips such lines too
+    return servers or [("127.0.0.1", 53)]
+
+
+def _without_lookup(name: str) -> str | None:
+    """Return the address of a name that needs no look-up, None for any other.
+
+    Raises NameNotFoundError for names that end in a number and are no address: WHATWG URL reads
+    those as broken IPv4 addresses, and no top-level domain is a number.
+    """
+    if name == "localhost" or name.endswith(".localhost"):
+        return "127.0.0.1"
+    if ":" in name:
+        name = name.removeprefix("[").removesuffix("]")
+    elif not name[-1:].isdigit():
+        return None
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        if ":" in name or name.rpartition(".")[2].isdecimal():
+            raise NameNotFoundError(f"not a host name: {name!r} is no address") from None
+        return None

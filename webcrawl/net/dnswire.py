@@ -1,0 +1,201 @@
+"""DNS messages as bytes: one question out, the addresses of its answer back (RFC 1035).
+
+Called for every look-up. dnspython needs 42 us to build a query and 128 us to read a typical
+answer of 86 bytes, this module 1.4 us and 7.7 us; a whole look-up takes 30 us of processor time,
+with `dns.asyncresolver` 256 us (Python 3.11, 2-core machine, loopback, 2026-11). A broad crawl
+looks up about one name a page. dnspython is the oracle in the tests.
+
+Invariant: whatever the bytes are, `read_answer` raises nothing but MalformedAnswerError, in time
+linear in their number.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import NamedTuple
+
+A = 1
+CNAME = 5
+SOA = 6
+AAAA = 28
+_IN = 1
+
+NOERROR = 0
+NXDOMAIN = 3
+
+# message  := id u16 | flags u16 | counts u16*4 (questions, answers, authority, additional) | ...
+# question := name | type u16 | class u16
+# record   := name | type u16 | class u16 | ttl u32 | length u16 | data          (big-endian all)
+_HEADER = struct.Struct(">HHHHHH")
+_RECORD = struct.Struct(">HHIH")
+assert (_HEADER.size, _RECORD.size) == (12, 10)
+
+_RECURSION_DESIRED = 0x0100
+_RESPONSE = 0x8000
+_TRUNCATED = 0x0200
+
+_MAX_NAME = 255
+_MAX_LABEL = 63
+# No name has more labels than half its bytes; a loop of pointers ends here.
+_MAX_JUMPS = 128
+# Longer chains of aliases inside one answer are an attack or a mistake.
+_MAX_ALIASES = 16
+# No answer over UDP holds more; over TCP a message of 64 kB could hold 4,000 of them.
+_MAX_RECORDS = 512
+# RFC 2308, section 5: negative answers are not kept longer; also where no SOA says how long.
+_MAX_NEGATIVE_TTL = 3 * 3600
+_NEGATIVE_TTL = 60
+
+
+class MalformedAnswerError(Exception):
+    """These bytes are no answer to this question; the look-up goes on waiting for one."""
+
+
+class Answer(NamedTuple):
+    """What a name server said to one question.
+
+    With *alias* set the chain of aliases left the message: ask again for that name (wire form).
+    *ttl* is in seconds, the least along the chain, or that of the negative answer.
+    """
+
+    rcode: int
+    truncated: bool
+    addresses: tuple[str, ...]
+    ttl: int
+    alias: bytes | None
+
+
+def wire_name(host: str) -> bytes:
+    """Return *host* (ASCII, no trailing dot) as labels in lower case.
+
+    Raises ValueError for what can be no name: empty or oversized labels, or not ASCII.
+    """
+    parts = []
+    for label in host.lower().encode("ascii").split(b"."):
+        if not 0 < len(label) <= _MAX_LABEL:
+            raise ValueError(f"{host!r} has a label of {len(label)} bytes")
+        parts.append(bytes((len(label),)) + label)
+    parts.append(b"\0")
+    name = b"".join(parts)
+    if len(name) > _MAX_NAME:
+        raise ValueError(f"{host[:80]!r}... is {len(name)} bytes long")
+    return name
+
+
+def question(name: bytes, qtype: int) -> bytes:
+    """Return the question section that asks for records of *qtype* of *name* (wire form)."""
+    return name + struct.pack(">HH", qtype, _IN)
+
+
+def query(ident: int, asked: bytes) -> bytes:
+    """Return the message that asks a recursive server one question.
+
+    Without EDNS: an answer over 512 bytes comes back truncated and is fetched over TCP, which
+    is rarer than servers that stumble over an OPT record.
+    """
+    return _HEADER.pack(ident, _RECURSION_DESIRED, 1, 0, 0, 0) + asked
+
+
+def read_answer(message: bytes, asked: bytes) -> Answer:
+    """Read the addresses that *message* gives to the question *asked*.
+
+    The caller has matched the message id; here the question must come back as it was asked.
+    """
+    try:
+        return _read(message, asked)
+    except (struct.error, IndexError) as e:
+        raise MalformedAnswerError("the message ends early") from e
+
+
+def _read(message: bytes, asked: bytes) -> Answer:
+    _, flags, questions, answers, authorities, _ = _HEADER.unpack_from(message)
+    if not flags & _RESPONSE:
+        raise MalformedAnswerError("it is not a response")
+    rcode = flags & 15
+    pos = _HEADER.size + len(asked)
+    if questions != 1 or message[_HEADER.size : pos].lower() != asked:
+        # Servers that refuse to read a question do not always repeat it.
+        if questions == 0 and rcode not in {NOERROR, NXDOMAIN}:
+            return Answer(rcode, False, (), 0, None)
+        raise MalformedAnswerError("it answers another question")
+    if answers + authorities > _MAX_RECORDS:
+        raise MalformedAnswerError(f"it has {answers + authorities} records")
+    qtype = int.from_bytes(asked[-4:-2], "big")
+    family, size = (socket.AF_INET, 4) if qtype == A else (socket.AF_INET6, 16)
+    first = asked[:-4]
+    aliases: dict[bytes, tuple[bytes, int]] = {}
+    found: dict[bytes, list[str]] = {}
+    ttls: dict[bytes, int] = {}
+    for _ in range(answers):
+        owner, pos = _name_at(message, pos, first)
+        rtype, rclass, ttl, length = _RECORD.unpack_from(message, pos)
+        pos += 10
+        if rclass == _IN:
+            if rtype == qtype and length == size:
+                address = socket.inet_ntop(family, _slice(message, pos, size))
+                found.setdefault(owner, []).append(address)
+                ttls[owner] = min(ttls.get(owner, ttl), ttl)
+            elif rtype == CNAME:
+                aliases.setdefault(owner, (_name_at(message, pos, first)[0], ttl))
+        pos += length
+    name = first
+    least = 0x7FFFFFFF
+    hops = 0
+    while name not in found and name in aliases and hops < _MAX_ALIASES:
+        name, ttl = aliases[name]
+        least = min(least, ttl)
+        hops += 1
+    truncated = bool(flags & _TRUNCATED)
+    if name in found:
+        return Answer(rcode, truncated, tuple(found[name]), min(least, ttls[name]), None)
+    negative = _negative_ttl(message, pos, authorities, first)
+    if rcode == NOERROR and hops and name not in aliases and negative is None:
+        return Answer(rcode, truncated, (), 0, name)
+    return Answer(rcode, truncated, (), min(least, negative or _NEGATIVE_TTL), None)
+
+
+def _negative_ttl(message: bytes, pos: int, authorities: int, first: bytes) -> int | None:
+    """Return how long a negative answer holds (RFC 2308), None if no SOA says so."""
+    for _ in range(authorities):
+        _, pos = _name_at(message, pos, first)
+        rtype, _, ttl, length = _RECORD.unpack_from(message, pos)
+        pos += 10
+        if rtype == SOA and length >= 20:
+            minimum = int.from_bytes(_slice(message, pos + length - 4, 4), "big")
+            return min(int(ttl), minimum, _MAX_NEGATIVE_TTL)
+        pos += length
+    return None
+
+
+def _slice(message: bytes, pos: int, size: int) -> bytes:
+    part = message[pos : pos + size]
+    if len(part) != size:
+        raise MalformedAnswerError("the message ends early")
+    return part
+
+
+def _name_at(message: bytes, pos: int, first: bytes) -> tuple[bytes, int]:
+    """Return the name at *pos* in full, in lower case, and the position after it."""
+    if message[pos] == 0xC0 and message[pos + 1] == _HEADER.size:
+        return first, pos + 2  # a pointer to the question: nine owners of ten
+    parts: list[bytes] = []
+    after = -1
+    size = 0
+    for _ in range(_MAX_JUMPS):
+        length = message[pos]
+        if length >= 0xC0:
+            if after < 0:
+                after = pos + 2
+            pos = (length & 0x3F) << 8 | message[pos + 1]
+            continue
+        if length > _MAX_LABEL:
+            raise MalformedAnswerError("a label is of an unknown kind")
+        size += length + 1
+        if size > _MAX_NAME:
+            raise MalformedAnswerError("a name is too long")
+        parts.append(_slice(message, pos, length + 1))
+        pos += length + 1
+        if not length:
+            return b"".join(parts).lower(), pos if after < 0 else after
+    raise MalformedAnswerError("a name does not end")

@@ -1,0 +1,306 @@
+"""The download handler for http and https: one polite request, whatever the server does.
+
+Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS for both schemes. It does what Scrapy's
+AiohttpDownloadHandler does, with aiohttp's public interface wherever there is one, and leaves out
+what a crawl of many hosts must not have: sending a request twice, connecting to several addresses
+at once, keeping a connection to every host ever seen, failing on a large page.
+
+Invariant: one call sends at most one request over one connection, and when it has returned or
+raised, that connection is closed or back in the pool of its host.
+
+What it leaves in ``request.meta`` (the ``meta`` of the response, too):
+
+``download_latency``, ``download_seconds``
+    Seconds from the call to the header and to the end of the body; the second is also there
+    after a failure.
+``wire_headers``, ``wire_reason``
+    The received header fields, a tuple of (name, value) in bytes in the order and spelling
+    received (``response.headers`` groups them by name), and the words behind the status.
+``wire_request_headers``
+    The header fields as sent, a multidict in that order.
+
+The body is what the server meant as content, before content codings are undone; chunking is
+undone, so a ``Transfer-Encoding`` in the headers describes the way, not the body. Flags:
+"truncated" for a body cut at PAGE_MAX_BYTES or the ``download_maxsize`` of the request,
+"dataloss" for one that ended early where DOWNLOAD_FAIL_ON_DATALOSS is off.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import aiohttp
+import yarl
+from aiohttp.http_exceptions import HttpProcessingError
+from pydispatch import dispatcher  # type: ignore[import-untyped]  # ships no type information
+from scrapy import signals
+from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
+
+# Private in Scrapy 2.19, and better borrowed than copied: how StopDownload is answered, and what
+# the TLS settings mean. tests/test_net_http.py fails when they move.
+from scrapy.utils._download_handlers import check_stop_download
+from scrapy.utils.ssl import _make_ssl_context
+
+from webcrawl.net import dns, outcomes
+from webcrawl.net.answers import Answer, headers_of, response_of
+from webcrawl.net.limits import FetchLimits
+from webcrawl.net.shared import resolver_of
+
+if TYPE_CHECKING:
+    import ssl
+
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.client_reqrep import ConnectionKey
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.exceptions import StopDownload
+    from scrapy.http import Headers, Response
+
+_MAX_HEADER_FIELDS: Final = 256
+# What aiohttp holds of one answer before it stops reading from the socket.
+_READ_BUFFER: Final = 256 * 1024
+
+
+class HttpDownloadHandler(BaseDownloadHandler):
+    """Scrapy's `DownloadHandlerProtocol` on aiohttp. Raises the exceptions of `outcomes`."""
+
+    lazy = True
+    experimental = False
+
+    def __init__(
+        self,
+        *,
+        crawler: Crawler,
+        limits: FetchLimits,
+        resolver: dns.Resolver,
+        ssl_context: ssl.SSLContext,
+        fail_on_dataloss: bool,
+        local_address: tuple[str, int] | None,
+    ) -> None:
+        """Build the session; needs a running event loop.
+
+        The handler holds no more descriptors than the connections and idle connections of
+        *limits*; the handlers of two schemes hold them each.
+        """
+        super().__init__(crawler)
+        self._limits = limits
+        self._timeout = self._client_timeout(limits.total_timeout)
+        self._fail_on_dataloss = fail_on_dataloss
+        self._ssl_context = ssl_context
+        self._session = aiohttp.ClientSession(
+            connector=_Connector(
+                max_idle=limits.idle_connections,
+                resolver=dns.AiohttpResolver(resolver),
+                use_dns_cache=False,  # the resolver has one, with the right times
+                happy_eyeballs_delay=None,  # one connection at a time, one after the other
+                limit=limits.connections,
+                keepalive_timeout=limits.keepalive,
+                local_addr=local_address,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            response_class=Answer,
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+            read_bufsize=_READ_BUFFER,
+            max_line_size=limits.header_bytes,
+            max_field_size=limits.header_bytes,
+            max_headers=_MAX_HEADER_FIELDS,
+        )
+        # Private in aiohttp 3.14: it sends an idempotent request again, at once, when the server
+        # hangs up without an answer. That is a second contact which the frontier knows nothing
+        # of. Here such a fetch fails as transient and the frontier repeats it when it may.
+        self._session._retry_connection = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> HttpDownloadHandler:
+        """Build the handler from the settings.
+
+        Beside those of `FetchLimits`: DOWNLOAD_FAIL_ON_DATALOSS, DOWNLOAD_BIND_ADDRESS and those
+        about TLS, among them DOWNLOAD_VERIFY_CERTIFICATES, off by default: a crawler reads what a
+        browser would warn of. Raises FatalError with one sentence for a value that cannot work.
+        """
+        settings = crawler.settings
+        bind = settings.get("DOWNLOAD_BIND_ADDRESS")
+        ssl_context = _make_ssl_context(settings)
+        ssl_context.set_alpn_protocols(["http/1.1"])
+        return cls(
+            crawler=crawler,
+            limits=FetchLimits.from_settings(settings),
+            resolver=resolver_of(crawler),
+            ssl_context=ssl_context,
+            fail_on_dataloss=settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
+            local_address=(bind, 0) if isinstance(bind, str) else bind,
+        )
+
+    async def download_request(self, request: Request) -> Response:
+        """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
+        meta = request.meta
+        started = time.monotonic()
+        seconds = meta.get("download_timeout", self._limits.total_timeout)
+        answer: aiohttp.ClientResponse | None = None
+        try:
+            answer = await self._send(request, seconds)
+            meta["download_latency"] = time.monotonic() - started
+            meta["wire_headers"] = answer.raw_headers
+            meta["wire_reason"] = answer.reason
+            meta["wire_request_headers"] = answer.request_info.headers
+            return await self._receive(answer, request)
+        except (OSError, ValueError, aiohttp.ClientError, HttpProcessingError) as e:
+            _rename(e, request, seconds)
+        finally:
+            if answer is not None:
+                answer.close()  # no-op when the body was read to its end
+            meta["download_seconds"] = time.monotonic() - started
+
+    async def close(self) -> None:
+        """Close every connection; requests under way fail."""
+        await self._session.close()
+
+    def _client_timeout(self, total: float) -> aiohttp.ClientTimeout:
+        return aiohttp.ClientTimeout(total=total, sock_connect=self._limits.connect_timeout)
+
+    async def _send(self, request: Request, seconds: float) -> Answer:
+        """Return the answer when its header is there."""
+        timeout = self._timeout
+        if seconds != self._limits.total_timeout:
+            timeout = self._client_timeout(seconds)
+        options: dict[str, Any] = {}
+        if proxy := request.meta.get("proxy"):
+            options["proxy"] = proxy if "://" in proxy else f"http://{proxy}"
+            if credentials := request.headers.get(b"Proxy-Authorization"):
+                options["proxy_headers"] = {"Proxy-Authorization": credentials.decode("ascii")}
+        headers = request.headers.to_tuple_list()
+        if b"Proxy-Authorization" in request.headers:
+            headers = [(k, v) for k, v in headers if k != "Proxy-Authorization"]
+        answer = await self._session.request(
+            request.method,
+            # Encoded already: the URL that is sent is the URL that was recorded.
+            yarl.URL(request.url, encoded=True),
+            data=request.body or None,
+            headers=headers,
+            timeout=timeout,
+            ssl=self._ssl_context,
+            allow_redirects=False,
+            **options,
+        )
+        assert isinstance(answer, Answer)
+        return answer
+
+    async def _receive(self, answer: Answer, request: Request) -> Response:
+        """Read the body, up to the bound, and build the response."""
+        headers = headers_of(answer.raw_headers)
+        if self._is_heard(signals.headers_received):
+            stop = check_stop_download(
+                signals.headers_received,
+                self.crawler,
+                request,
+                headers=headers,
+                body_length=answer.content_length,
+            )
+            if stop is not None:
+                return self._stopped(stop, answer, request, headers, b"")
+        limit = request.meta.get("download_maxsize") or self._limits.max_bytes
+        heard = self._is_heard(signals.bytes_received)
+        content = answer.content
+        chunks: list[bytes] = []
+        size = 0
+        flags: list[str] | None = None
+        try:
+            while chunk := await content.readany():
+                chunks.append(chunk)
+                size += len(chunk)
+                if heard:
+                    stop = check_stop_download(
+                        signals.bytes_received, self.crawler, request, data=chunk
+                    )
+                    if stop is not None:
+                        return self._stopped(stop, answer, request, headers, b"".join(chunks))
+                if size > limit:
+                    chunks[-1] = chunk[: limit - size]
+                    flags = ["truncated"]
+                    break
+        except aiohttp.ClientPayloadError as e:
+            if request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
+                raise ResponseDataLossError(f"{request.url}: {e}") from e
+            flags = ["dataloss"]
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return response_of(answer, request.url, headers, body, flags)
+
+    def _is_heard(self, signal: object) -> bool:
+        """Say whether anybody listens: sending a signal to nobody costs 20 us a page."""
+        sender = self.crawler.signals.sender
+        return bool(
+            dispatcher.getReceivers(sender, signal)
+            or dispatcher.getReceivers(dispatcher.Any, signal)
+        )
+
+    @staticmethod
+    def _stopped(
+        stop: StopDownload,
+        answer: Answer,
+        request: Request,
+        headers: Headers,
+        body: bytes,
+    ) -> Response:
+        """Answer a signal handler's StopDownload as Scrapy's handlers do."""
+        response = response_of(answer, request.url, headers, body, ["download_stopped"])
+        if stop.fail:
+            stop.response = response
+            raise stop
+        return response
+
+
+class _Connector(aiohttp.TCPConnector):
+    """A connector whose pool of idle connections is bounded; aiohttp bounds only those in use."""
+
+    def __init__(self, *, max_idle: int, **options: Any) -> None:
+        super().__init__(**options)
+        self._max_idle = max_idle
+
+    def _release(
+        self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False
+    ) -> None:
+        # Private in aiohttp 3.14. `_conns` has an entry per host with an idle connection, and the
+        # frontier lets a host have one at a time. The newcomer goes: which of them will be used
+        # again first is unknown, and all expire within seconds.
+        full = len(self._conns) >= self._max_idle
+        super()._release(key, protocol, should_close=should_close or full)
+
+
+def _rename(error: Exception, request: Request, seconds: float) -> NoReturn:
+    """Raise the exception of `outcomes` that says what *error* means."""
+    if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
+        raise DownloadTimeoutError(f"{request.url}: not done within {seconds} seconds") from error
+    raise _meaning_of(error)(f"{request.url}: {error or type(error).__name__}") from error
+
+
+def _meaning_of(error: Exception) -> type[Exception]:
+    for cls, meaning in _MEANINGS:
+        if isinstance(error, cls):
+            if meaning is not None:
+                return meaning
+            assert isinstance(error, aiohttp.ClientConnectorError)
+            return _meaning_of(error.os_error)
+    return outcomes.ConnectionLostError
+
+
+# The first that fits; None is for wrappers of the error that tells.
+_MEANINGS: Final[tuple[tuple[type[Exception], type[Exception] | None], ...]] = (
+    (aiohttp.ConnectionTimeoutError, outcomes.ConnectTimeoutError),
+    (aiohttp.ClientConnectorSSLError, outcomes.TlsFailedError),
+    (aiohttp.ClientConnectorCertificateError, outcomes.TlsFailedError),
+    (aiohttp.ClientConnectorError, None),
+    (dns.NameNotFoundError, outcomes.HostNotFoundError),
+    (dns.DnsError, outcomes.HostLookupError),
+    (aiohttp.ClientResponseError, outcomes.BadAnswerError),
+    (HttpProcessingError, outcomes.BadAnswerError),
+    (aiohttp.NonHttpUrlClientError, outcomes.BadUrlError),
+    (ValueError, outcomes.BadUrlError),  # aiohttp.InvalidURL is one
+    (aiohttp.ClientError, outcomes.ConnectionLostError),
+    (ConnectionRefusedError, outcomes.ConnectRefusedError),
+    (TimeoutError, outcomes.ConnectTimeoutError),
+    (ConnectionError, outcomes.ConnectionLostError),  # reset or aborted: somebody was there
+    (OSError, outcomes.ConnectFailedError),
+)

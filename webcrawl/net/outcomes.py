@@ -1,0 +1,152 @@
+"""How a fetch ended, in one word: the names under which fetches are counted and retried.
+
+Called by the download handlers, which raise the exceptions of this module, and by whoever counts
+errors by class or decides on a retry. The exceptions refine those of Scrapy, so that Scrapy's
+retry middleware and any errback treat them as usual.
+
+Invariant: `outcome_of` returns a name of OUTCOMES or ``http_`` and three digits, for whatever it
+is given; a failure nobody foresaw is "other".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Final
+
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    NotSupported,
+    ResponseDataLossError,
+    StopDownload,
+    UnsupportedURLSchemeError,
+)
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+
+class HostNotFoundError(CannotResolveHostError):
+    """The name does not exist or has no address."""
+
+    outcome: ClassVar[str] = "dns_not_found"
+
+
+class HostLookupError(CannotResolveHostError):
+    """The name servers could not say."""
+
+    outcome: ClassVar[str] = "dns_failed"
+
+
+class ConnectRefusedError(DownloadConnectionRefusedError):
+    """Nobody listens on that port."""
+
+    outcome: ClassVar[str] = "connect_refused"
+
+
+class ConnectFailedError(DownloadConnectionRefusedError):
+    """No way to that address: unreachable, forbidden, or no descriptor left here."""
+
+    outcome: ClassVar[str] = "connect_failed"
+
+
+class ConnectTimeoutError(DownloadTimeoutError):
+    """The connection, or its TLS handshake, was not there in time."""
+
+    outcome: ClassVar[str] = "connect_timeout"
+
+
+class TlsFailedError(DownloadFailedError):
+    """The TLS handshake failed, or a certificate that was to be verified is not valid."""
+
+    outcome: ClassVar[str] = "tls_failed"
+
+
+class ConnectionLostError(DownloadFailedError):
+    """The server hung up before a whole header."""
+
+    outcome: ClassVar[str] = "connection_lost"
+
+
+class BadAnswerError(DownloadFailedError):
+    """What came is not HTTP, or its header is beyond the bounds."""
+
+    outcome: ClassVar[str] = "bad_answer"
+
+
+class BadUrlError(UnsupportedURLSchemeError):
+    """No request can be made of this URL."""
+
+    outcome: ClassVar[str] = "bad_url"
+
+
+# Exceptions of Scrapy itself, the first that fits. Subclasses stand before their bases.
+_BY_CLASS: Final[tuple[tuple[type[BaseException], str], ...]] = (
+    (DownloadTimeoutError, "timeout"),
+    (CannotResolveHostError, "dns_failed"),
+    (DownloadConnectionRefusedError, "connect_refused"),
+    (ResponseDataLossError, "incomplete"),
+    (DownloadCancelledError, "too_large"),
+    (DownloadFailedError, "connection_lost"),
+    (UnsupportedURLSchemeError, "bad_url"),
+    (NotSupported, "bad_url"),
+    (StopDownload, "stopped"),
+    (IgnoreRequest, "ignored"),
+    (TimeoutError, "timeout"),
+)
+
+#: Every outcome but ``http_NNN``, for documentation and tests.
+OUTCOMES: Final[frozenset[str]] = frozenset(
+    {
+        "dns_not_found",
+        "dns_failed",
+        "connect_refused",
+        "connect_failed",
+        "connect_timeout",
+        "tls_failed",
+        "timeout",
+        "connection_lost",
+        "incomplete",
+        "bad_answer",
+        "too_large",
+        "bad_url",
+        "stopped",
+        "ignored",
+        "other",
+    }
+)
+
+_TRANSIENT: Final = frozenset(
+    {
+        "dns_failed",
+        "connect_refused",
+        "connect_failed",
+        "connect_timeout",
+        "timeout",
+        "connection_lost",
+        "incomplete",
+        "http_408",
+        "http_429",
+    }
+)
+
+_HTTP: Final = re.compile(r"http_[1-9]\d\d", re.ASCII)
+
+
+def outcome_of(result: Response | Failure | BaseException) -> str:
+    """Return the name of how a fetch ended, ``http_200`` and the like for any response."""
+    if isinstance(result, Response):
+        return f"http_{result.status}" if 100 <= result.status <= 999 else "bad_answer"
+    error = result.value if isinstance(result, Failure) else result
+    name = getattr(error, "outcome", None)
+    if name in OUTCOMES:
+        return str(name)
+    return next((name for cls, name in _BY_CLASS if isinstance(error, cls)), "other")
+
+
+def is_transient(outcome: str) -> bool:
+    """Say whether the same request may well succeed later: worth a retry after a while."""
+    return outcome in _TRANSIENT or (outcome[:6] == "http_5" and bool(_HTTP.fullmatch(outcome)))

@@ -1,0 +1,55 @@
+"""The one resolver of a crawler.
+
+Scrapy builds a download handler per scheme, and others look up names as well: they share a cache
+and the coalescing of look-ups, which is why the resolver belongs to none of them.
+
+Invariant: every caller within a crawler gets the same resolver, and it is closed when the engine
+stops; its counts are in the stats as ``dns/...`` when the spider closes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from scrapy import signals
+
+from webcrawl.net.dns import Resolver
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+_resolvers: WeakKeyDictionary[Crawler, Resolver] = WeakKeyDictionary()
+
+
+def resolver_of(crawler: Crawler) -> Resolver:
+    """Return the resolver of *crawler*, made from its settings by the first call.
+
+    Raises FatalError with one sentence for a setting that cannot work.
+    """
+    resolver = _resolvers.get(crawler)
+    if resolver is None:
+        resolver = _resolvers[crawler] = Resolver.from_settings(crawler.settings)
+        _Attendant(crawler, resolver)
+    return resolver
+
+
+class _Attendant:
+    """Writes the counts and closes the resolver when the crawl ends."""
+
+    def __init__(self, crawler: Crawler, resolver: Resolver) -> None:
+        self._crawler = crawler
+        self._resolver = resolver
+        # The signals refer to their receivers weakly by default, and nobody else holds this one.
+        connect = crawler.signals.connect
+        connect(self.spider_closed, signal=signals.spider_closed, weak=False)
+        connect(self.engine_stopped, signal=signals.engine_stopped, weak=False)
+
+    def spider_closed(self) -> None:
+        stats = self._crawler.stats
+        assert stats is not None
+        for name, count in self._resolver.counts().items():
+            stats.set_value(f"dns/{name}", count)
+
+    async def engine_stopped(self) -> None:
+        await self._resolver.close()
