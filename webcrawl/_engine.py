@@ -1,12 +1,15 @@
 """The only module that touches Scrapy's private attributes; a test holds them to Scrapy 2.19.
 
-Three things that Scrapy 2.19 has no public name for:
+Things that Scrapy 2.19 has no public name for:
 
 * ``wake``: when ``next_request()`` returned None the engine sleeps until its 5 s heartbeat; a
   polite frontier knows when the next host is ready and must wake it then.
 * ``watch_requests``: no signal marks the end of a request on every path (response, exception,
   ignored by a middleware, replaced by another request, dropped item). The engine's slot forgets
   a request exactly once, after its download, callback and item pipelines: that is the moment.
+* ``process_output_in_line``: for each response Scrapy starts a queue and two tasks or more,
+  which for one Page is a tenth of all CPU time.
+* ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
 * ``MercatorDownloader``: the engine builds its downloader itself, and the stock one keeps a slot
   with timers for every host, which the frontier makes superfluous: a host that is in process is
   not in its heap, so two requests to one host are impossible, not merely delayed.
@@ -14,21 +17,26 @@ Three things that Scrapy 2.19 has no public name for:
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
-from scrapy.utils.defer import deferred_from_coro
+from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
+from scrapy.utils.defer import aiter_errback, deferred_from_coro, iter_errback
 from scrapy.utils.misc import build_from_crawler
 
+from webcrawl.signals import is_heard
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.internet.defer import Deferred
+    from twisted.python.failure import Failure
 
     from webcrawl.fetch import Fetch
 
@@ -55,6 +63,39 @@ def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) 
             remove_request(request)
 
     slot.remove_request = remove_and_tell  # type: ignore[method-assign]  # the seam itself
+
+
+def process_output_in_line(engine: ExecutionEngine) -> None:
+    """Process the output of callbacks one by one, as CONCURRENT_ITEMS = 1 means, without tasks.
+
+    To be called while the spider is being opened.
+    """
+    scraper = engine.scraper
+
+    async def handle_spider_output(
+        result: Iterable[Any] | AsyncIterator[Any], request: Request, response: Response | Failure
+    ) -> None:
+        process = scraper._process_spidermw_output_async
+        if isinstance(result, AsyncIterator):
+            async for output in aiter_errback(
+                result, scraper.handle_spider_error, request, response
+            ):
+                await process(output, response)
+        else:
+            for output in iter_errback(result, scraper.handle_spider_error, request, response):
+                await process(output, response)
+
+    scraper.handle_spider_output_async = handle_spider_output  # type: ignore[method-assign]  # the seam itself
+
+
+class PlainRedirectMiddleware(RedirectMiddleware):
+    """Scrapy's for ordinary Requests of a user's spider; the Referer of the original is dropped."""
+
+    def handle_referer(self, request: Request, response: Response) -> None:  # noqa: ARG002  # Scrapy's interface
+        request.headers.pop("Referer", None)
+
+    def _engine_started(self) -> None:
+        """No warning that the Referer will be dropped: it is meant to be."""
 
 
 class MercatorDownloader:
@@ -99,24 +140,24 @@ class MercatorDownloader:
 
     async def _download(self, request: Request) -> Response:
         spider: Spider | None = self._crawler.spider
-        self._signals.send_catch_log(
-            signals.request_reached_downloader, request=request, spider=spider
-        )
+        self._tell(signals.request_reached_downloader, request=request, spider=spider)
         fetch: Fetch | None = request.meta.get("fetch")
         if fetch is not None:
             fetch.begin_download()
         try:
             response = await self.handlers.download_request_async(request)
-            self._signals.send_catch_log(
+            self._tell(
                 signals.response_downloaded, response=response, request=request, spider=spider
             )
             return response
         finally:
             if fetch is not None:
                 fetch.end_transfer()
-            self._signals.send_catch_log(
-                signals.request_left_downloader, request=request, spider=spider
-            )
+            self._tell(signals.request_left_downloader, request=request, spider=spider)
+
+    def _tell(self, signal: object, **facts: Any) -> None:
+        if is_heard(self._signals, signal):
+            self._signals.send_catch_log(signal, **facts)
 
     def needs_backout(self) -> bool:
         """Whether all workers are busy; a concurrency of 0 means no limit."""

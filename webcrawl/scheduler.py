@@ -23,7 +23,7 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.asyncio import call_later, create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
-from webcrawl._engine import wake, watch_requests
+from webcrawl._engine import process_output_in_line, wake, watch_requests
 from webcrawl.checkpointer import Checkpointer
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.errors import FatalError
@@ -147,6 +147,8 @@ class MercatorScheduler(BaseScheduler):
             ) from error
         self._is_open = True
         watch_requests(self._crawler.engine, self._dispatcher.done)
+        if self._crawler.settings.getint("CONCURRENT_ITEMS") == 1:
+            process_output_in_line(self._crawler.engine)
         self._crawler.signals.connect(self._item_error, signal=signals.item_error)
         loop = asyncio.get_running_loop()
 

@@ -127,6 +127,8 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "webcrawl.net.decoding.ContentDecodingMiddleware": 590,
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+    "webcrawl._engine.PlainRedirectMiddleware": 600,
 }
 # A broken page is a page too: the outcome of every status is counted, and the Page is kept.
 SPIDER_MIDDLEWARES = {

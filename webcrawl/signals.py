@@ -1,6 +1,13 @@
-"""The crawl's own Scrapy signals."""
+"""The crawl's own Scrapy signals, and whether anybody listens to one."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydispatch import dispatcher
+
+if TYPE_CHECKING:
+    from scrapy.signalmanager import SignalManager
 
 checkpoint = object()
 """Sent before a checkpoint is published, after its state was taken; may be awaited.
@@ -8,3 +15,11 @@ checkpoint = object()
 Whoever stores pages connects to it and returns only when every page it has accepted is on the
 platter, since the checkpoint will say of these pages that they are done. A handler that raises
 prevents the checkpoint; the previous one stays live. No arguments."""
+
+
+def is_heard(signals: SignalManager, signal: object) -> bool:
+    """Whether a handler is connected: sending a signal to nobody costs 20 us a page."""
+    return bool(
+        dispatcher.getReceivers(signals.sender, signal)
+        or dispatcher.getReceivers(dispatcher.Any, signal)
+    )

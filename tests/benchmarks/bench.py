@@ -30,7 +30,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from webcrawl.simweb.process import start_in_process
-from webcrawl.simweb.world import World
+from webcrawl.simweb.presets import preset
 
 ROWS = {
     "stock": "Scrapy 2.19 broad crawl",
@@ -65,7 +65,7 @@ def crawls(*, pages: int, rounds: int) -> None:
     server_core, crawler_core = cores[0], cores[-1]
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         work = Path(scratch)
-        world = World.bench()
+        world = preset("bench")
         with start_in_process(world, log_path=None) as web:
             os.sched_setaffinity(web.pid, {server_core})
             world = web.world

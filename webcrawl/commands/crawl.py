@@ -52,10 +52,15 @@ class Command(crawl.Command):
         error = None if task.cancelled() else task.exception()
         if error is None:
             return
-        if isinstance(error, ValueError):
+        # The engine raises another error while it cleans up after the first.
+        causes: list[BaseException] = [error]
+        while causes[-1].__context__ is not None:
+            causes.append(causes[-1].__context__)
+        bad_input = [cause for cause in causes if isinstance(cause, ValueError)]
+        if bad_input:
             logger.debug("The crawl could not start", exc_info=error)
             self.exitcode = 2
-            sys.stderr.write(f"webcrawl: {error}\n")
+            sys.stderr.write(f"webcrawl: {bad_input[0]}\n")
         else:
             logger.error("The crawl could not start", exc_info=error)
             self.exitcode = 1
