@@ -380,6 +380,19 @@ class TestCursor:
             assert reader.exhausted
             assert reader.snapshot() == snapshot
 
+    def test_cursor_deep_in_gzip_is_reached_in_slices(self, write, tmp_path):
+        path = write(gzip.compress(b"#" * 100 + b"\na.example\nb.example\n"))
+        with small_bounds(1 << 10, 1 << 10), reading(path, spool=tmp_path) as reader:
+            reader.read(2)
+            snapshot = reader.snapshot()
+        with (
+            small_bounds(1 << 10, 1 << 10),
+            reading(path, spool=tmp_path, snapshot=snapshot) as reader,
+        ):
+            assert [len(reader.read(2)) for _ in range(111 // 9)] == [0] * 12
+            assert reader.snapshot() == snapshot
+            assert [seed.line for seed in reader.read(2)] == [3]
+
     def test_list_that_vanished_half_read_is_refused(self, write, tmp_path):
         path = write(b"a.example\nb.example\n")
         with reading(path, spool=tmp_path) as reader:
@@ -515,6 +528,7 @@ def small_bounds(chunk, longest):
     """Chunks of *chunk* bytes and lines of at most *longest*, so that short files meet them."""
     with (
         mock.patch.object(lines, "CHUNK_BYTES", chunk),
+        mock.patch.object(lines, "SKIP_BYTES", 9),
         mock.patch.object(lines, "MAX_LINE_BYTES", longest),
         mock.patch.object(line, "MAX_LINE_BYTES", longest),
     ):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHUNK_BYTES = 1 << 18  # held in memory at a time: 12,000 lines of a domain list
+SKIP_BYTES = 1 << 21  # at a time, on the way to a saved cursor in gzip: about 20 ms
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -82,7 +83,8 @@ class LineReader:
         try:
             if self._file is None:
                 self._file = _open(self._path)
-                self._file.seek(self.cursor.offset)
+            if self._is_short_of(self.cursor.offset, self._file):
+                return
             chunk = self._file.read1(CHUNK_BYTES)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise BrokenGzip(str(error), self._tail) from error
@@ -98,6 +100,15 @@ class LineReader:
         if excess > 0:
             self._tail = self._tail[:-excess]
             self._dropped += excess
+
+    @staticmethod
+    def _is_short_of(offset: int, file: BufferedReader | gzip.GzipFile) -> bool:
+        """One step of *file* towards *offset*, and whether another is needed.
+
+        Compressed data is decompressed again up to the offset, about 12 ms a megabyte.
+        """
+        step = min(offset, file.tell() + SKIP_BYTES)
+        return file.tell() < offset and file.seek(step) == step < offset
 
 
 def _open(path: Path) -> BufferedReader | gzip.GzipFile:

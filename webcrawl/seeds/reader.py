@@ -102,7 +102,8 @@ class SeedReader:
     def read(self, limit: int) -> list[Seed]:
         """The seeds of the next lines, at most *limit* lines and at most one chunk of a source.
 
-        Comments and bad lines count, so the list may be short or empty before ``exhausted``.
+        Comments and bad lines count, so the list may be short or empty before ``exhausted``;
+        so may the first ones after a restart, which seek a place in gzip.
         A source that breaks in the middle is logged and left, it never raises. About 5 us a line.
         """
         if self.exhausted:
