@@ -6,16 +6,17 @@ Scrapy components -> scheduler, dupefilter, _engine -> hive -> frontier | seen -
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "webcrawl"
 
 # What a room may import of webcrawl, besides itself. Rooms that are not listed are Scrapy's side.
 MAY_IMPORT = {
@@ -40,6 +41,10 @@ SCRAPY_OBJECTS = {
 }  # fmt: skip
 # An HTTP download handler has no public base class to stand on (Scrapy 2.19).
 IMPORTS_PRIVATE_MODULES = {"_engine", "net.http"}
+
+
+STANDARD_LIBRARY = sys.stdlib_module_names | {"compression"}  # that one from Python 3.14 on
+PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+(; [^#]+)? +# .+")
 
 
 class Module(NamedTuple):
@@ -67,16 +72,16 @@ class Module(NamedTuple):
         return {parts[1] for parts in inside} - {self.room}
 
 
-def _modules() -> list[Module]:
+def _modules(folder: Path) -> list[Module]:
     found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
         name = ".".join(part for part in parts if part != "__init__")
         found.append(Module(name, ast.parse(path.read_text(encoding="utf-8"), filename=str(path))))
     return found
 
 
-MODULES = _modules()
+MODULES = _modules(ROOT / "webcrawl")
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
@@ -161,6 +166,41 @@ def test_engine_module_is_where_private_attributes_are_found():
         if isinstance(node, ast.Attribute) and _last_name(node.value) in SCRAPY_OBJECTS
     }
     assert "_slot" in private
+
+
+@pytest.mark.parametrize(
+    ("folder", "pins"),
+    [
+        ("webcrawl", ["requirements.txt"]),
+        ("tests", ["requirements.txt", "requirements-dev.txt"]),
+    ],
+)
+def test_what_is_imported_is_pinned(folder, pins):
+    lines = [line for name in pins for line in (ROOT / name).read_text().splitlines()]
+    pinned = {_normalized(line.partition("==")[0]) for line in lines if "==" in line}
+    providers = packages_distributions()
+    unpinned = {
+        name
+        for module in _modules(ROOT / folder)
+        for name in (full.split(".")[0] for full in module.imports())
+        if not pinned & {_normalized(provider) for provider in providers.get(name, [])}
+        and name not in STANDARD_LIBRARY
+        and not any(
+            (ROOT / place).exists() for place in (name, f"tests/{name}", f"tests/{name}.py")
+        )
+    }
+    assert unpinned == set()
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_every_pin_is_exact_and_says_what_needs_it(name):
+    lines = [line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"]
+    assert lines
+    assert [line for line in lines if not PIN.fullmatch(line)] == []
+
+
+def _normalized(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def _is_private(name: str) -> bool:
