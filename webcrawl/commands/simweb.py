@@ -222,11 +222,11 @@ def _describe(web: SimWebProcess, log_path: Path, opts: argparse.Namespace) -> N
 
 
 class _Signals:
-    """Passes SIGINT and SIGTERM on while it is entered, or just notes them."""
+    """Holds SIGINT and SIGTERM while it is entered, and passes them on to a command."""
 
     def __init__(self) -> None:
-        self.received: int | None = None
-        self.group: int | None = None  # process group of the command
+        self._received: list[int] = []
+        self._group: int | None = None
         self._old: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -238,22 +238,33 @@ class _Signals:
         for number, handler in self._old.items():
             signal.signal(number, handler)
 
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self.received = number
-        if self.group is not None:
-            self.send(number)
+    def first(self) -> int:
+        """The first signal that came and could not be passed on; 0 if there is none."""
+        return self._received[0] if self._received else 0
+
+    def pass_on(self, group: int) -> None:
+        """From now on send all signals to the process group *group*, each exactly once."""
+        self._group = group
+        while self._received:
+            self.send(self._received.pop(0))
 
     def send(self, number: int) -> None:
-        """Signal the command and its children."""
-        assert self.group is not None
+        """Signal the command and its children, if they still run."""
+        assert self._group is not None
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.group, number)
+            os.killpg(self._group, number)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self._group is None:
+            self._received.append(number)
+        else:
+            self.send(number)
 
 
 def _wait(web: SimWebProcess, seconds: float | None, signals: _Signals) -> int:
     """Serve until a signal comes or *seconds* have passed."""
     end = time.monotonic() + (math.inf if seconds is None else seconds)
-    while signals.received is None and time.monotonic() < end:
+    while not signals.first() and time.monotonic() < end:
         if web.wait(_POLL_SECS):
             sys.stderr.write("simweb: the server died\n")
             return 1
@@ -264,8 +275,8 @@ def _run_command(
     command: list[str], web: SimWebProcess, seconds: float | None, signals: _Signals
 ) -> int:
     """Run *command* to its end. It gets SIGTERM after *seconds*, and all the time it then needs."""
-    if signals.received is not None:
-        return 128 + signals.received
+    if signals.first():
+        return 128 + signals.first()
     end = time.monotonic() + (math.inf if seconds is None else seconds)
     # Commands of this environment are found even if it is not activated.
     beside = str(Path(sys.executable).parent)
@@ -278,9 +289,7 @@ def _run_command(
         )
     except OSError as error:
         raise SimWebError(f"cannot run {command[0]}: {error.strerror}") from error
-    signals.group = process.pid
-    if signals.received is not None:
-        signals.send(signals.received)
+    signals.pass_on(process.pid)
     died = False
     while True:
         try:

@@ -22,6 +22,8 @@ of the crawler.
 """
 
 from webcrawl.simweb.accesslog import Hit, Outcome, read_access_log
+from webcrawl.simweb.errors import SimWebError
+from webcrawl.simweb.hosts import Behaviour, HostSpec
 from webcrawl.simweb.judge import Verdict, judge, overlaps, pauses
 from webcrawl.simweb.presets import PRESETS, preset
 from webcrawl.simweb.process import SimWebProcess, start_in_process
@@ -33,7 +35,7 @@ from webcrawl.simweb.truth import (
     reachable_urls,
     write_truth,
 )
-from webcrawl.simweb.world import Behaviour, Faults, HostSpec, SimWebError, World, write_seeds
+from webcrawl.simweb.world import Faults, World, write_seeds
 
 __all__ = [
     "PRESETS",

@@ -15,9 +15,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from webcrawl.simweb.errors import SimWebError
 from webcrawl.simweb.loop import run
 from webcrawl.simweb.server import SimWeb
-from webcrawl.simweb.world import SimWebError, World
+from webcrawl.simweb.world import World
 
 
 async def _serve(orders: dict[str, Any]) -> None:

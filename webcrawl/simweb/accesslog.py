@@ -12,8 +12,8 @@ log format, ASCII only (broken here to fit)::
 *start* is when the request had been received and parsed, *end* when the answer had been handed
 over to the transport or the connection was closed: seconds of the epoch with six decimals, from a
 clock that never steps. *status* is 0 if no status line was sent. *bytes* are those of the body, as
-sent. *origin* is the scheme of the listener and the Host header. *outcome* is an `Outcome`. A
-quotation mark, backslash or space in a field is written as %22, %5C or %20.
+sent. *origin* is the scheme of the listener and the Host header. *outcome* is an `Outcome`. What
+could be mistaken for the end of a field, and what is not ASCII, is written with percent signs.
 
 Lines are written at the latest 0.2 s after the end of the answer. Connections that are refused,
 or closed before a whole request was read, leave no line.
@@ -26,9 +26,12 @@ import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+_SAFE: Final = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\')
 
 # Flushed at this size whatever the time.
 _BUFFER_BYTES: Final = 1 << 16
@@ -91,8 +94,9 @@ def escaped(text: str) -> str:
     """*text* so that it can stand in a field; an empty text becomes a dash."""
     if not text:
         return "-"
-    text = text.replace("\\", "%5C").replace('"', "%22")
-    return text if text.isprintable() and text.isascii() else repr(text)[1:-1].replace("\\", "%5C")
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return text
+    return quote(text, safe=_SAFE, encoding="latin-1")
 
 
 class AccessLog:

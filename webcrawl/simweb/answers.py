@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of
+from webcrawl.simweb.hosts import Behaviour
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     WORDS,
@@ -22,11 +23,11 @@ from webcrawl.simweb.pages import (
 )
 from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
 from webcrawl.simweb.text import stock
-from webcrawl.simweb.world import Behaviour
 
 if TYPE_CHECKING:
+    from webcrawl.simweb.hosts import HostSpec
     from webcrawl.simweb.pages import PageSpec
-    from webcrawl.simweb.world import HostSpec, World
+    from webcrawl.simweb.world import World
 
 STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus

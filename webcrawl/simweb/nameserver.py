@@ -12,7 +12,9 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Final, cast
 
-from webcrawl.simweb.world import ZONE, Behaviour, SimWebError
+from webcrawl.simweb.errors import SimWebError
+from webcrawl.simweb.hosts import Behaviour
+from webcrawl.simweb.world import ZONE
 
 if TYPE_CHECKING:
     from webcrawl.simweb.world import World

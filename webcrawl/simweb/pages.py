@@ -21,7 +21,8 @@ from webcrawl.simweb.distributions import HTML, TRUNK_MIN_SIZE
 from webcrawl.simweb.leaves import GONE, TRUNK, Leaf, PageKind
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.world import HostSpec, World
+    from webcrawl.simweb.hosts import HostSpec
+    from webcrawl.simweb.world import World
 
 # Page numbers from here on: contents of duplicates, which are no pages.
 DUPLICATE_BASE: Final = 1 << 23

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from webcrawl.simweb.world import Faults, SimWebError, World
+from webcrawl.simweb.errors import SimWebError
+from webcrawl.simweb.world import Faults, World
 
 _SOUND: Final[dict[str, Any]] = {"faults": Faults.none(), "endless": 0.0, "large_files": 0.0}
 

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from webcrawl.simweb.world import SimWebError, World
+from webcrawl.simweb.errors import SimWebError
+from webcrawl.simweb.world import World
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.simweb.chance import FAULT, draws
-from webcrawl.simweb.world import Behaviour, RobotsKind
+from webcrawl.simweb.hosts import Behaviour, RobotsKind
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.world import HostSpec, World
+    from webcrawl.simweb.hosts import HostSpec
+    from webcrawl.simweb.world import World
 
 PATH: Final = "/robots.txt"
 MOVED_PATH: Final = "/robots-moved.txt"

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 from webcrawl.simweb.accesslog import AccessLog
 from webcrawl.simweb.certificates import server_context
-from webcrawl.simweb.connection import Connection, Shared
+from webcrawl.simweb.connection import Connection
+from webcrawl.simweb.errors import SimWebError
 from webcrawl.simweb.nameserver import NameServer, bind_udp
+from webcrawl.simweb.shared import Shared
 from webcrawl.simweb.text import stock
-from webcrawl.simweb.world import SimWebError
 
 if TYPE_CHECKING:
     import ssl
@@ -107,7 +108,7 @@ class SimWeb:
             stack.push_async_callback(_cancel, flusher)
         stock(self.world.seed)  # made before the first request instead of during it
         shared = Shared(world=self.world, log=log)
-        stack.push_async_callback(_abort_all, shared)
+        stack.push_async_callback(shared.abort_all)
 
         dns_transport, _ = await loop.create_datagram_endpoint(
             lambda: NameServer(world=self.world, latency=self._dns_latency), sock=dns_socket
@@ -181,9 +182,3 @@ async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-
-
-async def _abort_all(shared: Shared) -> None:
-    for connection in list(shared.connections):
-        connection.abort()
-    await shared.idle.wait()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from protego import Protego
 
+from webcrawl.simweb.hosts import Behaviour
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     content_of,
@@ -27,14 +28,14 @@ from webcrawl.simweb.pages import (
     url_of,
 )
 from webcrawl.simweb.robots import MOVED_PATH, robots_of
-from webcrawl.simweb.world import Behaviour
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from webcrawl.simweb.hosts import HostSpec
     from webcrawl.simweb.pages import PageSpec
-    from webcrawl.simweb.world import HostSpec, World
+    from webcrawl.simweb.world import World
 
 _ENDLESS = re.compile(r"https?://[^/]+/(?:calendar|maze)/")
 

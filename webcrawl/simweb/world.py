@@ -16,13 +16,22 @@ import dataclasses
 import json
 import math
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from webcrawl.simweb.chance import HOST, draw
 from webcrawl.simweb.distributions import PROFILES, Profile
+from webcrawl.simweb.errors import SimWebError
+from webcrawl.simweb.hosts import (
+    FRAMINGS,
+    GUIDE_ROBOTS,
+    OPEN_ROBOTS,
+    RESTRICTING_ROBOTS,
+    Behaviour,
+    Framing,
+    HostSpec,
+)
 from webcrawl.simweb.leaves import Leaf, leaf_table
 
 if TYPE_CHECKING:
@@ -44,90 +53,6 @@ _LARGEST_TROUBLED: Final = 20
 
 _TRUNK_SHARE: Final = 8  # one page in eight holds a host together
 _GUIDE_EVERY: Final = 4
-
-
-class SimWebError(Exception):
-    """A world that cannot be, or cannot be served; the message is one sentence for the user."""
-
-
-class Behaviour(StrEnum):
-    """How a host answers. Only the first four answer HTTP at all."""
-
-    SOUND = "sound"
-    SLOW = "slow"  # waits slow_secs, or dribbles the answer over that time
-    THROTTLE = "throttle"  # 429 with Retry-After to a second request within throttle_secs
-    SERVER_ERROR = "server_error"  # 5xx to everything, robots.txt too
-    REFUSE = "refuse"  # its address refuses connections
-    RESET = "reset"  # resets the connection, before or within the answer
-    STALL = "stall"  # sends nothing, or half the answer, and holds the line for stall_secs
-    GARBAGE = "garbage"  # answers with bytes that are not HTTP
-    NXDOMAIN = "nxdomain"  # its name does not exist
-    SERVFAIL = "servfail"  # its name server fails
-    DNS_TIMEOUT = "dns_timeout"  # its name server does not answer
-
-
-ANSWERING: Final = frozenset(
-    {Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, Behaviour.SERVER_ERROR}
-)
-
-
-class RobotsKind(StrEnum):
-    """What a host's robots.txt is like. The first group lets every page be fetched."""
-
-    MISSING = "missing"  # 404
-    EMPTY = "empty"
-    ALLOW_ALL = "allow_all"
-    FORBIDDEN = "forbidden"  # 403: as good as missing (RFC 9309, section 2.3.1.3)
-    HTML = "html"  # 200 with a page in place of rules
-    BINARY = "binary"  # 200 with bytes that are no text
-
-    PREFIX = "prefix"
-    WILDCARD = "wildcard"
-    OVERRIDE = "override"  # Allow inside Disallow
-    AGENTS = "agents"  # groups for several crawlers
-    BOM_CRLF = "bom_crlf"
-    BIG = "big"  # above the 500 KiB that RFC 9309 asks crawlers to read; rules come first
-    REDIRECT = "redirect"  # to another path of the host
-    DENY_ALL = "deny_all"
-    UNAVAILABLE = "unavailable"  # 503: everything is disallowed (RFC 9309, section 2.3.1.4)
-
-
-_OPEN_ROBOTS: tuple[RobotsKind, ...] = (
-    *(RobotsKind.MISSING,) * 9,
-    *(RobotsKind.ALLOW_ALL,) * 5,
-    RobotsKind.EMPTY,
-    RobotsKind.FORBIDDEN,
-    RobotsKind.HTML,
-    RobotsKind.BINARY,
-)
-_RESTRICTING_ROBOTS: tuple[RobotsKind, ...] = (
-    *(RobotsKind.PREFIX,) * 5,
-    *(RobotsKind.WILDCARD,) * 3,
-    *(RobotsKind.OVERRIDE,) * 3,
-    *(RobotsKind.AGENTS,) * 2,
-    *(RobotsKind.DENY_ALL,) * 2,
-    RobotsKind.BOM_CRLF,
-    RobotsKind.BIG,
-    RobotsKind.REDIRECT,
-    RobotsKind.UNAVAILABLE,
-)
-# Guides are seeds' anchors: their robots.txt may deny leaves, never trunk pages.
-_GUIDE_ROBOTS: tuple[RobotsKind, ...] = tuple(
-    kind
-    for kind in _RESTRICTING_ROBOTS
-    if kind not in {RobotsKind.DENY_ALL, RobotsKind.UNAVAILABLE, RobotsKind.AGENTS}
-)
-
-
-class Framing(StrEnum):
-    """How a host marks the end of its answers."""
-
-    LENGTH = "length"
-    CHUNKED = "chunked"
-    CLOSE = "close"
-
-
-_FRAMINGS = (*(Framing.LENGTH,) * 13, *(Framing.CHUNKED,) * 2, Framing.CLOSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,31 +78,6 @@ class Faults:
     def none(cls) -> Faults:
         """Every host is sound."""
         return cls(**dict.fromkeys((f.name for f in dataclasses.fields(cls)), 0.0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostSpec:
-    """Everything about one host but its pages."""
-
-    index: int
-    name: str
-    rank: int  # 1 is the largest and most popular host
-    origin: str  # scheme://name:port, without a final slash
-    scheme: str
-    address: str
-    behaviour: Behaviour
-    robots: RobotsKind
-    crawl_delay: float  # seconds; 0 for none
-    pages: int
-    trunk: int  # pages 0 to trunk-1 are sound HTML pages that hold the host together
-    guide: bool
-    endless: bool
-    framing: Framing
-
-    @property
-    def answers(self) -> bool:
-        """Whether HTTP answers come back at all (5xx are answers)."""
-        return self.behaviour in ANSWERING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,9 +270,9 @@ class World:
             # Squared, so that some addresses carry many hosts and most only a few.
             address = _address(16, int(_part(one, 24) ** 2 * self.address_count))
         if _part(two, 0) < self.restricting:
-            kinds = _GUIDE_ROBOTS if guide else _RESTRICTING_ROBOTS
+            kinds = GUIDE_ROBOTS if guide else RESTRICTING_ROBOTS
         else:
-            kinds = _OPEN_ROBOTS
+            kinds = OPEN_ROBOTS
         delayed = pages <= _LARGEST_TROUBLED and _part(two, 24) < self.crawl_delays
         secure = (two >> 48 & 0xFFF) / 4096 < self.https_share
         scheme, port = ("https", self.https_port) if secure else ("http", self.http_port)
@@ -392,7 +292,7 @@ class World:
             trunk=(pages + _TRUNK_SHARE - 1) // _TRUNK_SHARE,
             guide=guide,
             endless=draw(self.seed, HOST, index, 3) / 2**64 < self.endless,
-            framing=Framing.LENGTH if self.profile == "bench" else _FRAMINGS[one >> 60],
+            framing=Framing.LENGTH if self.profile == "bench" else FRAMINGS[one >> 60],
         )
 
     def _behaviour(self, at: float, pages: int) -> Behaviour:

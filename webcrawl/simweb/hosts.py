@@ -1,0 +1,112 @@
+"""What one host of a simulated web is: a record, and the words for its traits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Behaviour(StrEnum):
+    """How a host answers. Only the first four answer HTTP at all."""
+
+    SOUND = "sound"
+    SLOW = "slow"  # waits slow_secs, or dribbles the answer over that time
+    THROTTLE = "throttle"  # 429 with Retry-After to a second request within throttle_secs
+    SERVER_ERROR = "server_error"  # 5xx to everything, robots.txt too
+    REFUSE = "refuse"  # its address refuses connections
+    RESET = "reset"  # resets the connection, before or within the answer
+    STALL = "stall"  # sends nothing, or half the answer, and holds the line for stall_secs
+    GARBAGE = "garbage"  # answers with bytes that are not HTTP
+    NXDOMAIN = "nxdomain"  # its name does not exist
+    SERVFAIL = "servfail"  # its name server fails
+    DNS_TIMEOUT = "dns_timeout"  # its name server does not answer
+
+
+ANSWERING: Final = frozenset(
+    {Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, Behaviour.SERVER_ERROR}
+)
+
+
+class RobotsKind(StrEnum):
+    """What a host's robots.txt is like. The first group lets every page be fetched."""
+
+    MISSING = "missing"  # 404
+    EMPTY = "empty"
+    ALLOW_ALL = "allow_all"
+    FORBIDDEN = "forbidden"  # 403: as good as missing (RFC 9309, section 2.3.1.3)
+    HTML = "html"  # 200 with a page in place of rules
+    BINARY = "binary"  # 200 with bytes that are no text
+
+    PREFIX = "prefix"
+    WILDCARD = "wildcard"
+    OVERRIDE = "override"  # Allow inside Disallow
+    AGENTS = "agents"  # groups for several crawlers
+    BOM_CRLF = "bom_crlf"
+    BIG = "big"  # above the 500 KiB that RFC 9309 asks crawlers to read; rules come first
+    REDIRECT = "redirect"  # to another path of the host
+    DENY_ALL = "deny_all"
+    UNAVAILABLE = "unavailable"  # 503: everything is disallowed (RFC 9309, section 2.3.1.4)
+
+
+OPEN_ROBOTS: tuple[RobotsKind, ...] = (
+    *(RobotsKind.MISSING,) * 9,
+    *(RobotsKind.ALLOW_ALL,) * 5,
+    RobotsKind.EMPTY,
+    RobotsKind.FORBIDDEN,
+    RobotsKind.HTML,
+    RobotsKind.BINARY,
+)
+RESTRICTING_ROBOTS: tuple[RobotsKind, ...] = (
+    *(RobotsKind.PREFIX,) * 5,
+    *(RobotsKind.WILDCARD,) * 3,
+    *(RobotsKind.OVERRIDE,) * 3,
+    *(RobotsKind.AGENTS,) * 2,
+    *(RobotsKind.DENY_ALL,) * 2,
+    RobotsKind.BOM_CRLF,
+    RobotsKind.BIG,
+    RobotsKind.REDIRECT,
+    RobotsKind.UNAVAILABLE,
+)
+# Guides are seeds' anchors: their robots.txt may deny leaves, never trunk pages.
+GUIDE_ROBOTS: tuple[RobotsKind, ...] = tuple(
+    kind
+    for kind in RESTRICTING_ROBOTS
+    if kind not in {RobotsKind.DENY_ALL, RobotsKind.UNAVAILABLE, RobotsKind.AGENTS}
+)
+
+
+class Framing(StrEnum):
+    """How a host marks the end of its answers."""
+
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    CLOSE = "close"
+
+
+FRAMINGS: Final = (*(Framing.LENGTH,) * 13, *(Framing.CHUNKED,) * 2, Framing.CLOSE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSpec:
+    """Everything about one host but its pages."""
+
+    index: int
+    name: str
+    rank: int  # 1 is the largest and most popular host
+    origin: str  # scheme://name:port, without a final slash
+    scheme: str
+    address: str
+    behaviour: Behaviour
+    robots: RobotsKind
+    crawl_delay: float  # seconds; 0 for none
+    pages: int
+    trunk: int  # pages 0 to trunk-1 are sound HTML pages that hold the host together
+    guide: bool
+    endless: bool
+    framing: Framing
+
+    @property
+    def answers(self) -> bool:
+        """Whether HTTP answers come back at all (5xx are answers)."""
+        return self.behaviour in ANSWERING
