@@ -10,6 +10,7 @@ one batch, and the Page goes to the processing modules (item pipelines).
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seeds import SeedReader, SeedsError, split_sources
 from webcrawl.urls import Link
 from webcrawl.urls.extraction import extract_links
+from webcrawl.wiring import whole
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -54,8 +56,9 @@ class WebSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *, seeds: str = "", **unknown: str) -> Self:
-        if unknown:
-            names = ", ".join(sorted(unknown))
+        # scrapyd adds arguments of its own, such as _job.
+        names = ", ".join(sorted(name for name in unknown if not name.startswith("_")))
+        if names:
             raise FatalError(f"The web spider has no argument {names}; it takes seeds=FILE.")
         sources = split_sources(seeds)
         if not sources:
@@ -66,11 +69,10 @@ class WebSpider(Spider):
         reader = SeedReader(
             sources=sources,
             spool_dir=Path(crawler.settings["JOBDIR"]) / "seeds",
-            stdin=sys.stdin.buffer,
+            stdin=io.BytesIO() if sys.stdin is None else sys.stdin.buffer,
         )
-        spider = cls(seeds=reader, max_links=crawler.settings.getint("PAGE_MAX_LINKS"))
-        spider._set_crawler(crawler)
-        return spider
+        max_links = whole(crawler.settings, "PAGE_MAX_LINKS", at_least=0)
+        return super().from_crawler(crawler, seeds=reader, max_links=max_links)
 
     async def start(self) -> AsyncIterator[Any]:
         """Feed the seeds to the eliminator, batch by batch, as fast as it takes them.
@@ -80,7 +82,8 @@ class WebSpider(Spider):
         """
         scheduler = self._scheduler
         try:
-            self._seeds.open(scheduler.saved("seeds"))
+            # In a thread: standard input may take its time.
+            await asyncio.to_thread(self._seeds.open, scheduler.saved("seeds"))
         except SeedsError as error:
             self.crawler.stats.set_value("finish/error", str(error))
             logger.error("%s", error)  # noqa: TRY400  # the sentence is for the user
