@@ -45,6 +45,7 @@ class Rig:
         slice_size: int = 64,
         levels: int = 8,
         selector: Selector | None = None,
+        opened: bool = True,
     ) -> None:
         self.path = path
         self.clock = clock
@@ -54,8 +55,13 @@ class Rig:
         self._levels = levels
         self._selector = selector or GeometricSelector(rng=random.Random(7))
         self._boot = 0.0
+        # What a power failure would leave: contents that were synced, and names whose directory
+        # was. A file is there afterwards when both its content and all names on its path are.
+        self._synced: dict[Path, bytes] = {}
+        self._named: set[Path] = set()
         self.frontier = self._new()
-        self.frontier.open(None)
+        if opened:
+            self.frontier.open(None)
 
     def monotonic(self) -> float:
         """The clock of this process: another zero after each reboot."""
@@ -80,10 +86,32 @@ class Rig:
 
     def publish(self) -> None:
         """A whole checkpoint."""
+        self.prepare()()
+
+    def prepare(self) -> Callable[[], None]:
+        """A checkpoint up to the fsync; what is returned publishes it."""
         snapshot = self.frontier.snapshot()
-        self.frontier.written()
-        self.published = snapshot
-        self.frontier.forget()
+        for path in self.frontier.written():
+            if path.is_dir():
+                self._named.update(path.iterdir())
+            elif path.exists():
+                self._synced[path] = path.read_bytes()
+
+        def publish() -> None:
+            self.published = snapshot
+            self.frontier.forget()
+
+        return publish
+
+    def lose_what_was_not_synced(self) -> None:
+        """The power fails: the files become what the last fsyncs made sure of."""
+        for path in [path for path in self.path.rglob("*") if path.is_file()]:
+            names = [path, *path.parents]
+            names = names[: names.index(self.path) + 1]
+            if path in self._synced and self._named.issuperset(names):
+                path.write_bytes(self._synced[path])
+            else:
+                path.unlink()
 
     def kill(self) -> None:
         """The process dies: what it had in memory is gone, nothing more is written."""
@@ -106,9 +134,14 @@ class Rig:
         self.kill()
         return self.start()
 
-    def reboot(self) -> Frontier:
-        """Power failure: the monotonic clock starts anew, finished entries are not trusted."""
+    def reboot(self, *, lost: bool = False) -> Frontier:
+        """Power failure: the monotonic clock starts anew, finished entries are not trusted.
+
+        With *lost* everything that was not synced is gone; without, it happens to be there.
+        """
         self.kill()
+        if lost:
+            self.lose_what_was_not_synced()
         self._boot = self.clock.now - 17.0
         return self.start(trust_done=False)
 

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from webcrawl.frontier import back_end as module
-from webcrawl.frontier import back_queue
+from webcrawl.frontier import back_queue, bodies
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.back_queue import State
 from webcrawl.frontier.clocks import Clocks
@@ -24,7 +23,7 @@ def back_end(path: Path, clock: FakeClock, *, limit: int = 10, ceiling: int = 10
 @pytest.fixture
 def back(jobdir: Path, clock: FakeClock) -> BackEnd:
     found = back_end(jobdir, clock)
-    found.open([], next_number=1)
+    found.open([])
     return found
 
 
@@ -32,7 +31,7 @@ def back(jobdir: Path, clock: FakeClock) -> BackEnd:
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many entries a queue keeps in its list, and a frame of its body has."""
     monkeypatch.setattr(back_queue, "INLINE", request.param)
-    monkeypatch.setattr(module, "CHUNK", request.param)
+    monkeypatch.setattr(bodies, "CHUNK", request.param)
     size: int = request.param
     return size
 
@@ -111,7 +110,7 @@ def test_hosts_of_the_same_time_keep_the_order_of_their_release(
 
 def test_no_call_wakes_more_hosts_than_it_should(jobdir: Path, clock: FakeClock) -> None:
     back = back_end(jobdir, clock, limit=500, ceiling=500)
-    back.open([], next_number=1)
+    back.open([])
     for number in range(200):
         back.push(f"h{number}", b"1")
         back.push(f"h{number}", b"2")
@@ -133,7 +132,6 @@ def test_host_in_process_is_in_neither_the_line_nor_the_heap(
     back.push("a.test", b"2")
     assert back.first_ready(clock()) is None
     assert back.earliest() is None
-    assert back.contact_of("a.test") == clock()
     assert back.find_in_process("a.test").state is State.IN_PROCESS
     assert back.check() == []
 
@@ -141,7 +139,6 @@ def test_host_in_process_is_in_neither_the_line_nor_the_heap(
 def test_host_that_is_not_in_process_cannot_be_given_back(back: BackEnd, clock: FakeClock) -> None:
     back.push("a.test", b"1")
     for host in ("a.test", "unknown.test"):
-        assert back.contact_of(host) is None
         with pytest.raises(LookupError, match=f"{host} is not in process"):
             back.find_in_process(host)
 
@@ -164,7 +161,7 @@ def test_host_put_back_without_room_gets_a_queue_all_the_same(
     jobdir: Path, clock: FakeClock
 ) -> None:
     back = back_end(jobdir, clock, limit=1, ceiling=1)
-    back.open([], next_number=1)
+    back.open([])
     back.push("a.test", b"1")
     take(back, clock())
     give(back, "a.test", clock() + 5, clock())
@@ -176,56 +173,96 @@ def test_host_put_back_without_room_gets_a_queue_all_the_same(
     assert back.check() == []
 
 
-def test_body_is_made_when_the_list_overflows_and_deleted_after_publication(
+def flood(back: BackEnd, host: str, count: int, first: int = 0) -> None:
+    for serial in range(first, first + count):
+        back.push(host, b"%d" % serial)
+
+
+def drain(back: BackEnd, clock: FakeClock) -> list[bytes]:
+    out = []
+    while back.size:
+        host, data = take(back, clock())
+        out.append(data)
+        give(back, host, clock(), clock())
+    return out
+
+
+def files_in(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def test_body_is_made_when_the_list_overflows_and_emptied_after_publication(
     back: BackEnd, clock: FakeClock, jobdir: Path
 ) -> None:
-    for serial in range(200):
-        back.push("flood.test", b"%d" % serial)
+    flood(back, "flood.test", 200)
     assert back.spilled == 1
-    (directory,) = jobdir.glob("*/*")
+    (file,) = files_in(jobdir)
     snapshot = back.snapshot()
-    assert set(back.written()) >= {directory, *directory.iterdir()}
+    assert back.written() >= {file, file.parent, file.parent.parent, jobdir}
     back.forget()
     assert len(snapshot[0].items) == 16
-    for _ in range(200):
-        take(back, clock())
-        give(back, "flood.test", clock(), clock())
+    assert len(drain(back, clock)) == 200
     assert back.spilled == 0
     # The published snapshot still names it, and so would a forget() that belongs to it.
     back.forget()
-    assert directory.exists()
-    back.push("flood.test", b"again")
+    assert files_in(jobdir) == [file]
     back.snapshot()
-    assert directory.exists()
+    assert files_in(jobdir) == [file]
     back.forget()
-    assert not directory.exists()
+    assert files_in(jobdir) == []
 
 
-def test_queue_that_spills_again_writes_to_another_directory(
+def test_queue_that_spills_again_leaves_the_published_files_alone(
     back: BackEnd, clock: FakeClock, jobdir: Path
 ) -> None:
-    for serial in range(100):
-        back.push("flood.test", b"%d" % serial)
+    flood(back, "flood.test", 100)
     kept = back.snapshot()
-    next_number = back.next_number
-    while back.size:
-        take(back, clock())
-        give(back, "flood.test", clock(), clock())
-    for serial in range(100):
-        back.push("flood.test", b"second %d" % serial)
-    assert len(list(jobdir.glob("*/*"))) == 2
+    drain(back, clock)
+    flood(back, "flood.test", 100, first=1000)
+    assert len(files_in(jobdir)) == 2
     back.close()
 
     again = back_end(jobdir, clock)
-    again.open(kept, next_number=next_number)
+    again.open(kept)
     assert again.check() == []
-    assert len(list(jobdir.glob("*/*"))) == 1
-    out = []
-    while again.size:
-        out.append(take(again, clock())[1])
-        give(again, "flood.test", clock(), clock())
-    assert out == [b"%d" % serial for serial in range(100)]
+    assert len(files_in(jobdir)) == 1
+    assert drain(again, clock) == [b"%d" % serial for serial in range(100)]
     again.close()
+
+
+def test_directories_of_drained_queues_are_used_again(
+    back: BackEnd, clock: FakeClock, jobdir: Path
+) -> None:
+    for turn in range(5):
+        for host in "abc":
+            flood(back, host, 100)
+        assert sorted(drain(back, clock)) == sorted(b"%d" % n for n in range(100) for _ in "abc")
+        back.snapshot()
+        back.forget()
+        assert len(list(jobdir.glob("*/*"))) == 3, turn
+    flood(back, "d", 100)
+    back.close()
+    # What no snapshot names is free for the next process too.
+    again = back_end(jobdir, clock)
+    again.open([])
+    assert files_in(jobdir) == []
+    for host in "abc":
+        flood(again, host, 100)
+    assert len(list(jobdir.glob("*/*"))) == 3
+    flood(again, "d", 100)
+    assert len(list(jobdir.glob("*/*"))) == 4
+    again.close()
+
+
+def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(
+    back: BackEnd, clock: FakeClock, jobdir: Path
+) -> None:
+    """It will be used again, and a file is only as durable as the name of its directory."""
+    flood(back, "a", 100)
+    (directory,) = jobdir.glob("*/*")
+    drain(back, clock)
+    back.snapshot()
+    assert back.written() >= {directory.parent, jobdir}
 
 
 def test_table_larger_than_the_new_limit_is_taken_over_whole(
@@ -234,7 +271,7 @@ def test_table_larger_than_the_new_limit_is_taken_over_whole(
     for host in "abcdef":
         back.push(host, b"1")
     small = back_end(jobdir, clock, limit=2, ceiling=3)
-    small.open(back.snapshot(), next_number=1)
+    small.open(back.snapshot())
     assert small.hosts == small.limit == 6
     assert small.check() == []
 
@@ -261,7 +298,7 @@ def test_check_reports_each_broken_invariant(back: BackEnd, clock: FakeClock) ->
     table["c"].state = State.SNOOZED  # in process, though snoozed
     table["d"].items.clear()  # empty, yet ready
     table["e"].host = "x"  # under another's name
-    table["f"].body = back._body(99)  # a body with nothing in it
+    table["f"].body = back._bodies.take()  # a body with nothing in it
     back._ready.append(table["f"])  # twice in line
     back.limit = 5
     problems = back.check()

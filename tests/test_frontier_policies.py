@@ -97,31 +97,31 @@ def test_wall_clock_set_back_does_not_prolong_a_rest() -> None:
 
 def test_host_clock_is_kept_until_it_is_past() -> None:
     hosts = HostClocks()
-    hosts.remember("a.test", 10.0, now=5.0)
-    hosts.remember("b.test", 7.0, now=5.0)
-    hosts.remember("past.test", 4.0, now=5.0)
-    assert dict(hosts.items()) == {"a.test": 10.0, "b.test": 7.0}
+    hosts.remember("a.test", 10.0, 2.0, now=5.0)
+    hosts.remember("b.test", 7.0, 0.0, now=5.0)
+    hosts.remember("past.test", 4.0, 0.0, now=5.0)
+    assert sorted(hosts.items()) == [("a.test", 10.0, 2.0), ("b.test", 7.0, 0.0)]
     hosts.purge(8.0, limit=10)
     assert hosts.take("b.test") is None
-    assert hosts.take("a.test") == 10.0
+    assert hosts.take("a.test") == (10.0, 2.0)
     assert hosts.take("a.test") is None
     assert len(hosts) == 0
 
 
 def test_host_clock_remembered_anew_survives_the_purge_of_its_old_time() -> None:
     hosts = HostClocks()
-    hosts.remember("a.test", 6.0, now=5.0)
-    assert hosts.take("a.test") == 6.0
-    hosts.remember("a.test", 20.0, now=5.0)
+    hosts.remember("a.test", 6.0, 0.0, now=5.0)
+    assert hosts.take("a.test") == (6.0, 0.0)
+    hosts.remember("a.test", 20.0, 0.0, now=5.0)
     hosts.purge(10.0, limit=10)
-    assert dict(hosts.items()) == {"a.test": 20.0}
+    assert list(hosts.items()) == [("a.test", 20.0, 0.0)]
     assert hosts.check() == []
 
 
 def test_remembered_hosts_are_bounded_by_the_contacts_of_one_delay() -> None:
     hosts = HostClocks()
     for step in range(5000):
-        hosts.remember(f"h{step}.test", step + 10.0, now=float(step))
+        hosts.remember(f"h{step}.test", step + 10.0, 0.0, now=float(step))
         assert len(hosts) <= 12
         assert len(hosts._heap) <= 12
     assert hosts.check() == []
@@ -129,5 +129,5 @@ def test_remembered_hosts_are_bounded_by_the_contacts_of_one_delay() -> None:
 
 def test_check_reports_a_clock_that_would_never_be_forgotten() -> None:
     hosts = HostClocks()
-    hosts._ready_at["a.test"] = 5.0
+    hosts._rests["a.test"] = 5.0, 0.0
     assert hosts.check() == ["the clock of a.test is in no purge heap"]

@@ -10,34 +10,26 @@ Mercator blocks a thread on the root of its heap. Here the heap holds only the s
 those whose time has come stand in line: the order is the heap's (by ``ready_at``), a host seen for
 the first time costs no heap operation, and ready and snoozed hosts are counted for nothing.
 
-Directory: ``<path>/<nn>/<number>/`` holds the body of a queue that spilled, a DiskFifo. Bodies are
-numbered, not named by host, so that a queue that drains and spills again writes to a fresh
-directory while the published snapshot still names the old one.
+Directory: the bodies of the queues that spilled to disk, see bodies.py.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-import shutil
 from collections import deque
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier.back_queue import (
-    CHUNK,
-    SEGMENT_BYTES,
-    BackQueue,
-    QueueSnapshot,
-    State,
-)
+from webcrawl.frontier.back_queue import BackQueue, QueueSnapshot, State
+from webcrawl.frontier.bodies import Bodies, number_of
 from webcrawl.frontier.hosts import HostClocks
-from webcrawl.storage.fifo import DiskFifo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from webcrawl.frontier.clocks import Clocks
+    from webcrawl.storage.fifo import DiskFifo
 
 # How many snoozed queues one call may wake: after a long pause thousands are due at once, and
 # more than the next calls can hand out is of no use.
@@ -66,10 +58,7 @@ class BackEnd:
         # The number keeps equal times in order and the comparison away from the queues.
         self._snoozed: list[tuple[float, int, BackQueue]] = []
         self._order = itertools.count()
-        self._next_number = 1
-        # Bodies that drained since the last snapshot, and those that drained before it.
-        self._drained: list[DiskFifo] = []
-        self._doomed: list[DiskFifo] = []
+        self._bodies = Bodies(path=path)
 
     # --- counts, all O(1)
 
@@ -87,11 +76,6 @@ class BackEnd:
     def snoozed(self) -> int:
         """Hosts in the heap."""
         return len(self._snoozed)
-
-    @property
-    def next_number(self) -> int:
-        """The number of the next body directory, for the snapshot."""
-        return self._next_number
 
     def has_room(self) -> bool:
         """Whether a host that is not in the table would get a queue."""
@@ -133,8 +117,8 @@ class BackEnd:
     def _add(self, host: str) -> BackQueue:
         """A queue for *host*, in line or snoozed; the caller puts an entry into it at once."""
         now = self._clocks.clock()
-        ready_at = self.remembered.take(host)
-        queue = BackQueue(host, now if ready_at is None else ready_at)
+        rest = self.remembered.take(host)
+        queue = BackQueue(host, *(now, 0.0) if rest is None else rest)
         self._table[host] = queue
         self._line_up(queue, now)
         return queue
@@ -147,16 +131,9 @@ class BackEnd:
             queue.state = State.SNOOZED
             heapq.heappush(self._snoozed, (queue.ready_at, next(self._order), queue))
 
-    def _new_body(self, queue: BackQueue) -> DiskFifo:
-        number = self._next_number
-        self._next_number += 1
+    def _new_body(self) -> DiskFifo:
         self.spilled += 1
-        queue.number = number
-        return self._body(number)
-
-    def _body(self, number: int) -> DiskFifo:
-        path = self.path / f"{number % 256:02x}" / f"{number:08d}"
-        return DiskFifo(path=path, chunk=CHUNK, segment_bytes=SEGMENT_BYTES)
+        return self._bodies.take()
 
     # --- handing out
 
@@ -188,7 +165,7 @@ class BackEnd:
         body = queue.drained()
         if body is not None:
             self.spilled -= 1
-            self._drained.append(body)
+            self._bodies.retire(body)
 
     def begin(self, queue: BackQueue, now: float) -> None:
         """The first ready *queue* leaves the line: its host is in process."""
@@ -213,12 +190,6 @@ class BackEnd:
             raise LookupError(f"{host} is not in process")
         return queue
 
-    def contact_of(self, host: str) -> float | None:
-        """When the present contact of *host* began; None when it is not in process."""
-        queue = self._table.get(host)
-        in_process = queue is not None and queue.state is State.IN_PROCESS
-        return queue.contact if queue is not None and in_process else None
-
     def end(self, queue: BackQueue, ready_at: float, now: float) -> None:
         """The host in process rests until *ready_at*; without entries it leaves the table."""
         self.in_process -= 1
@@ -227,7 +198,7 @@ class BackEnd:
             self._line_up(queue, now)
         else:
             del self._table[queue.host]
-            self.remembered.remember(queue.host, ready_at, now=now)
+            self.remembered.remember(queue.host, ready_at, queue.least, now=now)
 
     def earliest(self) -> float | None:
         """The earliest ``ready_at`` of a queue that is ready or snoozed; None without one."""
@@ -239,8 +210,7 @@ class BackEnd:
 
     def snapshot(self) -> list[QueueSnapshot]:
         """All queues; costs the entries in memory, about 1 us for a queue plus its entries."""
-        self._doomed += self._drained
-        self._drained = []
+        self._bodies.seal()
         offset = self._clocks.to_wall(0.0)
         return [
             QueueSnapshot(
@@ -249,50 +219,45 @@ class BackEnd:
                 queue.contact + offset if queue.state is State.IN_PROCESS else 0.0,
                 queue.least,
                 [*queue.items],
-                queue.number,
+                0 if queue.body is None else number_of(queue.body),
                 None if queue.body is None else queue.body.snapshot(),
             )
             for queue in self._table.values()
         ]
 
-    def open(self, snapshots: Sequence[QueueSnapshot], *, next_number: int) -> None:
-        """Take up the entries of *snapshots* and delete the bodies they do not name.
+    def open(self, snapshots: Sequence[QueueSnapshot]) -> None:
+        """Take up the entries of *snapshots*, in the order they are in.
 
-        All hosts are in line at once afterwards; ``postpone`` says which have to wait.
+        All hosts are in line at once afterwards; ``postpone`` says which have to wait. More
+        queues than allowed are taken over all the same.
         """
-        self._next_number = next_number
         now = self._clocks.clock()
-        bodies = set()
+        bodies = self._bodies.open(
+            {kept.number: kept.body for kept in snapshots if kept.body is not None}
+        )
         for kept in snapshots:
             if not kept.items and kept.body is None:
                 continue
-            queue = BackQueue(kept.host, now)
-            queue.least = kept.least
+            queue = BackQueue(kept.host, now, kept.least)
             queue.items = kept.items
-            if kept.body is not None:
-                queue.number = kept.number
-                queue.body = self._body(kept.number)
-                queue.body.open(kept.body)
-                bodies.add(queue.body.path)
-                self.spilled += 1
+            queue.body = bodies.get(kept.number)
             self.size += len(queue)
             self._table[queue.host] = queue
             self._ready.append(queue)
+        self.spilled = len(bodies)
         self.limit = max(self.limit, len(self._table))
-        for path in self.path.glob("*/*"):
-            if path not in bodies:
-                shutil.rmtree(path)
 
     def postpone(self, host: str, ready_at: float, *, least: float) -> None:
         """During recovery: *host* must not be contacted before *ready_at*."""
         queue = self._table.get(host)
-        if queue is None:
-            known = self.remembered.take(host)
-            latest = ready_at if known is None else max(known, ready_at)
-            self.remembered.remember(host, latest, now=self._clocks.clock())
-        else:
+        if queue is not None:
             queue.ready_at = max(queue.ready_at, ready_at)
             queue.least = max(queue.least, least)
+            return
+        known = self.remembered.take(host)
+        if known is not None:
+            ready_at, least = max(known[0], ready_at), max(known[1], least)
+        self.remembered.remember(host, ready_at, least, now=self._clocks.clock())
 
     def settle(self) -> None:
         """After recovery: snooze the queues that were postponed."""
@@ -302,29 +267,26 @@ class BackEnd:
         for queue in sorted(waiting, key=lambda queue: queue.ready_at):
             self._line_up(queue, now)
 
-    def written(self) -> list[Path]:
+    def written(self) -> set[Path]:
         """See ``Frontier.written``."""
-        return [
-            path
-            for queue in self._table.values()
-            if queue.body is not None
-            for path in queue.body.written()
-        ]
+        written = self._bodies.written()
+        for body in self._spilled_bodies():
+            written.update(body.written())
+        return written
 
     def forget(self) -> None:
         """See ``Frontier.forget``."""
-        for body in self._doomed:
-            body.remove()
-        self._doomed = []
-        for queue in self._table.values():
-            if queue.body is not None:
-                queue.body.forget()
+        self._bodies.forget()
+        for body in self._spilled_bodies():
+            body.forget()
+
+    def _spilled_bodies(self) -> Iterator[DiskFifo]:
+        return (queue.body for queue in self._table.values() if queue.body is not None)
 
     def close(self) -> None:
         """Nothing is kept open, nothing is written."""
-        for queue in self._table.values():
-            if queue.body is not None:
-                queue.body.close()
+        for body in self._spilled_bodies():
+            body.close()
 
     def check(self) -> list[str]:
         """Compute every counter and state again; empty means sound. Reads all spilled entries."""

@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 
     from webcrawl.storage.fifo import DiskFifo
 
-# Entries kept in the list, and entries per frame of a spilled queue. Together with the head and
-# tail of the DiskFifo no host holds more than 3 * 16 entries (about 6 kB) in memory; larger
-# frames would make every snapshot larger, smaller ones every disk access less useful.
+# Entries kept in the list. With the head and tail of the body (bodies.py) no host holds more than
+# 48 entries, about 6 kB, in memory.
 INLINE = 16
-CHUNK = 16
-# A spilled queue is small compared with a front-end queue: give disk space back early.
-SEGMENT_BYTES = 1 << 20
 
 
 class State(enum.Enum):
@@ -40,7 +36,10 @@ class State(enum.Enum):
 
 
 class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process."""
+    """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process.
+
+    *number* is that of the body's directory, 0 without a body.
+    """
 
     host: str
     ready_at: float
@@ -54,25 +53,22 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True):
 class BackQueue:
     """FIFO of one host's encoded entries, with the host's politeness state. Not thread-safe."""
 
-    __slots__ = ("body", "contact", "host", "items", "journaled", "least", "number", "ready_at",
-                 "state")  # fmt: skip
+    __slots__ = ("body", "contact", "host", "items", "journaled", "least", "ready_at", "state")
 
-    def __init__(self, host: str, ready_at: float) -> None:
+    def __init__(self, host: str, ready_at: float, least: float) -> None:
         self.host = host
         # Monotonic time from which the host may be contacted.
         self.ready_at = ready_at
         # Monotonic time of the present contact, while in process.
         self.contact = 0.0
         # The last rest that was asked for explicitly (robots.txt, Retry-After), in seconds.
-        self.least = 0.0
+        self.least = least
         # The segment of the done log that holds the contact which is about to begin.
         self.journaled = 0
         self.state = State.READY
         # A list, not a deque: an empty deque takes 600 bytes, and pop(0) of 16 costs nothing.
         self.items: list[bytes] = []
         self.body: DiskFifo | None = None
-        # The number of the body's directory.
-        self.number = 0
 
     def __len__(self) -> int:
         return len(self.items) + (0 if self.body is None else len(self.body))
@@ -80,14 +76,14 @@ class BackQueue:
     def __bool__(self) -> bool:
         return bool(self.items) or self.body is not None
 
-    def push(self, data: bytes, new_body: Callable[[BackQueue], DiskFifo]) -> None:
+    def push(self, data: bytes, new_body: Callable[[], DiskFifo]) -> None:
         """Append *data*; *new_body* is called to make a body when the list is full."""
         if self.body is not None:
             self.body.push(data)
         elif len(self.items) < INLINE:
             self.items.append(data)
         else:
-            self.body = new_body(self)
+            self.body = new_body()
             self.body.push(data)
 
     def pop(self) -> bytes:
@@ -98,7 +94,7 @@ class BackQueue:
         return self.body.pop()
 
     def drained(self) -> DiskFifo | None:
-        """Take away the body if it is empty: its directory is then the caller's to delete."""
+        """Take away the body if it is empty: it is then the caller's to retire."""
         body = self.body
         if body is None or len(body):
             return None

@@ -120,9 +120,10 @@ class DoneLog:
 
     def release(self, release: Release, *, at_once: bool) -> None:
         """A host was given back. On disk with the next write, or now with *at_once*."""
-        self._held.append(release)
         if at_once or len(self._held) >= _HELD_BACK:
-            self.flush()
+            self._write((release,))
+        else:
+            self._held.append(release)
 
     def finish(self, finish: Finish) -> None:
         """An entry is done."""

@@ -7,6 +7,7 @@ order of journaling, and snapshot and recovery.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,7 +22,7 @@ from webcrawl.frontier.recovery import replay, rests
 from webcrawl.frontier.snapshot import Counts, FrontierSnapshot, decode_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from webcrawl.frontier.politeness import DelayPolicy
@@ -75,8 +76,13 @@ class Frontier:
         self._log = DoneLog(path=path / "done")
         self._finished = FinishedKeys()
         self._leases: dict[int, Lease] = {}
+        # host in process -> the lease it was handed out with, in the order of the contacts.
+        self._contacts: dict[str, Lease] = {}
         self._next_lease = 1
         self._counts = Counts()
+        # Directories that were there before this process: a process that was killed may have
+        # made them and not come to sync their names.
+        self._inherited: list[Path] = []
 
     # --- counts, all O(1)
 
@@ -104,6 +110,7 @@ class Frontier:
         back = self._back
         counts: dict[str, int] = msgspec.structs.asdict(self._counts)
         return {f"frontier/{name}": count for name, count in counts.items()} | {
+            "frontier/waiting": len(self),
             "frontier/front": self._front.size,
             "frontier/back": back.size,
             "frontier/leased": len(self._leases),
@@ -183,6 +190,7 @@ class Frontier:
                 lease = Lease(entry, self._next_lease, now)
                 self._next_lease += 1
                 self._leases[lease.id] = lease
+                self._contacts[entry.host] = lease
                 self._counts.popped += 1
                 return lease
             self._counts.skipped += 1
@@ -223,6 +231,7 @@ class Frontier:
         self._log.release(until, at_once=at_least > 0)
         queue.least = at_least
         self._back.end(queue, ready_at, now)
+        del self._contacts[host]
 
     def finish(self, lease: Lease, *, note: bytes = b"") -> None:
         """The entry was processed, or given up: it is never handed out again. One write.
@@ -247,26 +256,24 @@ class Frontier:
         self._back.push_front(lease.entry.host, encode(lease.entry))
 
     def expire(self, older_than: float) -> list[Lease]:
-        """Take back all leases that are older than *older_than* seconds, and return them.
+        """Take back all that was handed out more than *older_than* seconds ago.
 
-        The safety net for leases whose request got lost: the entries return to their queues and
-        the hosts rest as after a download that took all the time since. The caller must not
-        release or finish them any more. O(expired leases).
+        The safety net for requests that got lost: leased entries return to their queues, and
+        hosts in process rest as after a download that took all the time since. Returns the leases
+        concerned, also one that was put back while its host stayed in process: the caller must
+        not finish them or release their hosts any more. O(expired).
         """
         now = self._clocks.clock()
-        expired = []
-        for lease in self._leases.values():
-            if now - lease.acquired_at <= older_than:
-                break
-            expired.append(lease)
-        for lease in reversed(expired):
-            host = lease.entry.host
+        hosts = _before(self._contacts.values(), now - older_than)
+        leases = _before(self._leases.values(), now - older_than)
+        for lease in reversed(leases):
             self.put_back(lease)
             self._counts.put_back -= 1
-            self._counts.expired += 1
-            if self._back.contact_of(host) == lease.acquired_at:
-                self.release(host, fetched=True, took=now - lease.acquired_at)
-        return expired
+        for lease in hosts:
+            self.release(lease.entry.host, fetched=True, took=now - lease.acquired_at)
+        expired = {lease.id: lease for lease in leases + hosts}
+        self._counts.expired += len(expired)
+        return [*expired.values()]
 
     def _held(self, lease: Lease) -> None:
         if lease.id not in self._leases:
@@ -305,10 +312,13 @@ class Frontier:
         """
         state = FrontierSnapshot() if snapshot is None else decode_snapshot(snapshot)
         back = self._back
+        if self.path.exists():
+            self._inherited = [self.path.parent, self.path, *self.path.glob("*/")]
+            self._inherited += self.path.glob("back/*/")
         self._log.open(state.segment)
         self._front.open(state.levels)
         back.limit = min(max(back.limit, state.limit), back.ceiling)
-        back.open(state.queues, next_number=state.next_number)
+        back.open(state.queues)
         self._counts = state.counts
         self._finished.add_bytes(state.finished)
         for data in reversed(state.leased):
@@ -342,9 +352,10 @@ class Frontier:
                 levels=self._front.snapshot(),
                 queues=back.snapshot(),
                 limit=back.limit,
-                next_number=back.next_number,
                 leased=[encode(lease.entry) for lease in self._leases.values()],
-                remembered=[(host, to_wall(at)) for host, at in back.remembered.items()],
+                remembered=[
+                    (host, to_wall(at), least) for host, at, least in back.remembered.items()
+                ],
                 finished=self._finished.to_bytes(),
                 counts=self._counts,
             )
@@ -352,7 +363,13 @@ class Frontier:
 
     def written(self) -> list[Path]:
         """Files and directories to fsync before the last snapshot may be published."""
-        return [*self._front.written(), *self._back.written(), *self._log.written()]
+        inherited, self._inherited = self._inherited, []
+        return [
+            *inherited,
+            *self._front.written(),
+            *self._back.written(),
+            *self._log.written(),
+        ]
 
     def forget(self) -> None:
         """The last snapshot was published: delete what only older ones name."""
@@ -375,4 +392,13 @@ class Frontier:
             for lease in self._leases.values()
             if lease.acquired_at > now
         ]
+        if len(self._contacts) != self._back.in_process:
+            problems.append(
+                f"{len(self._contacts)} contacts, {self._back.in_process} hosts in process"
+            )
         return problems
+
+
+def _before(leases: Iterable[Lease], at: float) -> list[Lease]:
+    """The first of *leases*, which are in order of time: those acquired before *at*."""
+    return [*itertools.takewhile(lambda lease: lease.acquired_at < at, leases)]

@@ -11,52 +11,56 @@ import heapq
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import ItemsView
+    from collections.abc import Iterator
 
 # Two forgotten for each one remembered is enough to keep up, and bounds the work per call.
 _PURGED_PER_CALL = 2
 
 
 class HostClocks:
-    """host -> monotonic time from which it may be contacted. All operations O(log hosts)."""
+    """host -> (ready_at, least): from when it may be contacted, and its last explicit rest.
+
+    *ready_at* is monotonic seconds; *least* as in ``BackQueue``. All operations O(log hosts).
+    """
 
     def __init__(self) -> None:
-        self._ready_at: dict[str, float] = {}
+        self._rests: dict[str, tuple[float, float]] = {}
         # Every remembered time, also of hosts taken or remembered anew since.
         self._heap: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
-        return len(self._ready_at)
+        return len(self._rests)
 
-    def remember(self, host: str, ready_at: float, *, now: float) -> None:
-        """Keep *ready_at* for *host* if it is still to come, and forget a few that are not."""
+    def remember(self, host: str, ready_at: float, least: float, *, now: float) -> None:
+        """Keep the rest of *host* if its end is still to come, and forget a few that are over."""
         self.purge(now, limit=_PURGED_PER_CALL)
         if ready_at > now:
-            self._ready_at[host] = ready_at
+            self._rests[host] = ready_at, least
             heapq.heappush(self._heap, (ready_at, host))
 
-    def take(self, host: str) -> float | None:
-        """The time of *host*, which is then kept by whoever asked; None when it may be now."""
-        return self._ready_at.pop(host, None)
+    def take(self, host: str) -> tuple[float, float] | None:
+        """The rest of *host*, from now on kept by the caller; None when it has none."""
+        return self._rests.pop(host, None)
 
     def purge(self, now: float, *, limit: int) -> None:
         """Forget up to *limit* times that have passed."""
         heap = self._heap
         while limit and heap and heap[0][0] <= now:
             ready_at, host = heapq.heappop(heap)
-            if self._ready_at.get(host) == ready_at:
-                del self._ready_at[host]
+            rest = self._rests.get(host)
+            if rest is not None and rest[0] == ready_at:
+                del self._rests[host]
             limit -= 1
 
-    def items(self) -> ItemsView[str, float]:
-        """All remembered hosts, some perhaps past."""
-        return self._ready_at.items()
+    def items(self) -> Iterator[tuple[str, float, float]]:
+        """All remembered hosts, some of them perhaps past: (host, ready_at, least)."""
+        return ((host, ready_at, least) for host, (ready_at, least) in self._rests.items())
 
     def check(self) -> list[str]:
         """Empty means sound."""
         times = set(self._heap)
         return [
             f"the clock of {host} is in no purge heap"
-            for host, ready_at in self._ready_at.items()
+            for host, (ready_at, _) in self._rests.items()
             if (ready_at, host) not in times
         ]

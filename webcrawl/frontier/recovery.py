@@ -82,10 +82,10 @@ def rests(
     What the snapshot and the releases say, and for a contact that was cut off what the policy
     says of one that lasted until now: no host waits less than it would have without the restart.
     """
-    resting = [(queue.host, queue.ready_at) for queue in state.queues] + state.remembered
-    for host, ready_at in resting:
+    resting = [(queue.host, queue.ready_at, queue.least) for queue in state.queues]
+    for host, ready_at, least in resting + state.remembered:
         longest = ready_at - state.saved_at
-        yield Rest(host, clocks.from_wall(ready_at, longest=longest), 0.0)
+        yield Rest(host, clocks.from_wall(ready_at, longest=longest), least)
     for release in found.releases.values():
         ready_at = clocks.from_wall(release.ready_at, longest=release.rest)
         yield Rest(release.host, ready_at, 0.0)

@@ -31,9 +31,9 @@ class Counts(msgspec.Struct):
 class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """As msgpack array. What is missing at the end has its default: a new frontier.
 
-    *segment* is the done log's that begins with the snapshot, *limit* is n, *next_number* that of
-    the next spilled queue. *remembered* are resting hosts without a queue. *finished* are keys
-    of finished entries that will be met again (finished.py).
+    *segment* is the done log's that begins with the snapshot, *limit* is n. *remembered* are
+    resting hosts without a queue, with ready_at and least. *finished* are the keys of finished
+    entries that will be met again (finished.py).
     """
 
     version: int = VERSION
@@ -42,9 +42,8 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     levels: list[FifoSnapshot] = []
     queues: list[QueueSnapshot] = []
     limit: int = 1
-    next_number: int = 1
     leased: list[bytes] = []
-    remembered: list[tuple[str, float]] = []
+    remembered: list[tuple[str, float, float]] = []
     finished: bytes = b""
     counts: Counts = msgspec.field(default_factory=Counts)
 

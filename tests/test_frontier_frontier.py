@@ -1,0 +1,498 @@
+from __future__ import annotations
+
+import doctest
+import random
+import resource
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from frontier_rig import Rig, entry, urls_of
+
+from webcrawl.frontier import GeometricSelector
+from webcrawl.frontier.snapshot import VERSION, FrontierSnapshot
+from webcrawl.storage.records import NewerFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+
+@pytest.fixture
+def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+    found = Rig(jobdir / "frontier", clock)
+    yield found
+    assert found.frontier.check() == []
+    found.frontier.close()
+
+
+def is_polite(visits: Iterable[tuple[str, float]], delay: float) -> bool:
+    """Whether no host was visited twice within *delay*; visits are (host, time) in order.
+
+    >>> is_polite([("a", 0.0), ("b", 1.0), ("a", 3.0)], 3.0)
+    True
+    >>> is_polite([("a", 0.0), ("b", 1.0), ("a", 2.9)], 3.0)
+    False
+    """
+    last: dict[str, float] = {}
+    for host, at in visits:
+        if at - last.get(host, -delay) < delay:
+            return False
+        last[host] = at
+    return True
+
+
+def is_fair(hosts: Sequence[str]) -> bool:
+    """Whether no host came up twice while another that still had more to come waited.
+
+    >>> is_fair("abcabcab")
+    True
+    >>> is_fair("aabbcc")
+    False
+    >>> is_fair("abab" + "aa")
+    True
+    """
+    left = Counter(hosts)
+    seen: Counter[str] = Counter()
+    for host in hosts:
+        seen[host] += 1
+        left[host] -= 1
+        if any(seen[host] - seen[other] > 1 for other in left if left[other]):
+            return False
+    return True
+
+
+def test_the_oracles_know_right_from_wrong() -> None:
+    assert doctest.testmod(sys.modules[__name__]) == doctest.TestResults(failed=0, attempted=5)
+
+
+# --- handing out
+
+
+def test_every_pushed_entry_is_acquired_exactly_once(rig: Rig) -> None:
+    entries = [entry(f"h{n % 13}.test", n, depth=n % 5, rank=n % 13) for n in range(500)]
+    rig.push(*entries[:250])
+    out = []
+    for batch in range(250, 500, 10):
+        for _ in range(8):
+            lease = rig.next()
+            assert lease is not None
+            rig.fetch(lease)
+            out.append(lease.entry)
+        rig.push(*entries[batch : batch + 10])
+    assert urls_of(out + rig.drain()) == urls_of(entries)
+
+
+def test_visits_to_a_host_are_spaced_by_ten_times_the_download(rig: Rig) -> None:
+    rig.push(*(entry(f"h{n % 4}.test", n) for n in range(60)))
+    visits = []
+    while (lease := rig.next()) is not None:
+        visits.append((lease.entry.host, rig.clock.now))
+        rig.clock.advance(0.7)
+        rig.fetch(lease, took=0.7)
+    assert is_polite(visits, 0.7 + 7.0)
+    assert not is_polite(visits, 0.7 + 7.0 + 0.1)
+
+
+def test_hosts_take_turns(rig: Rig) -> None:
+    rig.push(*(entry(f"h{n % 5}.test", n) for n in range(40)))
+    assert is_fair([found.host for found in rig.drain()])
+
+
+def test_released_host_is_not_handed_out_before_ready_at(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    first = rig.acquire()
+    assert first is not None
+    rig.frontier.release("a.test", fetched=True, took=0.5)
+    assert rig.frontier.ready_at() == rig.monotonic() + 5.0
+    rig.clock.advance(4.999)
+    assert rig.acquire() is None
+    rig.clock.advance(0.001)
+    second = rig.acquire()
+    assert second is not None
+    assert second.entry.url == "http://a.test/2"
+
+
+def test_host_in_process_is_not_handed_out_again(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    assert rig.acquire() is not None
+    rig.clock.advance(10_000)
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() is None
+
+
+def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    first = rig.acquire()
+    assert first is not None
+    rig.frontier.release("a.test", fetched=True, took=0.1)
+    second = rig.next()
+    assert second is not None
+    assert rig.frontier.leased == 2
+    rig.frontier.finish(first)
+    rig.fetch(second)
+    assert rig.frontier.leased == 0
+
+
+def test_rest_asked_for_by_the_server_counts_when_it_is_longer(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2), entry("a.test", 3))
+    rig.acquire()
+    rig.frontier.release("a.test", fetched=True, took=0.1, at_least=600.0)
+    assert rig.frontier.ready_at() == rig.monotonic() + 600.0
+    assert rig.next() is not None
+    rig.frontier.release("a.test", fetched=True, took=50.0, at_least=60.0)
+    assert rig.frontier.ready_at() == rig.monotonic() + 120.0
+
+
+def test_host_to_which_nothing_was_sent_is_ready_at_once(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    assert rig.acquire() is not None
+    rig.frontier.release("a.test", fetched=False)
+    assert rig.acquire() is not None
+
+
+def test_host_to_which_nothing_could_be_sent_rests_when_asked(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.acquire()
+    rig.frontier.release("a.test", fetched=False, at_least=30.0)
+    assert rig.frontier.ready_at() == rig.monotonic() + 30.0
+
+
+def test_asap_release_of_a_host_without_entries_keeps_no_rest(rig: Rig) -> None:
+    rig.push(entry("a.test", 1))
+    rig.acquire()
+    rig.frontier.release("a.test", fetched=False)
+    rig.push(entry("a.test", 2))
+    assert rig.acquire() is not None
+
+
+def test_double_release_is_refused(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.acquire()
+    rig.frontier.release("a.test", fetched=True)
+    with pytest.raises(LookupError, match=r"a\.test is not in process"):
+        rig.frontier.release("a.test", fetched=True)
+    with pytest.raises(LookupError, match=r"b\.test is not in process"):
+        rig.frontier.release("b.test", fetched=True)
+
+
+def test_lease_can_be_given_back_or_finished_once(rig: Rig) -> None:
+    rig.push(entry("a.test", 1))
+    lease = rig.acquire()
+    assert lease is not None
+    rig.frontier.put_back(lease)
+    for again in (rig.frontier.put_back, rig.frontier.finish):
+        with pytest.raises(LookupError, match=r"lease 1 on http://a\.test/1 is not held"):
+            again(lease)
+
+
+def test_entry_put_back_is_the_next_of_its_host(rig: Rig) -> None:
+    rig.push(*(entry("a.test", n) for n in range(100)))
+    lease = rig.acquire()
+    assert lease is not None
+    # Its robots.txt was fetched instead: that was a contact, and the host rests for it.
+    rig.frontier.put_back(lease)
+    assert rig.acquire() is None
+    rig.frontier.release("a.test", fetched=True, took=0.2)
+    assert rig.acquire() is None
+    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(100)]
+
+
+def test_entry_put_back_after_its_host_left_the_table_is_handed_out_again(rig: Rig) -> None:
+    rig.push(entry("a.test", 1))
+    lease = rig.acquire()
+    assert lease is not None
+    rig.frontier.release("a.test", fetched=True, took=0.2)
+    rig.frontier.put_back(lease)
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == rig.monotonic() + 3.0
+    assert urls_of(rig.drain()) == ["http://a.test/1"]
+
+
+def test_requeued_entry_is_handed_out_like_any_other(rig: Rig) -> None:
+    rig.push(entry("a.test", 1))
+    lease = rig.acquire()
+    assert lease is not None
+    again = msgspec.structs.replace(lease.entry, attempts=1)
+    rig.frontier.requeue(again)
+    rig.fetch(lease)
+    assert rig.drain() == [again]
+
+
+def test_empty_frontier_has_nothing_to_wait_for(rig: Rig) -> None:
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() is None
+    assert len(rig.frontier) == 0
+
+
+# --- priority
+
+
+def test_urgent_levels_are_fetched_first_and_none_is_starved(
+    jobdir: Path, clock: FakeClock
+) -> None:
+    """Two queues only, so that almost everything waits in the front end."""
+    rig = Rig(jobdir, clock, queues=2, max_queues=2)
+    depths = 4
+    rig.push(*(entry(f"h{n}.test", n, depth=n % depths, rank=1) for n in range(depths * 200)))
+    order = [found.depth for found in rig.drain()]
+    assert Counter(order) == dict.fromkeys(range(depths), 200)
+    first = Counter(order[:200])
+    assert first[0] == pytest.approx(100, abs=25)
+    assert first[1] == pytest.approx(50, abs=25)
+    assert first[0] > first[1] > first[2] > 0
+    assert first[3] > 0
+    rig.frontier.close()
+
+
+def test_waiting_entries_are_counted_by_level(rig: Rig) -> None:
+    rig.push(*(entry("a.test", n, depth=n % 3) for n in range(9)))
+    assert rig.frontier.waiting_by_level == [3, 0, 3, 0, 3, 0, 0, 0]
+    assert (rig.frontier.front_size, len(rig.frontier)) == (9, 9)
+
+
+# --- back-end queues
+
+
+def test_queues_grow_until_the_workers_are_busy(jobdir: Path, clock: FakeClock) -> None:
+    rig = Rig(jobdir, clock, queues=3, max_queues=100)
+    rig.push(*(entry(f"h{n}.test", n) for n in range(200)))
+    workers = 20
+    leases = [rig.acquire() for _ in range(workers)]
+    assert all(leases)
+    # As many as were asked for, no more: the others are still subject to priority.
+    assert rig.frontier.stats()["frontier/queues"] == workers
+    assert rig.frontier.front_size == 200 - workers
+    for lease in leases:
+        assert lease is not None
+        rig.fetch(lease)
+    rig.frontier.close()
+
+
+def test_queues_stop_growing_at_their_ceiling(jobdir: Path, clock: FakeClock) -> None:
+    rig = Rig(jobdir, clock, queues=2, max_queues=5)
+    rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
+    leases = [lease for _ in range(10) if (lease := rig.acquire()) is not None]
+    assert len(leases) == 5
+    assert rig.frontier.ready_at() is None
+    assert rig.frontier.front_size == 15
+    rig.fetch(leases[0])
+    assert rig.acquire() is not None
+    rig.frontier.close()
+
+
+def test_snoozed_host_does_not_end_the_search_for_a_ready_one(
+    jobdir: Path, clock: FakeClock
+) -> None:
+    """A thousand URLs of a resting host stand before the one URL that could be fetched."""
+    rig = Rig(jobdir, clock, queues=1, max_queues=10, slice_size=10)
+    rig.push(entry("busy.test", 0))
+    lease = rig.acquire()
+    assert lease is not None
+    rig.fetch(lease)
+    rig.push(*(entry("busy.test", n) for n in range(1, 1000)), entry("other.test", 1))
+    calls = 0
+    while (lease := rig.acquire()) is None:
+        ready_at = rig.frontier.ready_at()
+        assert ready_at is not None
+        assert ready_at <= rig.monotonic(), "the caller would wait for the resting host"
+        calls += 1
+    assert lease.entry.host == "other.test"
+    assert calls >= 40, "one call moved more than two slices"
+    rig.frontier.close()
+
+
+def test_flood_of_one_host_goes_to_disk_and_neither_blocks_nor_fills_memory(
+    jobdir: Path, clock: FakeClock
+) -> None:
+    rig = Rig(jobdir, clock, queues=4, max_queues=10, slice_size=64)
+    flood = 20_000
+    for start in range(0, flood, 1000):
+        rig.push(*(entry("flood.test", n) for n in range(start, start + 1000)))
+        before = rig.frontier.stats()["frontier/moved"]
+        assert rig.frontier.refill(64) == 64
+        assert rig.frontier.stats()["frontier/moved"] - before == 64
+    while rig.frontier.refill(1000):
+        pass
+    assert rig.frontier.front_size == 0
+    assert rig.frontier.stats()["frontier/queues/spilled"] == 1
+    rig.publish()
+    assert rig.published is not None
+    # All that is in memory is in the snapshot: 48 entries of about 40 bytes.
+    assert len(rig.published) < 4000
+    out = rig.drain()
+    assert [found.url for found in out] == [f"http://flood.test/{n}" for n in range(flood)]
+    rig.publish()
+    left = [path for path in (jobdir / "back").rglob("*") if path.is_file()]
+    assert left == []
+    rig.frontier.close()
+
+
+# --- leases that get lost
+
+
+def test_expired_lease_returns_its_entry_and_its_host(rig: Rig) -> None:
+    rig.push(*(entry("a.test", n) for n in range(3)), entry("b.test", 9))
+    lost = rig.acquire()
+    rig.clock.advance(50)
+    kept = rig.acquire()
+    assert lost is not None
+    assert kept is not None
+    rig.clock.advance(10)
+    assert rig.frontier.expire(60) == []
+    rig.clock.advance(1)
+    assert rig.frontier.expire(60) == [lost]
+    # The host rests as after a download of 61 s.
+    assert rig.frontier.ready_at() == rig.monotonic() + 120.0
+    with pytest.raises(LookupError):
+        rig.frontier.finish(lost)
+    with pytest.raises(LookupError):
+        rig.frontier.release("a.test", fetched=True)
+    rig.fetch(kept)
+    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(3)]
+    stats = rig.frontier.stats()
+    assert (stats["frontier/expired"], stats["frontier/put_back"]) == (1, 0)
+
+
+def test_expiry_leaves_a_host_alone_that_works_for_a_later_lease(rig: Rig) -> None:
+    rig.push(*(entry("a.test", n) for n in range(3)))
+    unprocessed = rig.acquire()
+    assert unprocessed is not None
+    rig.frontier.release("a.test", fetched=True, took=0.1)
+    rig.clock.advance(100)
+    current = rig.acquire()
+    assert current is not None
+    assert rig.frontier.expire(50) == [unprocessed]
+    assert rig.acquire() is None, "the host is still in process"
+    rig.fetch(current)
+    assert [found.url for found in rig.drain()] == ["http://a.test/0", "http://a.test/2"]
+
+
+def test_host_in_process_without_a_lease_expires_too(rig: Rig) -> None:
+    """Its entry was put back while robots.txt was fetched, and that request got lost."""
+    rig.push(entry("a.test", 1))
+    lease = rig.acquire()
+    assert lease is not None
+    rig.frontier.put_back(lease)
+    rig.clock.advance(61)
+    assert rig.frontier.expire(60) == [lease]
+    assert urls_of(rig.drain()) == ["http://a.test/1"]
+
+
+def test_several_expired_leases_of_a_host_keep_their_order(rig: Rig) -> None:
+    rig.push(*(entry("a.test", n) for n in range(4)))
+    for _ in range(3):
+        assert rig.next() is not None
+        rig.frontier.release("a.test", fetched=True, took=0.1)
+    assert len(rig.frontier.expire(0)) == 2, "the last one was acquired just now"
+    rig.clock.advance(1)
+    assert len(rig.frontier.expire(0)) == 1
+    assert [found.url for found in rig.drain()] == [
+        "http://a.test/2",
+        "http://a.test/0",
+        "http://a.test/1",
+        "http://a.test/3",
+    ]
+
+
+# --- statistics, errors
+
+
+def test_statistics_count_everything(rig: Rig) -> None:
+    rig.push(*(entry(f"h{n % 3}.test", n) for n in range(9)))
+    rig.frontier.requeue(entry("r.test", depth=5))
+    leases = [lease for _ in range(3) if (lease := rig.acquire()) is not None]
+    rig.fetch(leases[0])
+    rig.frontier.put_back(leases[1])
+    assert rig.frontier.stats() == {
+        "frontier/pushed": 9,
+        "frontier/requeued": 1,
+        "frontier/moved": 10,
+        "frontier/popped": 3,
+        "frontier/put_back": 1,
+        "frontier/finished": 1,
+        "frontier/skipped": 0,
+        "frontier/expired": 0,
+        "frontier/waiting": 8,
+        "frontier/front": 0,
+        "frontier/back": 8,
+        "frontier/leased": 1,
+        "frontier/queues": 8,
+        "frontier/queues/spilled": 0,
+        "frontier/hosts/ready": 1,
+        "frontier/hosts/snoozed": 1,
+        "frontier/hosts/in_process": 2,
+        "frontier/hosts/remembered": 0,
+    }
+
+
+def test_full_disk_hands_nothing_out_and_loses_nothing(rig: Rig) -> None:
+    rig.push(*(entry(f"h{n}.test", n) for n in range(10)))
+    lease = rig.acquire()
+    assert lease is not None
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    rig.frontier.snapshot()  # a new segment: the next contact must be journaled
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, hard))
+    try:
+        for write in (
+            rig.frontier.acquire,
+            lambda: rig.frontier.finish(lease),
+            lambda: rig.frontier.requeue(entry("r.test")),
+            lambda: rig.frontier.release(lease.entry.host, fetched=True, at_least=9.0),
+        ):
+            with pytest.raises(OSError, match="File too large"):
+                write()
+            assert rig.frontier.check() == []
+            assert (len(rig.frontier), rig.frontier.leased) == (9, 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    rig.fetch(lease)
+    assert len(rig.drain()) == 9
+
+
+def test_snapshot_of_a_later_format_is_refused(jobdir: Path, clock: FakeClock) -> None:
+    rig = Rig(jobdir, clock)
+    rig.kill()
+    rig.published = msgspec.msgpack.encode([VERSION + 1, "something new"])
+    with pytest.raises(NewerFormatError, match="use the newer webcrawl that wrote it"):
+        rig.start()
+
+
+def test_snapshot_without_its_last_fields_has_their_defaults(
+    jobdir: Path, clock: FakeClock
+) -> None:
+    rig = Rig(jobdir, clock)
+    rig.kill()
+    rig.published = msgspec.msgpack.encode([VERSION, 5.0, 1])
+    assert len(rig.start()) == 0
+    assert FrontierSnapshot().counts.pushed == 0
+    rig.frontier.close()
+
+
+def test_check_reports_a_lease_from_the_future(rig: Rig) -> None:
+    rig.push(entry("a.test"))
+    lease = rig.acquire()
+    assert lease is not None
+    rig.clock.now -= 5
+    assert rig.frontier.check() == ["lease 1 on http://a.test/0 begins in the future"]
+    rig.clock.now += 5
+
+
+def test_order_of_the_hosts_follows_from_the_seed_of_chance(jobdir: Path, clock: FakeClock) -> None:
+    orders = []
+    for number, seed in enumerate([1, 1, 2]):
+        rig = Rig(
+            jobdir / str(number),
+            clock,
+            queues=2,
+            max_queues=3,
+            selector=GeometricSelector(rng=random.Random(seed)),
+        )
+        rig.push(*(entry(f"h{n}.test", n, depth=n % 3) for n in range(60)))
+        orders.append([found.url for found in rig.drain()])
+        rig.frontier.close()
+    assert orders[0] == orders[1] != orders[2]
