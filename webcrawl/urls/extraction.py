@@ -83,9 +83,7 @@ def extract_links(
     if is_rich(source):
         source = thin(source)
     root = LexborHTMLParser(source).root
-    if root is None:
-        return []
-    nodes = _selector.find(_QUERY, root)
+    nodes = [] if root is None else _selector.find(_QUERY, root)
     tags = [node.tag for node in nodes]
     resolve = _resolver(nodes, tags, url=url, codec=codec, schemes=schemes).resolve
     # An anchor in a table in an anchor repeats its text, so the sum is bounded, not only each text.

@@ -1,0 +1,94 @@
+"""Which encoding a document is read in."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.urls import charset
+from webcrawl.urls.charset import codec_for, decode, detect
+
+META = b'<html><head><meta charset="windows-1251">'
+EQUIV = b'<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">'
+
+
+@pytest.mark.parametrize(
+    ("body", "declared", "codec"),
+    [
+        (b"\xef\xbb\xbf" + META, "koi8-r", "utf-8"),
+        (b"\xff\xfea\x00", "utf-8", "utf-16-le"),
+        (b"\xfe\xff\x00a", None, "utf-16-be"),
+        (META, "koi8-r", "koi8-r"),
+        (META, "no such charset", "cp1251"),
+        (META, None, "cp1251"),
+        (META, "", "cp1251"),
+        (EQUIV, None, "koi8-r"),
+        (b"<META CHARSET = 'Shift_JIS' >", None, "cp932"),
+        (b'<?xml version="1.0" encoding="ISO-8859-2"?>', None, "iso8859-2"),
+        (b"<meta charset=utf-16>", None, "utf-8"),
+        (b"<meta charset=nonsense>\xe9.", None, "cp1252"),
+        (b"<!-- <meta charset=koi8-r> --><meta charset=big5>", None, "big5hkscs"),
+        (b"<!-- <meta charset=koi8-r>", None, "utf-8"),
+        (b" " * 1024 + META, None, "utf-8"),
+        (b"plain", None, "utf-8"),
+        ("naïve".encode(), None, "utf-8"),
+        ("naïve".encode("latin-1"), None, "cp1252"),
+        ("cut: €".encode()[:-1], None, "utf-8"),
+        ("cut: €".encode()[:-1] + b"x", None, "cp1252"),
+        (b"", None, "utf-8"),
+    ],
+)
+def test_evidence_is_weighed_as_browsers_do(body, declared, codec):
+    assert detect(body, declared=declared) == codec
+
+
+@pytest.mark.parametrize(
+    ("label", "codec"),
+    [
+        ("UTF8", "utf-8"),
+        (" 'iso-8859-1' ", "cp1252"),
+        ("US-ASCII", "cp1252"),
+        ("gb2312", "gb18030"),
+        ("x-sjis", "cp932"),
+        ("ks_c_5601-1987", "cp949"),
+        ("iso-8859-9", "cp1254"),
+        ("utf-7", None),
+        ("unicode_escape", None),
+        ("idna", None),
+        ("rot13", None),
+        ("undefined", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_label_means_what_it_means_on_the_web(label, codec):
+    assert codec_for(label) == codec
+
+
+def test_every_codec_of_the_table_exists_and_reads_ascii():
+    for codec in set(charset._CODECS.values()):
+        assert codecs.lookup(codec)
+        if not codec.startswith("utf-16"):
+            assert decode(b"<a href='x'>", codec) == "<a href='x'>"
+
+
+def test_text_has_no_byte_order_mark():
+    assert decode(b"\xef\xbb\xbfx", "utf-8") == "x"
+    assert decode(b"\xff\xfex\x00", "utf-16-le") == "x"
+    assert decode(b"\xef\xbb\xbfx", "cp1252") == "ï»¿x"
+    assert decode(b"a\xffb", "utf-8") == "a\ufffdb"
+
+
+@given(
+    st.binary()
+    | st.tuples(st.sampled_from([b"", META, EQUIV, b"\xff\xfe", b"\xef\xbb\xbf"]), st.binary()).map(
+        b"".join
+    ),
+    st.none() | st.sampled_from(sorted(charset._CODECS)) | st.text(),
+)
+def test_any_document_can_be_read(body, declared):
+    text = decode(body, detect(body, declared=declared))
+    text.encode()

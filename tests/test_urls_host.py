@@ -1,0 +1,53 @@
+"""The key of politeness, and the scope of a robots.txt."""
+
+from __future__ import annotations
+
+import ada_url
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.urls import host_of, normalize, origin_of
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "origin"),
+    [
+        ("http://a.test/", "a.test", "http://a.test"),
+        ("https://a.test:8443/x:y/", "a.test", "https://a.test:8443"),
+        ("http://xn--mnchen-3ya.de/", "xn--mnchen-3ya.de", "http://xn--mnchen-3ya.de"),
+        ("http://127.0.0.1:8080/", "127.0.0.1", "http://127.0.0.1:8080"),
+        ("http://[2001:db8::1]/", "2001:db8::1", "http://[2001:db8::1]"),
+        ("http://[::1]:81/x", "::1", "http://[::1]:81"),
+        ("http://under_score.test/", "under_score.test", "http://under_score.test"),
+        ("http://a.test./x", "a.test", "http://a.test."),
+        # Not normalized, but no reason to answer something else.
+        ("HTTP://A.Test?x=/", "a.test", "http://a.test"),
+        ("http://user:80@a.test/", "a.test", "http://a.test"),
+        ("http://user:pass@a.test:80/", "a.test", "http://a.test:80"),
+        ("ftp://a.test/f", "a.test", "ftp://a.test"),
+    ],
+)
+def test_host_and_origin_of(url, host, origin):
+    assert host_of(url) == host
+    assert origin_of(url) == origin
+
+
+@pytest.mark.parametrize("url", ["", "mailto:a@b.test", "/path", "//a.test/"])
+def test_url_without_authority_has_no_host(url):
+    assert host_of(url) == ""
+    assert origin_of(url) == ""
+
+
+@given(
+    st.text(st.characters(codec="utf-8"), max_size=12)
+    | st.sampled_from(["a.b", "a_b", "1.2.3.4", "[::1]", "a.", "-", "ü.de"]),
+    st.sampled_from(["", ":80", ":81", ":443"]),
+    st.text(":/@?[]a.", max_size=6),
+)
+def test_host_is_what_the_parser_says_it_is(host, port, rest):
+    url = normalize(f"https://{host}{port}/{rest}")
+    if url is not None:
+        parsed = ada_url.URL(url)
+        assert host_of(url) == parsed.hostname.strip("[]").removesuffix(".")
+        assert origin_of(url) == parsed.origin

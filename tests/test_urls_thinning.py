@@ -1,0 +1,136 @@
+"""A thinned page has the links of the whole one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.urls import extraction, thinning
+from webcrawl.urls.extraction import extract_links
+from webcrawl.urls.thinning import MAX_KEPT, SAFE_TAG_BYTES, SAFE_TAGS, is_rich, thin
+
+URL = "http://a.test/"
+
+
+def whole_and_thinned(body, monkeypatch):
+    found = []
+    for answer in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(extraction, "is_rich", lambda _body, answer=answer: answer)
+            found.append(extract_links(body, url=URL, charset="utf-8", limit=10_000))
+    return found
+
+
+attribute = st.sampled_from(
+    ["class=c", "title='a > b'", 'title="a < b"', "data-x='{\"k\": [1]}'", "hidden", "id=i/"]
+)
+name = st.sampled_from(
+    ["div", "DIV", "span", "b", "article", "abbr", "address", "strong", "time", "listing", "menu"]
+)  # fmt: skip
+text = st.sampled_from(["text", " ", "don't ", '"quoted" ', "&amp;", "1 > 0 ", "\n"])
+
+
+@st.composite
+def elements(draw, depth=3):
+    """HTML that is closed properly, as most is: there the two ways must agree exactly."""
+    out = []
+    for _ in range(draw(st.integers(0, 3))):
+        kind = draw(st.integers(0, 9))
+        if kind == 0:
+            out.append(draw(st.sampled_from([
+                "<!-- <a href=/no>no</a> -->", "<script>var x = '<a href=/no>' < 1</script>",
+                "<STYLE>a > b {}</STYLE>", "<textarea><a href=/no></textarea>", "<!---->", "<!-->",
+                "<link rel=next href=/next>", "<area href=/area>", "<br>", "<img src=x>",
+                "<iframe src=/frame>fallback <a href=/no></a></iframe>", "<meta name=x content=y>",
+                "<title>a < b</title>",
+            ])))  # fmt: skip
+        elif kind < 4 or depth == 0:
+            out.append(draw(text))
+        elif kind < 7:
+            attributes = " ".join(draw(st.lists(attribute, max_size=2, unique=True)))
+            href = f"href=/{draw(st.integers(0, 5))}"
+            inside = draw(st.sampled_from(["text", "<b>bo</b>ld", "<span>x</span> y", ""]))
+            out.append(f"<a {attributes} {href} >{inside}</a>")
+        else:
+            tag = draw(name)
+            attributes = " ".join(draw(st.lists(attribute, max_size=2, unique=True)))
+            out.append(f"<{tag} {attributes}>{draw(elements(depth=depth - 1))}</{tag}>")
+    return "".join(out)
+
+
+@given(elements())
+def test_thinned_page_has_the_same_links_and_texts(html):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        whole, thinned = whole_and_thinned(html.encode(), monkeypatch)
+    assert thinned == whole
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<a title='<b>x</b>' href=/x>text</a><a href=/y>y</a>",
+        "<a title=\"don't > <i>\" href='/x'>text</a><a href=/y>y</a>",
+        "<a href=/x>one<a href=/y>two</a>",
+        "<a\nhref=/x>one</a\n><A\tHREF=/y>two</A >",
+        "<a/href=/x>one</a/>",
+        "<frameset><frame src=/x></frameset>",
+        "<base href=/b/><meta http-equiv=refresh content='0;url=r'><a href=x>x</a>",
+        "<script src=s></script><a href=/x>x</a><SCRIPT>never closed <a href=/no>",
+        "<style><a href=/no></style><a href=/x>x</a>",
+        "<a href=/x>x</a><!-- never closed <a href=/no>",
+        "<a href=/x>x</a><iframe src=/f>never closed <a href=/no>",
+        "<a href=/x>x</a><a href=/never title='closed <p>x</p>",
+        "<linkx href=/no rel=next><basement href=/no><arena href=/no><a-b href=/no>",
+        "<scripture><a href=/x>x</a></scripture><sty><a href=/y>y</a>",
+        "text < <a href=/x>1 < 2</a> & > text",
+    ],
+)
+def test_corner_cases_are_read_as_the_parser_reads_them(html, monkeypatch):
+    whole, thinned = whole_and_thinned(html.encode(), monkeypatch)
+    assert [link.url for link in thinned] == [link.url for link in whole]
+
+
+def test_page_of_many_tags_keeps_its_links():
+    html = "".join(f"<div><p><a href=/{n}>page <b>{n}</b></a></p></div>" for n in range(2000))
+    links = extract_links(html.encode(), url=URL, charset=None, limit=10_000)
+    assert [link.url for link in links] == [f"http://a.test/{n}" for n in range(2000)]
+    assert links[7].text == "page 7"
+
+
+def test_rich_is_what_has_many_tags_or_a_long_one():
+    assert not is_rich(b"<p>" * SAFE_TAGS)
+    assert is_rich(b"<p>" * (SAFE_TAGS + 1))
+    assert not is_rich(b"")
+    assert not is_rich(b"x" * (SAFE_TAG_BYTES // 2 - 1))
+    for before in (0, 1, 700, SAFE_TAG_BYTES):
+        assert is_rich(b"<".ljust(before, b"<")[:SAFE_TAGS] + b"x" * SAFE_TAG_BYTES)
+
+
+def test_link_of_too_many_attributes_is_dropped_and_the_others_are_kept():
+    names = b" ".join(b"a%d" % n for n in range(1000))
+    long_value = b"v " * 2000
+    body = (
+        b"<a %s href=/many>many</a><a href=/few>few</a><a title='%s' href=/long>long</a>"
+        b"<iframe %s src=/f></iframe>"
+    ) % (names, long_value, names)
+    links = extract_links(body, url=URL, charset=None, limit=10)
+    assert [(link.url, link.text) for link in links] == [
+        ("http://a.test/few", "few"),
+        ("http://a.test/long", "long"),
+    ]
+
+
+def test_tags_in_pieces_do_not_get_a_page_through_unthinned():
+    body = b"<a href='" + b"<font size=1>" * 5000
+    assert len(thin(body)) < 8000
+    assert thin(b"<a " + b"<p" * 5000).count(b"<") == thinning._CONTINUATIONS + 1
+
+
+def test_link_tags_of_one_page_are_bounded():
+    assert thin(b"<a href=x>" * (MAX_KEPT + 5)).count(b"<a") == MAX_KEPT
+
+
+@given(st.binary() | st.text("<a >/!-'\"=scriptxm", max_size=60).map(str.encode))
+def test_nothing_raises_and_nothing_grows(body):
+    assert len(thin(body)) <= len(body) + len("</iframe>") * body.count(b"<")
