@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from webcrawl.errors import FatalError
-from webcrawl.storage.atomic import sync_path, sync_paths
+from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.records import (
@@ -175,7 +175,7 @@ class Job:
             size = log.append_all(records)
             log.sync()
         sync_paths(prepared.paths)
-        sync_path(self.path)
+        # The name of the snapshot file is synced with that of the manifest, before CURRENT is.
         self._manifests.publish(
             {
                 "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

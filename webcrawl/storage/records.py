@@ -228,9 +228,9 @@ def end_of_records(path: Path) -> int:
 
 
 def _check_header(path: Path, header: bytes) -> None:
-    if len(header) < HEADER_SIZE or header[:4] != MAGIC:
+    magic, version, _ = HEADER.unpack(header.ljust(HEADER_SIZE, b"\0"))
+    if magic != MAGIC or not version:
         raise CorruptRecordError(path, 0, "no record log header")
-    _, version, _ = HEADER.unpack(header)
     if version > VERSION:
         raise NewerFormatError(
             f"{path} has format {version}, this webcrawl reads up to {VERSION}: "

@@ -1,0 +1,5 @@
+"""Test mixins by capability: a subclass says how the thing is made and inherits its tests."""
+
+import pytest
+
+pytest.register_assert_rewrite("contracts.fifo")

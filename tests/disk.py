@@ -1,0 +1,115 @@
+"""Disks that fail as real ones do: full ones, and ones that lose power."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator
+
+    import pytest
+
+
+@contextmanager
+def file_size_limit(size_bytes: int) -> Iterator[None]:
+    """A disk that fills up: no file of this process can grow beyond *size_bytes* within.
+
+    A write over the limit stops short at it, as on a disk with a few bytes left, and the next one
+    raises OSError (EFBIG). Python ignores the signal that comes with it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class PowerLoss:
+    """What the disk holds of *root* if the power goes now: what was fsynced, and any part of the
+    rest.
+
+    Content belongs to the file (inode) and is durable as it was at the file's last fsync; names
+    belong to the directory and are durable as they were at its last fsync. Of each change since
+    then the disk has the old state, the new one, or for content something torn between: cut short
+    or filled up with zeros.
+
+    ``before_fsync`` is called at each fsync, before it takes effect: the moments when a missing
+    one shows. The real fsync is not called: nothing would come of it but waiting.
+    """
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.before_fsync: Callable[[], None] = lambda: None
+        self._root = root
+        self._contents: dict[int, bytes] = {}
+        self._names: dict[int, dict[str, int]] = {}
+        # A number must not go to another file while it means this one.
+        self._held: list[int] = []
+        monkeypatch.setattr(os, "fsync", self._fsync)
+        for path in (root, *root.rglob("*")):
+            self._remember(path)
+
+    def close(self) -> None:
+        for fd in self._held:
+            os.close(fd)
+
+    def _fsync(self, fd: int) -> None:
+        self.before_fsync()
+        self._remember(Path(f"/proc/self/fd/{fd}").readlink())
+
+    def _remember(self, path: Path) -> None:
+        self._held.append(os.open(path, os.O_RDONLY))
+        info = path.stat()
+        if stat.S_ISDIR(info.st_mode):
+            self._names[info.st_ino] = _names(path)
+        else:
+            self._contents[info.st_ino] = path.read_bytes()
+
+    def lose(self, target: Path, rng: random.Random) -> Path:
+        """Make *target* one of the directories that may be found after the power came back."""
+        current = {path.stat().st_ino: path for path in (self._root, *self._root.rglob("*"))}
+        self._make(self._root.stat().st_ino, target, current, rng)
+        return target
+
+    def _make(self, inode: int, target: Path, current: dict[int, Path], rng: random.Random) -> None:
+        path = current.get(inode)
+        if inode in self._names or (path is not None and path.is_dir()):
+            target.mkdir(exist_ok=True)
+            old = self._names.get(inode, {})
+            new = _names(path) if path is not None else old
+            for name in sorted(old.keys() | new.keys()):
+                found = rng.choice((old, new)).get(name)
+                if found is not None:
+                    self._make(found, target / name, current, rng)
+        else:
+            old_bytes = self._contents.get(inode, b"")
+            new_bytes = old_bytes if path is None else path.read_bytes()
+            target.write_bytes(_torn(old_bytes, new_bytes, rng))
+
+
+def _names(path: Path) -> dict[str, int]:
+    return {child.name: child.stat().st_ino for child in path.iterdir()}
+
+
+def _torn(old: bytes, new: bytes, rng: random.Random) -> bytes:
+    """A state of a file between its durable content and its present one."""
+    if old == new:
+        return new
+    shorter = min(len(old), len(new))
+    same = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    at = rng.randrange(same, max(len(old), len(new)) + 1)
+    return rng.choice(
+        (
+            old,
+            new,
+            new[:at],
+            new[:at] + bytes(max(0, len(new) - at)),
+            new[:at] + old[at:],
+        )
+    )

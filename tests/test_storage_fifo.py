@@ -1,0 +1,387 @@
+"""DiskFifo by the FIFO contract in memory, on disk and reopened; its files; a state machine."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import deque
+from pathlib import Path
+
+import msgspec
+import pytest
+from contracts.fifo import FifoContract, PersistentFifoContract, drain, item
+from disk import file_size_limit
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
+from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, RecordLog, pack_many
+
+
+def segment_bytes(frames: int, chunk: int) -> int:
+    """The setting that makes a segment of *frames* frames of *chunk* items of ``item()``."""
+    return HEADER_SIZE + (frames - 1) * (8 + 4 + 9 * chunk) + 1
+
+
+def opened(path: Path, snapshot: FifoSnapshot | None = None, **settings: int) -> DiskFifo:
+    queue = DiskFifo(path=path, **settings)
+    queue.open(snapshot)
+    return queue
+
+
+def through_msgpack(snapshot: FifoSnapshot | None) -> FifoSnapshot | None:
+    """As it comes back from a checkpoint."""
+    if snapshot is None:
+        return None
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(snapshot), type=FifoSnapshot)
+
+
+def open_files(path: Path) -> list[str]:
+    """The descriptors of this process that lead into *path*."""
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(link.readlink())
+        except FileNotFoundError:  # the descriptor of the listing itself
+            continue
+        if target.startswith(str(path)):
+            found.append(target)
+    return found
+
+
+class TestInMemory(FifoContract):
+    """Fewer than *chunk* items: the disk is not touched."""
+
+    @pytest.fixture
+    def many(self):
+        return 100
+
+    @pytest.fixture
+    def queue(self, tmp_path):
+        queue = opened(tmp_path / "queue", chunk=10_000)
+        yield queue
+        queue.close()
+        assert not (tmp_path / "queue").exists()
+
+
+class OnDisk:
+    @pytest.fixture(params=[1, 2, 3, 256], ids="chunk{}".format)
+    def chunk(self, request):
+        return request.param
+
+    @pytest.fixture(params=[1, 2, 3, None], ids="segment{}".format)
+    def sizes(self, request, chunk):
+        if request.param is None:
+            return {"chunk": chunk}
+        return {"chunk": chunk, "segment_bytes": segment_bytes(request.param, chunk)}
+
+    @pytest.fixture
+    def many(self, chunk):
+        return 7 * chunk + 2
+
+    @pytest.fixture
+    def queue(self, tmp_path, sizes):
+        queue = opened(tmp_path / "queue", **sizes)
+        yield queue
+        queue.close()
+        assert open_files(tmp_path) == []
+
+
+class TestOnDisk(OnDisk, FifoContract):
+    pass
+
+
+class TestReopened(OnDisk, PersistentFifoContract):
+    @pytest.fixture(autouse=True)
+    def _sizes(self, sizes):
+        self.sizes_used = sizes
+
+    def reopen(self, queue, snapshot):
+        return opened(queue.path, through_msgpack(snapshot), **self.sizes_used)
+
+
+# The files
+
+
+def names(path: Path) -> list[str]:
+    return sorted(file.name for file in path.iterdir())
+
+
+def test_a_short_queue_never_touches_the_disk(tmp_path):
+    queue = opened(tmp_path / "queue", chunk=4)
+    for n in range(50):
+        queue.push(item(n))
+        if n >= 3:
+            assert queue.pop() == item(n - 3)
+    assert not queue.path.exists()
+    assert queue.written() == []
+    assert opened(tmp_path / "queue", queue.snapshot(), chunk=4).check() == []
+
+
+def test_only_head_and_tail_are_in_memory(tmp_path):
+    queue = opened(tmp_path / "queue", chunk=4)
+    queue.push_many(map(item, range(1000)))
+    assert queue.on_disk == 1000 - 4
+    assert len(queue.snapshot().head) + len(queue.snapshot().tail) == 4
+    queue.pop()
+    assert queue.on_disk == 1000 - 4
+    drain(queue)
+    assert queue.on_disk == 0
+
+
+def test_a_snapshot_costs_the_same_whatever_the_length(tmp_path):
+    sizes = []
+    for length in (100, 50_000):
+        queue = opened(tmp_path / str(length), chunk=16, segment_bytes=10_000)
+        queue.push_many(map(item, range(length)))
+        sizes.append(len(msgspec.msgpack.encode(queue.snapshot())))
+    assert abs(sizes[0] - sizes[1]) < 16 * 6
+
+
+def test_segments_that_were_read_to_their_end_go_with_the_next_checkpoint(tmp_path):
+    queue = opened(tmp_path / "queue", chunk=1, segment_bytes=1)
+    queue.push_many(map(item, range(6)))
+    assert names(queue.path) == [f"0000000{n}.log" for n in range(5)]
+    for _ in range(4):
+        queue.pop()
+    queue.forget()  # of a checkpoint from before the pops
+    assert names(queue.path) == [f"0000000{n}.log" for n in range(5)]
+    queue.snapshot()
+    queue.forget()
+    assert names(queue.path) == ["00000002.log", "00000003.log", "00000004.log"]
+    assert drain(queue) == [item(4), item(5)]
+
+
+def test_files_that_the_snapshot_does_not_name_are_deleted_by_open(tmp_path):
+    queue = opened(tmp_path / "queue", chunk=1, segment_bytes=1)
+    queue.push_many(map(item, range(5)))
+    saved = queue.snapshot()
+    queue.push_many(map(item, range(5, 9)))
+    (queue.path / "00000077.log").write_bytes(b"of another time")
+    reopened = opened(queue.path, saved, chunk=1, segment_bytes=1)
+    assert names(queue.path) == [f"0000000{n}.log" for n in range(4)]
+    assert drain(reopened) == list(map(item, range(5)))
+
+
+def test_a_queue_saved_with_nothing_on_disk_needs_no_file_and_keeps_none(tmp_path):
+    queue = opened(tmp_path / "queue", chunk=2)
+    queue.push_many(map(item, range(9)))
+    drain(queue)
+    queue.push(b"waits")
+    saved = queue.snapshot()
+    assert names(queue.path) == ["00000000.log"]
+    assert list(opened(queue.path, saved, chunk=2).path.iterdir()) == []
+    shutil.rmtree(queue.path)
+    reopened = opened(queue.path, saved, chunk=2)
+    reopened.push_many(map(item, range(9)))
+    assert reopened.check() == []
+    assert drain(reopened) == [b"waits", *map(item, range(9))]
+
+
+def test_written_names_each_new_file_and_directory_once(tmp_path):
+    queue = opened(tmp_path / "level" / "queue", chunk=1, segment_bytes=1)
+    queue.push_many(map(item, range(3)))
+    assert sorted(queue.written()) == [
+        tmp_path,
+        tmp_path / "level",
+        queue.path,
+        queue.path / "00000000.log",
+        queue.path / "00000001.log",
+    ]
+    assert queue.written() == []
+    queue.push(b"new segment")
+    # The old segment too: it got its end record.
+    assert sorted(queue.written()) == [
+        queue.path,
+        queue.path / "00000001.log",
+        queue.path / "00000002.log",
+    ]
+
+
+def test_remove_deletes_the_directory(tmp_path):
+    queue = opened(tmp_path / "queue", chunk=1)
+    queue.push_many(map(item, range(3)))
+    queue.remove()
+    assert list(tmp_path.iterdir()) == []
+    queue.remove()
+
+
+# Damage
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Nine items in four segments of two frames of one item; the first is in memory."""
+    queue = opened(tmp_path / "queue", chunk=1, segment_bytes=segment_bytes(2, 1))
+    queue.push_many(map(item, range(9)))
+    assert len(names(queue.path)) == 4
+    return queue.path, queue.snapshot()
+
+
+def test_a_missing_segment_is_found_by_open(saved):
+    path, snapshot = saved
+    (path / "00000002.log").unlink()
+    with pytest.raises(CorruptRecordError, match="the segment is gone") as caught:
+        opened(path, snapshot)
+    assert caught.value.path == path / "00000002.log"
+
+
+def test_a_missing_directory_is_found_by_open(saved):
+    path, snapshot = saved
+    shutil.rmtree(path)
+    with pytest.raises(CorruptRecordError, match="the segment is gone"):
+        opened(path, snapshot)
+
+
+@pytest.mark.parametrize("segment", range(4))
+def test_damage_in_a_record_is_raised_with_its_place_and_skips_nothing(saved, segment):
+    path, snapshot = saved
+    file = path / f"{segment:08d}.log"
+    data = bytearray(file.read_bytes())
+    second = HEADER_SIZE + 8 + 8 + 5
+    data[second + 8 + 8] ^= 1  # the first byte of the second item
+    file.write_bytes(data)
+    queue = opened(path, snapshot, chunk=1)
+    expected = list(map(item, range(1 + 2 * segment + 1)))
+    assert [queue.pop() for _ in expected] == expected
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError, match="checksum") as caught:
+            queue.pop()
+        assert (caught.value.path, caught.value.offset) == (file, second)
+    assert len(queue) == 9 - len(expected)
+    assert [problem.partition(":")[0] for problem in queue.check()] == [str(file)]
+
+
+def test_a_frame_that_holds_no_packed_items_is_damage(tmp_path):
+    (tmp_path / "queue").mkdir()
+    path = tmp_path / "queue" / "00000000.log"
+    with RecordLog.open(path) as log:
+        log.append(pack_many([b"good"]))
+        good = log.size
+        log.append(b"not packed")
+    snapshot = FifoSnapshot([], [], 0, HEADER_SIZE, 0, path.stat().st_size, 2)
+    queue = opened(tmp_path / "queue", snapshot)
+    assert queue.pop() == b"good"
+    with pytest.raises(CorruptRecordError, match="not packed items") as caught:
+        queue.pop()
+    assert (caught.value.path, caught.value.offset) == (path, good)
+    assert "not packed items" in queue.check()[0]
+
+
+def test_a_snapshot_that_promises_more_items_than_there_are_is_noticed(saved):
+    path, snapshot = saved
+    queue = opened(path, msgspec.structs.replace(snapshot, body=snapshot.body + 1), chunk=1)
+    assert queue.check() == [f"{path}: 8 items on disk, 9 expected"]
+    assert [queue.pop() for _ in range(9)] == list(map(item, range(9)))
+    with pytest.raises(CorruptRecordError):
+        queue.pop()
+
+
+# A full disk
+
+
+def test_a_full_disk_loses_no_item_and_the_queue_goes_on_when_there_is_room(tmp_path):
+    queue = opened(tmp_path / "queue", chunk=2, segment_bytes=segment_bytes(2, 2))
+    queue.push_many(map(item, range(4)))
+    number = 4
+    for limit in range(0, 120, 7):
+        with file_size_limit(limit):
+            for _ in range(4):
+                try:
+                    queue.push(item(number))
+                except OSError:
+                    assert limit < 100
+                number += 1
+        assert len(queue) == number
+        assert queue.check() == []
+        queue = opened(queue.path, through_msgpack(queue.snapshot()), chunk=2,
+                       segment_bytes=segment_bytes(2, 2))  # fmt: skip
+    assert drain(queue) == list(map(item, range(number)))
+
+
+# Against a deque
+
+
+class FifoMachine(RuleBasedStateMachine):
+    """Any sequence of calls, checkpoints and crashes gives what a deque gives that is copied at
+    each checkpoint and put back at each crash."""
+
+    @initialize(chunk=st.integers(1, 4), segment=st.sampled_from([1, 40, 100, 1 << 20]))
+    def begin(self, chunk, segment):
+        self.directory = Path(tempfile.mkdtemp(prefix="fifo-"))
+        self.settings = {"chunk": chunk, "segment_bytes": segment}
+        self.queue = opened(self.directory / "queue", **self.settings)
+        self.model: deque[bytes] = deque()
+        self.published: tuple[FifoSnapshot | None, list[bytes]] = (None, [])
+        self.prepared: tuple[FifoSnapshot, list[bytes]] | None = None
+
+    @rule(new=st.binary(max_size=20))
+    def push(self, new):
+        self.queue.push(new)
+        self.model.append(new)
+
+    @rule(new=st.lists(st.binary(max_size=9), max_size=12))
+    def push_many(self, new):
+        self.queue.push_many(new)
+        self.model.extend(new)
+
+    @rule(times=st.integers(1, 12))
+    def pop(self, times):
+        for _ in range(min(times, len(self.model))):
+            assert self.queue.pop() == self.model.popleft()
+
+    @precondition(lambda self: self.model)
+    @rule()
+    def peek(self):
+        assert self.queue.peek() == self.model[0]
+
+    @precondition(lambda self: self.model)
+    @rule()
+    def put_back(self):
+        self.queue.push_front(self.queue.pop())
+
+    @rule()
+    def prepare(self):
+        self.prepared = self.queue.snapshot(), list(self.model)
+
+    @precondition(lambda self: self.prepared)
+    @rule()
+    def publish(self):
+        """Whatever happened since the snapshot was taken; the files are as they were then."""
+        assert self.prepared is not None
+        self.published, self.prepared = self.prepared, None
+        self.queue.forget()
+
+    @precondition(lambda self: self.prepared)
+    @rule()
+    def crash_between_publish_and_forget(self):
+        assert self.prepared is not None
+        self.published, self.prepared = self.prepared, None
+        self.crash()
+
+    @rule()
+    def crash(self):
+        snapshot, items = self.published
+        self.queue = opened(self.directory / "queue", through_msgpack(snapshot), **self.settings)
+        self.model = deque(items)
+        self.prepared = None
+
+    @rule()
+    def check(self):
+        assert self.queue.check() == []
+
+    @invariant()
+    def same_length(self):
+        assert len(self.queue) == len(self.model)
+
+    def teardown(self):
+        if hasattr(self, "queue"):
+            assert self.queue.check() == []
+            assert drain(self.queue) == list(self.model)
+            assert open_files(self.directory) == []
+            shutil.rmtree(self.directory)
+
+
+TestFifoMachine = FifoMachine.TestCase
+TestFifoMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

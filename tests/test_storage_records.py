@@ -1,0 +1,332 @@
+"""The record log: what is in it after appends, torn tails, damage, a full disk."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pytest
+from disk import file_size_limit
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.storage import records
+from webcrawl.storage.records import (
+    HEADER_SIZE,
+    CorruptRecordError,
+    NewerFormatError,
+    RecordLog,
+    end_of_records,
+    pack_many,
+    read_record,
+    read_records,
+    unpack_many,
+)
+
+PAYLOADS = [b"first", b"", b"\0" * 20, bytes(range(256)), b"last"]
+NEWER = struct.pack("<4sHH", b"WCLG", 2, 0)
+
+
+def payloads(path, **range_):
+    return [payload for _, payload in read_records(path, **range_)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "test.log"
+
+
+@pytest.fixture
+def filled(path):
+    """A log of PAYLOADS; returns its path and the offsets after each of them."""
+    with RecordLog.open(path) as log:
+        ends = [log.append(payload) for payload in PAYLOADS]
+    return path, ends
+
+
+def test_the_file_is_as_the_format_says(path):
+    with RecordLog.open(path) as log:
+        log.append(b"payload")
+    assert path.read_bytes() == (
+        b"WCLG\x01\x00\x00\x00"
+        + struct.pack("<II", 7, zlib.crc32(b"WCLG" + b"payload"))
+        + b"payload"
+    )
+
+
+def test_records_are_read_as_they_were_appended_with_the_offset_after_each(filled):
+    path, ends = filled
+    assert list(read_records(path)) == list(zip(ends, PAYLOADS, strict=True))
+    assert ends[-1] == path.stat().st_size == end_of_records(path)
+
+
+def test_reading_can_start_after_any_record_and_stop_after_any(filled):
+    path, ends = filled
+    starts = [HEADER_SIZE, *ends]
+    for i, start in enumerate(starts):
+        assert payloads(path, start=start) == PAYLOADS[i:]
+        for j in range(i, len(starts)):
+            assert payloads(path, start=start, end=starts[j]) == PAYLOADS[i:j]
+
+
+def test_one_record_is_read_by_its_offset(filled):
+    path, ends = filled
+    for start, end, payload in zip([HEADER_SIZE, *ends], ends, PAYLOADS, strict=False):
+        assert read_record(path, start, ends[-1]) == (end, payload)
+    with pytest.raises(CorruptRecordError, match="no record here"):
+        read_record(path, ends[-1], ends[-1])
+
+
+def test_many_are_appended_at_once_or_not_at_all(path):
+    with RecordLog.open(path) as log:
+        assert log.append_all([]) == HEADER_SIZE
+        end = log.append_all(PAYLOADS)
+        assert end == log.size == path.stat().st_size
+        with file_size_limit(end + 30), pytest.raises(OSError, match="File too large"):
+            log.append_all(PAYLOADS)
+    assert payloads(path, end=end) == PAYLOADS
+
+
+def test_appends_are_in_the_file_when_they_return(path):
+    """No buffer of ours: what was appended survives kill -9."""
+    with RecordLog.open(path) as log:
+        for n, payload in enumerate(PAYLOADS):
+            log.append(payload)
+            assert payloads(path) == PAYLOADS[: n + 1]
+
+
+def test_a_reopened_log_goes_on_where_it_ended(filled):
+    path, ends = filled
+    for size in (None, ends[-1]):
+        with RecordLog.open(path, size=size) as log:
+            assert log.size == ends[-1]
+            assert log.path == path
+    with RecordLog.open(path) as log:
+        log.append(b"more")
+        log.sync()
+    assert payloads(path) == [*PAYLOADS, b"more"]
+
+
+def test_a_size_cuts_what_was_written_after_it(filled):
+    path, ends = filled
+    with RecordLog.open(path, size=ends[2]) as log:
+        log.append(b"instead")
+    assert payloads(path, end=path.stat().st_size) == [*PAYLOADS[:3], b"instead"]
+    for size in (HEADER_SIZE, 0):
+        with RecordLog.open(path, size=size) as log:
+            assert log.size == HEADER_SIZE == path.stat().st_size
+            log.append(b"anew")
+        assert payloads(path) == [b"anew"]
+
+
+def test_closing_twice_is_closing_once_and_a_closed_log_takes_nothing(path):
+    log = RecordLog.open(path)
+    log.close()
+    log.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        log.append(b"late")
+    assert path.stat().st_size == HEADER_SIZE
+
+
+def test_a_log_that_is_not_there_has_no_records_to_vouch_for(path):
+    with pytest.raises(FileNotFoundError):
+        list(read_records(path))
+    for read in (
+        lambda: list(read_records(path, end=HEADER_SIZE)),
+        lambda: read_record(path, HEADER_SIZE, 100),
+    ):
+        with pytest.raises(CorruptRecordError, match="gone") as caught:
+            read()
+        assert (caught.value.path, caught.value.offset) == (path, 0)
+    with pytest.raises(CorruptRecordError, match="100 bytes expected"):
+        RecordLog.open(path, size=100)
+    assert not path.exists()
+
+
+# Torn tails
+
+
+def test_a_log_cut_at_any_byte_keeps_every_whole_record_and_takes_new_ones(filled):
+    path, ends = filled
+    data = path.read_bytes()
+    for cut in range(len(data)):
+        path.write_bytes(data[:cut])
+        whole = sum(end <= cut for end in ends)
+        assert payloads(path) == PAYLOADS[:whole]
+        with RecordLog.open(path) as log:
+            assert log.size == ([HEADER_SIZE, *ends])[whole]
+            log.append(b"next")
+        assert payloads(path, end=path.stat().st_size) == [*PAYLOADS[:whole], b"next"]
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 64, 4096])
+def test_zeros_after_the_end_are_not_records(filled, length):
+    path, ends = filled
+    with path.open("ab") as file:
+        file.write(bytes(length))
+    assert payloads(path) == PAYLOADS
+    with RecordLog.open(path) as log:
+        assert log.size == ends[-1]
+    assert path.stat().st_size == ends[-1]
+
+
+def test_zeros_over_the_tail_from_any_byte_leave_the_records_before(filled):
+    path, ends = filled
+    data = path.read_bytes()
+    for start in range(len(data)):
+        path.write_bytes(data[:start] + bytes(len(data) - start))
+        if 0 < start <= 4:  # only a piece of the header
+            with pytest.raises(CorruptRecordError, match="no record log header"):
+                RecordLog.open(path)
+            continue
+        found = payloads(path)
+        whole = sum(end <= start for end in ends)
+        # A record that ends in zeros anyway is whole.
+        assert found in (PAYLOADS[:whole], PAYLOADS[: whole + 1])
+        assert len(found) == whole or data[start : ends[whole]].strip(b"\0") == b""
+
+
+@given(tail=st.binary(max_size=40), zeros=st.integers(0, 40))
+def test_whatever_follows_the_last_record_the_records_stay(tmp_path_factory, tail, zeros):
+    path = tmp_path_factory.mktemp("log") / "test.log"
+    with RecordLog.open(path) as log:
+        end = log.append_all(PAYLOADS)
+    with path.open("ab") as file:
+        file.write(tail + bytes(zeros))
+    with RecordLog.open(path) as log:
+        assert log.size == end
+    assert payloads(path) == PAYLOADS
+
+
+# Damage before a known end
+
+
+def test_a_flipped_bit_before_the_known_end_is_raised_with_its_place(filled):
+    path, ends = filled
+    data = path.read_bytes()
+    starts = [HEADER_SIZE, *ends]
+    for at in range(HEADER_SIZE, len(data)):
+        for bit in (1, 128):
+            damaged = bytearray(data)
+            damaged[at] ^= bit
+            path.write_bytes(damaged)
+            intact = sum(end <= at for end in ends)
+            found = []
+            with pytest.raises(CorruptRecordError) as caught:
+                found.extend(payload for _, payload in read_records(path, end=ends[-1]))
+            assert found == PAYLOADS[:intact]
+            assert (caught.value.path, caught.value.offset) == (path, starts[intact])
+            assert str(path) in str(caught.value)
+            assert f"byte {starts[intact]}" in str(caught.value)
+
+
+def test_a_file_shorter_than_its_known_end_is_raised_at_any_cut(filled):
+    path, ends = filled
+    data = path.read_bytes()
+    for cut in range(len(data)):
+        path.write_bytes(data[:cut])
+        with pytest.raises(CorruptRecordError):
+            payloads(path, end=ends[-1])
+        with pytest.raises(CorruptRecordError, match=f"{ends[-1]} bytes expected") as caught:
+            RecordLog.open(path, size=ends[-1])
+        assert (caught.value.path, caught.value.offset) == (path, cut)
+        assert path.stat().st_size == cut
+
+
+def test_a_known_end_within_a_record_is_damage(filled):
+    path, ends = filled
+    with pytest.raises(CorruptRecordError, match="crosses the known end"):
+        payloads(path, end=ends[0] - 1)
+
+
+def test_an_impossible_length_is_not_read(filled):
+    path, ends = filled
+    data = bytearray(path.read_bytes())
+    data[ends[0] : ends[0] + 4] = struct.pack("<I", records.MAX_PAYLOAD + 1)
+    path.write_bytes(data)
+    with pytest.raises(CorruptRecordError, match="impossible record length"):
+        payloads(path, end=ends[-1])
+    assert payloads(path) == PAYLOADS[:1]
+
+
+def test_no_record_is_written_that_no_reader_would_take(path, monkeypatch):
+    monkeypatch.setattr(records, "MAX_PAYLOAD", 10)
+    with RecordLog.open(path) as log:
+        log.append(b"x" * 10)
+        with pytest.raises(ValueError, match="11 bytes, 10 is the most"):
+            log.append_all([b"good", b"x" * 11])
+        log.append(b"after")
+    assert payloads(path) == [b"x" * 10, b"after"]
+
+
+# Other files, other versions
+
+
+@pytest.mark.parametrize("data", [b"not a record log at all", b"WCLX\1\0\0\0", NEWER[::-1]])
+def test_another_file_is_refused_and_left_alone(path, data):
+    path.write_bytes(data)
+    for attempt in (
+        lambda: RecordLog.open(path),
+        lambda: list(read_records(path)),
+        lambda: list(read_records(path, end=len(data))),
+    ):
+        with pytest.raises(CorruptRecordError, match="no record log header"):
+            attempt()
+    if len(data) > HEADER_SIZE:
+        with pytest.raises(CorruptRecordError, match="no record log header"):
+            RecordLog.open(path, size=len(data))
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("rest", [b"", b"records of a kind not known yet"])
+def test_a_log_of_a_newer_version_is_refused_and_left_alone(path, rest):
+    path.write_bytes(NEWER + rest)
+    sizes = (None, HEADER_SIZE + len(rest)) if rest else (None,)
+    for size in sizes:
+        with pytest.raises(NewerFormatError, match="format 2, this webcrawl reads up to 1"):
+            RecordLog.open(path, size=size)
+    for end in (None, path.stat().st_size):
+        with pytest.raises(NewerFormatError, match=str(path)):
+            payloads(path, end=end)
+    assert path.read_bytes() == NEWER + rest
+
+
+# A full disk
+
+
+def test_an_append_on_a_full_disk_leaves_the_log_appendable(path):
+    with RecordLog.open(path) as log:
+        end = log.append(b"before")
+        for room in range(8 + len(b"too much")):
+            with file_size_limit(end + room), pytest.raises(OSError, match="File too large"):
+                log.append(b"too much")
+            assert log.size == end == path.stat().st_size
+        log.append(b"after")
+    assert payloads(path, end=path.stat().st_size) == [b"before", b"after"]
+
+
+def test_a_log_that_finds_no_room_for_its_header_can_be_made_later(path):
+    for room in range(HEADER_SIZE):
+        with file_size_limit(room), pytest.raises(OSError, match="File too large"):
+            RecordLog.open(path)
+    with RecordLog.open(path) as log:
+        log.append(b"now")
+    assert payloads(path) == [b"now"]
+
+
+# Packs
+
+
+@given(st.lists(st.binary(max_size=30), max_size=20))
+def test_packed_items_come_back(items):
+    assert unpack_many(pack_many(items)) == items
+
+
+@given(st.lists(st.binary(max_size=30), max_size=20), st.data())
+def test_a_pack_that_is_cut_or_longer_is_refused(items, data):
+    packed = pack_many(items)
+    cut = data.draw(st.integers(0, len(packed) - 1))
+    with pytest.raises(ValueError, match="not packed items"):
+        unpack_many(packed[:cut])
+    with pytest.raises(ValueError, match="not packed items"):
+        unpack_many(packed + b"x")
