@@ -31,6 +31,7 @@ class RawServer:
 
     def __init__(self, talk: Talk | bytes) -> None:
         self._talk = talk
+        self._closed = asyncio.Event()
         self.connections = 0
         self.open = 0
         self.heads: list[bytes] = []
@@ -53,6 +54,14 @@ class RawServer:
         finally:
             self.open -= 1
             writer.close()
+            self._closed.set()
+
+    async def left(self, count: int) -> None:
+        """Wait until no more than *count* connections are open."""
+        async with asyncio.timeout(10):
+            while self.open > count:
+                self._closed.clear()
+                await self._closed.wait()
 
     async def head(self, reader: asyncio.StreamReader) -> bytes:
         """Read one request without a body."""

@@ -15,6 +15,8 @@ import aiohttp
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
+from webcrawl.net.connections import Exchange
+
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
@@ -26,8 +28,16 @@ class Answer(aiohttp.ClientResponse):
 
     peer: str | None = None
     certificate: bytes | None = None
+    _exchange: Exchange | None = None
+
+    @property
+    def damage(self) -> BaseException | None:
+        """What ended the body early, if the framing of it was broken."""
+        return None if self._exchange is None else self._exchange.damage
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        if isinstance(connection.protocol, Exchange):
+            self._exchange = connection.protocol
         transport = connection.transport
         if transport is not None:
             peer = transport.get_extra_info("peername")

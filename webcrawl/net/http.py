@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import aiohttp
 import yarl
 from aiohttp.http_exceptions import HttpProcessingError
-from pydispatch import dispatcher  # type: ignore[import-untyped]  # ships no type information
+from pydispatch import dispatcher
 from scrapy import signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
@@ -45,14 +45,13 @@ from scrapy.utils.ssl import _make_ssl_context
 
 from webcrawl.net import dns, outcomes
 from webcrawl.net.answers import Answer, headers_of, response_of
+from webcrawl.net.connections import Connector, send_once
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
 
 if TYPE_CHECKING:
     import ssl
 
-    from aiohttp.client_proto import ResponseHandler
-    from aiohttp.client_reqrep import ConnectionKey
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.exceptions import StopDownload
@@ -90,7 +89,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         self._fail_on_dataloss = fail_on_dataloss
         self._ssl_context = ssl_context
         self._session = aiohttp.ClientSession(
-            connector=_Connector(
+            connector=Connector(
                 max_idle=limits.idle_connections,
                 resolver=dns.AiohttpResolver(resolver),
                 use_dns_cache=False,  # the resolver has one, with the right times
@@ -108,10 +107,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             max_field_size=limits.header_bytes,
             max_headers=_MAX_HEADER_FIELDS,
         )
-        # Private in aiohttp 3.14: it sends an idempotent request again, at once, when the server
-        # hangs up without an answer. That is a second contact which the frontier knows nothing
-        # of. Here such a fetch fails as transient and the frontier repeats it when it may.
-        self._session._retry_connection = False
+        send_once(self._session)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> HttpDownloadHandler:
@@ -167,13 +163,17 @@ class HttpDownloadHandler(BaseDownloadHandler):
         if seconds != self._limits.total_timeout:
             timeout = self._client_timeout(seconds)
         options: dict[str, Any] = {}
+        headers = request.headers.to_tuple_list()
         if proxy := request.meta.get("proxy"):
             options["proxy"] = proxy if "://" in proxy else f"http://{proxy}"
-            if credentials := request.headers.get(b"Proxy-Authorization"):
-                options["proxy_headers"] = {"Proxy-Authorization": credentials.decode("ascii")}
-        headers = request.headers.to_tuple_list()
         if b"Proxy-Authorization" in request.headers:
+            # For the proxy's eyes only: through a tunnel the header goes to the host.
+            mine = [(k, v) for k, v in headers if k == "Proxy-Authorization"]
             headers = [(k, v) for k, v in headers if k != "Proxy-Authorization"]
+            if proxy and request.url.startswith("https:"):
+                options["proxy_headers"] = dict(mine)
+            elif proxy:
+                headers += mine
         answer = await self._session.request(
             request.method,
             # Encoded already: the URL that is sent is the URL that was recorded.
@@ -207,6 +207,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         chunks: list[bytes] = []
         size = 0
         flags: list[str] | None = None
+        damage: BaseException | None
         try:
             while chunk := await content.readany():
                 chunks.append(chunk)
@@ -221,9 +222,12 @@ class HttpDownloadHandler(BaseDownloadHandler):
                     chunks[-1] = chunk[: limit - size]
                     flags = ["truncated"]
                     break
+            damage = answer.damage
         except aiohttp.ClientPayloadError as e:
+            damage = e
+        if damage is not None and flags is None:
             if request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
-                raise ResponseDataLossError(f"{request.url}: {e}") from e
+                raise ResponseDataLossError(f"{request.url}: {damage}") from damage
             flags = ["dataloss"]
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         return response_of(answer, request.url, headers, body, flags)
@@ -250,23 +254,6 @@ class HttpDownloadHandler(BaseDownloadHandler):
             stop.response = response
             raise stop
         return response
-
-
-class _Connector(aiohttp.TCPConnector):
-    """A connector whose pool of idle connections is bounded; aiohttp bounds only those in use."""
-
-    def __init__(self, *, max_idle: int, **options: Any) -> None:
-        super().__init__(**options)
-        self._max_idle = max_idle
-
-    def _release(
-        self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False
-    ) -> None:
-        # Private in aiohttp 3.14. `_conns` has an entry per host with an idle connection, and the
-        # frontier lets a host have one at a time. The newcomer goes: which of them will be used
-        # again first is unknown, and all expire within seconds.
-        full = len(self._conns) >= self._max_idle
-        super()._release(key, protocol, should_close=should_close or full)
 
 
 def _rename(error: Exception, request: Request, seconds: float) -> NoReturn:

@@ -1,0 +1,82 @@
+"""Fetches with the download handler, for tests: one handler, one answer, one outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from loopback import raw_server
+from scrapy import Request
+from scrapy.utils.test import get_crawler
+
+from webcrawl.net.http import HttpDownloadHandler
+from webcrawl.net.outcomes import outcome_of
+from webcrawl.net.shared import resolver_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from loopback import RawServer
+    from scrapy.http import Response
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
+
+
+@contextlib.asynccontextmanager
+async def handler_with(**settings: object) -> AsyncIterator[HttpDownloadHandler]:
+    crawler = get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:9", **settings})
+    handler = HttpDownloadHandler.from_crawler(crawler)
+    try:
+        yield handler
+    finally:
+        await handler.close()
+        await resolver_of(crawler).close()
+
+
+async def fetch(server: RawServer, path: str = "/", **options) -> Response:
+    """Fetch once with a handler of its own; *options* in capitals are settings, others meta."""
+    settings = {name: value for name, value in options.items() if name.isupper()}
+    meta = {name: value for name, value in options.items() if name.islower()}
+    async with handler_with(**settings) as handler, asyncio.timeout(20):
+        request = Request(f"http://{server.address}:{server.port}{path}", meta=meta)
+        response = await handler.download_request(request)
+        response.request = request
+        return response
+
+
+def answer_to(says: bytes, **options) -> Response:
+    """What the handler makes of a server that says these bytes and hangs up."""
+
+    async def scenario() -> Response:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.write(says)
+            await writer.drain()
+
+        async with raw_server(talk) as server:
+            return await fetch(server, **options)
+
+    return asyncio.run(scenario())
+
+
+def outcome_for(says: bytes, **options) -> str:
+    try:
+        return outcome_of(answer_to(says, **options))
+    except Exception as error:  # noqa: BLE001  the outcome is what is asked for
+        return outcome_of(error)
+
+
+def outcome_of_url(url: str, **options) -> str:
+    async def scenario() -> str:
+        settings = {name: value for name, value in options.items() if name.isupper()}
+        async with handler_with(**settings) as handler, asyncio.timeout(20):
+            request = Request(url, meta={"verbatim_url": True})
+            try:
+                return outcome_of(await handler.download_request(request))
+            except Exception as error:  # noqa: BLE001  the outcome is what is asked for
+                assert request.meta["download_seconds"] >= 0
+                return outcome_of(error)
+
+    return asyncio.run(scenario())

@@ -1,0 +1,274 @@
+"""The download handler: what a response carries, its bounds, and Scrapy's side."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+
+import pytest
+from fetching import CHUNKED, OK, answer_to, handler_with, outcome_for
+from loopback import raw_server
+from scrapy import Request, signals
+from scrapy.exceptions import StopDownload
+from scrapy.http import HtmlResponse
+from scrapy.responsetypes import responsetypes
+from scrapy.utils.test import get_crawler
+
+from webcrawl.errors import FatalError
+from webcrawl.net.limits import FetchLimits
+from webcrawl.net.shared import resolver_of
+
+# --- what a response carries -----------------------------------------------------------------
+
+
+def test_a_response_carries_what_was_on_the_wire():
+    response = answer_to(
+        b"HTTP/1.1 200 Very Well\r\nx-one: 1\r\nContent-Type: text/html; charset=utf-8\r\n"
+        b"X-Two: \xe9\r\nX-One: 2\r\nContent-Length: 5\r\n\r\nhello"
+    )
+    assert isinstance(response, HtmlResponse)
+    assert (response.status, response.body, response.flags) == (200, b"hello", [])
+    assert response.protocol == "HTTP/1.1"
+    assert response.ip_address == ipaddress.ip_address("127.0.0.1")
+    assert response.headers.getlist("X-One") == [b"1", b"2"]
+    assert response.headers[b"x-two"] == b"\xe9"
+    assert response.meta["wire_headers"] == (
+        (b"x-one", b"1"),
+        (b"Content-Type", b"text/html; charset=utf-8"),
+        (b"X-Two", b"\xe9"),
+        (b"X-One", b"2"),
+        (b"Content-Length", b"5"),
+    )
+    assert response.meta["wire_reason"] == "Very Well"
+    assert 0 < response.meta["download_latency"] <= response.meta["download_seconds"] < 20
+
+
+def test_headers_are_those_that_scrapy_would_make():
+    response = answer_to(OK.replace(b"\r\n\r\n", b"\r\nset-cookie: a\r\nSET-COOKIE: b\r\n\r\n"))
+    made = type(response.headers)(response.meta["wire_headers"])
+    assert response.headers == made
+    assert list(response.headers) == list(made)
+
+
+def test_the_request_goes_out_as_it_was_recorded():
+    async def scenario() -> None:
+        async with raw_server(OK) as server, handler_with() as handler:
+            url = f"http://127.0.0.1:{server.port}/a%7Eb/%2e./c%C3%A9?q=%20&r=a+b#fragment"
+            request = Request(
+                url, headers={"User-Agent": "webcrawl", "X-B": "1"}, meta={"verbatim_url": True}
+            )
+            await handler.download_request(request)
+            assert server.heads == [
+                b"GET /a%7Eb/%2e./c%C3%A9?q=%20&r=a+b HTTP/1.1\r\n"
+                b"Host: 127.0.0.1:" + str(server.port).encode() + b"\r\n"
+                b"User-Agent: webcrawl\r\nX-B: 1\r\n\r\n"
+            ]
+            sent = request.meta["wire_request_headers"]
+            assert list(sent.items())[1:] == [("User-Agent", "webcrawl"), ("X-B", "1")]
+
+    asyncio.run(scenario())
+
+
+def test_a_body_is_sent_with_its_length():
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            head = await server.head(reader)
+            assert b"content-length: 4" in head.lower()
+            assert await reader.readexactly(4) == b"q=42"
+            writer.write(OK)
+
+        async with raw_server(talk) as server, handler_with() as handler:
+            request = Request(f"http://127.0.0.1:{server.port}/", method="POST", body=b"q=42")
+            assert (await handler.download_request(request)).body == b"hello"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("says", "body"),
+    [
+        (b"HTTP/1.0 200 OK\r\n\r\nto the end", b"to the end"),
+        (CHUNKED + b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n", b"abcde"),
+        (CHUNKED + b"3\r\nabc\r\n0\r\nX-Trailer: 1\r\n\r\n", b"abc"),
+        (CHUNKED + b"0\r\n\r\nand more\r\n\r\n" * 20, b""),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n", b""),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b""),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", b"abc"),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", b"a"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 20 + OK, b"hello"),
+        (b"HTTP/1.1 204 No Content\r\n\r\nand\r\n\r\nmore\r\n\r\n", b""),
+        (b"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\na", b"a"),
+        (b"HTTP/1.1 999 Denied\r\nContent-Length: 1\r\n\r\na", b"a"),
+        (b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 1\r\n\r\na", b"a"),
+    ],
+)  # fmt: skip
+def test_every_kind_of_framing_gives_its_body(says, body):
+    assert answer_to(says).body == body
+
+
+def test_the_answer_to_head_has_no_body():
+    async def scenario() -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+        async with raw_server(head) as server, handler_with() as handler:
+            request = Request(f"http://127.0.0.1:{server.port}/", method="HEAD")
+            response = await handler.download_request(request)
+            assert (response.body, response.flags) == (b"", [])
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("content_type", ["text/html", "image/png", "application/json", ""])
+@pytest.mark.parametrize("path", ["/", "/a.xml", "/a.png"])
+def test_the_class_is_the_one_that_scrapy_would_choose(content_type, path):
+    says = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: 5\r\n\r\nhello"
+    response = answer_to(says.encode(), path=path)
+    args = {"headers": response.headers, "url": response.url, "body": response.body}
+    assert type(response) is responsetypes.from_args(**args)
+
+
+# --- bounds ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [999, 1000, 1001, 300_000])
+@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+def test_a_body_is_cut_at_the_bound_and_flagged(size, framing):
+    body = bytes(n % 251 for n in range(size))
+    head = b"HTTP/1.1 200 OK\r\n"
+    if framing == "length":
+        says = head + b"Content-Length: %d\r\n\r\n" % size + body
+    elif framing == "chunked":
+        says = head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (size, body)
+    else:
+        says = head + b"\r\n" + body
+    response = answer_to(says, PAGE_MAX_BYTES=1000)
+    assert response.body == body[:1000]
+    assert response.flags == (["truncated"] if size > 1000 else [])
+
+
+def test_a_request_may_have_a_bound_of_its_own():
+    says = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1000
+    response = answer_to(says, download_maxsize=10)
+    assert (response.body, response.flags) == (b"x" * 10, ["truncated"])
+
+
+def test_an_endless_body_ends_the_connection_when_it_is_cut():
+    async def scenario() -> None:
+        gone = asyncio.Event()
+
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            try:
+                while True:
+                    writer.write(b"x" * 65536)
+                    await writer.drain()
+            except ConnectionError:
+                gone.set()
+
+        async with raw_server(talk) as server, handler_with(PAGE_MAX_BYTES=100_000) as handler:
+            request = Request(f"http://127.0.0.1:{server.port}/")
+            response = await handler.download_request(request)
+            assert (len(response.body), response.flags) == (100_000, ["truncated"])
+            async with asyncio.timeout(10):
+                await gone.wait()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"X-Long: " + b"x" * 3000 + b"\r\n",
+        b"X" * 3000 + b": long\r\n",
+        b"".join(b"X-%d: many\r\n" % n for n in range(2000)),
+    ],
+)
+def test_a_header_beyond_the_bounds_is_a_bad_answer(head):
+    says = b"HTTP/1.1 200 OK\r\n" + head + b"Content-Length: 1\r\n\r\na"
+    assert outcome_for(says, NET_MAX_HEADER_BYTES=1024) == "bad_answer"
+
+
+def test_long_but_bounded_header_fields_are_taken():
+    says = OK.replace(b"\r\n\r\n", b"\r\nContent-Security-Policy: " + b"x" * 20_000 + b"\r\n\r\n")
+    assert answer_to(says).body == b"hello"
+
+
+# --- Scrapy's side ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("signal", [signals.headers_received, signals.bytes_received])
+@pytest.mark.parametrize("fail", [False, True])
+def test_a_listener_can_stop_the_download(signal, fail):
+    def stop(**arguments: object) -> None:
+        raise StopDownload(fail=fail)
+
+    async def scenario() -> None:
+        async with raw_server(OK) as server, handler_with() as handler:
+            handler.crawler.signals.connect(stop, signal=signal)
+            request = Request(f"http://127.0.0.1:{server.port}/")
+            if fail:
+                with pytest.raises(StopDownload) as stopped:
+                    await handler.download_request(request)
+                response = stopped.value.response
+            else:
+                response = await handler.download_request(request)
+            assert response.flags == ["download_stopped"]
+            assert response.body == (b"hello" if signal is signals.bytes_received else b"")
+            handler.crawler.signals.disconnect(stop, signal=signal)
+            assert (await handler.download_request(request)).flags == []
+
+    asyncio.run(scenario())
+
+
+def test_listeners_hear_headers_and_bytes():
+    heard: list[object] = []
+
+    def headers(headers, body_length, request, spider) -> None:
+        heard.append((dict(headers)[b"Content-Type"], body_length))
+
+    def data(data, request, spider) -> None:
+        heard.append(data)
+
+    async def scenario() -> None:
+        async with raw_server(OK) as server, handler_with() as handler:
+            handler.crawler.signals.connect(headers, signal=signals.headers_received)
+            handler.crawler.signals.connect(data, signal=signals.bytes_received)
+            await handler.download_request(Request(f"http://127.0.0.1:{server.port}/"))
+
+    asyncio.run(scenario())
+    assert heard == [([b"text/html"], 5), b"hello"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PAGE_MAX_BYTES", 0),
+        ("PAGE_MAX_BYTES", "many"),
+        ("DOWNLOAD_TIMEOUT", 0),
+        ("NET_CONNECT_TIMEOUT_SECS", "nan"),
+        ("NET_KEEPALIVE_SECS", -1),
+        ("NET_KEEPALIVE_CONNECTIONS", -1),
+        ("NET_MAX_HEADER_BYTES", 0),
+        ("CONCURRENT_REQUESTS", -1),
+    ],
+)
+def test_limits_that_cannot_work_are_refused_by_name(name, value):
+    crawler = get_crawler(settings_dict={name: value})
+    with pytest.raises(FatalError, match=f"^{name} must be .*{value}.*\\.$"):
+        FetchLimits.from_settings(crawler.settings)
+
+
+def test_a_crawler_has_one_resolver_which_ends_with_it():
+    async def scenario() -> None:
+        crawler = get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:9"})
+        resolver = resolver_of(crawler)
+        assert resolver_of(crawler) is resolver
+        assert resolver_of(get_crawler()) is not resolver
+        await crawler.signals.send_catch_log_async(signals.spider_closed, spider=None, reason="")
+        assert crawler.stats.get_value("dns/lookups") == 0
+        await crawler.signals.send_catch_log_async(signals.engine_stopped)
+        with pytest.raises(OSError, match="closed"):
+            await resolver.resolve("a.test")
+
+    asyncio.run(scenario())

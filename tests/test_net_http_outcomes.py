@@ -1,0 +1,352 @@
+"""The download handler: how fetches end, and that one request is one contact."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+from fetching import CHUNKED, OK, answer_to, fetch, handler_with, outcome_for, outcome_of_url
+from loopback import name_server, raw_server, self_signed, zone
+from scrapy import Request
+from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
+
+from webcrawl.net.outcomes import is_transient, outcome_of
+
+# --- outcomes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("says", "outcome"),
+    [
+        (OK, "http_200"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "http_404"),
+        (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "http_503"),
+        (b"", "connection_lost"),
+        (b"HTTP/1.1 200 OK\r\nContent-", "connection_lost"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "bad_answer"),
+        (b"<html>no header at all</html>\r\n\r\n", "bad_answer"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "bad_answer"),
+        (b"\0" * 100, "bad_answer"),
+        (b"HTTP/1.1 20 OK\r\n\r\n", "bad_answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "bad_answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "bad_answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "incomplete"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", "incomplete"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc", "incomplete"),
+    ],
+)
+def test_what_a_server_says_has_a_name(says, outcome):
+    assert outcome_for(says) == outcome
+
+
+def test_an_incomplete_body_is_kept_where_data_loss_is_no_failure():
+    says = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"
+    with pytest.raises(ResponseDataLossError):
+        answer_to(says)
+    for options in ({"DOWNLOAD_FAIL_ON_DATALOSS": False}, {"download_fail_on_dataloss": False}):
+        response = answer_to(says, **options)
+        assert (response.body, response.flags) == (b"abc", ["dataloss"])
+
+
+def test_a_closed_port_is_a_refused_connection():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert outcome_of_url(f"http://127.0.0.1:{port}/") == "connect_refused"
+
+
+def test_a_listener_that_accepts_nobody_is_a_connect_timeout():
+    with socket.socket() as deaf, socket.socket() as filling:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        filling.connect(deaf.getsockname())
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}/"
+        assert outcome_of_url(url, NET_CONNECT_TIMEOUT_SECS=0.1) == "connect_timeout"
+
+
+def test_an_address_without_a_route_is_a_failed_connection():
+    assert outcome_of_url("http://255.255.255.255/") == "connect_failed"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.1/", "http:///x", "http://h:99999/", "http://a..test/", "foo://h/"]
+)
+def test_what_no_request_can_be_made_of_has_a_final_outcome(url):
+    assert outcome_of_url(url) in {"bad_url", "dns_not_found"}
+    assert not is_transient(outcome_of_url(url))
+
+
+def test_silence_after_the_connection_is_a_timeout():
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await reader.read()
+
+        async with raw_server(talk) as server:
+            with pytest.raises(DownloadTimeoutError, match=r"0\.05 seconds") as silent:
+                await fetch(server, DOWNLOAD_TIMEOUT=0.05)
+            assert outcome_of(silent.value) == "timeout"
+            with pytest.raises(DownloadTimeoutError):
+                await fetch(server, download_timeout=0.05)
+
+    asyncio.run(scenario())
+
+
+def test_a_stalling_body_is_a_timeout():
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
+            await reader.read()
+
+        async with raw_server(talk) as server:
+            with pytest.raises(DownloadTimeoutError):
+                await fetch(server, DOWNLOAD_TIMEOUT=0.05)
+
+    asyncio.run(scenario())
+
+
+def test_a_reset_is_a_lost_connection():
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            sock = writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            writer.transport.abort()
+
+        async with raw_server(talk) as server:
+            with pytest.raises(Exception) as lost:  # noqa: PT011  any, for its outcome
+                await fetch(server)
+            assert outcome_of(lost.value) == "connection_lost"
+
+    asyncio.run(scenario())
+
+
+def test_names_come_from_the_name_servers_of_the_settings():
+    async def scenario() -> None:
+        records = {"a.test": ["300 A 127.0.0.1"]}
+        async with name_server(zone(records)) as names, raw_server(OK) as server:
+            settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
+            async with handler_with(**settings) as handler:
+                for _ in range(2):
+                    request = Request(f"http://a.test:{server.port}/")
+                    response = await handler.download_request(request)
+                    assert response.body == b"hello"
+                assert server.heads[0].startswith(b"GET / HTTP/1.1\r\nHost: a.test:")
+                with pytest.raises(Exception) as missing:  # noqa: PT011  any, for its outcome
+                    await handler.download_request(Request(f"http://b.test:{server.port}/"))
+                assert outcome_of(missing.value) == "dns_not_found"
+            assert names.asked == ["udp a.test. A", "udp b.test. A"]
+
+    asyncio.run(scenario())
+
+
+def test_a_name_server_that_is_down_is_a_failed_lookup():
+    assert outcome_of_url("http://a.test/") == "dns_failed"
+
+
+def test_an_unused_address_of_a_host_is_passed_over():
+    async def scenario() -> None:
+        records = {"a.test": ["300 A 127.0.0.77", "300 A 127.0.0.1"]}
+        async with name_server(zone(records)) as names, raw_server(OK) as server:
+            settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
+            async with handler_with(**settings) as handler:
+                response = await handler.download_request(Request(f"http://a.test:{server.port}/"))
+                assert str(response.ip_address) == "127.0.0.1"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("cut", [*range(4, 40, 6), *range(36, 60), 70])
+def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
+    """Neither for a body followed by garbage nor for one with garbage in it."""
+    longer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more than announced"
+    broken = CHUNKED + b"5\r\nhello\r\nno length\r\nand so on"
+
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.write(says[:cut])
+            await writer.drain()
+            await asyncio.sleep(0.002)
+            writer.write(says[cut:])
+            await reader.read()
+
+        async with raw_server(talk) as server:
+            for says in (longer, broken):
+                response = await fetch(server, DOWNLOAD_FAIL_ON_DATALOSS=False)
+                assert response.body == b"hello"
+                assert response.flags == (["dataloss"] if says is broken else [])
+
+    asyncio.run(scenario())
+
+
+# --- one request, one contact ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("reused", [False, True])
+def test_a_server_that_hangs_up_is_asked_once(reset, reused):
+    """aiohttp would send the request again at once; fails when its private switch moves."""
+
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            if reused and len(server.heads) == 0:
+                await server.head(reader)
+                writer.write(OK)
+            await server.head(reader)
+            if reset:
+                sock = writer.get_extra_info("socket")
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                writer.transport.abort()
+
+        async with raw_server(talk) as server, handler_with() as handler:
+            url = f"http://127.0.0.1:{server.port}/"
+            if reused:
+                await handler.download_request(Request(url))
+            with pytest.raises(Exception) as lost:  # noqa: PT011  any, for its outcome
+                await handler.download_request(Request(url))
+            assert outcome_of(lost.value) == "connection_lost"
+            assert (len(server.heads), server.connections) == (1 + reused, 1)
+
+    asyncio.run(scenario())
+
+
+def test_redirects_are_not_followed():
+    says = b"HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+    assert answer_to(says).status == 301
+
+
+def test_a_connection_is_used_again_for_its_own_host_only():
+    async def scenario() -> None:
+        records = {name: ["300 A 127.0.0.1"] for name in ("a.test", "b.test")}
+        async with (
+            name_server(zone(records)) as names,
+            raw_server(OK) as server,
+            handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+        ):
+            for host, connections in (("a", 1), ("a", 1), ("b", 2), ("a", 2), ("b", 2)):
+                url = f"http://{host}.test:{server.port}/"
+                await handler.download_request(Request(url))
+                assert server.connections == connections
+
+    asyncio.run(scenario())
+
+
+def test_idle_connections_are_bounded():
+    """Fails when aiohttp moves the private method that puts connections back."""
+
+    async def scenario() -> None:
+        records = {f"h{n}.test": ["300 A 127.0.0.1"] for n in range(12)}
+        async with name_server(zone(records)) as names, raw_server(OK) as server:
+            settings = {
+                "DNS_SERVERS": f"127.0.0.1:{names.port}",
+                "NET_KEEPALIVE_CONNECTIONS": 4,
+            }
+            async with handler_with(**settings) as handler:
+                urls = [f"http://{name}:{server.port}/" for name in records]
+                await asyncio.gather(*(handler.download_request(Request(url)) for url in urls))
+                await server.left(4)
+                assert (server.open, server.connections) == (4, 12)
+
+    asyncio.run(scenario())
+
+
+def test_idle_connections_are_closed_after_their_time():
+    async def scenario() -> None:
+        async with raw_server(OK) as server, handler_with(NET_KEEPALIVE_SECS=0.05) as handler:
+            await handler.download_request(Request(f"http://127.0.0.1:{server.port}/"))
+            await server.left(0)
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_request_closes_its_connection():
+    async def scenario() -> None:
+        asked = asyncio.Event()
+
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            asked.set()
+            await reader.read()
+
+        async with raw_server(talk) as server, handler_with() as handler:
+            request = Request(f"http://127.0.0.1:{server.port}/")
+            task = asyncio.create_task(handler.download_request(request))
+            await asked.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await server.left(0)
+
+    asyncio.run(scenario())
+
+
+# --- TLS and proxies -------------------------------------------------------------------------
+
+
+def test_certificates_are_not_verified_unless_the_setting_says_so(tmp_path):
+    async def scenario() -> None:
+        tls = self_signed(tmp_path, host="a.test")
+        records = {"a.test": ["300 A 127.0.0.1"]}
+        async with name_server(zone(records)) as names, raw_server(OK, tls=tls) as server:
+            settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
+            for url in (f"https://a.test:{server.port}/", f"https://127.0.0.1:{server.port}/"):
+                async with handler_with(**settings) as handler:
+                    response = await handler.download_request(Request(url))
+                    assert response.body == b"hello"
+                    assert str(response.ip_address) == "127.0.0.1"
+                    assert response.certificate.startswith(b"\x30\x82")
+                async with handler_with(DOWNLOAD_VERIFY_CERTIFICATES=True, **settings) as handler:
+                    with pytest.raises(Exception) as refused:  # noqa: PT011  for its outcome
+                        await handler.download_request(Request(url))
+                    assert outcome_of(refused.value) == "tls_failed"
+
+    asyncio.run(scenario())
+
+
+def test_a_server_without_tls_behind_https_is_a_failed_handshake():
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await reader.read(1)
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            await reader.read()
+
+        async with raw_server(talk) as server, handler_with() as handler:
+            with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
+                await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
+            assert outcome_of(failed.value) == "tls_failed"
+
+    asyncio.run(scenario())
+
+
+def test_a_handshake_that_stalls_is_a_connect_timeout():
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await reader.read()
+
+        async with (
+            raw_server(talk) as server,
+            handler_with(NET_CONNECT_TIMEOUT_SECS=0.1) as handler,
+        ):
+            with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
+                await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
+            assert outcome_of(failed.value) == "connect_timeout"
+
+    asyncio.run(scenario())
+
+
+def test_a_proxy_is_asked_in_the_place_of_the_host():
+    async def scenario() -> None:
+        async with raw_server(OK) as proxy, handler_with() as handler:
+            request = Request(
+                "http://a.test/x",
+                headers={"Proxy-Authorization": "Basic dXNlcjpwYXNz"},
+                meta={"proxy": f"127.0.0.1:{proxy.port}"},
+            )
+            assert (await handler.download_request(request)).body == b"hello"
+            (head,) = proxy.heads
+            assert head.startswith(b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n")
+            assert head.lower().count(b"proxy-authorization: basic dxnlcjpwyxnz") == 1
+
+    asyncio.run(scenario())

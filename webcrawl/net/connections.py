@@ -1,0 +1,80 @@
+"""Connections as the download handler wants them; the only module that reaches into aiohttp.
+
+aiohttp 3.14.5 has no public name for what is changed here: a bound on idle connections, no second
+sending of a request, and keeping a body whose framing is broken behind it. tests/test_net_http.py
+and tests/test_net_http_outcomes.py fail when one of them stops working.
+
+Invariant: at most *max_idle* connections are open beside those in use, whatever hosts they are to.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+
+if TYPE_CHECKING:
+    from aiohttp.client_reqrep import ConnectionKey
+
+
+class Connector(aiohttp.TCPConnector):
+    """A connector whose pool of idle connections is bounded; aiohttp bounds only those in use."""
+
+    def __init__(self, *, max_idle: int, **options: Any) -> None:
+        """*options* are those of aiohttp's connector."""
+        super().__init__(**options)
+        self._max_idle = max_idle
+        # Typed as a partial of aiohttp's class, and partials are invariant.
+        self._factory = functools.partial(Exchange, loop=self._loop)  # type: ignore[assignment]
+
+    def _release(
+        self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False
+    ) -> None:
+        # `_conns` has an entry per host with an idle connection, and the frontier lets a host have
+        # one at a time. When it is full the newcomer goes: which of them will be used again first
+        # is unknown, and all expire within seconds.
+        full = len(self._conns) >= self._max_idle
+        super()._release(key, protocol, should_close=should_close or full)
+
+
+def send_once(session: aiohttp.ClientSession) -> None:
+    """Keep *session* from sending a request again, at once, when the server hangs up.
+
+    aiohttp does so for GET, and the frontier would know nothing of that second contact. The fetch
+    fails as transient instead, and the frontier repeats it when it may.
+    """
+    session._retry_connection = False
+
+
+class Exchange(ResponseHandler):
+    """The protocol of one connection, which gives its parser header and body separately.
+
+    The parser reports an error instead of everything it read in the same piece: a page that is a
+    few bytes longer than its Content-Length would be lost, or not, by how it was cut into
+    packets. And what it says of a broken body does not reach the reader of the body, who would
+    wait for the time-out. Here the body ends, and *damage* says why.
+    """
+
+    damage: BaseException | None = None
+    _seam = b""  # the last bytes of a header that goes on in the next piece
+
+    def data_received(self, data: bytes) -> None:
+        while self._exception is None and (self._payload is None or self._payload.is_eof()):
+            found = (self._seam + data).find(b"\r\n\r\n")
+            if found < 0:
+                self._seam = (self._seam + data)[-3:]
+                break
+            end = found + 4 - len(self._seam)
+            self._seam = b""
+            if end == len(data):
+                break
+            super().data_received(data[:end])
+            data = data[end:]
+        super().data_received(data)
+        if self._exception is not None and self._payload is not None:
+            body = self._payload
+            if not body.is_eof() and body.exception() is None:
+                self.damage = self._exception
+                body.feed_eof()
