@@ -199,14 +199,6 @@ def test_written_names_each_new_file_and_directory_once(tmp_path):
     ]
 
 
-def test_remove_deletes_the_directory(tmp_path):
-    queue = opened(tmp_path / "queue", chunk=1)
-    queue.push_many(map(item, range(3)))
-    queue.remove()
-    assert list(tmp_path.iterdir()) == []
-    queue.remove()
-
-
 # Damage
 
 

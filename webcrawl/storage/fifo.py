@@ -21,7 +21,6 @@ been published. No file is held open between calls, so a million queues cost no 
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections import deque
 from typing import TYPE_CHECKING
@@ -174,10 +173,6 @@ class DiskFifo:
         for segment in range(self._kept_from, self._snapshot_from):
             self._file(segment).unlink(missing_ok=True)
         self._kept_from = self._snapshot_from
-
-    def remove(self) -> None:
-        """Delete the queue's directory. Only for a queue that no published snapshot names."""
-        shutil.rmtree(self.path, ignore_errors=True)
 
     def close(self) -> None:
         """Nothing is held open; what is in memory is only in the last snapshot."""
