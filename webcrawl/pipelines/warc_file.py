@@ -27,7 +27,7 @@ from isal import isal_zlib
 
 from webcrawl.pipelines.warc_records import page_records, warcinfo_record
 from webcrawl.pipelines.warc_recovery import whole_length
-from webcrawl.storage.atomic import sync_path, write_all
+from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,7 +98,7 @@ class WarcWriter:
 
         Reads every left-over file once: about 8 s per GB.
         """
-        self._directory.mkdir(parents=True, exist_ok=True)
+        sync_paths(make_directory(self._directory))
         return [
             line
             for path in sorted(self._directory.glob(f"*.warc.gz{OPEN_SUFFIX}"))

@@ -1,0 +1,297 @@
+"""Records of a page: what is in them, and that nothing breaks out of them."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from isal import isal_zlib
+from warc_checks import complaints, page, records, urls
+
+from webcrawl.items import Link
+from webcrawl.pipelines.warc_records import page_records, warcinfo_record
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Stores pages and reads them back."""
+
+    def store(*pages):
+        path = tmp_path / "x.warc.gz"
+        found = [warcinfo_record(filename=path.name, at=1.5, fields=[("software", "tests")])]
+        for one in pages:
+            found += page_records(one)
+        path.write_bytes(b"".join(isal_zlib.compress(record, 2, 31) for record in found))
+        return path
+
+    return store
+
+
+def fields(block: bytes) -> list[tuple[str, str]]:
+    return [tuple(line.split(": ", 1)) for line in block.decode().splitlines()]
+
+
+def test_page_becomes_response_request_and_metadata(stored):
+    path = stored(
+        page(
+            7,
+            url="http://a.test/x?y=1",
+            request_headers=[(b"User-Agent", b"tests"), (b"Accept", b"*/*")],
+            charset="utf-8",
+            depth=3,
+            via="http://a.test/",
+            kind="iframe",
+            attempts=2,
+            download_seconds=0.1234,
+            links=[Link("http://a.test/1", "one two", "a"), Link("http://a.test/2", "", "area")],
+        )
+    )
+    assert complaints(path) == {}
+    info, response, request, metadata = records(path)
+    assert info.headers["WARC-Filename"] == "x.warc.gz"
+    assert info.headers["WARC-Date"] == "1970-01-01T00:00:01.500000Z"
+    assert fields(info.body) == [("software", "tests")]
+    for record in (response, request, metadata):
+        assert record.headers["WARC-Target-URI"] == "http://a.test/x?y=1"
+        assert record.headers["WARC-Date"] == "2023-11-14T22:13:27.250000Z"
+        assert record.headers["WARC-IP-Address"] == "127.0.0.1"
+        assert record.headers["WARC-Block-Digest"].startswith("sha1:")
+    assert response.status_line == "HTTP/1.1 200 OK"
+    assert response.http == [("Content-Type", "text/html")]
+    assert response.body == b"<p>page 7"
+    assert response.headers["Content-Type"] == "application/http;msgtype=response"
+    assert response.headers["WARC-Payload-Digest"].startswith("sha1:")
+    assert "WARC-Truncated" not in response.headers
+    assert request.status_line == "GET /x?y=1 HTTP/1.1"
+    assert request.http == [("Host", "a.test"), ("User-Agent", "tests"), ("Accept", "*/*")]
+    assert metadata.headers["Content-Type"] == "application/warc-fields"
+    assert fields(metadata.body) == [
+        ("depth", "3"),
+        ("kind", "iframe"),
+        ("via", "http://a.test/"),
+        ("fetchTimeMs", "123"),
+        ("attempts", "2"),
+        ("charset", "utf-8"),
+        ("outlink", "http://a.test/1 a one two"),
+        ("outlink", "http://a.test/2 area "),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\x00\xff" * 999, b"\r\n\r\n", b"WARC/1.1\r\n\r\n", b"x" * 300_000]
+)
+def test_any_body_comes_back_as_it_was(stored, body):
+    path = stored(page(1, body=body), page(2))
+    assert complaints(path) == {}
+    assert records(path)[1].body == body
+    assert urls(path) == ["http://a.test/1", "http://a.test/2"]
+
+
+def test_coded_body_is_stored_as_it_came_and_read_decoded(stored):
+    wire = gzip.compress(b"<p>decoded")
+    headers = [(b"Content-Encoding", b"gzip"), (b"Content-Length", b"%d" % len(wire))]
+    path = stored(page(body=b"<p>decoded", wire_body=wire, headers=headers))
+    assert complaints(path) == {}
+    response = records(path)[1]
+    assert response.body == wire
+    assert response.content == b"<p>decoded"
+    assert response.http == [("Content-Encoding", "gzip"), ("Content-Length", str(len(wire)))]
+
+
+def http(stored, **more):
+    path = stored(page(body=b"12345", **more))
+    assert complaints(path) == {}
+    response = records(path)[1]
+    assert response.content == response.body
+    return response.http
+
+
+def test_chunked_header_is_renamed_as_the_chunks_are_gone(stored):
+    assert http(stored, headers=[(b"transfer-encoding", b"chunked"), (b"Age", b"1")]) == [
+        ("X-Crawler-Transfer-Encoding", "chunked"),
+        ("Age", "1"),
+        ("Content-Length", "5"),
+    ]
+
+
+def test_wrong_length_is_put_right(stored):
+    assert http(stored, headers=[(b"Content-Length", b"99"), (b"Age", b"1")]) == [
+        ("X-Crawler-Content-Length", "99"),
+        ("Age", "1"),
+        ("Content-Length", "5"),
+    ]
+    assert http(stored, headers=[(b"content-length", b" 5 "), (b"Content-Length", b"5")]) == [
+        ("content-length", "5"),
+        ("X-Crawler-Content-Length", "5"),
+    ]
+    assert http(stored, headers=[(b"Content-Length", b"5"), (b"Transfer-Encoding", b"x")]) == [
+        ("Content-Length", "5"),
+        ("X-Crawler-Transfer-Encoding", "x"),
+    ]
+
+
+@pytest.mark.parametrize("more", [{"status": 304}, {"status": 204}, {"method": "HEAD"}])
+def test_length_of_a_body_that_was_not_sent_stays(stored, more):
+    path = stored(page(body=b"", headers=[(b"Content-Length", b"99")], **more))
+    assert complaints(path) == {}
+    assert records(path)[1].http == [("Content-Length", "99")]
+
+
+def test_truncated_page_says_why(stored):
+    path = stored(page(truncated="length", headers=[(b"Content-Length", b"100000")]))
+    assert complaints(path) == {}
+    assert records(path)[1].headers["WARC-Truncated"] == "length"
+
+
+def test_redirect_names_its_target(stored):
+    path = stored(
+        page(status=301, reason="", body=b"", redirect_target="http://b.test/", links=[])
+    )  # fmt: skip
+    assert complaints(path) == {}
+    _, response, _, metadata = records(path)
+    assert response.status_line == "HTTP/1.1 301"
+    assert ("redirectTarget", "http://b.test/") in fields(metadata.body)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "line"),
+    [("HTTP/1.0", "HTTP/1.0 200 OK"), ("h2", "HTTP/1.1 200 OK"), ("x\r\ny", "HTTP/1.1 200 OK")],
+)
+def test_status_line_is_one_that_tools_read(stored, protocol, line):
+    assert records(stored(page(protocol=protocol)))[1].status_line == line
+
+
+def test_request_has_a_host_even_when_the_url_is_odd(stored):
+    for url, host, target in [
+        ("http://user:pw@a.test:81?q", "a.test:81", "/?q"),
+        ("http://[::1]:81/x", "[::1]:81", "/x"),
+        ("http://a.test", "a.test", "/"),
+    ]:
+        request = records(stored(page(url=url)))[2]
+        assert request.status_line == f"GET {target} HTTP/1.1"
+        assert request.http == [("Host", host)]
+    own = records(stored(page(request_headers=[(b"hOST", b"b.test")])))[2]
+    assert own.http == [("hOST", "b.test")]
+
+
+@pytest.mark.parametrize(
+    ("url", "stored_url"),
+    [
+        ("http://a.test/é ü", "http://a.test/%C3%A9%20%C3%BC"),
+        ("http://a.test/\r\nWARC-Type: x", "http://a.test/%0D%0AWARC-Type:%20x"),
+        ("http://a.test/\ud800", "http://a.test/%3F"),
+    ],
+)
+def test_url_cannot_end_its_line(stored, url, stored_url):
+    path = stored(page(url=url, via=url, links=[Link(url, "t")]), page(2))
+    assert complaints(path) == {}
+    assert urls(path) == [stored_url, "http://a.test/2"]
+    metadata = fields(records(path)[3].body)
+    assert ("via", stored_url) in metadata
+    assert ("outlink", f"{stored_url} a t") in metadata
+
+
+def test_headers_cannot_forge_headers_or_records(stored):
+    attack = b"x\r\nInjected: 1\r\n\r\nHTTP/1.1 200 OK\r\nWARC/1.1\r\n\n\r\x00y"
+    path = stored(
+        page(
+            headers=[(b"A", attack), (attack, b"v"), (b"", b"v")],
+            request_headers=[(b"B", attack)],
+            reason="OK\r\nInjected: 1",
+            method="GET / HTTP/1.1\r\nInjected: 1",
+        ),
+        page(2),
+    )
+    assert complaints(path) == {}
+    _, response, request, *_ = records(path)
+    assert response.status_line == "HTTP/1.1 200 OK Injected: 1"
+    assert [name for name, _ in response.http] == [
+        "A", "xInjected1HTTP1.1200OKWARC1.1y", "X",
+    ]  # fmt: skip
+    assert "Injected" not in dict(request.http)
+    assert request.status_line == "GETHTTP1.1Injected1 /0 HTTP/1.1"
+    assert len(urls(path)) == 2
+
+
+def test_head_that_readers_would_not_take_loses_its_longest_fields(stored):
+    many = [(b"A%d" % n, b"v" * 300) for n in range(250)]
+    path = stored(
+        page(headers=[(b"Long", b"v" * 100_000), (b"Content-Encoding", b"identity")]),
+        page(headers=[*many, (b"Content-Type", b"text/html")], request_headers=many),
+        page(2, headers=[(b"A", b"v" * 31_000)]),
+    )
+    assert complaints(path) == {}
+    heads = [record.http for record in records(path) if record.kind == "response"]
+    assert heads[0] == [("Content-Encoding", "identity"), ("X-Crawler-Dropped-Fields", "1")]
+    assert heads[1][-2] == ("Content-Type", "text/html")
+    assert len(heads[1]) + int(heads[1][-1][1]) == 252
+    assert len(heads[1]) > 100
+    assert heads[2] == [("A", "v" * 31_000)]
+
+
+def test_url_that_readers_would_not_take_is_refused(stored):
+    with pytest.raises(ValueError, match="a URL of 40007 bytes cannot be stored"):
+        page_records(page(url="http://" + "x" * 40_000))
+    path = stored(page(url="http://a.test/" + "x" * 29_900, request_headers=[(b"A", b"v" * 5000)]))
+    assert complaints(path).keys() == {"warcat"}  # which takes no record head of more than 4 kB
+    assert complaints(stored(page(url="http://a.test/" + "x" * 3500))) == {}
+
+
+def test_link_texts_cannot_forge_metadata(stored):
+    forged = "x\r\nvia: http://evil.test/\x85via: y\u2028z"
+    path = stored(page(links=[Link("http://a.test/1", forged), Link("http://a.test/2", "é\xad")]))
+    assert complaints(path) == {}
+    assert fields(records(path)[3].body)[-2:] == [
+        ("outlink", "http://a.test/1 a x via: http://evil.test/ via: y z"),
+        ("outlink", "http://a.test/2 a é\xad"),
+    ]
+
+
+@pytest.mark.parametrize("ip", ["", "no address", "fe80::1%eth0", "1.2.3.4\r\nX: y"])
+def test_only_an_address_is_stored_as_one(ip):
+    for record in page_records(page(ip=ip)):
+        assert b"WARC-IP-Address" not in record
+
+
+wild = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(["\r\n", "GET", "HTTP/1.1"])
+wild_headers = st.lists(
+    st.tuples(
+        st.binary(max_size=8) | st.sampled_from([b"Content-Length", b"Transfer-Encoding", b"A"]),
+        st.binary(max_size=8) | st.sampled_from([b"5", b"chunked", b"\r\n\r\n"]),
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.fixed_dictionaries(
+        {"url": wild, "reason": wild, "text": wild, "body": st.binary(max_size=30)}
+    ),
+    wild_headers,
+    wild_headers,
+)
+def test_every_record_has_the_length_it_says(values, headers, request_headers):
+    url, reason, text, body = (values[name] for name in ("url", "reason", "text", "body"))
+    one = page(
+        url="http://a.test/" + url, via=url, redirect_target=url, links=[Link(url, text, reason)],
+        reason=reason, protocol=reason, method=text, kind=text, charset=text, body=body,
+        headers=headers, request_headers=request_headers,
+    )  # fmt: skip
+    for record, types in zip(page_records(one), ("response", "request", "metadata"), strict=True):
+        head, _, rest = record.partition(b"\r\n\r\n")
+        lines = head.decode("ascii").split("\r\n")
+        assert lines[:2] == ["WARC/1.1", f"WARC-Type: {types}"]
+        assert all(re.fullmatch(r"[A-Za-z-]+: [\x21-\x7e][\x20-\x7e]*", line) for line in lines[1:])
+        assert len({line.partition(":")[0] for line in lines}) == len(lines)
+        assert len(rest) == int(lines[-1].removeprefix("Content-Length: ")) + 4
+        block = rest[:-4]
+        if types == "metadata":
+            assert block.count(b"\n") == block.count(b"\r\n") == len(block.decode().splitlines())
+        else:
+            start, *http_lines = block.partition(b"\r\n\r\n")[0].split(b"\r\n")
+            assert start
+            assert all(re.match(rb"[!-9;-~]+: ", line + b" ") for line in http_lines)

@@ -1,0 +1,109 @@
+"""Independent validators of WARC files, and a reader for what the tests compare."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from warcio.archiveiterator import ArchiveIterator
+
+from webcrawl.items import Link, Page
+
+# Each accepts some damage that another finds: warcio alone takes truncated files and missing ids,
+# fastwarc duplicate ids; warcat takes several records in one gzip member.
+VALIDATORS = {
+    "warcio": [Path(sys.executable).with_name("warcio"), "check"],
+    "fastwarc": [Path(sys.executable).with_name("fastwarc"), "check", "-p"],
+    "warcat": [sys.executable, "-m", "warcat", "verify"],
+    "cdxj-indexer": [Path(sys.executable).with_name("cdxj-indexer")],
+}
+
+
+@dataclass
+class Record:
+    """A record as warcio reads it; *body* is the block, or what follows its HTTP head."""
+
+    kind: str
+    headers: dict[str, str]
+    http: list[tuple[str, str]]
+    status_line: str
+    body: bytes
+    content: bytes  # body after transfer and content decoding
+
+
+def complaints(path: Path) -> dict[str, str]:
+    """What each validator that is not content with *path* says of it."""
+    found = {}
+    for name, command in VALIDATORS.items():
+        run = subprocess.run([*command, path], capture_output=True, text=True, check=False)
+        if run.returncode or "failed" in run.stdout.replace("(0 failed)", ""):
+            found[name] = run.stdout + run.stderr
+    return found
+
+
+def records(path: Path) -> list[Record]:
+    found = []
+    for raw, decoded in zip(_read(path, decode=False), _read(path, decode=True), strict=True):
+        raw.content = decoded.body
+        found.append(raw)
+    return found
+
+
+def _read(path: Path, *, decode: bool) -> list[Record]:
+    found = []
+    with path.open("rb") as file:
+        for record in ArchiveIterator(file):
+            http = record.http_headers
+            body = record.content_stream() if decode else record.raw_stream
+            found.append(
+                Record(
+                    kind=record.rec_type,
+                    headers=dict(record.rec_headers.headers),
+                    http=[] if http is None else list(http.headers),
+                    status_line=""
+                    if http is None
+                    else f"{http.protocol} {http.statusline}".strip(),
+                    body=body.read(),
+                    content=b"",
+                )
+            )
+    return found
+
+
+def urls(path: Path) -> list[str]:
+    """Of the pages in *path*, each of which must be a whole set of records in their order."""
+    found = records(path)
+    assert found[0].kind == "warcinfo"
+    sets = [found[at : at + 3] for at in range(1, len(found), 3)]
+    ids = [record.headers["WARC-Record-ID"] for record in found]
+    assert len(set(ids)) == len(ids)
+    for one in sets:
+        assert [record.kind for record in one] == ["response", "request", "metadata"]
+        response, request, metadata = (record.headers for record in one)
+        assert request["WARC-Concurrent-To"] == response["WARC-Record-ID"]
+        assert metadata["WARC-Concurrent-To"] == response["WARC-Record-ID"]
+        assert len({record.headers["WARC-Target-URI"] for record in one}) == 1
+        assert len({record.headers["WARC-Date"] for record in one}) == 1
+        assert all(re.fullmatch(r"<urn:uuid:[0-9a-f-]{36}>", value) for value in ids)
+    return [one[0].headers["WARC-Target-URI"] for one in sets]
+
+
+def page(number: int = 0, **more: object) -> Page:
+    """A small page; *more* replaces its fields, and ``wire_body`` is ``body`` unless given."""
+    body = b"<p>page %d" % number
+    fields: dict[str, object] = {
+        "url": f"http://a.test/{number}",
+        "status": 200,
+        "reason": "OK",
+        "headers": [(b"Content-Type", b"text/html")],
+        "body": body,
+        "fetched_at": 1_700_000_000.25 + number,
+        "ip": "127.0.0.1",
+        "links": [Link("http://a.test/x", "text")],
+        **more,
+    }
+    fields.setdefault("wire_body", fields["body"])
+    return Page(**fields)
