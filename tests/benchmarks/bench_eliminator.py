@@ -190,7 +190,7 @@ def snapshot_of(seen: Path) -> bytes:
         runs.append((int(path.stem), run.count))
         run.close()
     active = (1, HEADER_SIZE, HEADER_SIZE)
-    return msgspec.msgpack.encode((1, runs, (), None, active))
+    return msgspec.msgpack.encode(("disk", 1, runs, (), None, active))
 
 
 def peak_mb() -> float:

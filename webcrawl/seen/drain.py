@@ -39,6 +39,7 @@ class Drain:
 
     def __init__(self, *, path: Path, end: int, cursor: Cursor, marks: bytes | None) -> None:
         self.cursor = cursor
+        self.end = end
         self._path = path
         self._marks = marks
         self._records = read_frames(path, start=cursor.offset, end=end)

@@ -25,19 +25,21 @@ import logging
 import time
 from array import array
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from webcrawl.seen.background import Background
-from webcrawl.seen.drain import Cursor, Drain
-from webcrawl.seen.levels import Compaction, Levels, check_runs
+from webcrawl.seen.batch import Batch
+from webcrawl.seen.compaction import Compactor
+from webcrawl.seen.drain import Cursor  # noqa: TC001  # msgspec reads the annotation
+from webcrawl.seen.levels import Levels, check_runs
 from webcrawl.seen.merge import merge
+from webcrawl.seen.snapshot import VERSION, decode_snapshot
 from webcrawl.seen.table import SILENT, WITH_PAYLOAD, Buffer
 from webcrawl.seen.url_log import FILE_BYTES, Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, NewerFormatError
+from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -64,14 +66,10 @@ _COUNTERS = (
     "seen/merge/count",
     "seen/merge/entries",
     "seen/merge/seconds",
-    "seen/compact/count",
-    "seen/compact/seconds",
 )
 
-_SNAPSHOT_VERSION = 1
 
-
-class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
+class _Snapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
     """runs: (number, count); pending: stretches of U not wholly taken, oldest first; cursor: in
     the first of them; active: the stretch being written."""
 
@@ -82,23 +80,7 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
     active: Span
 
 
-_NOTHING_YET = _Snapshot(_SNAPSHOT_VERSION, [], [], None, Span(1, HEADER_SIZE, HEADER_SIZE))
-
-
-@dataclass(slots=True)
-class _Batch:
-    """A T' with its U': waiting for its merge (``buffer`` is set), then being taken (``drain``).
-
-    *left*: payloads not taken yet, before the merge an upper bound.
-    """
-
-    span: Span
-    entries: int
-    cursor: Cursor
-    left: int
-    buffer: Buffer | None
-    run: Run | None = None
-    drain: Drain | None = None
+_NOTHING_YET = _Snapshot(VERSION, [], [], None, Span(1, HEADER_SIZE, HEADER_SIZE))
 
 
 class DiskEliminator:
@@ -129,9 +111,8 @@ class DiskEliminator:
         self._log = UrlLog(path=path, file_bytes=log_file_bytes)
         self._background = Background(executor=executor, on_done=self._tell)
         self._buffer = Buffer(size=0)
-        self._batches: deque[_Batch] = deque()
-        self._compaction: Compaction | None = None
-        self._compaction_is_next = False
+        self._batches: deque[Batch] = deque()
+        self._compactor = Compactor(levels=self._levels, background=self._background, clock=clock)
         self._failure: Exception | None = None
         self._waiting = 0
         self._counters: dict[str, int | float] = dict.fromkeys(_COUNTERS, 0)
@@ -216,13 +197,9 @@ class DiskEliminator:
         """T and U become T' and U'."""
         fresh = Buffer(size=self._buffer_size)
         span = self._log.cut()
-        self._hold(span, self._buffer, Cursor(span.start, 0, 0))
+        self._batches.append(Batch(span=span, buffer=self._buffer))
         self._buffer = fresh
         self._advance()
-
-    def _hold(self, span: Span, buffer: Buffer, cursor: Cursor) -> None:
-        left = buffer.kinds.count(WITH_PAYLOAD, cursor.ordinal) - cursor.done
-        self._batches.append(_Batch(span, len(buffer), cursor, left, buffer))
 
     # Taking
 
@@ -272,7 +249,7 @@ class DiskEliminator:
             self._background.settle()
         except Exception as error:  # noqa: BLE001  # whatever it is, take() raises it
             self._failure = error
-            self._compaction = None
+            self._compactor.abandon()
         self._advance()
 
     def _advance(self) -> None:
@@ -281,23 +258,12 @@ class DiskEliminator:
             return
         batch = next((batch for batch in self._batches if batch.drain is None), None)
         if self._background.busy:
-            if batch is not None and self._compaction is not None:
-                self._compaction.pause = True
-            return
-        if self._compaction is None and (crowded := self._levels.crowded()):
-            self._compaction = Compaction(
-                runs=crowded, path=self._levels.next_file(), clock=self._clock
-            )
-        compaction = self._compaction
-        if batch is not None and (compaction is None or not self._compaction_is_next):
-            self._compaction_is_next = True
+            if batch is not None:
+                self._compactor.give_way()
+        elif not self._compactor.start(others_wait=batch is not None) and batch is not None:
             self._start_merge(batch)
-        elif compaction is not None:
-            self._compaction_is_next = False
-            compaction.pause = batch is not None
-            self._background.start(compaction.advance, self._install_compacted)
 
-    def _start_merge(self, batch: _Batch) -> None:
+    def _start_merge(self, batch: Batch) -> None:
         buffer = batch.buffer
         assert buffer is not None
         runs = self._runs
@@ -312,20 +278,10 @@ class DiskEliminator:
         """F: the finished runs and those of batches that are being taken."""
         return self._levels.runs + [batch.run for batch in self._batches if batch.run is not None]
 
-    def _install_merged(self, batch: _Batch, merged: Merged, runs: list[Run]) -> None:
-        if batch.buffer is not None:
-            batch.buffer.close()
-            batch.buffer = None
-        batch.run = merged.run
-        left = merged.marks.count(1, batch.cursor.ordinal) - batch.cursor.done
-        self._waiting += left - batch.left
-        batch.left = left
-        batch.drain = Drain(
-            path=self._log.file(batch.span.number),
-            end=batch.span.end,
-            cursor=batch.cursor,
-            marks=merged.marks,
-        )
+    def _install_merged(self, batch: Batch, merged: Merged, runs: list[Run]) -> None:
+        before = batch.left
+        batch.install(merged, path=self._log.file(batch.span.number))
+        self._waiting += batch.left - before
         self._retire()
         self.last_merge_secs = sum(merged.seconds)
         self._counters["seen/merge/count"] += 1
@@ -343,32 +299,11 @@ class DiskEliminator:
             *merged.seconds,
         )
 
-    def _install_compacted(self, run: Run | None) -> None:
-        compaction = self._compaction
-        assert compaction is not None
-        if run is None:  # paused
-            return
-        self._compaction = None
-        self._levels.replace(compaction.runs, run)
-        self._background.delete(self._levels.disposable())
-        self._counters["seen/compact/count"] += 1
-        self._counters["seen/compact/seconds"] += compaction.seconds
-        logger.log(
-            logging.INFO if run.count >= _LOGGED_MERGE else logging.DEBUG,
-            "Compacted %d runs into one of %d fingerprints in %.3f s",
-            len(compaction.runs),
-            run.count,
-            compaction.seconds,
-        )
-
     def _retire(self) -> None:
         """Batches that are wholly taken become part of F as far as snapshots go."""
-        while self._batches:
-            batch = self._batches[0]
-            if batch.drain is None or batch.left:
-                return
-            self._batches.popleft()
-            batch.drain.close()
+        while self._batches and self._batches[0].is_done:
+            batch = self._batches.popleft()
+            batch.close()
             if batch.run is not None:
                 self._levels.add(batch.run)
 
@@ -381,7 +316,11 @@ class DiskEliminator:
         for files of a later version; nothing is changed then but that disposable files are gone.
         """
         self._made = make_directory(self._path)
-        state = _NOTHING_YET if snapshot is None else _decode(self._path, snapshot)
+        state = (
+            _NOTHING_YET
+            if snapshot is None
+            else decode_snapshot(snapshot, _Snapshot, path=self._path)
+        )
         try:
             self._levels.open(state.runs)
             cursor = state.cursor
@@ -389,7 +328,7 @@ class DiskEliminator:
                 buffer = Buffer(size=0)
                 for _, fps, packed in self._frames(span):
                     buffer.replay(fps, with_payload=has_payloads(packed))
-                self._hold(span, buffer, cursor or Cursor(span.start, 0, 0))
+                self._batches.append(Batch(span=span, buffer=buffer, cursor=cursor))
                 cursor = None
             self._recover(state.active)
         except BaseException:
@@ -410,14 +349,14 @@ class DiskEliminator:
         while True:
             for offset, fps, packed in self._log.recovered(number, start=start, vouched=vouched):
                 if len(buffer) >= self._buffer_size:
-                    self._hold(Span(number, start, end), buffer, Cursor(start, 0, 0))
+                    self._batches.append(Batch(span=Span(number, start, end), buffer=buffer))
                     buffer, start = Buffer(size=self._buffer_size), end
                 buffer.replay(fps, with_payload=has_payloads(packed))
                 end = offset
             if not self._log.file(number + 1).exists():
                 break
             if len(buffer):
-                self._hold(Span(number, start, end), buffer, Cursor(start, 0, 0))
+                self._batches.append(Batch(span=Span(number, start, end), buffer=buffer))
                 buffer = Buffer(size=self._buffer_size)
             number += 1
             start = end = vouched = HEADER_SIZE
@@ -428,16 +367,12 @@ class DiskEliminator:
         """See Eliminator. Its size does not grow with the crawl."""
         self._settle()
         pending = [batch.span for batch in self._batches]
-        cursor = None
-        if self._batches:
-            oldest = self._batches[0]
-            cursor = oldest.cursor if oldest.drain is None else oldest.drain.cursor
         return msgspec.msgpack.encode(
             _Snapshot(
-                version=_SNAPSHOT_VERSION,
+                version=VERSION,
                 runs=self._levels.snapshot(),
                 pending=pending,
-                cursor=cursor,
+                cursor=self._batches[0].cursor if pending else None,
                 active=self._log.snapshot(pending[0].number if pending else None),
             )
         )
@@ -456,6 +391,8 @@ class DiskEliminator:
         runs = self._runs
         return {
             **self._counters,
+            "seen/compact/count": self._compactor.count,
+            "seen/compact/seconds": self._compactor.seconds,
             "seen/waiting": self._waiting,
             "seen/buffer/entries": len(self._buffer),
             "seen/runs": len(runs),
@@ -480,36 +417,20 @@ class DiskEliminator:
 
     def close(self) -> None:
         """See Eliminator."""
-        if self._compaction is not None:
-            self._compaction.pause = True
+        self._compactor.give_way()
         try:
             self._background.close()
         except Exception:
             logger.exception("The last merge failed; resuming the crawl does it again")
-        if self._compaction is not None:
-            self._compaction.abandon()
-            self._compaction = None
+        self._compactor.abandon()
         for batch in self._batches:
-            for part in (batch.buffer, batch.drain, batch.run):
-                if part is not None:
-                    part.close()
+            batch.close()
+            if batch.run is not None:
+                batch.run.close()
         self._batches.clear()
         self._buffer.close()
         self._levels.close()
         self._log.close()
-
-
-def _decode(path: Path, snapshot: bytes) -> _Snapshot:
-    try:
-        version = msgspec.msgpack.decode(snapshot, type=list[object])[0]
-        if isinstance(version, int) and version > _SNAPSHOT_VERSION:
-            raise NewerFormatError(
-                f"the eliminator's snapshot in {path} has format {version}, this webcrawl reads "
-                f"up to {_SNAPSHOT_VERSION}: use the newer webcrawl that wrote it"
-            )
-        return msgspec.msgpack.decode(snapshot, type=_Snapshot)
-    except (msgspec.DecodeError, IndexError) as error:
-        raise CorruptRecordError(path, 0, f"no eliminator snapshot: {error}") from error
 
 
 def _nobody() -> None:

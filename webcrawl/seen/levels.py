@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from webcrawl.seen.runs import READ_BLOCKS, Run, RunWriter
+from webcrawl.seen.runs import READ_BLOCKS, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -173,50 +173,3 @@ def check_runs(runs: Sequence[Run]) -> list[str]:
                 return [f"{runs[0].path.parent}: a fingerprint stands in two runs"]
             last = int(chunk[-1])
     return wrong
-
-
-# A compaction gives way to a merge only after this long, so that merges without end cannot let
-# the runs pile up, which would make each merge slower than the last.
-_SLICE_SECS = 0.2
-
-
-class Compaction:
-    """Merging some runs into one, in slices so that merges that feed the crawl go in between.
-
-    ``pause`` is set by the crawl's thread and read by the worker between chunks. ``seconds`` is
-    the time it has taken.
-    """
-
-    def __init__(self, *, runs: Sequence[Run], path: Path, clock: Callable[[], float]) -> None:
-        self.runs = list(runs)
-        self.pause = False
-        self.seconds = 0.0
-        self._path = path
-        self._clock = clock
-        self._chunks = merged(self.runs)
-        self._writer: RunWriter | None = None
-
-    def advance(self) -> Run | None:
-        """Go on until done, or told to pause and a slice is over; the finished run, or None.
-
-        After an exception the half-written file is gone and the compaction is void.
-        """
-        started = self._clock()
-        try:
-            if self._writer is None:
-                self._writer = RunWriter(path=self._path)
-            for chunk in self._chunks:
-                self._writer.append(chunk)
-                if self.pause and self._clock() - started >= _SLICE_SECS:
-                    return None
-            return self._writer.finish()
-        except BaseException:
-            self.abandon()
-            raise
-        finally:
-            self.seconds += self._clock() - started
-
-    def abandon(self) -> None:
-        """Give up and delete the half-written file; the old runs stay as they are."""
-        if self._writer is not None:
-            self._writer.abandon()

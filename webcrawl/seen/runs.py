@@ -132,8 +132,7 @@ class Run:
         for start in range(0, len(keys), _KEYS):
             part = keys[start : start + _KEYS]
             block_of = np.searchsorted(self._fences, part, side="right") - 1
-            wanted = block_of[int(np.searchsorted(block_of, 0)) :]
-            for pieces in self._plan(np.unique(wanted)):
+            for pieces in self._plan(block_of[int(np.searchsorted(block_of, 0)) :]):
                 low = int(np.searchsorted(block_of, pieces[0][0]))
                 high = int(np.searchsorted(block_of, pieces[-1][1]))
                 held = self._read_pieces(buffer, pieces)
@@ -141,7 +140,7 @@ class Run:
         return found
 
     def _plan(self, wanted: NDArray[np.int64]) -> Iterator[list[tuple[int, int]]]:
-        """Lists of block ranges that cover *wanted* (increasing); each list fits the buffer."""
+        """Lists of block ranges that cover *wanted* (not decreasing); each fits the buffer."""
         if not len(wanted):
             return
         cuts = np.flatnonzero(np.diff(wanted) > _GAP)

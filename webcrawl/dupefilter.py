@@ -1,0 +1,253 @@
+"""The Scrapy face of the duplicate URL eliminator: ``DUPEFILTER_CLASS``.
+
+With Scrapy's own scheduler the filter owns an eliminator and answers each request exactly and at
+once. The invariant: a request for which ``request_seen`` returned False is seen ever after, also
+when the crawl is killed and resumed with the same JOBDIR.
+
+With the Mercator scheduler this module only reads the settings: the scheduler submits whole pages
+of links to the eliminator that ``build_eliminator`` makes for its shard.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, cast
+
+from scrapy.dupefilters import BaseDupeFilter
+from scrapy.utils.misc import load_object
+from scrapy.utils.request import referer_str
+
+from webcrawl.errors import FatalError
+from webcrawl.seen import BloomEliminator
+from webcrawl.seen.cache import ClockCache
+from webcrawl.storage.atomic import sync_paths, write_atomic
+from webcrawl.storage.records import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor, Future
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+    from scrapy.statscollectors import StatsCollector
+    from scrapy.utils.request import RequestFingerprinterProtocol
+
+    from webcrawl.seen import Eliminator
+
+logger = logging.getLogger(__name__)
+
+# Used where a project does not set them, as in a stock crawl with only DUPEFILTER_CLASS changed.
+_ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
+_CACHE_SIZE = 1 << 16
+_BUFFER_SIZE = 1 << 21
+_BLOOM_CAPACITY = 10_000_000
+_BLOOM_ERROR_RATE = 0.001
+
+
+class MercatorDupeFilter(BaseDupeFilter):
+    """``DUPEFILTER_CLASS``: filters out requests whose fingerprint (REQUEST_FINGERPRINTER_CLASS)
+    was seen, in bounded memory whatever their number.
+
+    Job directory contents
+    ======================
+
+    ``seen/`` holds the eliminator's files, see ``webcrawl.seen``, and ``seen/snapshot``, which
+    names the live ones. Without JOBDIR a temporary directory is used and deleted at the end.
+    """
+
+    def __init__(
+        self,
+        *,
+        build: Callable[[Path, Executor], Eliminator],
+        directory: Path | None,
+        snapshot_every: int,
+        fingerprinter: RequestFingerprinterProtocol,
+        stats: StatsCollector,
+        debug: bool,
+    ) -> None:
+        """*snapshot_every*: new requests between two snapshots, which bounds the replay."""
+        self._build = build
+        self._directory = directory
+        self._snapshot_every = snapshot_every
+        self._fingerprinter = fingerprinter
+        self._stats = stats
+        self._debug = debug
+        self._logs_next = True
+        self._added = 0
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._eliminator: Eliminator | None = None
+        self._publishing: Future[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Reads the SEEN_* settings, JOBDIR and DUPEFILTER_DEBUG. Touches no disk.
+
+        Raises FatalError, a ValueError, with one sentence for a setting that cannot be.
+        """
+        settings = crawler.settings
+        jobdir = settings["JOBDIR"]
+        assert crawler.request_fingerprinter is not None
+        assert crawler.stats is not None
+        return cls(
+            build=_eliminator_factory(settings),
+            directory=Path(jobdir) / "seen" if jobdir else None,
+            snapshot_every=_whole(settings, "SEEN_BUFFER_SIZE", _BUFFER_SIZE),
+            fingerprinter=crawler.request_fingerprinter,
+            stats=crawler.stats,
+            debug=settings.getbool("DUPEFILTER_DEBUG"),
+        )
+
+    @staticmethod
+    def build_eliminator(settings: BaseSettings, *, path: Path, executor: Executor) -> Eliminator:
+        """The eliminator that *settings* ask for, on the directory *path*, not opened yet.
+
+        Raises FatalError with one sentence for a setting that cannot be.
+        """
+        return _eliminator_factory(settings)(path, executor)
+
+    @property
+    def eliminator(self) -> Eliminator:
+        """The eliminator in use, between ``open`` and ``close``."""
+        assert self._eliminator is not None, "not open"
+        return self._eliminator
+
+    def open(self) -> None:
+        """Take up what JOBDIR holds. Blocks; raises CorruptRecordError, NewerFormatError."""
+        if self._directory is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="webcrawl-seen-")
+            self._directory = Path(self._temporary.name)
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="seen")
+        eliminator = self._build(self._directory, self._executor)
+        try:
+            self._snapshot_file = self._directory / "snapshot"
+            saved = self._snapshot_file
+            eliminator.open(saved.read_bytes() if saved.exists() else None)
+        except BaseException:
+            self._release()
+            raise
+        self._eliminator = eliminator
+
+    def request_seen(self, request: Request) -> bool:
+        """Whether *request* was asked about before. It is from now on."""
+        digest = self._fingerprinter.fingerprint(request)
+        if not self.eliminator.add(int.from_bytes(digest[:8], "little") or 1):
+            return True
+        self._added += 1
+        if self._added % self._snapshot_every == 0:
+            self._begin_snapshot()
+        return False
+
+    def _begin_snapshot(self) -> None:
+        """Save what is seen now, in the worker thread. What goes wrong is logged and tried again
+        with the next snapshot; the one before it stays good."""
+        eliminator = self.eliminator
+        try:
+            if self._publishing is not None:
+                if not self._publishing.done():
+                    return
+                publishing, self._publishing = self._publishing, None
+                publishing.result()
+                eliminator.forget()
+            eliminator.merge()
+            data, paths = eliminator.snapshot(), eliminator.written()
+            self._publishing = self._executor.submit(_publish, self._snapshot_file, data, paths)
+        except (OSError, CorruptRecordError):
+            self._stats.inc_value("seen/snapshot/failed")
+            logger.exception("The seen requests could not be saved; they stay in their log")
+
+    def close(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
+        """Save and close. Blocks for an fsync; a failure leaves a directory that resumes."""
+        eliminator = self.eliminator
+        try:
+            for name, value in eliminator.stats().items():
+                self._stats.set_value(name, value)
+            if self._temporary is None:
+                if self._publishing is not None:
+                    self._publishing.exception()  # this snapshot supersedes it
+                data, paths = eliminator.snapshot(), eliminator.written()
+                _publish(self._snapshot_file, data, paths)
+                eliminator.forget()
+        finally:
+            self._eliminator = None
+            eliminator.close()
+            self._release()
+
+    def _release(self) -> None:
+        self._executor.shutdown()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def log(self, request: Request, spider: Spider) -> None:
+        """Count a filtered *request*; log the first, or all with DUPEFILTER_DEBUG."""
+        if self._debug or self._logs_next:
+            logger.debug(
+                "Filtered duplicate request: %s (referer: %s)%s",
+                request,
+                referer_str(request),
+                "" if self._debug else "; no more will be shown (see DUPEFILTER_DEBUG)",
+                extra={"spider": spider},
+            )
+            self._logs_next = False
+        self._stats.inc_value("dupefilter/filtered")
+
+
+def _publish(file: Path, data: bytes, paths: list[Path]) -> None:
+    sync_paths(paths)
+    write_atomic(file, data)
+
+
+def _eliminator_factory(settings: BaseSettings) -> Callable[[Path, Executor], Eliminator]:
+    name = settings.get("SEEN_ELIMINATOR") or _ELIMINATOR
+    try:
+        kind = load_object(name)
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise FatalError(
+            f"SEEN_ELIMINATOR is {name!r}, which cannot be loaded: {error}."
+        ) from error
+    if isinstance(kind, type) and issubclass(kind, BloomEliminator):
+        return partial(
+            _build,
+            kind,
+            capacity=_whole(settings, "SEEN_BLOOM_CAPACITY", _BLOOM_CAPACITY),
+            error_rate=_share(settings, "SEEN_BLOOM_ERROR_RATE", _BLOOM_ERROR_RATE),
+        )
+    return partial(
+        _build,
+        kind,
+        cache=ClockCache(size=_whole(settings, "SEEN_CACHE_SIZE", _CACHE_SIZE)),
+        buffer_size=_whole(settings, "SEEN_BUFFER_SIZE", _BUFFER_SIZE),
+    )
+
+
+def _build(
+    kind: Callable[..., object], path: Path, executor: Executor, **values: object
+) -> Eliminator:
+    try:
+        return cast("Eliminator", kind(path=path, executor=executor, **values))
+    except TypeError as error:
+        raise FatalError(f"SEEN_ELIMINATOR names no duplicate URL eliminator: {error}.") from error
+
+
+def _whole(settings: BaseSettings, name: str, default: int) -> int:
+    try:
+        value = settings.getint(name, default)
+    except (TypeError, ValueError):
+        value = 0
+    if value < 1:
+        raise FatalError(f"{name} must be a whole number of at least 1, not {settings[name]!r}.")
+    return value
+
+
+def _share(settings: BaseSettings, name: str, default: float) -> float:
+    try:
+        value = settings.getfloat(name, default)
+    except (TypeError, ValueError):
+        value = 0.0
+    if not 0.0 < value < 1.0:
+        raise FatalError(f"{name} must be a number between 0 and 1, not {settings[name]!r}.")
+    return value

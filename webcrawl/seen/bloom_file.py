@@ -1,0 +1,125 @@
+"""The file in which a Bloom filter is saved, written by a worker while the filter is in use.
+
+Used by the Bloom eliminator. The invariant: a file that ``read_filter`` accepts holds at least the
+bits that were set when ``write_filter`` was called; later ones may be among them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from pybloom_live import BloomFilter
+
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+# file   := header size* sample* filter*                                        little-endian
+# header := magic "WCBF" | version u16 | flags u16 (0) | filters u32 | samples u32 | lost u64
+#           | expected f64 | body_crc u32 | header_crc u32
+#           written last, so that an unfinished file has no magic. crc32 is zlib's; header_crc is
+#           of the 36 bytes before it, body_crc of all that follows the header.
+# size   := u64, bytes of one filter        sample := u64, a fingerprint
+# filter := as pybloom_live's BloomFilter.tofile writes it
+# A file that no snapshot names is disposable.
+MAGIC = b"WCBF"
+VERSION = 1
+HEADER = struct.Struct("<4sHHIIQdI")
+assert HEADER.size == 36
+_FILTER_HEADER = struct.calcsize(BloomFilter.FILE_FMT)
+
+
+@dataclass(slots=True, frozen=True)
+class SavedFilter:
+    """What a file holds. *filters* may be in use while they are written."""
+
+    filters: Sequence[BloomFilter]
+    sample: array[int]
+    lost: int
+    expected: float
+
+
+class _Checked:
+    """The file seen by pybloom_live: sums up what passes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.crc = 0
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        self.crc = zlib.crc32(data, self.crc)
+        return self._file.write(data)
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self.crc = zlib.crc32(data, self.crc)
+        return data
+
+
+def write_filter(path: Path, saved: SavedFilter) -> None:
+    """Write *saved* to *path*, not fsynced. Blocks; no file is left when it fails."""
+    try:
+        with path.open("wb") as file:
+            file.seek(HEADER.size + 4)
+            body = _Checked(file)
+            sizes = [_FILTER_HEADER + -(-held.num_bits // 8) for held in saved.filters]
+            body.write(struct.pack(f"<{len(sizes)}Q", *sizes))
+            body.write(saved.sample.tobytes())
+            for held in saved.filters:
+                held.tofile(body)
+            header = HEADER.pack(
+                MAGIC,
+                VERSION,
+                0,
+                len(sizes),
+                len(saved.sample),
+                saved.lost,
+                saved.expected,
+                body.crc,
+            )
+            file.seek(0)
+            file.write(header + zlib.crc32(header).to_bytes(4, "little"))
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def read_filter(path: Path) -> SavedFilter:
+    """What ``write_filter`` wrote. Blocks.
+
+    Raises CorruptRecordError when anything is damaged or missing, NewerFormatError.
+    """
+    try:
+        with path.open("rb") as file:
+            return _read(path, file)
+    except FileNotFoundError:
+        raise CorruptRecordError(path, 0, "the file is missing") from None
+    except (EOFError, ValueError, struct.error) as error:
+        raise CorruptRecordError(path, 0, f"the file is cut off: {error}") from error
+
+
+def _read(path: Path, file: BinaryIO) -> SavedFilter:
+    header = file.read(HEADER.size + 4)
+    if len(header) < HEADER.size + 4 or header[:4] != MAGIC:
+        raise CorruptRecordError(path, 0, "no filter header")
+    _, version, _, filters, samples, lost, expected, body_crc = HEADER.unpack_from(header)
+    if version > VERSION:
+        raise NewerFormatError(
+            f"{path} has format {version}, this webcrawl reads up to {VERSION}: "
+            "use the newer webcrawl that wrote it"
+        )
+    if zlib.crc32(header[: HEADER.size]) != int.from_bytes(header[HEADER.size :], "little"):
+        raise CorruptRecordError(path, 0, "the filter header is damaged")
+    body = _Checked(file)
+    sizes = struct.unpack(f"<{filters}Q", body.read(8 * filters))
+    sample = array("Q", body.read(8 * samples))
+    held = [BloomFilter.fromfile(body, size) for size in sizes]
+    if body.crc != body_crc:
+        raise CorruptRecordError(path, HEADER.size + 4, "checksum mismatch")
+    return SavedFilter(held, sample, lost, expected)
