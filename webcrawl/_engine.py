@@ -88,6 +88,16 @@ def process_output_in_line(engine: ExecutionEngine) -> None:
     scraper.handle_spider_output_async = handle_spider_output  # type: ignore[method-assign]  # the seam itself
 
 
+def leave_scraper_unopened(engine: ExecutionEngine) -> None:
+    """After the scheduler could not be opened the engine closes its scraper, which it has not
+    opened either, and logs a traceback about that in place of what is wrong."""
+
+    async def nothing() -> None:
+        pass
+
+    engine.scraper.close_spider_async = nothing  # type: ignore[method-assign]  # the seam itself
+
+
 class PlainRedirectMiddleware(RedirectMiddleware):
     """Scrapy's for ordinary Requests of a user's spider; the Referer of the original is dropped."""
 

@@ -32,10 +32,14 @@ EXTENSIONS = {
     "webcrawl.extensions.checkpoints.Checkpoints": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     "webcrawl.extensions.summary.Summary": 1000,
-    # Statistics says more, and the other two listen on ports or run code sent to them.
+    # Statistics says more.
     "scrapy.extensions.logstats.LogStats": None,
+    # It listens on a port for code to run.
     "scrapy.extensions.telnet.TelnetConsole": None,
+    # A pickle in JOBDIR that is written on a clean stop only: a checkpoint has nothing of it.
+    "scrapy.extensions.spiderstate.SpiderState": None,
 }
+# As telnet.
 REMOTE_CONTROL_ENABLED = False
 LOG_FORMATTER = "webcrawl.log_formatter.QuietLogFormatter"
 LOG_LEVEL = "INFO"

@@ -57,6 +57,7 @@ class Connection(asyncio.Protocol):
         self._sent = 0
         self._timer: asyncio.TimerHandle | None = None
         self._parts: deque[bytes] = deque()
+        self._last_write = 0.0  # when the last part of an answer went to the transport
         self._is_last = False  # the connection ends with the current answer
         self._at_eof = False  # it ends when all requests have been answered
         self._paused = False
@@ -184,6 +185,7 @@ class Connection(asyncio.Protocol):
     def _send(self, request: Request, host: HostSpec, answer: Answer) -> None:
         head, parts = self._framed(request, answer, host.framing)
         if self._sent <= _AT_ONCE_BYTES:
+            self._last_write = self._shared.clock()
             self._transport.write(b"".join((head, *parts)))
             self._finish(Outcome.OK)
         else:
@@ -201,6 +203,7 @@ class Connection(asyncio.Protocol):
                 batch.append(parts.popleft())
                 size += len(batch[-1])
             self._sent += size
+            self._last_write = self._shared.clock()
             self._transport.write(b"".join(batch))
         if not parts:
             self._finish(Outcome.OK)
@@ -216,9 +219,11 @@ class Connection(asyncio.Protocol):
         request = self._current
         assert request is not None
         self._current = None
+        # The client may have the last byte, and begin its pause, before this line is reached.
+        end = self._last_write if outcome is Outcome.OK else self._shared.clock()
         if self._shared.log is not None:
             self._shared.log.add(
-                f"{self._client} - - [{request.start:.6f} {self._shared.clock():.6f}] "
+                f"{self._client} - - [{request.start:.6f} {end:.6f}] "
                 f'"{request.method} {escaped(request.target)} HTTP/{request.version}" '
                 f"{self._status} {self._sent} "
                 f'"{escaped(request.referer)}" "{escaped(request.agent)}" '

@@ -1,0 +1,103 @@
+"""Real crawls for tests: the crawler as a user runs it, against the simulated web, judged by the
+simulated web's own record."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+from webcrawl.simweb.accesslog import Hit, read_access_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from webcrawl.simweb.process import SimWebProcess
+
+ROOT = Path(__file__).resolve().parents[1]
+USER_AGENT = "webcrawl"
+
+
+def crawl_command(web: SimWebProcess, seeds: Path | str, jobdir: Path, **settings: object) -> list[str]:
+    """The command line a user would type, with *settings* as ``-s``."""
+    options = {
+        "DNS_SERVERS": web.dns,
+        "ALLOW_PRIVATE_ADDRESSES": 1,
+        "JOBDIR": jobdir,
+        "POLITENESS_MIN_DELAY": 0.05,
+        "DOWNLOAD_TIMEOUT": 5,
+        **settings,
+    }
+    command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
+    for name, value in options.items():
+        command += ["-s", f"{name}={value}"]
+    return command
+
+
+def run_crawl(command: list[str], *, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run *command* to its end from the project directory."""
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def stats_of(jobdir: Path) -> dict[str, object]:
+    return json.loads((jobdir / "stats.json").read_text(encoding="utf-8"))
+
+
+def url_of_hit(hit: Hit) -> str:
+    """The URL a hit asked for, in the form the truth has it."""
+    return f"{hit.origin}{hit.target}"
+
+
+def pages_asked_for(hits: Iterable[Hit]) -> list[str]:
+    return [url_of_hit(hit) for hit in hits if not is_robots(hit)]
+
+
+def is_robots(hit: Hit) -> bool:
+    return "robots" in urlsplit(hit.target).path
+
+
+def impolite(hits: Iterable[Hit], *, min_delay: float) -> list[str]:
+    """Every pair of contacts of one host that overlap or are less than *min_delay* apart, from
+    the server's record: the end of one to the beginning of the next."""
+    by_host: dict[str, list[Hit]] = defaultdict(list)
+    for hit in hits:
+        by_host[urlsplit(hit.origin).hostname or ""].append(hit)
+    violations = []
+    for host, contacts in by_host.items():
+        contacts.sort(key=lambda hit: hit.start)
+        for one, next_one in zip(contacts, contacts[1:], strict=False):
+            gap = next_one.start - one.end
+            if gap < min_delay:
+                violations.append(f"{host}: {gap:.4f} s before {next_one.target}")
+    return violations
+
+
+def warc_urls(directory: Path) -> list[str]:
+    """The target URIs of all response records, from every finished WARC file."""
+    urls = []
+    for path in sorted(directory.glob("*.warc.gz")):
+        with path.open("rb") as stream:
+            urls += [
+                record.headers["WARC-Target-URI"]
+                for record in ArchiveIterator(stream, record_types=WarcRecordType.response)
+            ]
+    return urls
+
+
+def access_log(path: Path) -> list[Hit]:
+    return list(read_access_log(path))
