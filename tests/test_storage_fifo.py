@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections import deque
@@ -217,6 +218,15 @@ def test_a_missing_segment_is_found_by_open(saved):
     with pytest.raises(CorruptRecordError, match="the segment is gone") as caught:
         opened(path, snapshot)
     assert caught.value.path == path / "00000002.log"
+
+
+def test_a_last_segment_that_is_too_short_is_found_by_open(saved):
+    path, snapshot = saved
+    last = path / "00000003.log"
+    for size in range(last.stat().st_size - 1, -1, -1):
+        os.truncate(last, size)
+        with pytest.raises(CorruptRecordError, match=f"{snapshot.tail_offset} bytes expected"):
+            opened(path, snapshot)
 
 
 def test_a_missing_directory_is_found_by_open(saved):
