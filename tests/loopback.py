@@ -13,17 +13,28 @@ from typing import TYPE_CHECKING
 import dns.flags
 import dns.message
 import dns.rcode
+import pytest
+import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
 
     Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
     Answerer = Callable[[dns.message.Message], dns.message.Message | bytes | None]
+
+
+@pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
+def each_loop(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run the tests of a module that imports this on both event loops: crawls run on uvloop."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "uvloop":
+            patch.setattr(asyncio, "run", uvloop.run)
+        yield
 
 
 class RawServer:

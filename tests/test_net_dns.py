@@ -12,7 +12,11 @@ import dns.flags
 import dns.message
 import dns.rcode
 import pytest
-from loopback import name_server, zone
+from loopback import (
+    each_loop,  # noqa: F401  runs every test twice
+    name_server,
+    zone,
+)
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError

@@ -7,7 +7,10 @@ import ipaddress
 
 import pytest
 from fetching import CHUNKED, OK, answer_to, handler_with, outcome_for
-from loopback import raw_server
+from loopback import (
+    each_loop,  # noqa: F401  runs every test twice
+    raw_server,
+)
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http import HtmlResponse

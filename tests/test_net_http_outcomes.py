@@ -7,7 +7,13 @@ import socket
 
 import pytest
 from fetching import CHUNKED, OK, answer_to, fetch, handler_with, outcome_for, outcome_of_url
-from loopback import name_server, raw_server, self_signed, zone
+from loopback import (
+    each_loop,  # noqa: F401  runs every test twice
+    name_server,
+    raw_server,
+    self_signed,
+    zone,
+)
 from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 

@@ -192,7 +192,7 @@ def _unbrotli(body: bytes, limit: int) -> Decoded:
 
 def _inflate(body: bytes, limit: int) -> Decoded:
     """Decode deflate with its zlib header, as it should have, or without, as many servers do."""
-    with_header = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+    with_header = len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
     if with_header:
         decoded = _decode_parts(lambda: isal_zlib.decompressobj(15), body, limit, mark=None)
         if decoded.body or decoded.sound:

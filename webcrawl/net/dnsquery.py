@@ -255,16 +255,25 @@ class _Channel:
         self._servers = servers
         self._address = address
         self._waiting: dict[int, _Question] = {}
+        self._socket: socket.socket | None = None
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket: socket.socket | None = socket.socket(family, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         try:
+            self._socket = socket.socket(family, socket.SOCK_DGRAM)
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
             self._socket.connect(address)
-        except OSError:  # no route, as to an IPv6 server from a host without IPv6
+        except OSError:  # no way there, as to an IPv6 server from a host without IPv6
             self.close()
         else:
-            servers.loop.add_reader(self._socket.fileno(), self._readable, self._socket)
+            self._listen(self._socket)
+
+    def _listen(self, sock: socket.socket) -> None:
+        """Be told of messages, and of errors; to be called again after each error.
+
+        libuv, beneath uvloop, stops watching a socket that has reported one.
+        """
+        self._servers.loop.remove_reader(sock.fileno())
+        self._servers.loop.add_reader(sock.fileno(), self._readable, sock)
 
     def send(self, asked: bytes, question: _Question) -> int | None:
         """Send and return the message id, or None when nothing can be sent there."""
@@ -280,6 +289,7 @@ class _Channel:
             pass  # as good as lost on the way: the time-out repeats it
         except OSError:
             # This may be the report of an earlier message (nobody listens): it is not sent.
+            self._listen(self._socket)
             try:
                 self._socket.send(message)
             except BlockingIOError:
@@ -290,12 +300,15 @@ class _Channel:
         return ident
 
     def _readable(self, sock: socket.socket) -> None:
-        for _ in range(_MESSAGES_PER_WAKE):
+        for n in range(_MESSAGES_PER_WAKE):
             try:
                 message = sock.recv(65535)
             except BlockingIOError:
+                if n == 0:  # woken by an error that sending has met already
+                    self._listen(sock)
                 return
             except OSError as e:  # nobody listens there, or no way to it
+                self._listen(sock)
                 for question in set(self._waiting.values()):
                     question.give_up_on(self, f"{self.name}: {e.strerror}")
                 return

@@ -142,8 +142,8 @@ def outcome_of(result: Response | Failure | BaseException) -> str:
         return f"http_{result.status}" if 100 <= result.status <= 999 else "bad_answer"
     error = result.value if isinstance(result, Failure) else result
     name = getattr(error, "outcome", None)
-    if name in OUTCOMES:
-        return str(name)
+    if isinstance(name, str) and name in OUTCOMES:
+        return name
     return next((name for cls, name in _BY_CLASS if isinstance(error, cls)), "other")
 
 

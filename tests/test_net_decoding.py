@@ -1,0 +1,302 @@
+"""Content codings: what servers send, what they send broken, and bombs."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import random
+import sys
+import tracemalloc
+import zlib
+
+import brotli
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from isal import isal_zlib
+from scrapy import Request
+from scrapy.http import Headers, HtmlResponse, Response, TextResponse
+from scrapy.utils.test import get_crawler
+
+from webcrawl.errors import FatalError
+from webcrawl.net.decoding import ContentDecodingMiddleware, decode
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+LIMIT = 100_000
+PAGE = b"<html>" + b"".join(b"<p>paragraph %d</p>" % n for n in range(1500)) + b"</html>"
+
+# zstd has blocks of 128 kB and gives nothing of half a block.
+LONG_TAIL = random.Random(1).randbytes(300_000).hex().encode()
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+ENCODE = {
+    b"gzip": gzip.compress,
+    b"x-gzip": gzip.compress,
+    b"deflate": zlib.compress,
+    b"br": functools.partial(brotli.compress, quality=5),
+    b"zstd": zstd.compress,
+}
+CODINGS = sorted(ENCODE)
+# Ways in which a body in one coding comes, by name: the coding and what packs it.
+PACKERS = {**{name.decode(): (name, pack) for name, pack in ENCODE.items()}}
+PACKERS["raw deflate"] = (b"deflate", raw_deflate)
+
+
+def middleware(limit: int = LIMIT) -> ContentDecodingMiddleware:
+    return ContentDecodingMiddleware(max_bytes=limit)
+
+
+def respond(
+    body: bytes, coding: bytes | None, *, content_type: bytes = b"text/html", flags=None
+) -> Response:
+    headers = Headers({b"Content-Type": content_type})
+    if coding is not None:
+        headers[b"Content-Encoding"] = coding
+    return Response("http://a.test/", headers=headers, body=body, flags=flags, protocol="HTTP/1.1")
+
+
+def process(response: Response, limit: int = LIMIT, **meta: object) -> Response:
+    request = Request(response.url, meta=meta)
+    processed = middleware(limit).process_response(request, response)
+    processed.request = request
+    return processed
+
+
+# --- sound bodies ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", PACKERS)
+def test_a_coded_page_becomes_text_and_keeps_its_wire_body_and_headers(way):
+    coding, pack = PACKERS[way]
+    wire = pack(PAGE)
+    response = process(respond(wire, coding))
+    assert isinstance(response, HtmlResponse)
+    assert (response.body, response.flags) == (PAGE, [])
+    assert response.meta["wire_body"] == wire
+    assert response.headers[b"Content-Encoding"] == coding
+    assert response.protocol == "HTTP/1.1"
+
+
+@given(st.binary(max_size=3000), st.lists(st.sampled_from(CODINGS), max_size=4))
+def test_chains_of_codings_are_undone_in_reverse(body, chain):
+    wire = body
+    for coding in chain:
+        wire = ENCODE[coding](wire)
+    assert decode(wire, chain, limit=LIMIT) == (body, False, True)
+
+
+def test_a_chain_may_stand_in_one_field_or_in_several():
+    wire = brotli.compress(gzip.compress(PAGE))
+    for headers in ([b"GZIP , br"], [b"gzip", b"BR"], [b"identity, gzip", b"", b"br"]):
+        response = respond(wire, None)
+        response.headers[b"Content-Encoding"] = headers
+        assert process(response).body == PAGE
+
+
+def test_an_uncoded_response_passes_as_it_is():
+    response = respond(PAGE, None)
+    request = Request("http://a.test/")
+    assert middleware().process_response(request, response) is response
+    assert "wire_body" not in request.meta
+    empty = respond(b"", b"gzip")
+    assert middleware().process_response(request, empty) is empty
+
+
+@pytest.mark.parametrize("name", [b"identity", b"none", b"UTF-8", b""])
+def test_names_that_mean_no_coding_leave_a_page_text(name):
+    response = process(respond(PAGE, name))
+    assert isinstance(response, HtmlResponse)
+    assert (response.body, response.flags) == (PAGE, [])
+    assert "wire_body" not in response.meta
+
+
+def test_gzip_and_zstd_in_several_parts_are_joined():
+    for pack, coding in ((gzip.compress, b"gzip"), (zstd.compress, b"zstd")):
+        wire = pack(PAGE[:1000]) + pack(b"") + pack(PAGE[1000:])
+        assert decode(wire, [coding], limit=LIMIT) == (PAGE, False, True)
+
+
+def test_padding_behind_the_stream_is_no_damage():
+    for way in ("gzip", "deflate", "raw deflate", "zstd"):
+        coding, pack = PACKERS[way]
+        assert decode(pack(PAGE) + b"\0" * 9, [coding], limit=LIMIT) == (PAGE, False, True)
+
+
+def test_requests_ask_for_codings_and_forget_an_earlier_wire_body():
+    request = Request("http://a.test/", meta={"wire_body": b"of the redirect"})
+    middleware().process_request(request)
+    assert request.headers[b"Accept-Encoding"] == b"gzip, deflate, br, zstd"
+    assert "wire_body" not in request.meta
+    own = Request("http://a.test/", headers={"Accept-Encoding": "identity"})
+    middleware().process_request(own)
+    assert own.headers[b"Accept-Encoding"] == b"identity"
+
+
+# --- bounds ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", PACKERS)
+@pytest.mark.parametrize("over", [-1, 0, 1, 5000])
+def test_a_decoded_body_is_cut_at_the_bound_and_flagged(way, over):
+    coding, pack = PACKERS[way]
+    response = process(respond(pack(PAGE), coding), limit=len(PAGE) - over)
+    assert response.body == PAGE[: len(PAGE) - over]
+    assert response.flags == (["truncated"] if over > 0 else [])
+
+
+def test_a_request_may_have_a_bound_of_its_own():
+    response = process(respond(gzip.compress(PAGE), b"gzip"), download_maxsize=100)
+    assert (response.body, response.flags) == (PAGE[:100], ["truncated"])
+
+
+@pytest.mark.parametrize("way", PACKERS)
+def test_a_bomb_takes_no_more_memory_than_the_bound(way):
+    coding, pack = PACKERS[way]
+    wire = pack(bytes(1 << 25))
+    tracemalloc.start()
+    try:
+        body, cut, sound = decode(wire, [coding], limit=1 << 20)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (len(body), cut, sound) == (1 << 20, True, True)
+    assert peak < 5 << 20  # twice the bound where the output is joined and cut
+
+
+def test_a_bomb_in_a_bomb_is_cut_at_every_stage():
+    wire = gzip.compress(gzip.compress(gzip.compress(bytes(1 << 26))))
+    body, cut, _ = decode(wire, [b"gzip"] * 3, limit=50_000)
+    assert (body, cut) == (bytes(50_000), True)
+
+
+def test_a_million_empty_parts_are_given_up_soon():
+    wire = gzip.compress(b"first") + gzip.compress(b"") * 50_000
+    body, cut, sound = decode(wire, [b"gzip"], limit=LIMIT)
+    assert (body, cut, sound) == (b"first", False, False)
+
+
+def test_codings_without_end_are_not_followed():
+    wire = PAGE
+    for _ in range(6):
+        wire = gzip.compress(wire)
+    body, _, sound = decode(wire, [b"gzip"] * 6, limit=LIMIT)
+    assert not sound
+    assert gzip.decompress(gzip.decompress(body)) == PAGE
+
+
+def test_a_zstd_window_beyond_the_standard_is_refused():
+    wide = {int(zstd.CompressionParameter.window_log): 27}
+    packer = zstd.ZstdCompressor(options=wide)
+    wire = packer.compress(PAGE) + packer.flush()
+    body, _, sound = decode(wire, [b"zstd"], limit=LIMIT)
+    assert (body, sound) == (wire, False)
+
+
+# --- broken bodies ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", PACKERS)
+def test_a_stream_that_ends_early_gives_what_came(way):
+    coding, pack = PACKERS[way]
+    page = PAGE + LONG_TAIL
+    wire = pack(page)
+    response = process(respond(wire[: len(wire) * 3 // 4], coding), limit=10**6)
+    assert len(response.body) > len(PAGE)
+    assert page.startswith(response.body)
+    assert response.flags == ["undecodable"]
+    assert isinstance(response, HtmlResponse)
+
+
+@pytest.mark.parametrize("flag", ["truncated", "dataloss"])
+def test_what_was_cut_on_the_way_is_not_called_undecodable(flag):
+    wire = gzip.compress(PAGE)
+    response = process(respond(wire[: len(wire) // 2], b"gzip", flags=[flag]))
+    assert response.flags == [flag]
+    assert PAGE.startswith(response.body)
+
+
+@pytest.mark.parametrize("way", PACKERS)
+def test_a_stream_with_damage_gives_what_is_before_it(way):
+    coding, pack = PACKERS[way]
+    page = PAGE + LONG_TAIL
+    wire = bytearray(pack(page))
+    wire[-20_000:] = b"\xff" * 20_000
+    response = process(respond(bytes(wire), coding), limit=10**6)
+    assert response.flags == ["undecodable"]
+    assert len(response.body) >= len(PAGE)
+    # Without a checksum the damage may decode to something, so only the start is certain.
+    assert response.body.startswith(PAGE[:20_000])
+    assert response.meta["wire_body"] == bytes(wire)
+
+
+def test_a_wrong_checksum_costs_nothing_but_the_flag():
+    wire = bytearray(gzip.compress(PAGE))
+    wire[-8] ^= 1
+    response = process(respond(bytes(wire), b"gzip"))
+    assert (response.body, response.flags) == (PAGE, ["undecodable"])
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_page_that_is_not_coded_at_all_stays_readable(coding):
+    response = process(respond(PAGE, coding))
+    assert response.flags == ["undecodable"]
+    if coding != b"deflate":  # anything may be the start of raw deflate
+        assert isinstance(response, HtmlResponse)
+        assert response.body == PAGE
+        assert "wire_body" not in response.meta
+
+
+def test_an_unknown_coding_leaves_bytes():
+    response = process(respond(b"\0\1\2" * 100, b"compress"))
+    assert response.flags == ["undecodable"]
+    assert not isinstance(response, TextResponse)
+    assert response.body == b"\0\1\2" * 100
+    half = process(respond(gzip.compress(b"\0\1\2"), b"compress, gzip"))
+    assert (half.body, half.flags) == (b"\0\1\2", ["undecodable"])
+
+
+@given(st.binary(max_size=400), st.lists(st.sampled_from([*CODINGS, b"xyz"]), max_size=5))
+def test_any_bytes_are_decoded_somehow(body, codings):
+    result, cut, sound = decode(body or b"x", codings, limit=1000)
+    assert len(result) <= max(1000, len(body) or 1)
+    assert isinstance(cut, bool)
+    assert isinstance(sound, bool)
+
+
+@given(st.sampled_from(sorted(PACKERS)), st.data())
+def test_damage_anywhere_keeps_a_prefix_or_flags_it(way, data):
+    coding, pack = PACKERS[way]
+    wire = bytearray(pack(PAGE))
+    place = data.draw(st.integers(0, len(wire) - 1))
+    wire[place] ^= data.draw(st.integers(1, 255))
+    body, _, sound = decode(bytes(wire), [coding], limit=LIMIT)
+    assert len(body) <= max(LIMIT, len(wire))
+    if coding in {b"gzip", b"x-gzip"} and sound:  # a checksum says so; the header has none
+        assert body == PAGE
+
+
+@given(st.binary(max_size=2000), st.integers(0, 9))
+def test_isal_decodes_what_zlib_wrote(body, level):
+    packer = zlib.compressobj(level, wbits=31)
+    wire = packer.compress(body) + packer.flush()
+    assert isal_zlib.decompressobj(31).decompress(wire, LIMIT) == body
+    assert decode(wire, [b"gzip"], limit=LIMIT) == (body, False, True)
+
+
+def test_the_bound_is_a_setting():
+    built = ContentDecodingMiddleware.from_crawler(get_crawler(settings_dict={"PAGE_MAX_BYTES": 9}))
+    response = built.process_response(
+        Request("http://a.test/"), respond(gzip.compress(PAGE), b"gzip")
+    )
+    assert response.body == PAGE[:9]
+    with pytest.raises(FatalError, match=r"^PAGE_MAX_BYTES must be"):
+        ContentDecodingMiddleware.from_crawler(get_crawler(settings_dict={"PAGE_MAX_BYTES": 0}))

@@ -1,0 +1,93 @@
+"""The names of outcomes: closed, and given to whatever a fetch may end with."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from scrapy import exceptions
+from scrapy.http import Response
+from twisted.internet.error import ConnectionLost
+from twisted.python.failure import Failure
+
+from webcrawl.net import outcomes
+from webcrawl.net.outcomes import OUTCOMES, is_transient, outcome_of
+
+OWN = [
+    cls
+    for _, cls in inspect.getmembers(outcomes, inspect.isclass)
+    if cls.__module__ == outcomes.__name__
+]
+
+
+def test_every_exception_of_the_module_has_a_name_of_the_list():
+    assert len(OWN) == 9
+    names = {outcome_of(cls("why")) for cls in OWN}
+    assert len(names) == len(OWN)
+    assert names <= OUTCOMES
+
+
+@pytest.mark.parametrize("cls", OWN)
+def test_exceptions_refine_those_of_scrapy(cls):
+    """So that RETRY_EXCEPTIONS and errbacks written for Scrapy's handlers work with ours."""
+    (base,) = cls.__bases__
+    assert base.__module__ == exceptions.__name__
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (exceptions.DownloadTimeoutError("why"), "timeout"),
+        (exceptions.CannotResolveHostError("why"), "dns_failed"),
+        (exceptions.DownloadConnectionRefusedError("why"), "connect_refused"),
+        (exceptions.ResponseDataLossError("why"), "incomplete"),
+        (exceptions.DownloadCancelledError("why"), "too_large"),
+        (exceptions.DownloadFailedError("why"), "connection_lost"),
+        (exceptions.UnsupportedURLSchemeError("why"), "bad_url"),
+        (exceptions.NotSupported("why"), "bad_url"),
+        (exceptions.IgnoreRequest("why"), "ignored"),
+        (exceptions.StopDownload(), "stopped"),
+        (TimeoutError(), "timeout"),
+        (ConnectionLost(), "other"),
+        (KeyError("bug"), "other"),
+        (KeyboardInterrupt(), "other"),
+    ],
+)
+def test_errors_of_others_have_names_too_bare_or_in_a_failure(error, name):
+    assert outcome_of(error) == name
+    assert outcome_of(Failure(error)) == name
+    assert name in OUTCOMES
+
+
+def test_a_foreign_attribute_is_no_outcome():
+    error = RuntimeError("why")
+    error.outcome = "made_up"
+    assert outcome_of(error) == "other"
+    error.outcome = ["unhashable"]
+    assert outcome_of(error) == "other"
+
+
+@pytest.mark.parametrize("status", [100, 200, 301, 404, 429, 599, 999])
+def test_a_response_is_named_by_its_status(status):
+    assert outcome_of(Response("http://a.test/", status=status)) == f"http_{status}"
+
+
+@pytest.mark.parametrize("status", [0, 99, 1000, -1])
+def test_an_impossible_status_is_a_bad_answer(status):
+    assert outcome_of(Response("http://a.test/", status=status)) == "bad_answer"
+
+
+def test_what_may_pass_is_transient_and_nothing_else():
+    named = {name for name in OUTCOMES if is_transient(name)}
+    assert named == {
+        "dns_failed",
+        "connect_refused",
+        "connect_failed",
+        "connect_timeout",
+        "timeout",
+        "connection_lost",
+        "incomplete",
+    }
+    statuses = {status for status in range(100, 1000) if is_transient(f"http_{status}")}
+    assert statuses == {408, 429, *range(500, 600)}
+    assert not any(map(is_transient, ["", "http_5", "http_5xx", "http_50", "http_5000"]))
