@@ -59,7 +59,6 @@ class Written:
     bytes: int = 0
     files: int = 0
     recovered: int = 0
-    cut_bytes: int = 0
 
 
 class WarcWriter:
@@ -148,22 +147,18 @@ class WarcWriter:
                 self._fd = -1
 
     def _start_file(self) -> None:
-        while True:
+        fd = None
+        while fd is None:
             at = self._clock()
             moment = datetime.fromtimestamp(at, UTC).strftime("%Y%m%d%H%M%S%f")[:17]
             name = f"{self._prefix}-{moment}-{self._serial:05d}.warc.gz"
             self._serial += 1
             path = self._directory / (name + OPEN_SUFFIX)
-            if (self._directory / name).exists():
-                continue  # of another process that shares the directory
-            try:
-                fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise WarcWriteError(path, error) from error
-            break
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not (self._directory / name).exists():
+                try:
+                    fd = _create_locked(path)
+                except OSError as error:
+                    raise WarcWriteError(path, error) from error
         with self._guard:
             self._fd, self._path, self._size = fd, path, 0
         record = warcinfo_record(filename=name, at=at, fields=self._warcinfo)
@@ -189,15 +184,12 @@ class WarcWriter:
 
     def _recover(self, path: Path) -> str | None:
         """End the file that a dead process left; None if the process lives and nothing was done."""
-        fd = os.open(path, os.O_RDWR)
+        fd = _lock_existing(path)
+        if fd is None:
+            return None
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return None
             size = os.fstat(fd).st_size
             whole, pages = whole_length(path)
-            self.written.cut_bytes += size - whole
             if not pages:
                 path.unlink()
                 return f"{path}: removed, as it had no whole page in {size} bytes"
@@ -209,6 +201,39 @@ class WarcWriter:
             os.close(fd)
         self.written.recovered += 1
         return f"{_final_name(path)}: recovered {pages} pages, cut {size - whole} of {size} bytes"
+
+
+def _create_locked(path: Path) -> int | None:
+    """A descriptor of the new file *path*, locked; None if another process has the name."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+    except FileExistsError:
+        return None
+    return _locked(path, fd)
+
+
+def _lock_existing(path: Path) -> int | None:
+    """A descriptor of *path*, locked; None if another process has the file, or has ended it."""
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    return _locked(path, fd)
+
+
+def _locked(path: Path, fd: int) -> int | None:
+    """*fd* with a lock, or None, closed, if another process was quicker to lock or end *path*."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.stat().st_ino == os.fstat(fd).st_ino:
+            return fd
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        os.close(fd)
+        raise
+    os.close(fd)
+    return None
 
 
 def _final_name(path: Path) -> Path:

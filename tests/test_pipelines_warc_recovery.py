@@ -1,0 +1,131 @@
+"""How much of a torn file is whole."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from isal import isal_zlib
+from warc_checks import page
+
+from webcrawl.items import Link
+from webcrawl.pipelines.warc_records import page_records, warcinfo_record
+from webcrawl.pipelines.warc_recovery import whole_length
+
+INFO = warcinfo_record(filename="x.warc.gz", at=0, fields=[("software", "tests")])
+
+
+def member(record: bytes) -> bytes:
+    return isal_zlib.compress(record, 2, 31)
+
+
+def members(*pages) -> list[bytes]:
+    """One element for the warcinfo and one for each page."""
+    return [member(INFO), *(b"".join(map(member, page_records(one))) for one in pages)]
+
+
+@pytest.fixture
+def whole(tmp_path):
+    path = tmp_path / "x.warc.gz.open"
+
+    def measure(data: bytes) -> tuple[int, int]:
+        path.write_bytes(data)
+        return whole_length(path)
+
+    return measure
+
+
+def test_whole_file_is_whole(whole):
+    parts = members(page(1), page(2), page(3))
+    assert whole(b"".join(parts)) == (len(b"".join(parts)), 3)
+    assert whole(parts[0]) == (len(parts[0]), 0)
+    assert whole(b"") == (0, 0)
+
+
+def test_file_cut_at_any_byte_is_whole_up_to_the_last_whole_page(whole):
+    info, one, two = members(page(1), page(2))
+    data = info + one + two
+    for size in range(len(info)):
+        assert whole(data[:size]) == (0, 0)
+    for size in range(len(info), len(info + one)):
+        assert whole(data[:size]) == (len(info), 0)
+    for size in range(len(info + one), len(data)):
+        assert whole(data[:size]) == (len(info + one), 1)
+
+
+def test_damage_at_any_byte_ends_the_file_before_it(whole):
+    """A gzip header has bytes that mean nothing; a change elsewhere never goes unseen."""
+    info, one, two = members(page(1), page(2))
+    data = bytearray(info + one + two)
+    seen = []
+    for at in range(len(info + one), len(data)):
+        data[at] ^= 0xFF
+        seen.append(whole(bytes(data)) == (len(info + one), 1))
+        data[at] ^= 0xFF
+    assert seen.count(False) <= 3 * len(("MTIME", "MTIME", "MTIME", "MTIME", "XFL", "OS"))
+
+
+@pytest.mark.parametrize(
+    "tail", [b"garbage", bytes(5000), member(b"no record\r\n\r\n"), member(b"")]
+)
+def test_what_is_no_record_ends_the_file(whole, tail):
+    data = b"".join(members(page(1)))
+    assert whole(data + tail) == (len(data), 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"Content-Length: ", b"Content-Length: 1"),
+        (b"Content-Length: ", b"Content-Size: "),
+        (b"WARC-Type: metadata", b"WARC-Type: MetaData"),
+        (b"WARC/1.1", b"HTTP/1.1"),
+        (b"\r\n\r\n", b"\n\n"),
+    ],
+)
+def test_record_that_is_not_one_does_not_end_a_page(whole, old, new):
+    info, one = members(page(1))
+    response, request, metadata = page_records(page(2))
+    assert old in metadata
+    bad = member(response) + member(request) + member(metadata.replace(old, new))
+    assert whole(info + one + bad) == (len(info + one), 1)
+    assert whole(info + bad + one) == (len(info), 0)
+
+
+def test_record_with_too_few_or_too_many_bytes_is_not_whole(whole):
+    info, one = members(page(1))
+    *_, metadata = page_records(page(2))
+    for record in (metadata[:-1], metadata + b"\n", metadata[:-4] + b"x\r\n\r\n"):
+        assert whole(info + one + member(record)) == (len(info + one), 1)
+
+
+def test_head_without_an_end_does_not_fill_the_memory(whole):
+    info, one = members(page(1))
+    bomb = member(b"WARC/1.1\r\nWARC-Type: metadata\r\n" + b"x" * 10_000_000)
+    assert whole(info + one + bomb) == (len(info + one), 1)
+
+
+def test_records_larger_than_what_is_read_at_once_are_whole(whole):
+    noise = zlib.compress(bytes(range(256)) * 4096, 0)
+    links = [Link(f"http://a.test/{n}") for n in range(20_000)]
+    data = b"".join(members(page(1, body=noise), page(2, links=links), page(3)))
+    assert whole(data) == (len(data), 3)
+    assert whole(data[:-1])[1] == 2
+
+
+def test_members_of_other_compressors_are_read(whole):
+    data = b"".join(gzip.compress(record) for record in (INFO, *page_records(page(1))))
+    assert whole(data) == (len(data), 1)
+
+
+@given(st.binary(max_size=200))
+def test_no_tail_raises(tmp_path_factory, tail):
+    path = tmp_path_factory.getbasetemp() / "tail.warc.gz.open"
+    data = b"".join(members(page(1)))
+    path.write_bytes(data + tail)
+    assert whole_length(path) == (len(data), 1)
+    path.write_bytes(data + b"\x1f\x8b\x08\x00" + tail)
+    assert whole_length(path) == (len(data), 1)
