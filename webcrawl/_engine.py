@@ -88,14 +88,17 @@ def process_output_in_line(engine: ExecutionEngine) -> None:
     scraper.handle_spider_output_async = handle_spider_output  # type: ignore[method-assign]  # the seam itself
 
 
-def leave_scraper_unopened(engine: ExecutionEngine) -> None:
-    """After the scheduler could not be opened the engine closes its scraper, which it has not
-    opened either, and logs a traceback about that in place of what is wrong."""
+def never_opened(engine: ExecutionEngine) -> None:
+    """The scheduler could not be opened, so nothing else was: there is nothing to close.
 
-    async def nothing() -> None:
-        pass
+    Scrapy would close all of it, and log tracebacks of parts that were never opened in place of
+    what is wrong.
+    """
 
-    engine.scraper.close_spider_async = nothing  # type: ignore[method-assign]  # the seam itself
+    async def close(*, reason: str = "") -> None:  # noqa: ARG001  # the engine's interface
+        engine.downloader.close()
+
+    engine.close_async = close  # type: ignore[method-assign]  # the seam itself
 
 
 class PlainRedirectMiddleware(RedirectMiddleware):

@@ -23,7 +23,7 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.asyncio import call_later, create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
-from webcrawl._engine import leave_scraper_unopened, process_output_in_line, wake, watch_requests
+from webcrawl._engine import never_opened, process_output_in_line, wake, watch_requests
 from webcrawl.checkpointer import Checkpointer
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.errors import FatalError
@@ -141,11 +141,11 @@ class MercatorScheduler(BaseScheduler):
             self._job.open()
             self._open_parts()
         except FatalError:
-            leave_scraper_unopened(self._crawler.engine)
+            never_opened(self._crawler.engine)
             raise
         except (CorruptRecordError, NewerFormatError, OSError) as error:
             self._job.close()
-            leave_scraper_unopened(self._crawler.engine)
+            never_opened(self._crawler.engine)
             raise FatalError(
                 f"The crawl in JOBDIR {self._job.path} cannot be resumed: {error}."
             ) from error

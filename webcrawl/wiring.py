@@ -20,6 +20,7 @@ from webcrawl.frontier import Frontier
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.job import Job
 from webcrawl.links import LinkSubmitter
+from webcrawl.net.shared import resolver_of
 from webcrawl.prelude import HostPrelude
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.seen.content import ContentSeen
@@ -39,6 +40,8 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     jobdir = settings["JOBDIR"]
     if not jobdir:
         raise FatalError("JOBDIR is empty: the frontier lives on disk and needs a directory.")
+    # Made now, not when the first request loads its handler: a wrong name server must be told.
+    resolver_of(crawler)
     shard = Path(jobdir) / "shards" / "00"
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge")
     eliminator = MercatorDupeFilter.build_eliminator(
