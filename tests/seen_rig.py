@@ -1,0 +1,127 @@
+"""An eliminator in the hands of a test: its worker, its snapshots, its death and return."""
+
+from __future__ import annotations
+
+import shutil
+from collections import deque
+from concurrent.futures import Executor, Future
+from typing import TYPE_CHECKING, Any
+
+from webcrawl.seen import BloomEliminator, DiskEliminator
+from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.fingerprint import fingerprints
+from webcrawl.storage.atomic import sync_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from webcrawl.seen import Eliminator
+
+
+class InlineExecutor(Executor):
+    """Work is done before ``submit`` returns."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        _run(future, lambda: fn(*args, **kwargs))
+        return future
+
+
+class HeldExecutor(Executor):
+    """Work is done when the test says so: ``step`` does the oldest piece."""
+
+    def __init__(self) -> None:
+        self._held: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._held.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def step(self) -> bool:
+        if not self._held:
+            return False
+        _run(*self._held.popleft())
+        return True
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+def _run(future: Future[Any], work: Callable[[], Any]) -> None:
+    try:
+        result = work()
+    except Exception as error:  # noqa: BLE001  # as an executor does
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+def disk_eliminator(
+    path: Path,
+    executor: Executor | None = None,
+    *,
+    cache_size: int = 4,
+    buffer_size: int = 8,
+    log_file_bytes: int = 400,
+) -> DiskEliminator:
+    """A disk eliminator so small that everything happens often."""
+    return DiskEliminator(
+        path=path,
+        executor=executor or InlineExecutor(),
+        cache=ClockCache(size=cache_size),
+        buffer_size=buffer_size,
+        log_file_bytes=log_file_bytes,
+    )
+
+
+def bloom_eliminator(
+    path: Path, executor: Executor | None = None, *, capacity: int = 500, save_after: int = 200
+) -> BloomEliminator:
+    """A Bloom eliminator that saves often and, with so few URLs, loses none."""
+    return BloomEliminator(
+        path=path,
+        executor=executor or InlineExecutor(),
+        capacity=capacity,
+        error_rate=1e-9,
+        log_file_bytes=400,
+        save_after=save_after,
+    )
+
+
+def submit(eliminator: Eliminator, urls: Sequence[str]) -> int:
+    """Submit a page with links to *urls*; a payload is the URL's bytes."""
+    return eliminator.submit(fingerprints(urls), lambda i: urls[i].encode())
+
+
+def drain(eliminator: Eliminator, limit: int = 3) -> list[str]:
+    """Everything that comes out until nothing waits, with the work done inline."""
+    out: list[str] = []
+    while eliminator.waiting:
+        eliminator.merge()
+        out += [payload.decode() for payload in eliminator.take(limit)]
+    return out
+
+
+def publish(eliminator: Eliminator) -> bytes:
+    """A whole checkpoint of the eliminator alone."""
+    snapshot = eliminator.snapshot()
+    sync_paths(eliminator.written())
+    eliminator.forget()
+    return snapshot
+
+
+def names(count: int, first: int = 0) -> list[str]:
+    return [f"http://host{n % 7}.test/{n}" for n in range(first, first + count)]
+
+
+def unique(urls: Iterable[str]) -> list[str]:
+    """*urls* in first-seen order."""
+    return list(dict.fromkeys(urls))
+
+
+def as_found_after_a_kill(path: Path, copy: Path) -> Path:
+    """The directory as a process that is killed now leaves it."""
+    shutil.copytree(path, copy)
+    return copy

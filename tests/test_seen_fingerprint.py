@@ -1,0 +1,38 @@
+"""Fingerprints: 64 bits, never the empty slot's value, the same alone and in a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import xxhash
+from hypothesis import given
+from strategies import urls
+
+from webcrawl.seen import fingerprint as module
+from webcrawl.seen.fingerprint import fingerprint, fingerprints
+
+
+@given(urls())
+def test_fingerprint_is_xxh3_of_the_utf8_bytes(url):
+    assert fingerprint(url) == xxhash.xxh3_64_intdigest(url.encode())
+    assert 0 < fingerprint(url) < 1 << 64
+
+
+def test_batch_and_single_agree():
+    some = ["http://a.test/", "http://b.test/ä", ""]
+    assert fingerprints(some) == [fingerprint(url) for url in some]
+
+
+def test_zero_is_mapped_to_one(monkeypatch):
+    monkeypatch.setattr(module, "xxh3_64_intdigest", lambda data: 0)
+    assert fingerprint("http://a.test/") == 1
+    assert fingerprints(["http://a.test/"]) == [1]
+
+
+def test_low_bits_spread_evenly_over_the_slots_of_a_table():
+    counts = np.bincount(
+        np.array(fingerprints(f"http://a.test/{n}" for n in range(64_000)), dtype=np.uint64)
+        % np.uint64(64),
+        minlength=64,
+    )
+    assert counts.min() > 800
+    assert counts.max() < 1200

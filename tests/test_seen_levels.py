@@ -1,0 +1,255 @@
+"""Levels: few runs whatever happens, files deleted only when no snapshot needs them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import FakeClock
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from seen_rig import HeldExecutor, InlineExecutor
+
+from webcrawl.seen.background import Background
+from webcrawl.seen.compaction import Compaction, Compactor
+from webcrawl.seen.levels import FAN_OUT, Levels, check_runs, find, merged
+from webcrawl.seen.runs import RunWriter, write_run
+from webcrawl.storage.records import CorruptRecordError
+
+TOP = (1 << 64) - 1
+
+
+@pytest.fixture
+def levels(tmp_path):
+    made = Levels(path=tmp_path)
+    made.open([])
+    yield made
+    made.close()
+
+
+def random_words(count: int, seed: int) -> np.ndarray:
+    return np.sort(np.random.default_rng(seed).integers(0, TOP, count, dtype=np.uint64))
+
+
+def add(levels, *counts):
+    for count in counts:
+        path = levels.next_file()
+        levels.add(write_run(path, [random_words(count, int(path.stem))]))
+
+
+def files(path):
+    return sorted(file.name for file in path.iterdir())
+
+
+def compact(levels):
+    """What a compactor does, at once."""
+    crowded = levels.crowded()
+    run = Compaction(runs=crowded, path=levels.next_file(), clock=FakeClock()).advance()
+    levels.replace(crowded, run)
+    return run
+
+
+def test_merged_is_all_words_in_order(levels):
+    add(levels, 5, 70_000, 1, 3000, 40_000)
+    whole = np.concatenate(list(merged(levels.runs)))
+    every = np.concatenate([chunk for run in levels.runs for chunk in run.chunks(blocks=99)])
+    assert np.array_equal(whole, np.sort(every))
+    assert list(merged([])) == []
+
+
+def test_find_asks_every_run(levels):
+    add(levels, 100, 100)
+    keys = np.sort(np.concatenate([next(run.chunks(blocks=1))[:2] for run in levels.runs]))
+    assert find(levels.runs, keys).all()
+    assert not find([], keys).any()
+
+
+def test_nothing_is_crowded_below_the_fan_out(levels):
+    add(levels, *[10] * (FAN_OUT - 1), *[100_000] * (FAN_OUT - 1))
+    assert levels.crowded() == []
+
+
+def test_a_full_level_takes_along_all_that_is_smaller(levels):
+    add(levels, 10, 600_000, *[60_000] * FAN_OUT, 20)
+    assert [run.count for run in levels.crowded()] == [10, *[60_000] * FAN_OUT, 20]
+
+
+@settings(max_examples=15, deadline=None)
+@given(counts=st.lists(st.sampled_from([1, 50, 2000, 40_000, 90_000]), max_size=40))
+def test_there_are_few_runs_and_all_words_whatever_comes(tmp_path_factory, counts):
+    path = tmp_path_factory.mktemp("levels")
+    levels = Levels(path=path)
+    levels.open([])
+    total = 0
+    for count in counts:
+        add(levels, count)
+        total += levels.runs[-1].count
+        while levels.crowded():
+            compact(levels)
+        # Counts up to 3.6 million are five levels.
+        assert len(levels.runs) <= 5 * (FAN_OUT - 1)
+        assert sum(run.count for run in levels.runs) == total
+    assert check_runs(levels.runs) == []
+    levels.close()
+
+
+def test_a_replaced_run_that_no_snapshot_named_is_disposable_at_once(levels, tmp_path):
+    add(levels, *[10] * FAN_OUT)
+    old = [run.path for run in levels.runs]
+    compact(levels)
+    assert levels.disposable() == old
+    assert levels.disposable() == []
+
+
+def test_a_replaced_run_is_kept_until_a_snapshot_without_it_is_published(levels):
+    add(levels, *[10] * FAN_OUT)
+    old = [run.path for run in levels.runs]
+    named = levels.snapshot()
+    assert [number for number, _ in named] == [1, 2, 3, 4]
+    assert levels.written() == old
+    levels.forget()
+    new = compact(levels)
+    assert levels.disposable() == []
+    assert levels.forget() == []  # publication of the snapshot that names the old ones
+    assert levels.snapshot() == [(5, new.count)]
+    assert levels.written() == [new.path]
+    assert levels.forget() == old
+    assert levels.written() == []
+
+
+def test_snapshots_that_were_never_published_delete_nothing_early(levels):
+    add(levels, *[10] * FAN_OUT)
+    old = [run.path for run in levels.runs]
+    levels.snapshot()
+    compact(levels)
+    levels.snapshot()
+    levels.snapshot()
+    assert levels.forget() == old
+
+
+def test_open_deletes_what_is_not_named_and_numbers_go_on(levels, tmp_path):
+    add(levels, 10, 20, 30)
+    named = levels.snapshot()[:2]
+    levels.close()
+    (tmp_path / "000077.run").write_bytes(b"half written")
+    again = Levels(path=tmp_path)
+    again.open(named)
+    assert files(tmp_path) == ["000001.run", "000002.run"]
+    assert again.next_file().name == "000003.run"
+    again.close()
+
+
+def test_open_reports_a_missing_or_exchanged_run(levels, tmp_path):
+    add(levels, 10, 20)
+    named = levels.snapshot()
+    levels.close()
+    (tmp_path / "000001.run").rename(tmp_path / "000002.run")
+    for wanted in (named, named[1:]):
+        again = Levels(path=tmp_path)
+        with pytest.raises(CorruptRecordError):
+            again.open(wanted)
+        again.close()
+
+
+def test_check_reports_a_fingerprint_in_two_runs(levels):
+    same = random_words(5000, 1)
+    for _ in range(2):
+        levels.add(write_run(levels.next_file(), [same]))
+    assert "stands in two runs" in check_runs(levels.runs)[0]
+
+
+def test_compacting_runs_that_are_not_disjoint_fails_and_leaves_no_file(levels, tmp_path):
+    for _ in range(FAN_OUT):
+        levels.add(write_run(levels.next_file(), [random_words(50, 1)]))
+    compaction = Compaction(runs=levels.crowded(), path=tmp_path / "new.run", clock=FakeClock())
+    with pytest.raises(ValueError, match="not strictly increasing"):
+        compaction.advance()
+    assert not (tmp_path / "new.run").exists()
+
+
+class TestCompactor:
+    @pytest.fixture
+    def worker(self):
+        return HeldExecutor()
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def background(self, worker):
+        return Background(executor=worker, on_done=lambda: None)
+
+    @pytest.fixture
+    def compactor(self, levels, background, clock):
+        return Compactor(levels=levels, background=background, clock=clock)
+
+    def test_idle_while_nothing_is_crowded(self, levels, compactor):
+        add(levels, 10)
+        assert not compactor.start(others_wait=False)
+
+    def test_others_and_compaction_take_turns(self, levels, compactor, background, worker, clock):
+        add(levels, *[600_000] * FAN_OUT)
+        assert not compactor.start(others_wait=True)  # the others were not served yet
+        slices = 0
+        clock_steps = iter(range(10**6))
+        compactor._clock = lambda: float(next(clock_steps))  # each chunk takes a second
+        compactor.abandon()
+        while compactor.start(others_wait=True):
+            worker.step()
+            background.settle()
+            slices += 1
+            if len(levels.runs) > 1:
+                assert not compactor.start(others_wait=True)
+        assert slices > 3
+        assert compactor.count == 1
+        assert [run.count for run in levels.runs] == [600_000 * FAN_OUT]
+
+    def test_a_slice_ends_only_after_its_time(self, levels, compactor, background, worker, clock):
+        add(levels, *[600_000] * FAN_OUT)
+        assert compactor.start(others_wait=False)
+        compactor.give_way()
+        worker.step()  # the clock stands still: no time has passed, so it goes on to its end
+        background.settle()
+        assert compactor.count == 1
+
+    def test_abandoning_between_slices_deletes_the_half_written_run(
+        self, levels, compactor, background, worker, tmp_path
+    ):
+        add(levels, *[600_000] * FAN_OUT)
+        ticks = iter(range(10**6))
+        compactor._clock = lambda: float(next(ticks))
+        assert compactor.start(others_wait=False)
+        compactor.give_way()
+        worker.step()
+        background.settle()
+        assert "000005.run" in files(tmp_path)
+        compactor.abandon()
+        assert "000005.run" not in files(tmp_path)
+        assert len(levels.runs) == FAN_OUT
+        compactor.abandon()
+
+
+def test_a_compaction_that_cannot_begin_leaves_nothing(levels, tmp_path):
+    add(levels, 10)
+    compaction = Compaction(
+        runs=levels.runs, path=tmp_path / "no" / "such" / "directory", clock=FakeClock()
+    )
+    with pytest.raises(FileNotFoundError):
+        compaction.advance()
+
+
+def test_deleting_what_cannot_be_deleted_is_only_logged(tmp_path, caplog):
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "file").touch()
+    background = Background(executor=InlineExecutor(), on_done=lambda: None)
+    background.delete([tmp_path / "directory", tmp_path / "gone", tmp_path / "file"])
+    background.close()
+    assert files(tmp_path) == ["directory"]
+    assert "Could not delete" in caplog.text
+
+
+def test_an_abandoned_writer_may_be_abandoned_again(tmp_path):
+    writer = RunWriter(path=tmp_path / "a.run")
+    writer.abandon()
+    writer.abandon()
+    assert files(tmp_path) == []

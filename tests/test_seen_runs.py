@@ -1,0 +1,253 @@
+"""Sorted runs: what was written is found, nothing else, and damage is never taken for data."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from disk import file_size_limit
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from webcrawl.seen.runs import (
+    BLOCK,
+    BLOCK_BYTES,
+    DATA_AT,
+    HEADER,
+    READ_BLOCKS,
+    Run,
+    RunWriter,
+    write_run,
+)
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+TOP = (1 << 64) - 1
+# More than a run that stays in memory, more than one read.
+LARGE = (READ_BLOCKS + 40) * BLOCK + 5
+
+
+def words(*values: int) -> np.ndarray:
+    return np.array(values, dtype=np.uint64)
+
+
+def random_words(count: int, seed: int = 1) -> np.ndarray:
+    return np.sort(np.random.default_rng(seed).integers(0, TOP, count, dtype=np.uint64))
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """The words of a run that is read from disk, and its file."""
+    path = tmp_path_factory.mktemp("runs") / "large.run"
+    held = random_words(LARGE)
+    write_run(path, [held]).close()
+    return held, path
+
+
+@pytest.fixture
+def run(large):
+    opened = Run.open(large[1])
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("count", [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 40 * BLOCK + 7])
+def test_every_word_is_found_again_and_its_neighbours_are_not(tmp_path, count):
+    held = random_words(count)
+    write_run(tmp_path / "a.run", np.array_split(held, 3) if count > 2 else [held]).close()
+    run = Run.open(tmp_path / "a.run", count=len(held))
+    assert run.find(held).all()
+    others = np.setdiff1d(
+        np.unique(np.concatenate((held + np.uint64(1), held - np.uint64(1)))), held
+    )
+    assert not run.find(others).any()
+    for word in held[:: max(1, count // 50)].tolist():
+        assert word in run
+        assert ((word + 1) & TOP) not in run
+    assert np.concatenate(list(run.chunks(blocks=7))).tolist() == held.tolist()
+    assert run.size_bytes == run.path.stat().st_size
+    assert run.check() == []
+    run.close()
+    run.close()
+
+
+def test_the_ends_of_the_range_are_ordinary_words(tmp_path):
+    run = write_run(tmp_path / "a.run", [words(0, 1, TOP - 1, TOP)])
+    assert run.find(words(0, 1, 2, TOP - 2, TOP - 1, TOP)).tolist() == [1, 1, 0, 0, 1, 1]
+    assert 0 in run
+    assert TOP in run
+    run.close()
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_find_agrees_with_a_set_for_few_keys_and_for_many(large, run, data):
+    held, _ = large
+    count = data.draw(st.sampled_from([0, 1, 2, 17, 1000, 20_000, 300_000]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    # Keys all over the run and keys that lie close together; the odd ones out are in neither.
+    at = int(rng.integers(0, len(held)))
+    some = np.concatenate((rng.choice(held, count), held[at : at + count]))
+    keys = np.sort(np.concatenate((some, rng.integers(0, TOP, count, dtype=np.uint64))))
+    place = np.minimum(np.searchsorted(held, keys), len(held) - 1)
+    assert np.array_equal(run.find(keys), held[place] == keys)
+
+
+def test_single_look_ups_in_a_large_run(large, run):
+    held, _ = large
+    for word in held[::5003].tolist():
+        assert word in run
+        assert word + 1 not in run
+    assert int(held[0]) - 1 not in run
+    assert int(held[-1]) + 1 not in run
+
+
+def test_keys_below_the_first_word_are_not_found(tmp_path, large):
+    held, _ = large
+    run = write_run(tmp_path / "a.run", [held[held > np.uint64(1 << 63)]])
+    keys = held[:100]
+    assert not run.find(keys).any()
+    assert int(keys[0]) not in run
+    run.close()
+
+
+def test_chunks_that_do_not_increase_are_refused_and_leave_no_file(tmp_path):
+    for chunks in ([words(2, 1)], [words(1, 1)], [words(1, 2), words(2, 3)]):
+        with pytest.raises(ValueError, match="not strictly increasing"):
+            write_run(tmp_path / "a.run", chunks)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_empty_chunks_are_skipped(tmp_path):
+    run = write_run(tmp_path / "a.run", [words(), words(1), words(), words(5), words()])
+    assert np.concatenate(list(run.chunks(blocks=1))).tolist() == [1, 5]
+    run.close()
+
+
+def test_a_full_disk_leaves_no_file(tmp_path):
+    with file_size_limit(DATA_AT + 100), pytest.raises(OSError, match="large"):
+        write_run(tmp_path / "a.run", [random_words(50)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unfinished_run_is_no_run(tmp_path):
+    writer = RunWriter(path=tmp_path / "a.run")
+    writer.append(random_words(3000))
+    writer.close()
+    with pytest.raises(CorruptRecordError, match="no run header"):
+        Run.open(tmp_path / "a.run")
+
+
+def test_a_missing_run_is_reported(tmp_path):
+    with pytest.raises(CorruptRecordError, match="missing"):
+        Run.open(tmp_path / "a.run")
+
+
+def test_another_count_than_expected_is_reported(large):
+    with pytest.raises(CorruptRecordError, match="1 expected"):
+        Run.open(large[1], count=1)
+
+
+def test_a_run_of_a_later_version_is_refused(tmp_path, large):
+    path = shutil.copy(large[1], tmp_path / "a.run")
+    data = bytearray(path.read_bytes())
+    data[4] = 2
+    path.write_bytes(data)
+    with pytest.raises(NewerFormatError, match="use the newer webcrawl"):
+        Run.open(path)
+
+
+def test_every_byte_of_the_header_counts(tmp_path):
+    path = tmp_path / "a.run"
+    write_run(path, [words(1, 2, 3)]).close()
+    good = path.read_bytes()
+    for at in range(HEADER.size + 4):
+        for bit in (1, 128):
+            path.write_bytes(good[:at] + bytes([good[at] ^ bit]) + good[at + 1 :])
+            with pytest.raises((CorruptRecordError, NewerFormatError)):
+                Run.open(path)
+
+
+def test_a_run_cut_at_any_byte_is_not_opened(tmp_path):
+    path = tmp_path / "a.run"
+    write_run(path, [random_words(2000)]).close()
+    good = path.read_bytes()
+    # Every byte of header, index and the ends of the blocks; the middle of the blocks by steps.
+    ends = {*range(HEADER.size + 8), *range(0, len(good), 97), *range(len(good) - 40, len(good))}
+    for end in sorted(ends):
+        path.write_bytes(good[:end])
+        with pytest.raises(CorruptRecordError):
+            Run.open(path)
+
+
+def damaged(path, tmp_path, block, *, large=True):
+    """A copy of the run with one bit of *block* flipped, opened."""
+    copy = shutil.copy(path, tmp_path / "damaged.run")
+    offset = DATA_AT + block * BLOCK_BYTES + 8 * 17
+    with copy.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 1]))
+    return Run.open(copy)
+
+
+@pytest.mark.parametrize("block", [0, 5, READ_BLOCKS - 1, READ_BLOCKS, LARGE // BLOCK])
+def test_damage_in_a_block_is_raised_with_path_and_offset_at_use(tmp_path, large, block):
+    held, path = large
+    run = damaged(path, tmp_path, block)
+    inside = held[block * BLOCK : block * BLOCK + 3]
+    offset = DATA_AT + block * BLOCK_BYTES
+    uses = [
+        lambda: int(inside[0]) in run,
+        lambda: run.find(inside),
+        lambda: run.find(held[::1024]),
+        lambda: run.find(held),
+        lambda: list(run.chunks(blocks=9)),
+    ]
+    for use in uses:
+        with pytest.raises(CorruptRecordError, match="does not add up") as caught:
+            use()
+        assert (caught.value.path, caught.value.offset) == (run.path, offset)
+    assert str(offset) in run.check()[0]
+    run.close()
+
+
+def test_damage_elsewhere_does_not_matter_to_a_look_up(tmp_path, large):
+    held, path = large
+    run = damaged(path, tmp_path, 100)
+    assert int(held[0]) in run
+    assert run.find(held[:3]).all()
+    run.close()
+
+
+def test_damage_in_a_small_run_is_found_at_open(tmp_path):
+    write_run(tmp_path / "a.run", [random_words(3000)]).close()
+    with pytest.raises(CorruptRecordError, match="does not add up"):
+        damaged(tmp_path / "a.run", tmp_path, 1)
+
+
+def test_a_file_that_shrinks_while_open_is_reported(tmp_path, large):
+    held, path = large
+    run = Run.open(shutil.copy(path, tmp_path / "a.run"))
+    with run.path.open("r+b") as file:
+        file.truncate(DATA_AT + 10 * BLOCK_BYTES + 100)
+    with pytest.raises(CorruptRecordError, match="ends within a block"):
+        run.find(held)
+    run.close()
+
+
+def test_check_reports_words_out_of_order(tmp_path, large):
+    """Two words that changed places add up as before; only reading for order shows them."""
+    _, path = large
+    copy = shutil.copy(path, tmp_path / "swapped.run")
+    with copy.open("r+b") as file:
+        file.seek(DATA_AT + 3 * BLOCK_BYTES + 80)
+        one, two = file.read(8), file.read(8)
+        file.seek(-16, 1)
+        file.write(two + one)
+    run = Run.open(copy)
+    assert "out of order" in run.check()[0]
+    run.close()

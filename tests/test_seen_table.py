@@ -1,0 +1,89 @@
+"""The buffer T: a set of fingerprints and their order of arrival, in memory of its own."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
+
+
+@pytest.fixture
+def buffer():
+    made = Buffer(size=100)
+    yield made
+    made.close()
+
+
+def put(buffer, fps, kind=WITH_PAYLOAD):
+    new = buffer.insert(fps, range(len(fps)))
+    buffer.append([fps[i] for i in new], kind)
+    return new
+
+
+def test_insert_returns_the_indexes_that_were_new(buffer):
+    assert put(buffer, [5, 6, 5, 7]) == [0, 1, 3]
+    assert put(buffer, [7, 8]) == [1]
+    assert list(buffer.order) == [5, 6, 7, 8]
+    assert 5 in buffer
+    assert 9 not in buffer
+
+
+def test_only_the_candidates_are_inserted(buffer):
+    assert buffer.insert([5, 6, 7], [0, 2]) == [0, 2]
+    assert 6 not in buffer
+
+
+def test_kinds_say_what_stands_at_each_ordinal(buffer):
+    put(buffer, [1, 2])
+    put(buffer, [3], SILENT)
+    assert list(buffer.kinds) == [WITH_PAYLOAD, WITH_PAYLOAD, SILENT]
+    assert buffer.payloads == 2
+    assert len(buffer) == 3
+
+
+def test_replay_marks_what_it_met_before_as_a_repeat(buffer):
+    buffer.replay([1, 2], with_payload=True)
+    buffer.replay([2, 3], with_payload=False)
+    buffer.replay([3, 4], with_payload=True)
+    assert list(buffer.order) == [1, 2, 2, 3, 3, 4]
+    assert list(buffer.kinds) == [1, 1, REPEAT, SILENT, REPEAT, 1]
+    assert buffer.payloads == 3
+
+
+def test_extreme_fingerprints_wrap_around_the_table(buffer):
+    top = (1 << 64) - 1
+    fps = [top, top - 1024, top - 2048, 1, 1025]
+    put(buffer, fps)
+    assert all(fp in buffer for fp in fps)
+    assert top - 4096 not in buffer
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(1, 60).map(lambda n: n * 512), max_size=12), max_size=12))
+def test_taking_back_the_last_insert_leaves_the_table_as_it_was(batches):
+    # Multiples of 512 share few slots, so that chains of collisions are long.
+    buffer, held = Buffer(size=10), set()
+    for number, batch in enumerate(batches):
+        new = buffer.insert(batch, range(len(batch)))
+        fresh = [batch[i] for i in new]
+        assert len(set(fresh)) == len(fresh)
+        if number % 2:
+            buffer.take_back(fresh)
+        else:
+            buffer.append(fresh, WITH_PAYLOAD)
+            held.update(fresh)
+        assert {fp for fp in range(512, 61 * 512, 512) if fp in buffer} == held
+    buffer.close()
+
+
+def test_an_oversized_batch_makes_it_grow():
+    buffer = Buffer(size=1)
+    fps = list(range(1, 5001))
+    put(buffer, fps[:800])
+    assert put(buffer, fps) == list(range(800, 5000))
+    assert list(buffer.order) == fps
+    assert all(fp in buffer for fp in fps)
+    assert 5001 not in buffer
+    buffer.close()
