@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gzip
 import os
 import random
 import re
@@ -85,6 +86,26 @@ def test_pages_come_back_in_order_and_every_validator_is_content(tmp_path):
     assert one.written.records == 61
     assert one.written.bytes == path.stat().st_size
     assert one.written.files == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "twice", "one member", "more"])
+def test_validators_find_what_they_are_asked_to_find(tmp_path, damage):
+    one = writer(tmp_path)
+    one.open()
+    one.write(page(1))
+    one.close()
+    path = tmp_path / names(tmp_path)[0]
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "cut": data[:-1],
+            "changed": gzip.compress(gzip.decompress(data).replace(b"<p>", b"<b>")),
+            "twice": data + data,
+            "one member": gzip.compress(gzip.decompress(data)),
+            "more": data + b"more",
+        }[damage]
+    )
+    assert complaints(path) != {}
 
 
 def test_name_is_final_only_when_the_file_is(tmp_path, opened):
@@ -231,21 +252,27 @@ def test_file_that_its_writer_ends_meanwhile_is_left_alone(tmp_path, monkeypatch
     assert two._recover(gone) is None
 
 
-def test_new_file_that_another_process_takes_for_a_dead_one_is_given_up(tmp_path, monkeypatch):
+@pytest.mark.parametrize("and_then", ["nothing", "another file"])
+def test_new_file_that_another_process_takes_for_a_dead_one_is_given_up(
+    tmp_path, monkeypatch, and_then
+):
     one = writer(tmp_path)
     one.open()
     flock = fcntl.flock
 
     def removed_before_lock(fd, operation):
         monkeypatch.undo()
+        (name,) = names(tmp_path)
         assert len(writer(tmp_path).open()) == 1
+        if and_then == "another file":
+            (tmp_path / name).write_bytes(b"")
         flock(fd, operation)
 
     monkeypatch.setattr(fcntl, "flock", removed_before_lock)
     one.write(page(1))
-    assert names(tmp_path) == ["test-20231114221320000-00001.warc.gz.open"]
+    assert names(tmp_path)[-1] == "test-20231114221320000-00001.warc.gz.open"
     one.close()
-    assert numbers(tmp_path / names(tmp_path)[0]) == [1]
+    assert numbers(tmp_path / names(tmp_path)[-1]) == [1]
 
 
 def test_file_system_without_locks_is_an_error(tmp_path, monkeypatch):

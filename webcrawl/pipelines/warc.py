@@ -120,9 +120,15 @@ class WarcPipeline:
     def _hand_over(self) -> None:
         """Give the worker all pages that wait."""
         batch, self._waiting = self._waiting, []
-        done = self._in_worker(partial(self._write, [page for page, _ in batch]))
+        waiters = [written for _, written in batch]
+        try:
+            done = self._in_worker(partial(self._write, [page for page, _ in batch]))
+        except RuntimeError as error:  # closed, or no thread to be had
+            for waiter in waiters:
+                waiter.set_exception(error)
+            return
         self._busy = True
-        done.add_done_callback(partial(self._handed_back, [written for _, written in batch]))
+        done.add_done_callback(partial(self._handed_back, waiters))
 
     def _handed_back(
         self, waiters: list[asyncio.Future[None]], done: asyncio.Future[list[Exception | None]]
@@ -132,7 +138,7 @@ class WarcPipeline:
             self._hand_over()
         for waiter, error in zip(waiters, done.result(), strict=True):
             if waiter.cancelled():
-                continue
+                continue  # nobody waits for this page any more, though it was written
             if error is None:
                 waiter.set_result(None)
             else:

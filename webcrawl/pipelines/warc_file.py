@@ -15,6 +15,7 @@ rename, ``recover`` does the rename; between rename and directory fsync, a power
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -95,9 +96,14 @@ class WarcWriter:
     def open(self) -> list[str]:
         """Make the directory and bring left-over files to an end; a line to log for each of them.
 
+        Raises OSError if the directory cannot be made or written, rather than at the first page.
         Reads every left-over file once: about 8 s per GB.
         """
         sync_paths(make_directory(self._directory))
+        if not self._directory.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(self._directory))
+        if not os.access(self._directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "Permission denied", str(self._directory))
         return [
             line
             for path in sorted(self._directory.glob(f"*.warc.gz{OPEN_SUFFIX}"))
