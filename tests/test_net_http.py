@@ -99,7 +99,8 @@ def test_a_body_is_sent_with_its_length():
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b""),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", b"abc"),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", b"a"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" * 20 + OK, b"hello"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 19 + OK, b"hello"),
+        (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nbytes", b""),
         (b"HTTP/1.1 204 No Content\r\n\r\nand\r\n\r\nmore\r\n\r\n", b""),
         (b"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\na", b"a"),
         (b"HTTP/1.1 999 Denied\r\nContent-Length: 1\r\n\r\na", b"a"),
@@ -128,6 +129,24 @@ def test_the_class_is_the_one_that_scrapy_would_choose(content_type, path):
     response = answer_to(says.encode(), path=path)
     args = {"headers": response.headers, "url": response.url, "body": response.body}
     assert type(response) is responsetypes.from_args(**args)
+
+
+def test_long_names_and_types_are_read_like_short_ones():
+    name, kind = b"x-" + b"long" * 50, b"text/html; x=" + b"long" * 50
+    says = OK.replace(b"text/html", kind).replace(b"\r\n\r\n", b"\r\n" + name + b": 1\r\n\r\n")
+    response = answer_to(says)
+    assert isinstance(response, HtmlResponse)
+    assert response.headers == type(response.headers)(response.meta["wire_headers"])
+
+
+def test_credentials_in_a_url_are_sent_as_authorization():
+    async def scenario() -> None:
+        async with raw_server(OK) as server, handler_with() as handler:
+            url = f"http://user:pass@127.0.0.1:{server.port}/"
+            await handler.download_request(Request(url))
+            assert b"Authorization: Basic dXNlcjpwYXNz\r\n" in server.heads[0]
+
+    asyncio.run(scenario())
 
 
 # --- bounds ----------------------------------------------------------------------------------

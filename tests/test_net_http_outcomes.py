@@ -7,6 +7,9 @@ import socket
 
 import pytest
 from fetching import CHUNKED, OK, answer_to, fetch, handler_with, outcome_for, outcome_of_url
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
     name_server,
@@ -35,6 +38,7 @@ from webcrawl.net.outcomes import is_transient, outcome_of
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "bad_answer"),
         (b"\0" * 100, "bad_answer"),
         (b"HTTP/1.1 20 OK\r\n\r\n", "bad_answer"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 30 + OK, "bad_answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "bad_answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "bad_answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "incomplete"),
@@ -53,6 +57,41 @@ def test_an_incomplete_body_is_kept_where_data_loss_is_no_failure():
     for options in ({"DOWNLOAD_FAIL_ON_DATALOSS": False}, {"download_fail_on_dataloss": False}):
         response = answer_to(says, **options)
         assert (response.body, response.flags) == (b"abc", ["dataloss"])
+
+
+def test_interim_answers_without_end_are_a_bad_answer():
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            while True:
+                writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100)
+                await writer.drain()
+
+        async with raw_server(talk) as server:
+            with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
+                await fetch(server)
+            assert outcome_of(failed.value) == "bad_answer"
+            await server.left(0)
+
+    asyncio.run(scenario())
+
+
+@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_bytes_end_in_a_response_or_in_an_outcome_with_a_name(data):
+    good = data.draw(
+        st.sampled_from([
+            OK,
+            CHUNKED + b"3\r\nabc\r\n0\r\n\r\n",
+            b"HTTP/1.1 100 Continue\r\n\r\n" + OK,
+            b"HTTP/1.0 302 Found\nLocation: /\nContent-Encoding: gzip\n\n",
+        ])
+    )  # fmt: skip
+    says = bytearray(good)
+    for _ in range(data.draw(st.integers(0, 4))):
+        place = data.draw(st.integers(0, len(says) - 1))
+        says[place : place + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    assert outcome_for(bytes(says)) != "other"
 
 
 def test_a_closed_port_is_a_refused_connection():
@@ -214,6 +253,34 @@ def test_a_server_that_hangs_up_is_asked_once(reset, reused):
                 await handler.download_request(Request(url))
             assert outcome_of(lost.value) == "connection_lost"
             assert (len(server.heads), server.connections) == (1 + reused, 1)
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_nobody_asked_for_is_never_the_next_one():
+    """A server must not be able to say what the answer to another request is."""
+
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.write(OK)
+            await writer.drain()
+            await go.wait()
+            writer.write(OK.replace(b"hello", b"stale"))
+            await writer.drain()
+            sent.set()
+            await server.head(reader)
+            writer.write(OK.replace(b"hello", b"fresh"))
+
+        go, sent = asyncio.Event(), asyncio.Event()
+        async with raw_server(talk) as server, handler_with() as handler:
+            url = f"http://127.0.0.1:{server.port}/"
+            assert (await handler.download_request(Request(url))).body == b"hello"
+            go.set()
+            await sent.wait()
+            await asyncio.sleep(0.02)  # what was sent lies in the socket already; let it be read
+            assert (await handler.download_request(Request(url))).body == b"hello"
+            assert server.connections == 2
 
     asyncio.run(scenario())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 from scrapy.http import Headers, Response
@@ -71,7 +71,9 @@ def response_of(
 def class_for(headers: Headers, url: str, body: bytes) -> type[Response]:
     """Return the class that Scrapy has for such a response when its body is not coded."""
     content_type = headers.get(b"Content-Type")
-    cls = _class_of_type(content_type) if content_type else Response
+    cls: type[Response] = Response
+    if content_type and len(content_type) <= _REMEMBERED:
+        cls = _class_of_type(content_type)
     if cls is Response:
         names = (b"Content-Type", b"Content-Disposition")
         plain = Headers({name: headers.getlist(name) for name in names if name in headers})
@@ -79,6 +81,8 @@ def class_for(headers: Headers, url: str, body: bytes) -> type[Response]:
     return cls
 
 
+# Longer names and types are hostile or rare, and would fill the memory of what is remembered.
+_REMEMBERED: Final = 100
 _class_of_type = lru_cache(1024)(responsetypes.from_content_type)
 _titled = lru_cache(4096)(bytes.title)
 
@@ -93,5 +97,6 @@ def headers_of(raw: tuple[tuple[bytes, bytes], ...]) -> Headers:
     headers = Headers()
     for name, value in raw:
         # Names and values are in the form that Headers would bring them into.
-        dict.setdefault(headers, _titled(name), []).append(value)
+        key = _titled(name) if len(name) <= _REMEMBERED else name.title()
+        dict.setdefault(headers, key, []).append(value)
     return headers

@@ -1,8 +1,9 @@
 """Connections as the download handler wants them; the only module that reaches into aiohttp.
 
 aiohttp 3.14.5 has no public name for what is changed here: a bound on idle connections, no second
-sending of a request, and keeping a body whose framing is broken behind it. tests/test_net_http.py
-and tests/test_net_http_outcomes.py fail when one of them stops working.
+sending of a request, no answers that nobody asked for, and keeping a body whose framing is broken
+behind it. tests/test_net_http.py and tests/test_net_http_outcomes.py fail when one of them stops
+working.
 
 Invariant: at most *max_idle* connections are open beside those in use, whatever hosts they are to.
 """
@@ -10,13 +11,20 @@ Invariant: at most *max_idle* connections are open beside those in use, whatever
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
 
 if TYPE_CHECKING:
+    from aiohttp import StreamReader
     from aiohttp.client_reqrep import ConnectionKey
+    from aiohttp.http import RawResponseMessage
+
+# Interim answers (1xx) before the one that counts, and that one. Real servers send one or none; a
+# stream of them would keep the loop busy until the time-out.
+_MAX_ANSWERS: Final = 20
 
 
 class Connector(aiohttp.TCPConnector):
@@ -59,6 +67,31 @@ class Exchange(ResponseHandler):
 
     damage: BaseException | None = None
     _seam = b""  # the last bytes of a header that goes on in the next piece
+    _answers = 0
+
+    def set_response_params(self, **params: Any) -> None:
+        """Begin the exchange of one request and its answer."""
+        self.damage = None
+        self._seam = b""
+        self._answers = 0
+        super().set_response_params(**params)
+
+    def is_connected(self) -> bool:
+        """Say whether the connection can be used again.
+
+        Not if something came while it was idle: that would be taken for the next answer.
+        """
+        return super().is_connected() and not self._buffer and self._exception is None
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        """Take the header of an answer from the parser."""
+        self._answers += 1
+        if self._answers <= _MAX_ANSWERS:
+            super().feed_data(data, size)
+        elif self._exception is None:
+            self.set_exception(HttpProcessingError(code=400, message="too many interim answers"))
+            if self.transport is not None:
+                self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         while self._exception is None and (self._payload is None or self._payload.is_eof()):
