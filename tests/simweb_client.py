@@ -1,0 +1,202 @@
+"""A plain client for the simulated web, which shares no code with it: DNS, HTTP and links.
+
+Used by tests/test_simweb_*.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import io
+import ssl
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import ada_url
+import dns.asyncquery
+import dns.message
+import dns.rcode
+from protego import Protego
+from selectolax.lexbor import LexborHTMLParser
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AGENT = "webcrawl/1.0 (+https://example.org)"
+
+
+class Reply:
+    """One HTTP answer, parsed by the standard library."""
+
+    def __init__(self, raw: bytes, method: str = "GET") -> None:
+        self._raw = raw
+        response = http.client.HTTPResponse(self, method=method)
+        response.begin()
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    def makefile(self, _mode: str) -> io.BytesIO:
+        return io.BytesIO(self._raw)
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("Content-Type", "").partition(";")[0]
+
+
+@dataclass
+class Client:
+    """Resolves and fetches, one connection per request."""
+
+    dns: str
+    ca_path: Path | None = None
+    tls: ssl.SSLContext | None = field(init=False, default=None)
+    addresses: dict[str, str | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.ca_path:
+            self.tls = ssl.create_default_context(cafile=str(self.ca_path))
+            self.tls.verify_flags |= ssl.VERIFY_X509_STRICT
+
+    async def resolve(self, name: str) -> str | None:
+        """The address of *name*, None if there is none or no answer."""
+        if name not in self.addresses:
+            where, _, port = self.dns.partition(":")
+            query = dns.message.make_query(name, "A")
+            try:
+                answer = await dns.asyncquery.udp(query, where, timeout=0.5, port=int(port))
+            except dns.exception.Timeout:
+                self.addresses[name] = None
+            else:
+                found = [str(record) for rrset in answer.answer for record in rrset]
+                self.addresses[name] = found[0] if found else None
+        return self.addresses[name]
+
+    async def get(self, url: str, *, method: str = "GET", headers: str = "") -> Reply:
+        """Fetch *url*. Raises OSError or http.client.HTTPException where there is no answer."""
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        address = await self.resolve(parts.hostname)
+        if address is None:
+            raise OSError(f"{parts.hostname} does not resolve")
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        raw = await self.exchange(
+            address,
+            parts.port or 0,
+            f"{method} {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nUser-Agent: {AGENT}\r\n"
+            f"{headers}Connection: close\r\n\r\n".encode(),
+            name=parts.hostname if parts.scheme == "https" else "",
+        )
+        return Reply(raw, method)
+
+    async def exchange(self, address: str, port: int, data: bytes, *, name: str = "") -> bytes:
+        """Send *data*, return everything until the server closes. With *name* by TLS."""
+        reader, writer = await asyncio.open_connection(
+            address,
+            port,
+            ssl=self.tls if name else None,
+            server_hostname=name or None,
+        )
+        try:
+            writer.write(data)
+            async with asyncio.timeout(20):
+                return await reader.read()
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+@dataclass
+class Crawl:
+    """A complete crawl: what was asked for, and what came back with status 200."""
+
+    asked: set[str] = field(default_factory=set)
+    fetched: set[str] = field(default_factory=set)
+    statuses: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+def links_of(base: str, reply: Reply) -> list[str]:
+    """Absolute, normalized URLs of the links in an answer, and its redirect target."""
+    found = [reply.headers["Location"]] if "Location" in reply.headers else []
+    if reply.status == 200 and reply.content_type == "text/html":
+        charset = reply.headers.get_content_charset()
+        text = reply.body.decode("utf-16") if charset == "utf-16" else reply.body
+        tree = LexborHTMLParser(text)
+        found += [node.attributes["href"] or "" for node in tree.css("a[href]")]
+    return [ada_url.join_url(base, href).partition("#")[0] for href in found]
+
+
+async def crawl(client: Client, seeds: list[str], *, skip, polite: bool = True) -> Crawl:
+    """Fetch everything that can be found, twenty hosts at a time, one request per host at once."""
+    result = Crawl()
+    waiting: dict[str, deque[str]] = {}
+    seen: set[str] = set()
+    rules: dict[str, Protego | bool] = {}
+    slots = asyncio.Semaphore(20)
+    tasks: set[asyncio.Task[None]] = set()
+
+    def push(url: str) -> None:
+        if url in seen or skip(url):
+            return
+        seen.add(url)
+        origin = url[: url.index("/", 8)]
+        if origin in waiting:
+            waiting[origin].append(url)
+            return
+        waiting[origin] = deque([url])
+        task = asyncio.create_task(drain(origin))
+        tasks.add(task)
+
+    async def rules_of(origin: str) -> Protego | bool:
+        url = origin + "/robots.txt"
+        for _ in range(5):
+            try:
+                reply = await client.get(url)
+            except (OSError, http.client.HTTPException):
+                return False
+            if "Location" not in reply.headers:
+                break
+            url = ada_url.join_url(url, reply.headers["Location"])
+        if reply.status >= 400:
+            return reply.status < 500
+        return Protego.parse(reply.body.decode("utf-8-sig", "replace"))
+
+    async def drain(origin: str) -> None:
+        queue = waiting[origin]
+        async with slots:
+            if polite and origin not in rules:
+                rules[origin] = await rules_of(origin)
+            while queue:
+                await fetch(queue.popleft(), rules.get(origin, True))
+            del waiting[origin]
+
+    async def fetch(url: str, rule: Protego | bool) -> None:
+        if rule is False or (rule is not True and not rule.can_fetch(url, AGENT)):
+            return
+        while True:
+            try:
+                reply = await client.get(url)
+            except (OSError, http.client.HTTPException):
+                return
+            result.statuses[url] = reply.status
+            result.asked.add(url)
+            if reply.status != 429:
+                break
+            await asyncio.sleep(0.02)
+        if reply.status == 200:
+            result.fetched.add(url)
+        for link in links_of(url, reply):
+            push(link)
+
+    for seed in seeds:
+        push(seed)
+    while tasks:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        tasks -= done
+        for task in done:
+            task.result()
+    return result

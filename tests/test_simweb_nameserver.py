@@ -1,0 +1,162 @@
+"""The name server, asked over UDP with a well-kept resolver library and with plain bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+import dns.flags
+import dns.message
+import dns.opcode
+import dns.query
+import dns.rcode
+import dns.rdatatype
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.simweb import Behaviour, Faults, SimWebError, World, start_in_process
+from webcrawl.simweb.nameserver import NameServer, bind_udp, reply
+
+WORLD = World(
+    hosts=200,
+    http_port=0,
+    https_share=0.0,
+    addresses=2,
+    faults=Faults(nxdomain=0.1, servfail=0.1, dns_timeout=0.1),
+)
+
+
+def host_that(behaviour):
+    return next(host for index in range(200) if (host := WORLD.host(index)).behaviour is behaviour)
+
+
+@pytest.fixture(scope="module")
+def port():
+    with start_in_process(WORLD, log_path=None) as web:
+        yield int(web.dns.partition(":")[2])
+
+
+def ask(port, name, kind="A", *, timeout=5.0, **options):
+    return dns.query.udp(
+        dns.message.make_query(name, kind, **options), "127.0.0.1", timeout=timeout, port=port
+    )
+
+
+def test_each_name_resolves_to_the_address_of_its_host(port):
+    for index in range(200):
+        host = WORLD.host(index)
+        if host.behaviour is Behaviour.SOUND:
+            answer = ask(port, host.name)
+            assert answer.rcode() == dns.rcode.NOERROR
+            assert answer.flags & dns.flags.AA
+            assert [str(record) for record in answer.answer[0]] == [host.address]
+            assert answer.answer[0].ttl == 300
+
+
+def test_names_in_any_case_are_echoed_as_they_were_asked(port):
+    name = host_that(Behaviour.SOUND).name.title()
+    answer = ask(port, name)
+    assert str(answer.question[0].name) == name + "."
+    assert answer.answer
+
+
+def test_there_are_no_ipv6_addresses_but_the_name_exists(port):
+    answer = ask(port, host_that(Behaviour.SOUND).name, "AAAA")
+    assert answer.rcode() == dns.rcode.NOERROR
+    assert not answer.answer
+    assert answer.authority[0].rdtype == dns.rdatatype.SOA
+
+
+@pytest.mark.parametrize("kind", ["A", "AAAA"])
+def test_unknown_and_missing_names_do_not_exist(port, kind):
+    for name in (
+        *("site00200.sim.test", "nothing.sim.test", "a.site00001.sim.test"),
+        host_that(Behaviour.NXDOMAIN).name,
+    ):
+        answer = ask(port, name, kind)
+        assert answer.rcode() == dns.rcode.NXDOMAIN, name
+        assert answer.authority[0].rdtype == dns.rdatatype.SOA
+
+
+def test_some_names_fail_and_some_are_not_answered(port):
+    assert ask(port, host_that(Behaviour.SERVFAIL).name).rcode() == dns.rcode.SERVFAIL
+    with pytest.raises(dns.exception.Timeout):
+        ask(port, host_that(Behaviour.DNS_TIMEOUT).name, timeout=0.2)
+
+
+def test_other_zones_are_refused(port):
+    for name in ("example.org", "test", "xsim.test", "."):
+        assert ask(port, name).rcode() == dns.rcode.REFUSED
+
+
+def test_the_zone_names_its_server(port):
+    assert ask(port, "sim.test", "SOA").answer
+    server = str(next(iter(ask(port, "sim.test", "NS").answer[0])))
+    assert [str(one) for one in ask(port, server).answer[0]] == ["127.0.0.1"]
+    assert not ask(port, "sim.test").answer
+
+
+def test_extended_queries_get_extended_answers(port):
+    name = host_that(Behaviour.SOUND).name
+    assert ask(port, name, use_edns=0, payload=4096).edns == 0
+    assert ask(port, name, use_edns=False).edns == -1
+
+
+def test_only_plain_queries_are_understood():
+    query = dns.message.make_query("site00001.sim.test", "A")
+    query.set_opcode(dns.opcode.STATUS)
+    answer = dns.message.from_wire(reply(WORLD, query.to_wire()) or b"")
+    assert answer.rcode() == dns.rcode.NOTIMP
+    assert answer.id == query.id
+    response = dns.message.make_response(dns.message.make_query("site00001.sim.test", "A"))
+    assert reply(WORLD, response.to_wire()) is None
+
+
+def test_malformed_queries_are_named_so():
+    wire = dns.message.make_query("site00001.sim.test", "A").to_wire()
+    for length in range(12, len(wire)):
+        answer = dns.message.from_wire(reply(WORLD, wire[:length]) or b"")
+        assert answer.rcode() == dns.rcode.FORMERR
+    for length in range(12):
+        assert reply(WORLD, wire[:length]) is None
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_are_too_strange(data):
+    answer = reply(WORLD, data)
+    assert answer is None or answer[:2] == data[:2]
+
+
+def test_thousands_of_answers_a_second():
+    query = dns.message.make_query("site00001.sim.test", "A").to_wire()
+    begin = time.process_time()
+    for _ in range(2000):
+        reply(WORLD, query)
+    assert 2000 / (time.process_time() - begin) > 5000
+
+
+def test_answers_wait_for_the_latency_asked_for():
+    async def measure():
+        loop = asyncio.get_running_loop()
+        sock = bind_udp("127.0.0.1", 0)
+        transport, _ = await loop.create_datagram_endpoint(
+            lambda: NameServer(world=WORLD, latency=0.1), sock=sock
+        )
+        with contextlib.closing(transport):
+            begin = loop.time()
+            await asyncio.to_thread(ask, sock.getsockname()[1], "sim.test", "SOA")
+            took.append(loop.time() - begin)
+
+    took = []
+    asyncio.run(measure())
+    assert 0.09 < took[0] < 3
+
+
+def test_a_taken_port_is_one_sentence():
+    with (
+        bind_udp("127.0.0.1", 0) as taken,
+        pytest.raises(SimWebError, match="cannot serve DNS on UDP port"),
+    ):
+        bind_udp("127.0.0.1", taken.getsockname()[1])

@@ -1,0 +1,235 @@
+"""The truth that the web states about itself, held against what is really served."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+import simweb_client
+from protego import Protego
+
+from webcrawl.simweb import (
+    Behaviour,
+    Faults,
+    World,
+    allowed_urls,
+    fetchable_urls,
+    is_endless_url,
+    judge,
+    preset,
+    reachable_urls,
+    read_access_log,
+    start_in_process,
+    write_truth,
+)
+from webcrawl.simweb.hosts import RobotsKind
+from webcrawl.simweb.leaves import PageKind
+from webcrawl.simweb.pages import is_endless, key_of, links_of, page, redirect_target, url_of
+from webcrawl.simweb.robots import BIG_BYTES, MOVED_PATH, robots_of
+
+AGENT = simweb_client.AGENT
+
+# Every fault and every kind of page, in a web that is fetched in seconds.
+WORLD = World(
+    hosts=120,
+    seed=11,
+    http_port=0,
+    https_port=0,
+    mean_pages=9,
+    max_pages=80,
+    restricting=0.4,
+    endless=0.1,
+    redirects=0.06,
+    odd_charsets=0.06,
+    large_files=0.003,
+    large_bytes=400_000,
+    slow_secs=0.05,
+    stall_secs=0.2,
+    throttle_secs=0.01,
+    faults=Faults(**dict.fromkeys(Faults.__dataclass_fields__, 0.03)),
+)
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory):
+    log_path = tmp_path_factory.mktemp("simweb") / "access.log"
+    with start_in_process(WORLD, log_path=log_path) as web:
+        yield web
+
+
+def crawl(web, *, polite):
+    client = simweb_client.Client(web.dns, web.ca_path)
+    return asyncio.run(
+        simweb_client.crawl(client, list(web.world.seeds()), skip=is_endless_url, polite=polite)
+    )
+
+
+def test_a_polite_crawl_finds_exactly_what_the_truth_says(web):
+    begin = time.time()
+    found = crawl(web, polite=True)
+    assert found.asked == allowed_urls(web.world, AGENT)
+    assert found.fetched == fetchable_urls(web.world, AGENT)
+    time.sleep(0.25)  # the log's own delay
+    hits = [hit for hit in read_access_log(web.log_path) if hit.start > begin]
+    verdict = judge(web.world, hits, AGENT)
+    assert not verdict.missing
+    assert not verdict.forbidden
+    assert verdict.fetched == len(found.asked)
+    throttled = {hit.url for hit in hits if hit.status == 429}
+    assert set(verdict.repeated) <= throttled
+
+
+def test_an_impolite_crawl_finds_exactly_what_is_reachable(web):
+    found = crawl(web, polite=False)
+    assert found.asked == reachable_urls(web.world)
+    assert {200, 301, 302, 303, 307, 308, 403, 404, 410, 500, 503} <= set(found.statuses.values())
+
+
+@pytest.mark.parametrize("name", ["mercator", "clean", "today"])
+def test_every_page_of_a_host_that_answers_is_reachable(name):
+    world = preset(name, hosts=300, seed_share=0.3)
+    reachable = reachable_urls(world)
+    for index in range(world.hosts):
+        host = world.host(index)
+        urls = {host.origin + page(world, host, number).path for number in range(host.pages)}
+        if host.behaviour is Behaviour.SERVER_ERROR:
+            assert host.origin + "/" in reachable
+        elif host.answers:
+            assert urls <= reachable
+        else:
+            assert not urls & reachable
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 1.0])
+def test_every_root_can_be_found_politely_unless_the_host_forbids_it(share):
+    world = preset("clean", hosts=400, seed_share=share)
+    allowed = allowed_urls(world, AGENT)
+    for index in range(world.hosts):
+        host = world.host(index)
+        forbids = host.robots in {RobotsKind.DENY_ALL, RobotsKind.UNAVAILABLE}
+        assert (host.origin + "/" in allowed) != forbids
+
+
+def test_each_truth_is_a_part_of_the_one_before(tmp_path):
+    world = World(hosts=200)
+    reachable = reachable_urls(world)
+    allowed = allowed_urls(world, AGENT)
+    fetchable = fetchable_urls(world, AGENT)
+    assert fetchable < allowed < reachable
+    assert not any(is_endless_url(url) for url in reachable)
+    write_truth(world, AGENT, tmp_path / "truth")
+    lines = [line.split("\t") for line in (tmp_path / "truth").read_text().splitlines()]
+    assert {url for _, url in lines} == reachable
+    assert {url for word, url in lines if word == "fetchable"} == fetchable
+    assert {url for word, url in lines if word != "reachable"} == allowed
+    assert [url for _, url in lines] == sorted(reachable)
+
+
+def test_a_hundred_thousand_urls_take_seconds():
+    world = preset("mercator", hosts=10_000)
+    begin = time.process_time()
+    assert len(allowed_urls(world, AGENT)) > 90_000
+    assert time.process_time() - begin < 15
+
+
+# robots.txt
+
+
+def host_with(kind, *, behaviour=Behaviour.SOUND, delay=False, world=None):
+    world = world or World()
+    return world, next(
+        host
+        for index in range(world.hosts)
+        if (host := world.host(index)).robots is kind
+        and host.behaviour is behaviour
+        and bool(host.crawl_delay) >= delay
+    )
+
+
+def rules_with(kind, **options):
+    world, host = host_with(kind, **options)
+    answer = robots_of(world, host, MOVED_PATH if kind is RobotsKind.REDIRECT else "/robots.txt")
+    assert answer.status == 200
+    return host, Protego.parse(answer.body.decode("utf-8-sig", "replace"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "allowed", "forbidden"),
+    [
+        (RobotsKind.EMPTY, ["/private/x", "/"], []),
+        (RobotsKind.ALLOW_ALL, ["/private/x", "/"], []),
+        (RobotsKind.HTML, ["/private/x", "/"], []),
+        (RobotsKind.BINARY, ["/private/x", "/"], []),
+        (RobotsKind.PREFIX, ["/", "/news/x", "/tmp"], ["/private/x", "/tmp/", "/cgi-bin/y"]),
+        (RobotsKind.WILDCARD, ["/", "/a.pdf/"], ["/a.pdf", "/x/b.gif", "/news/view?id=3"]),
+        (RobotsKind.OVERRIDE, ["/", "/archive/bora-3", "/tmp/view?id=1"], ["/archive/x", "/tmp/b"]),
+        (RobotsKind.AGENTS, ["/", "/cgi-bin/x"], ["/private/x", "/archive/y"]),
+        (RobotsKind.BOM_CRLF, ["/", "/tmp/x"], ["/private/x", "/cgi-bin/x"]),
+        (RobotsKind.BIG, ["/", "/tmp/x"], ["/private/x", "/archive/x"]),
+        (RobotsKind.REDIRECT, ["/", "/archive/x"], ["/private/x", "/tmp/x"]),
+        (RobotsKind.DENY_ALL, [], ["/", "/news/x"]),
+    ],
+)
+def test_rules_say_what_their_kind_is_called(kind, allowed, forbidden):
+    host, rules = rules_with(kind)
+    for path in allowed:
+        assert rules.can_fetch(host.origin + path, AGENT), path
+    for path in forbidden:
+        assert not rules.can_fetch(host.origin + path, AGENT), path
+
+
+def test_other_crawlers_have_other_rules():
+    host, rules = rules_with(RobotsKind.AGENTS)
+    assert not rules.can_fetch(host.origin + "/", "otherbot")
+    assert rules.can_fetch(host.origin + "/private/x", "googlebot")
+    world = World(hosts=300, restricting=0.5)
+    assert len(allowed_urls(world, "otherbot")) < len(allowed_urls(world, AGENT))
+
+
+@pytest.mark.parametrize(
+    "kind", [RobotsKind.ALLOW_ALL, RobotsKind.PREFIX, RobotsKind.AGENTS, RobotsKind.BOM_CRLF]
+)
+def test_crawl_delays_can_be_read(kind):
+    world = World(crawl_delays=0.5, restricting=0.5)
+    host, rules = rules_with(kind, delay=True, world=world)
+    assert rules.crawl_delay(AGENT) == host.crawl_delay
+    assert host.crawl_delay in {0.5, 1.0, 2.0}
+
+
+def test_robots_files_that_are_not_there_answer_so():
+    for kind, status in (
+        (RobotsKind.MISSING, 404),
+        (RobotsKind.FORBIDDEN, 403),
+        (RobotsKind.UNAVAILABLE, 503),
+        (RobotsKind.REDIRECT, 301),
+    ):
+        assert robots_of(*host_with(kind)).status == status
+    world, host = host_with(RobotsKind.MISSING, behaviour=Behaviour.SERVER_ERROR)
+    assert robots_of(world, host).status == 503
+    assert robots_of(*host_with(RobotsKind.PREFIX), MOVED_PATH).status == 404
+
+
+def test_big_robots_files_are_bigger_than_crawlers_must_read():
+    assert len(robots_of(*host_with(RobotsKind.BIG)).body) >= BIG_BYTES > 500 * 1024
+
+
+def test_taking_the_links_of_every_duplicate_finds_nothing_more():
+    world = World(hosts=100, duplicates=0.4, faults=Faults.none())
+    waiting = [key_of(world.index_of(rank0)) for rank0 in range(world.seed_hosts)]
+    seen = set(waiting)
+    duplicates = 0
+    while waiting:
+        key = waiting.pop()
+        if is_endless(key):
+            seen.discard(key)
+            continue
+        found = page(world, world.host(key >> 32), key >> 8 & 0xFFFFFF, key & 0xFF)
+        duplicates += found.kind is PageKind.DUPLICATE
+        links = set(links_of(world, found)) if found.has_links else set()
+        if found.kind is PageKind.REDIRECT:
+            links = {redirect_target(world, found)}
+        waiting += links - seen
+        seen |= links
+    assert duplicates > 100
+    assert {url_of(world, key) for key in seen if not is_endless(key)} == reachable_urls(world)

@@ -1,0 +1,155 @@
+"""The World as a value, its hosts, and what their numbers look like."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+from collections import Counter
+
+import pytest
+
+from webcrawl.simweb import PRESETS, Behaviour, Faults, SimWebError, World, preset, write_seeds
+from webcrawl.simweb.hosts import RobotsKind
+
+
+def hosts_of(world):
+    return [world.host(index) for index in range(world.hosts)]
+
+
+def test_equal_worlds_have_equal_hosts():
+    assert hosts_of(World(hosts=300, seed=7)) == hosts_of(World(hosts=300, seed=7))
+    assert hosts_of(World(hosts=300, seed=7)) != hosts_of(World(hosts=300, seed=8))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_world_survives_the_way_to_another_process(name):
+    world = preset(name, hosts=500, seed=3, http_port=1234)
+    again = World.from_json(world.to_json())
+    assert again == world
+    assert hosts_of(again) == hosts_of(world)
+
+
+def test_the_default_web_has_about_ten_urls_per_host_and_few_large_hosts():
+    pages = [host.pages for host in hosts_of(World())]
+    assert 18_000 < sum(pages) < 22_000
+    assert max(pages) == 300
+    assert min(pages) >= 1
+
+
+def test_page_counts_are_zipf_distributed():
+    world = World(hosts=20_000, mean_pages=20, max_pages=20_000)
+    counts = sorted((host.pages for host in hosts_of(world)), reverse=True)
+    points = [(math.log(rank), math.log(counts[rank - 1])) for rank in (1, 4, 16, 64, 256, 1024)]
+    slopes = [(y - v) / (x - u) for (x, y), (u, v) in itertools.pairwise(points)]
+    # A straight line in the plot of logarithms, as in Mercator's figure 9a.
+    assert max(slopes) - min(slopes) < 0.05
+    assert sum(counts) / len(counts) == pytest.approx(20, rel=0.02)
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 3, 4, 5, 17, 64, 1000])
+def test_each_rank_belongs_to_exactly_one_host(hosts):
+    world = World(hosts=hosts, seed=99)
+    assert sorted(host.rank for host in hosts_of(world)) == list(range(1, hosts + 1))
+    assert all(world.rank_of(world.index_of(rank)) == rank for rank in range(hosts))
+
+
+def test_names_are_found_in_any_case_and_nothing_else_is():
+    world = World(hosts=200_000)
+    assert world.find("SITE00042.Sim.Test") == world.host(42)
+    assert world.find("site199999.sim.test") == world.host(199_999)
+    for name in (
+        *("site200000.sim.test", "site42.sim.test", "site000042.sim.test", "sim.test", ""),
+        *("site00042.sim.test.", "www.site00042.sim.test", "site00042.example", "site.sim.test"),
+        *("site0004\u0662.sim.test", "sitexxxxx.sim.test", "site-0042.sim.test"),
+    ):
+        assert world.find(name) is None
+
+
+def test_hosts_share_addresses_and_all_are_loopback():
+    world = World()
+    shared = Counter(host.address for host in hosts_of(world))
+    listening = set(world.address_list())
+    assert len(listening) == 256
+    assert all(address.startswith("127.") for address in listening | shared.keys())
+    assert max(shared.values()) > 20
+    assert sum(count > 1 for count in shared.values()) > 200
+    for host in hosts_of(world):
+        assert (host.address in listening) == (host.behaviour is not Behaviour.REFUSE)
+
+
+def test_the_number_of_addresses_can_be_set():
+    assert len(World(addresses=3).address_list()) == 3
+    assert len(set(World(addresses=20_000).address_list())) == 20_000
+    assert len(World(hosts=3).address_list()) == 1
+
+
+def test_shares_of_faulty_hosts_are_as_asked_for():
+    faults = Faults(**dict.fromkeys(Faults.__dataclass_fields__, 0.04))
+    world = World(hosts=20_000, faults=faults, mean_pages=3, max_pages=30)
+    counts = Counter(host.behaviour for host in hosts_of(world))
+    for behaviour in set(Behaviour) - {Behaviour.SOUND}:
+        assert counts[behaviour] / world.hosts == pytest.approx(0.04, abs=0.006), behaviour
+
+
+def test_a_clean_web_has_no_fault_and_a_bench_web_forbids_nothing():
+    for name in ("clean", "bench"):
+        assert {host.behaviour for host in hosts_of(preset(name))} == {Behaviour.SOUND}
+        assert not any(host.endless or host.crawl_delay for host in hosts_of(preset(name)))
+    assert {host.robots for host in hosts_of(preset("bench"))} <= {
+        *(RobotsKind.MISSING, RobotsKind.EMPTY, RobotsKind.ALLOW_ALL, RobotsKind.FORBIDDEN),
+        *(RobotsKind.HTML, RobotsKind.BINARY),
+    }
+    assert {host.robots for host in hosts_of(preset("mercator"))} == set(RobotsKind)
+
+
+def test_only_small_hosts_are_slow_or_ask_for_patience():
+    for host in hosts_of(World(faults=Faults(slow=0.3, throttle=0.3))):
+        if host.pages > 20:
+            assert host.behaviour not in {Behaviour.SLOW, Behaviour.THROTTLE}
+            assert not host.crawl_delay
+
+
+def test_seeds_are_the_roots_of_the_most_popular_hosts(tmp_path):
+    world = World(hosts=40, seed_share=0.25)
+    seeds = list(world.seeds())
+    ranked = sorted(hosts_of(world), key=lambda host: host.rank)
+    assert seeds == [host.origin + "/" for host in ranked[:10]]
+    assert write_seeds(world, tmp_path / "seeds.txt") == 10
+    assert (tmp_path / "seeds.txt").read_text().split() == seeds
+
+
+def test_two_hundred_thousand_hosts_need_little_memory():
+    tracemalloc.start()
+    try:
+        world = World(hosts=200_000)
+        for index in range(0, world.hosts, 8):
+            world.host(index)
+        assert tracemalloc.get_traced_memory()[0] < 25_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hosts": 0}, "hosts must be from 1 to"),
+        ({"http_port": 70_000}, "http_port must be from 0 to 65535, not 70000"),
+        ({"seed": -1}, "seed must be from 0"),
+        ({"profile": "tomorrow"}, "unknown profile 'tomorrow': use one of mercator, today, bench"),
+        ({"seed_share": 1.5}, "seed_share is a share from 0 to 1, not 1.5"),
+        ({"seed_share": math.nan}, "seed_share is a share from 0 to 1, not nan"),
+        ({"faults": Faults(stall=-0.1)}, "stall is a share from 0 to 1, not -0.1"),
+        ({"faults": Faults(stall=0.5, reset=0.5)}, "more than three quarters"),
+        ({"errors": 0.4, "redirects": 0.3}, "more than half of the URLs"),
+        ({"mean_pages": math.inf}, "mean_pages must be from 1 to"),
+    ],
+)
+def test_parameters_that_make_no_web_are_refused_in_one_sentence(changes, message):
+    with pytest.raises(SimWebError, match=message.replace("(", r"\(")):
+        World(**changes)
+
+
+def test_an_unknown_preset_is_refused():
+    with pytest.raises(SimWebError, match="use one of mercator, today, clean, bench"):
+        preset("nonsense")
