@@ -263,7 +263,7 @@ wild_headers = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     st.fixed_dictionaries(
         {"url": wild, "reason": wild, "text": wild, "body": st.binary(max_size=30)}

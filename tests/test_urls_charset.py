@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webcrawl.urls import charset
@@ -82,6 +82,7 @@ def test_text_has_no_byte_order_mark():
     assert decode(b"a\xffb", "utf-8") == "a\ufffdb"
 
 
+@settings(deadline=None)
 @given(
     st.binary()
     | st.tuples(st.sampled_from([b"", META, EQUIV, b"\xff\xfe", b"\xef\xbb\xbf"]), st.binary()).map(

@@ -211,7 +211,7 @@ html_like = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     html_like.map(lambda text: text.encode("utf-8", "replace")) | st.binary(),
     st.none() | st.sampled_from(["utf-8", "windows-1251", "iso-2022-jp", "utf-16", "gb18030"]),

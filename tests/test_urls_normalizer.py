@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from webcrawl.urls import normalize, normalize_seed
@@ -130,6 +130,7 @@ def test_scheme_that_seeds_get_can_be_chosen():
     assert normalize_seed("http://example.com", scheme="https") == "http://example.com/"
 
 
+@settings(deadline=None)
 @given(any_text | st.binary(), st.none() | any_text)
 @example("http://\ud800@a.test/", None)
 @example("http://a.test/#\x00", None)
@@ -144,12 +145,14 @@ def test_nothing_raises_and_the_answer_is_final(url, base):
         assert first.startswith(("http://", "https://"))
 
 
+@settings(deadline=None)
 @given(any_text)
 def test_no_seed_line_raises(line):
     url = normalize_seed(line)
     assert url is None or normalize(url) == url
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["http", "https", "HTTP", "hTTps"]),
     authority,

@@ -32,7 +32,7 @@ base = st.sampled_from(
 ).map(normalize)
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 @given(base, reference | plain)
 @example("http://a.test/d/p", "a:b")
 @example("http://a.test/d/p", "?x")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webcrawl.urls import extraction, thinning
@@ -59,6 +59,7 @@ def elements(draw, depth=3):
     return "".join(out)
 
 
+@settings(deadline=None)
 @given(elements())
 def test_thinned_page_has_the_same_links_and_texts(html):
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -131,6 +132,7 @@ def test_link_tags_of_one_page_are_bounded():
     assert thin(b"<a href=x>" * (MAX_KEPT + 5)).count(b"<a") == MAX_KEPT
 
 
+@settings(deadline=None)
 @given(st.binary() | st.text("<a >/!-'\"=scriptxm", max_size=60).map(str.encode))
 def test_nothing_raises_and_nothing_grows(body):
     assert len(thin(body)) <= len(body) + len("</iframe>") * body.count(b"<")
