@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 OPEN_SUFFIX: Final = ".open"
 LEVELS: Final = range(4)
 """Compression levels of ISA-L. Real pages of 20 kB: level 0 23 µs to 26.3 %, 1 and 2 32 µs to 23.9
-%, 3 64 µs to 23.2 %; zlib's level 6 takes 212 µs to 21.5 % (one core, November 2025)."""
+%, 3 64 µs to 23.2 %; zlib's level 6 takes 212 µs to 21.5 % (one core, November 2026)."""
 
 _GZIP_FORMAT: Final = 31  # wbits: a gzip header and trailer around 32 kB windows
 

@@ -38,8 +38,7 @@ def host_of(url: str) -> str:
 
 
 def origin_of(url: str) -> str:
-    """``scheme://host[:port]`` of a normalized *url*: the scope of one robots.txt. Empty if
-    none."""
+    """``scheme://host[:port]`` of *url*, the scope of one robots.txt; empty without authority."""
     found = _AUTHORITY.match(url)
     if found is None:
         return ""
