@@ -7,10 +7,10 @@ name there are only whole sets of records (response, request, metadata); a page 
 returned is in the file even if the process is killed on the next line; after an error the file ends
 where it ended before.
 
-What if the process dies: in ``write``, the torn set is cut off by the next ``recover``; before the
-rename, ``recover`` does the rename; between rename and directory fsync, a power loss may bring the
-``.open`` name back, and ``recover`` renames again. ``.open`` files of a living process are locked
-(flock) and left alone, so several processes may share a directory.
+What if the process dies: in ``write``, the torn set is cut off by the next ``open``; before the
+rename, ``open`` does the rename; between rename and directory fsync, a power loss may bring the
+``.open`` name back, and ``open`` renames again. Files of a living process are locked (flock) and
+left alone, so several processes may share a directory.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 OPEN_SUFFIX: Final = ".open"
 LEVELS: Final = range(4)
-"""Compression levels of ISA-L. Real pages of 20 kB: level 0 23 µs to 26.3 %, 1 and 2 32 µs to 23.9
-%, 3 64 µs to 23.2 %; zlib's level 6 takes 212 µs to 21.5 % (one core, November 2026)."""
+"""Compression levels of ISA-L. Real pages of 20 kB: level 0 23 µs to 26.3 %, 1 and 2 32 µs to
+23.9 %, 3 64 µs to 23.2 %; zlib's level 6 takes 212 µs to 21.5 % (one core, November 2026)."""
 
 _GZIP_FORMAT: Final = 31  # wbits: a gzip header and trailer around 32 kB windows
 
