@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -24,11 +25,12 @@ ROOT = Path(__file__).resolve().parents[1]
 USER_AGENT = "webcrawl"
 
 
-def crawl_command(web: SimWebProcess, seeds: Path | str, jobdir: Path, **settings: object) -> list[str]:
+def crawl_command(
+    web: SimWebProcess, seeds: Path | str, jobdir: Path, **settings: object
+) -> list[str]:
     """The command line a user would type, with *settings* as ``-s``."""
     options = {
         "DNS_SERVERS": web.dns,
-        "ALLOW_PRIVATE_ADDRESSES": 1,
         "JOBDIR": jobdir,
         "POLITENESS_MIN_DELAY": 0.05,
         "DOWNLOAD_TIMEOUT": 5,
@@ -80,7 +82,7 @@ def impolite(hits: Iterable[Hit], *, min_delay: float) -> list[str]:
     violations = []
     for host, contacts in by_host.items():
         contacts.sort(key=lambda hit: hit.start)
-        for one, next_one in zip(contacts, contacts[1:], strict=False):
+        for one, next_one in pairwise(contacts):
             gap = next_one.start - one.end
             if gap < min_delay:
                 violations.append(f"{host}: {gap:.4f} s before {next_one.target}")

@@ -19,9 +19,7 @@ from crawling import (
 )
 from fastwarc.warc import ArchiveIterator
 
-from webcrawl.simweb.presets import preset
-from webcrawl.simweb.process import start_in_process
-from webcrawl.simweb.truth import allowed_urls, fetchable_urls
+from webcrawl.simweb import allowed_urls, fetchable_urls, preset, start_in_process
 
 KILLS = 20
 MIN_DELAY = 0.4

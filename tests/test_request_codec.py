@@ -7,9 +7,11 @@ import threading
 import pytest
 from scrapy import FormRequest, Request, Spider
 from scrapy.statscollectors import StatsCollector
+from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.test import get_crawler
 
 from webcrawl.request_codec import LostRequestError, RequestCodec
+from webcrawl.seen.fingerprint import fingerprint
 
 
 class ShopSpider(Spider):
@@ -29,7 +31,16 @@ def spider():
 
 @pytest.fixture
 def codec(spider):
-    return RequestCodec(spider=spider, stats=StatsCollector(get_crawler()))
+    return new_codec(spider)
+
+
+def new_codec(spider):
+    crawler = get_crawler()
+    return RequestCodec(
+        spider=spider,
+        stats=StatsCollector(crawler),
+        fingerprinter=RequestFingerprinter(crawler),
+    )
 
 
 def test_callback_meta_headers_and_body_come_back(codec, spider):
@@ -72,7 +83,7 @@ def test_what_cannot_be_saved_works_within_the_process_and_is_counted(codec, cap
 
 def test_a_restart_loses_exactly_what_could_not_be_saved(codec, spider):
     packed = codec.pack(Request("http://shop.test/", meta={"lock": threading.Lock()}))
-    restarted = RequestCodec(spider=spider, stats=StatsCollector(get_crawler()))
+    restarted = new_codec(spider)
     restarted.pack(Request("http://other.test/", meta={"lock": threading.Lock()}))
     with pytest.raises(LostRequestError):
         restarted.unpack(packed)
@@ -81,3 +92,16 @@ def test_a_restart_loses_exactly_what_could_not_be_saved(codec, spider):
 def test_a_callback_that_is_no_method_is_refused_as_scrapy_does(codec):
     with pytest.raises(ValueError, match="is not an instance method"):
         codec.pack(Request("http://shop.test/", callback=lambda response: None))
+
+
+def test_a_plain_get_is_the_same_document_as_a_link_to_its_url(codec):
+    link = fingerprint("http://shop.test/a")
+    assert codec.fingerprint(Request("http://SHOP.test:80/a#part")) == link
+    assert codec.fingerprint(Request("http://shop.test/a", method="POST")) != link
+
+
+def test_an_entry_carries_host_rank_and_depth(codec):
+    request = Request("http://Shop.test:8080/a", meta={"depth": 4})
+    entry = codec.entry(request, rank_of={"shop.test": 7}.__getitem__)
+    assert (entry.host, entry.rank, entry.depth, entry.kind) == ("shop.test", 7, 4, "request")
+    assert codec.unpack(entry.extra).url == request.url

@@ -17,6 +17,7 @@ Things that Scrapy 2.19 has no public name for:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,18 @@ def never_opened(engine: ExecutionEngine) -> None:
     engine.close_async = close  # type: ignore[method-assign]  # the seam itself
 
 
+def is_closing(engine: ExecutionEngine) -> bool:
+    """Whether the engine takes no new requests any more and waits for those under way."""
+    return engine._slot is not None and engine._slot.closing is not None
+
+
+def abort_downloads(engine: ExecutionEngine) -> None:
+    """Give up the downloads under way; their URLs go back to the frontier."""
+    abort = getattr(engine.downloader, "abort", None)
+    if abort is not None:  # not with a DOWNLOADER of the user's
+        abort()
+
+
 class PlainRedirectMiddleware(RedirectMiddleware):
     """Scrapy's for ordinary Requests of a user's spider; the Referer of the original is dropped."""
 
@@ -124,6 +137,7 @@ class MercatorDownloader:
         self._signals = crawler.signals
         self._concurrency = crawler.settings.getint("CONCURRENT_REQUESTS")
         self.active: set[Request] = set()
+        self._tasks: dict[asyncio.Task[Any], Fetch] = {}
         # Extensions made for the stock downloader look for slots; there are none.
         self.slots: dict[str, Any] = {}
         self.handlers = DownloadHandlers(crawler)
@@ -136,6 +150,9 @@ class MercatorDownloader:
     async def _fetch(self, request: Request) -> Response | Request:
         self.active.add(request)
         fetch: Fetch | None = request.meta.get("fetch")
+        task = asyncio.current_task()
+        if fetch is not None and task is not None:
+            self._tasks[task] = fetch
         try:
             result = await self.middleware.download_async(self._download, request)
         except Exception as error:
@@ -148,6 +165,8 @@ class MercatorDownloader:
             return result
         finally:
             self.active.discard(request)
+            if task is not None:
+                self._tasks.pop(task, None)
             if fetch is not None:
                 fetch.end_download()
 
@@ -175,6 +194,12 @@ class MercatorDownloader:
     def needs_backout(self) -> bool:
         """Whether all workers are busy; a concurrency of 0 means no limit."""
         return 0 < self._concurrency <= len(self.active)
+
+    def abort(self) -> None:
+        """Cancel the downloads of the frontier's requests."""
+        for task, fetch in list(self._tasks.items()):
+            fetch.abandoned = True
+            task.cancel()
 
     def close(self) -> None:
         """The handlers close themselves when the engine stops."""

@@ -11,14 +11,22 @@ from __future__ import annotations
 import itertools
 import logging
 import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from scrapy.utils.request import request_from_dict
 
+from webcrawl.frontier import Entry
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.urls import host_of, normalize
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request, Spider
     from scrapy.statscollectors import StatsCollector
+    from scrapy.utils.request import RequestFingerprinterProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -44,14 +52,42 @@ class LostRequestError(LookupError):
 class RequestCodec:
     """Packs Requests to bytes and back, for one spider."""
 
-    def __init__(self, *, spider: Spider, stats: StatsCollector) -> None:
+    def __init__(
+        self,
+        *,
+        spider: Spider,
+        stats: StatsCollector,
+        fingerprinter: RequestFingerprinterProtocol,
+    ) -> None:
         self._spider = spider
         self._stats = stats
+        self._fingerprinter = fingerprinter
         self._in_memory: dict[str, dict[str, Any]] = {}
         # The names of an earlier process must never meet a request of this one.
         self._process = secrets.token_hex(8)
         self._numbers = itertools.count()
         self._warned = False
+
+    def entry(self, request: Request, *, rank_of: Callable[[str], int]) -> Entry:
+        """*request* as the frontier keeps it; *rank_of* tells the rank of a host."""
+        host = host_of(request.url)
+        return Entry(
+            url=request.url,
+            host=host,
+            depth=request.meta.get("depth", 0),
+            rank=rank_of(host),
+            kind="request",
+            discovered_at=time.time(),
+            extra=self.pack(request),
+        )
+
+    def fingerprint(self, request: Request) -> int:
+        """A plain GET is the same document as a link to its URL; anything else is its own."""
+        if request.method == "GET" and not request.body:
+            url = normalize(request.url)
+            if url is not None:
+                return fingerprint(url)
+        return int.from_bytes(self._fingerprinter.fingerprint(request)[:8], "little") or 1
 
     def pack(self, request: Request) -> bytes:
         """*request* as bytes, without the crawler's own meta keys.

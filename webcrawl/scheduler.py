@@ -18,29 +18,34 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from scrapy import Request, signals
+from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.utils.asyncio import call_later, create_looping_call
+from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
-from webcrawl._engine import never_opened, process_output_in_line, wake, watch_requests
+from webcrawl._engine import (
+    abort_downloads,
+    is_closing,
+    never_opened,
+    process_output_in_line,
+    wake,
+    watch_requests,
+)
+from webcrawl.alarm import Alarm
 from webcrawl.checkpointer import Checkpointer
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.errors import FatalError
-from webcrawl.frontier import Entry, encode
+from webcrawl.frontier import encode
 from webcrawl.job import is_disk_full
 from webcrawl.request_codec import RequestCodec
-from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
-from webcrawl.urls import host_of, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
-    from scrapy import Spider
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.utils.asyncio import CallLaterResult
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
@@ -84,6 +89,7 @@ class MercatorScheduler(BaseScheduler):
         retry_times: int,
         max_crawl_delay: float,
         lease_secs: float,
+        grace_secs: float,
         low_water: int,
     ) -> None:
         self._crawler = crawler
@@ -95,12 +101,15 @@ class MercatorScheduler(BaseScheduler):
         self._links = links
         self._executor = executor
         self._lease_secs = lease_secs
+        self._grace_secs = grace_secs
         self._low_water = low_water
         self._stats = crawler.stats
         spider = crawler.spider
         assert spider is not None
         self._spider = spider
-        self._codec = RequestCodec(spider=spider, stats=self._stats)
+        self._codec = RequestCodec(
+            spider=spider, stats=self._stats, fingerprinter=crawler.request_fingerprinter
+        )
         self._dispatcher = Dispatcher(
             frontier=frontier,
             prelude=prelude,
@@ -119,11 +128,11 @@ class MercatorScheduler(BaseScheduler):
             failed=self._fail,
         )
         self._tick = create_looping_call(self._work)
-        self._alarm: CallLaterResult | None = None
-        self._alarm_at = 0.0
+        self._alarm = Alarm(crawler=crawler)
         self._merge_at = 0.0
         self._starving = False
         self._is_open = False
+        self._stopping_since: float | None = None
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -140,12 +149,11 @@ class MercatorScheduler(BaseScheduler):
         try:
             self._job.open()
             self._open_parts()
-        except FatalError:
-            never_opened(self._crawler.engine)
-            raise
-        except (CorruptRecordError, NewerFormatError, OSError) as error:
+        except (FatalError, CorruptRecordError, NewerFormatError, OSError) as error:
             self._job.close()
             never_opened(self._crawler.engine)
+            if isinstance(error, FatalError):
+                raise
             raise FatalError(
                 f"The crawl in JOBDIR {self._job.path} cannot be resumed: {error}."
             ) from error
@@ -210,8 +218,7 @@ class MercatorScheduler(BaseScheduler):
         self._is_open = False
         if self._tick.running:
             self._tick.stop()
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
         await self._checkpoints.wait()
         try:
             # On a full disk the logs stay good, and a half-written checkpoint helps nobody.
@@ -235,12 +242,12 @@ class MercatorScheduler(BaseScheduler):
         It goes through the eliminator like a link (answering True when that takes time to
         know), or past it with ``dont_filter``. Its priority is the prioritizer's business.
         """
-        entry = self._entry(request)
+        entry = self._codec.entry(request, rank_of=self._ranks.rank)
         try:
             if request.dont_filter:
                 self._frontier.requeue(entry)
                 return True
-            seen_as = self._fingerprint(request)
+            seen_as = self._codec.fingerprint(request)
             if self._eliminator.certainly_seen(seen_as):
                 self._stats.inc_value("dupefilter/filtered")
                 return False
@@ -256,7 +263,7 @@ class MercatorScheduler(BaseScheduler):
                 lease = self._frontier.acquire()
                 if lease is None:
                     self._starving = True
-                    self._set_alarm(self._frontier.ready_at())
+                    self._alarm.set(self._frontier.ready_at())
                     return None
                 request = self._dispatcher.dispatch(lease)
                 if request is not None:
@@ -264,7 +271,7 @@ class MercatorScheduler(BaseScheduler):
         except OSError as error:
             self._fail(error)
             return None
-        self._set_alarm(time.monotonic())
+        self._alarm.set(time.monotonic())
         return None
 
     # --- for spiders and extensions
@@ -329,29 +336,6 @@ class MercatorScheduler(BaseScheduler):
             f"{stats['frontier/hosts/snoozed']:,} resting"
         )
 
-    # --- ordinary requests
-
-    def _entry(self, request: Request) -> Entry:
-        host = host_of(request.url)
-        return Entry(
-            url=request.url,
-            host=host,
-            depth=request.meta.get("depth", 0),
-            rank=self._ranks.rank(host),
-            kind="request",
-            discovered_at=time.time(),
-            extra=self._codec.pack(request),
-        )
-
-    def _fingerprint(self, request: Request) -> int:
-        """A plain GET is the same document as a link to its URL; anything else is its own."""
-        if request.method == "GET" and not request.body:
-            url = normalize(request.url)
-            if url is not None:
-                return fingerprint(url)
-        digest = self._crawler.request_fingerprinter.fingerprint(request)
-        return int.from_bytes(digest[:8], "little") or 1
-
     # --- background work
 
     def _work(self) -> None:
@@ -370,9 +354,20 @@ class MercatorScheduler(BaseScheduler):
         except OSError as error:
             self._fail(error)
             return
+        if is_closing(self._crawler.engine):
+            self._hurry_up()
+            return
         ready_at = self._frontier.ready_at()
         if ready_at is not None and ready_at <= time.monotonic():
             wake(self._crawler.engine)
+
+    def _hurry_up(self) -> None:
+        """The engine waits for the downloads under way: after a while, wait no longer."""
+        now = time.monotonic()
+        if self._stopping_since is None:
+            self._stopping_since = now
+        elif now - self._stopping_since >= self._grace_secs:
+            abort_downloads(self._crawler.engine)
 
     def _merge_if_low(self) -> None:
         """Merge at once when workers are idle or the front end runs low: a small crawl must not
@@ -383,21 +378,6 @@ class MercatorScheduler(BaseScheduler):
             self._eliminator.merge()
             self._merge_at = now + 10 * self._eliminator.last_merge_secs
         self._starving = False
-
-    def _set_alarm(self, at: float | None) -> None:
-        """Wake the engine at *at* (monotonic): else it sleeps until its 5 s heartbeat."""
-        if at is None or not self._is_open:
-            return
-        if self._alarm is not None:
-            if self._alarm_at <= at:
-                return
-            self._alarm.cancel()
-        self._alarm_at = at
-        self._alarm = call_later(max(0.0, at - time.monotonic()), self._on_alarm)
-
-    def _on_alarm(self) -> None:
-        self._alarm = None
-        wake(self._crawler.engine)
 
     # --- figures and the end
 

@@ -51,6 +51,8 @@ JOBDIR = "crawls/web"
 # Seconds between two checkpoints; 0: only the last one. kill -9 loses nothing whatever this is;
 # after a power loss the pages since the last checkpoint are fetched again.
 CHECKPOINT_INTERVAL_SECS = 60.0
+# Seconds that downloads under way get when the crawl is stopped; then their URLs go back.
+SHUTDOWN_GRACE_SECS = 5.0
 # Seconds between two progress lines in the log; 0: none (Mercator: 10).
 STATISTICS_INTERVAL_SECS = 10.0
 # Print the summary at the end.

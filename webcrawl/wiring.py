@@ -71,6 +71,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         "executor": executor,
         "retry_times": whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
         "lease_secs": number(settings, "FRONTIER_LEASE_SECS", at_least=1),
+        "grace_secs": number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
         "low_water": _workers(settings),
         "max_crawl_delay": number(settings, "POLITENESS_MAX_DELAY", at_least=0),
     }

@@ -54,8 +54,10 @@ class Statistics:
         scheduler = self._crawler.engine.scheduler
         if not isinstance(scheduler, MercatorScheduler):
             return
-        pages = self._crawler.stats.get_value("response_received_count", 0)
         now = time.monotonic()
+        if now - self._at < self._every / 2:
+            return  # the loop was late, and this call is its next one
+        pages = self._crawler.stats.get_value("response_received_count", 0)
         rate = (pages - self._pages) / max(now - self._at, 0.001)
         self._pages, self._at = pages, now
         logger.info(

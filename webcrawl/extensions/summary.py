@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -48,13 +47,12 @@ class Summary:
                 jobdir=str(self._crawler.settings["JOBDIR"]),
                 warc_dir=self._crawler.settings["WARC_DIR"]
                 or f"{self._crawler.settings['JOBDIR']}/warc",
-                command=shlex.join(["scrapy", *sys.argv[1:]]),
             )
         )
         self._out.flush()
 
 
-def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, command: str) -> str:
+def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
     """The summary of the run that *stats* tells of, as text."""
 
     def count(name: str) -> int:
@@ -93,5 +91,5 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, command: st
     if reason == "finished":
         rows.append(("anew", f"remove {jobdir}, or choose another with -s JOBDIR=DIR"))
     else:
-        rows.append(("resume", command))
+        rows.append(("resume", "run the same command again: it goes on where this one stopped"))
     return "\n=== crawl summary ===\n" + "".join(f"{name:>10}  {value}\n" for name, value in rows)
