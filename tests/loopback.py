@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-    Answerer = Callable[[dns.message.Message], dns.message.Message | bytes | None]
+    Answerer = Callable[[dns.message.Message], dns.message.Message | bytes | list[bytes] | None]
 
 
 @pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
@@ -106,7 +106,7 @@ async def raw_server(
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """A name server on UDP and TCP: *answer* gets each query, None is silence."""
+    """A name server on UDP and TCP: *answer* gets each query, None is silence, a list several."""
 
     def __init__(self, answer: Answerer) -> None:
         self._answer = answer
@@ -122,16 +122,17 @@ class NameServer(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         reply = self.reply("udp", data)
-        if reply is not None:
-            self._transport.sendto(reply, addr)
+        for message in reply if isinstance(reply, list) else [reply]:
+            if message is not None:
+                self._transport.sendto(message, addr)
 
-    def reply(self, how: str, data: bytes) -> bytes | None:
+    def reply(self, how: str, data: bytes) -> bytes | list[bytes] | None:
         query = dns.message.from_wire(data)
         question = query.question[0]
         kind = dns.rdatatype.to_text(question.rdtype)
         self.asked.append(f"{how} {question.name} {kind}")
         answer = self._answer(query)
-        if answer is None or isinstance(answer, bytes):
+        if answer is None or isinstance(answer, bytes | list):
             return answer
         if how == "udp" and len(answer.to_wire()) > 512:
             answer = dns.message.make_response(query)

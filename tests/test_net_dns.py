@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import random
 import socket
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from loopback import (
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
+from webcrawl.net import dnsquery
 from webcrawl.net.dns import (
     AiohttpResolver,
     LookupFailedError,
@@ -42,6 +44,7 @@ ZONE = {
     "both.test": ["300 A 127.0.0.1", "300 AAAA ::1"],
     "nothing.test": ["300 TXT text"],
     "www.test": ["300 CNAME a.test."],
+    "www.test1": ["300 A 127.0.0.1"],
     "short.test": ["1 A 127.0.0.1"],
     "many.test": [f"300 A 127.0.{n // 200}.{n % 200}" for n in range(400)],
 }
@@ -80,6 +83,7 @@ def test_names_are_resolved_to_their_addresses_in_the_order_given():
             assert sorted(await resolver.resolve("a.test")) == ["127.0.0.1", "127.0.0.2"]
             assert sorted(await resolver.resolve("WWW.test.")) == ["127.0.0.1", "127.0.0.2"]
             assert names.asked == ["udp a.test. A", "udp www.test. A"]
+            assert await resolver.resolve("www.test1") == ["127.0.0.1"]
 
     asyncio.run(scenario())
 
@@ -187,9 +191,59 @@ def test_a_closed_port_fails_over_at_once():
 def test_closed_ports_everywhere_are_a_failed_lookup():
     async def scenario() -> None:
         async with resolver_on(closed_port(), secs=60) as resolver, asyncio.timeout(10):
-            for host in ("a.test", "b.test"):
-                with pytest.raises(LookupFailedError):
-                    await resolver.resolve(host)
+            for n in range(3):
+                # The second is sent when the fate of the first is known to the socket.
+                lookups = (resolver.resolve(f"{name}{n}.test") for name in "abc")
+                for result in await asyncio.gather(*lookups, return_exceptions=True):
+                    assert isinstance(result, LookupFailedError)
+
+    asyncio.run(scenario())
+
+
+def test_a_server_without_a_route_is_passed_over():
+    async def scenario() -> None:
+        nowhere = ("255.255.255.255", 53)
+        async with name_server(zone(ZONE)) as good, resolver_on(nowhere, good.address) as resolver:
+            assert len(await resolver.resolve("a.test")) == 2
+        async with resolver_on(nowhere) as resolver:
+            with pytest.raises(LookupFailedError, match="cannot send"):
+                await resolver.resolve("a.test")
+
+    asyncio.run(scenario())
+
+
+def test_more_questions_than_one_socket_can_tell_apart_fail(monkeypatch):
+    monkeypatch.setattr(dnsquery, "_MAX_IN_FLIGHT", 2)
+
+    async def scenario() -> None:
+        async with (
+            name_server(lambda query: None) as silent,
+            resolver_on(silent.address, secs=0.02, tries=1) as resolver,
+        ):
+            lookups = (resolver.resolve(f"{name}.test") for name in "abc")
+            results = await asyncio.gather(*lookups, return_exceptions=True)
+        assert [type(result) for result in results] == [
+            LookupTimeoutError, LookupTimeoutError, LookupFailedError,
+        ]  # fmt: skip
+
+    asyncio.run(scenario())
+
+
+def test_two_open_questions_never_share_an_id():
+    class Repeating(random.Random):
+        def getrandbits(self, k: int, /) -> int:
+            return next(ids)
+
+    ids = iter([7, 7, 7, 8])
+
+    async def scenario() -> None:
+        async with (
+            name_server(zone(ZONE)) as names,
+            resolver_on(names.address, rng=Repeating()) as resolver,
+        ):
+            lookups = (resolver.resolve(name) for name in ("a.test", "short.test"))
+            assert [len(found) for found in await asyncio.gather(*lookups)] == [2, 1]
+        assert list(ids) == []
 
     asyncio.run(scenario())
 
@@ -307,6 +361,40 @@ def test_a_server_that_truncates_and_hangs_up_over_tcp_is_left_for_the_next():
             resolver_on(bad.address, good.address) as resolver,
         ):
             assert len(await resolver.resolve("a.test")) == 2
+
+    asyncio.run(scenario())
+
+
+def test_answers_that_come_twice_do_no_harm():
+    async def scenario() -> None:
+        def answer(query: dns.message.Message) -> list[bytes] | dns.message.Message:
+            if names.asked[-1].startswith("tcp"):
+                return zone(ZONE)(query)
+            truncated = dns.message.make_response(query)
+            truncated.flags |= dns.flags.TC
+            whole = zone(ZONE)(query).to_wire()
+            return [truncated.to_wire()] * 2 + ([whole] * 2 if "a.test" in names.asked[-1] else [])
+
+        async with name_server(answer) as names, resolver_on(names.address) as resolver:
+            # The whole answer overtakes the connection, which then has nobody to tell.
+            assert len(await resolver.resolve("a.test")) == 2
+            assert len(await resolver.resolve("many.test")) == 400
+            assert names.asked.count("tcp many.test. A") == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_refusal_over_tcp_is_a_refusal():
+    async def scenario() -> None:
+        def answer(query: dns.message.Message) -> dns.message.Message:
+            response = refuse(dns.rcode.SERVFAIL)(query)
+            if names.asked[-1].startswith("udp"):
+                response.flags |= dns.flags.TC
+            return response
+
+        async with name_server(answer) as names, resolver_on(names.address) as resolver:
+            with pytest.raises(LookupFailedError, match="SERVFAIL"):
+                await resolver.resolve("a.test")
 
     asyncio.run(scenario())
 

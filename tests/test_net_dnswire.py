@@ -112,6 +112,15 @@ def test_a_circle_of_aliases_is_a_negative_answer():
 def test_a_negative_answer_holds_as_long_as_the_soa_says(soa, ttl):
     assert read("a.test", soa, rcode=dnswire.NXDOMAIN) == Answer(3, False, (), ttl, None)
     assert read("a.test", rcode=dnswire.NXDOMAIN).ttl == 60
+    other = "a.test. 9 IN NS ns.test."
+    message = response("a.test", soa)
+    message.authority.insert(0, dns.rrset.from_text("test.", 9, "IN", "NS", "ns.test."))
+    assert dnswire.read_answer(message.to_wire(), asked("a.test")).ttl == ttl
+    assert read("a.test", other).ttl == 60
+
+
+def test_a_negative_answer_may_be_for_now_only():
+    assert read("a.test", "test. 0 IN SOA ns.test. root.test. 1 2 3 4 9", rcode=3).ttl == 0
 
 
 def test_records_of_other_names_classes_and_types_are_passed_over():
@@ -202,3 +211,30 @@ def test_more_records_than_any_host_has_are_refused():
     wire = b"\0\1\x81\x80\0\1" + (4000).to_bytes(2, "big") + bytes(4) + question + record * 4000
     with pytest.raises(MalformedAnswerError):
         dnswire.read_answer(wire, question)
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        b"\xc0\x18",  # a pointer to itself
+        b"\x40",  # a kind of label that was never defined
+        b"".join(b"\x3f" + letter * 63 for letter in (b"a", b"b", b"c", b"d")) + b"\0",
+        b"\x05abc",
+        b"\xc0",
+        b"\xff\xff",
+    ],
+)  # fmt: skip
+def test_names_without_end_are_malformed(owner):
+    question = asked("a.test")
+    wire = b"\0\1\x81\x80\0\1\0\1\0\0\0\0" + question + owner
+    assert len(wire) - len(owner) == 0x18
+    with pytest.raises(MalformedAnswerError):
+        dnswire.read_answer(wire, question)
+
+
+def test_names_may_be_written_out_or_point_anywhere_before():
+    question = asked("a.test")
+    address = b"\0\1\0\1\0\0\0\x09\0\4\x7f\0\0"
+    records = b"\1a\4test\0" + address + b"\1" + b"\1A\xc0\x0e" + address + b"\2"
+    wire = b"\0\1\x81\x80\0\1\0\2\0\0\0\0" + question + records
+    assert dnswire.read_answer(wire, question).addresses == ("127.0.0.1", "127.0.0.2")

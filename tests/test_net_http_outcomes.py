@@ -423,3 +423,34 @@ def test_a_proxy_is_asked_in_the_place_of_the_host():
             assert head.lower().count(b"proxy-authorization: basic dxnlcjpwyxnz") == 1
 
     asyncio.run(scenario())
+
+
+def test_a_tunnel_that_the_proxy_refuses_is_a_bad_answer():
+    async def scenario() -> None:
+        denied = b"HTTP/1.1 407 Denied\r\nContent-Length: 0\r\n\r\n"
+        async with raw_server(denied) as proxy, handler_with() as handler:
+            request = Request(
+                "https://a.test/x",
+                headers={"Proxy-Authorization": "Basic dXNlcjpwYXNz"},
+                meta={"proxy": f"http://127.0.0.1:{proxy.port}"},
+            )
+            with pytest.raises(Exception) as refused:  # noqa: PT011  any, for its outcome
+                await handler.download_request(request)
+            assert outcome_of(refused.value) == "bad_answer"
+            (head,) = proxy.heads
+            assert head.startswith(b"CONNECT a.test:443 HTTP/1.1\r\n")
+            assert b"Proxy-Authorization: Basic dXNlcjpwYXNz\r\n" in head
+
+    asyncio.run(scenario())
+
+
+def test_credentials_for_a_proxy_never_reach_a_host():
+    async def scenario() -> None:
+        async with raw_server(OK) as server, handler_with() as handler:
+            headers = {"Proxy-Authorization": "Basic dXNlcjpwYXNz", "X-Other": "1"}
+            url = f"http://127.0.0.1:{server.port}/"
+            await handler.download_request(Request(url, headers=headers))
+            assert b"Proxy" not in server.heads[0]
+            assert b"X-Other: 1\r\n" in server.heads[0]
+
+    asyncio.run(scenario())

@@ -162,6 +162,7 @@ class _Question:
         self._useless: set[_Channel] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._why = ""
+        self._over_tcp = False
 
     def ask(self) -> None:
         """Send the next attempt; ids of earlier ones stay valid, for late answers count too."""
@@ -196,6 +197,9 @@ class _Question:
         except dnswire.MalformedAnswerError:
             return
         if answer.truncated:
+            if self._over_tcp:
+                return  # said twice, or sent twice
+            self._over_tcp = True
             self._stop_timer()
             self._servers.counts.over_tcp += 1
             self._servers.start(self._ask_over_tcp(channel))
@@ -223,6 +227,7 @@ class _Question:
                 message = await channel.ask_over_tcp(dnswire.query(0, self._asked))
             answer = dnswire.read_answer(message, self._asked)
         except (OSError, EOFError, dnswire.MalformedAnswerError) as e:
+            self._over_tcp = False
             if self._done is not None:
                 self.give_up_on(channel, f"{channel.name} over TCP: {e or type(e).__name__}")
             return

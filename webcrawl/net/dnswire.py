@@ -152,7 +152,8 @@ def _read(message: bytes, asked: bytes) -> Answer:
     negative = _negative_ttl(message, pos, authorities, first)
     if rcode == NOERROR and hops and name not in aliases and negative is None:
         return Answer(rcode, truncated, (), 0, name)
-    return Answer(rcode, truncated, (), min(least, negative or _NEGATIVE_TTL), None)
+    ttl = _NEGATIVE_TTL if negative is None else negative
+    return Answer(rcode, truncated, (), min(least, ttl), None)
 
 
 def _negative_ttl(message: bytes, pos: int, authorities: int, first: bytes) -> int | None:

@@ -264,13 +264,11 @@ def _rename(error: Exception, request: Request, seconds: float) -> NoReturn:
 
 
 def _meaning_of(error: Exception) -> type[Exception]:
-    for cls, meaning in _MEANINGS:
-        if isinstance(error, cls):
-            if meaning is not None:
-                return meaning
-            assert isinstance(error, aiohttp.ClientConnectorError)
-            return _meaning_of(error.os_error)
-    return outcomes.ConnectionLostError
+    meaning = next(meaning for cls, meaning in _MEANINGS if isinstance(error, cls))
+    if meaning is not None:
+        return meaning
+    assert isinstance(error, aiohttp.ClientConnectorError)
+    return _meaning_of(error.os_error)
 
 
 # The first that fits; None is for wrappers of the error that tells.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # Defaults of the settings of the same names.
-ROBOTS_CACHE_SIZE = 2**17  # origins
-ROBOTS_CACHE_BYTES = 64 * 2**20  # of compressed files; the median is 0.3 kB
+ROBOTS_CACHE_SIZE = 2**17  # origins; 0.5 kB each, with small files
+ROBOTS_CACHE_BYTES = 64 * 2**20  # of compressed files
 ROBOTS_EXPIRE_SECS = 24 * 3600.0  # RFC 9309, section 2.4: no longer than a day
 ROBOTS_RETRY_SECS = 600.0  # after a failure, during which the whole host is disallowed
 
