@@ -138,5 +138,7 @@ def test_the_judge_names_what_is_missing_forbidden_and_repeated():
     assert verdict.missing == {allowed[0]}
     assert verdict.forbidden == {"http://site00001.sim.test:8480/never-1.html"}
     assert verdict.repeated == {allowed[3]: 2}
+    retried = [hits[3]._replace(status=503), hits[3]._replace(outcome=Outcome.RESET), hits[3]]
+    assert judge(world, retried, "webcrawl").repeated == {}
     assert verdict.fetched == len(allowed) - 1
     assert verdict.endless == 1

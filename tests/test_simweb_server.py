@@ -391,6 +391,8 @@ def test_slow_hosts_begin_late_or_take_their_time(web, client):
                 received += data
         assert time.monotonic() - begin > 0.25
         assert received.endswith(b"".join(body_of(web.world, page(web.world, host, 0))))
+        hit = hits_on(web, host)[-1]
+        assert 0.25 < hit.end - hit.start < 3
         ways.add("late" if first > 0.25 else "dribbling")
         if len(ways) == 2:
             break

@@ -9,11 +9,13 @@ log format, ASCII only (broken here to fit)::
     127.0.0.1 - - [1763625600.123456 1763625600.125001] "GET /news/abra-4.html HTTP/1.1" 200 5120
     "-" "webcrawl/1.0" http://site00042.sim.test:8480 127.16.0.5 ok
 
-*start* is when the request had been received and parsed, *end* when the last part of the answer
-was handed to the transport, or the connection was closed: seconds of the epoch with six
-decimals, from a clock that never steps. *status* is 0 if no status line was sent. *bytes* are those of the body, as
-sent. *origin* is the scheme of the listener and the Host header. *outcome* is an `Outcome`. What
-could be mistaken for the end of a field, and what is not ASCII, is written with percent signs.
+*start* is when the request had been received and parsed. *end* is just before the last part of the
+answer was handed to the transport, so never later than the client had it; or when the connection
+was closed, which the server may notice a few ms after the client did it. Both are seconds of the
+epoch with six decimals, from a clock that never steps. *status* is 0 if no status line was sent.
+*bytes* are those of the body, as sent. *origin* is the scheme of the listener and the Host header.
+*outcome* is an `Outcome`. What could be mistaken for the end of a field, and what is not ASCII, is
+written with percent signs.
 
 Lines are written at the latest 0.2 s after the end of the answer. Connections that are refused,
 or closed before a whole request was read, leave no line.

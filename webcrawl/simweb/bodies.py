@@ -105,7 +105,7 @@ def gzip_body_of(world: World, page: PageSpec) -> list[bytes]:
             # A full flush forgets what was before, so foreign data may follow.
             out.append(packer.compress(part) + packer.flush(zlib.Z_FULL_FLUSH))
         else:
-            _, piece_crc, data = deflated[part]
+            piece_crc, data = deflated[part]
             crc = _shifted(crc) ^ piece_crc
             size += PIECE_BYTES
             out.append(data)
@@ -154,7 +154,7 @@ def _html(world: World, page: PageSpec) -> list[_Part]:
     content = content_of(world, page)
     value = chance.draw(world.seed, chance.TEXT, *content)
     size = size_of(world, page)
-    title = f"{made.words[value % 20000]} {content[0]}-{content[1]}"
+    title = f"{made.words[value % len(made.words)]} {content[0]}-{content[1]}"
     head = (
         '<!DOCTYPE html>\n<html><head><meta charset="utf-8">'
         f"<title>{title}</title></head>\n<body><h1>{title}</h1>\n"
@@ -193,7 +193,7 @@ def _run(made: Stock, hrefs: list[str], value: int) -> str:
     last = texts.pop()
     texts.append(last.partition("</a>")[0])
     texts.append("</a></li></ul>\n")
-    # The only characters of our paths that need escaping in HTML are none: no & is ever used.
+    # No URL here has a character that HTML wants escaped.
     return "".join(texts)
 
 

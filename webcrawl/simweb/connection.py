@@ -39,6 +39,7 @@ _LINGER_NONE = struct.pack("ii", 1, 0)
 _RESET_SECS: Final = 0.01
 
 _DNS_FAULTS: Final = frozenset({Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT})
+_HANDED_OVER: Final = frozenset({Outcome.OK, Outcome.GARBAGE, Outcome.BAD})
 _SPOILING: Final = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE})
 
 
@@ -149,7 +150,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, request: Request, status: int) -> None:
         self._is_last = True
         head, parts = self._framed(request, error(status), Framing.LENGTH)
-        self._transport.write(b"".join((head, *parts)))
+        self._write(b"".join((head, *parts)))
         self._finish(Outcome.BAD)
 
     def _framed(
@@ -185,14 +186,19 @@ class Connection(asyncio.Protocol):
     def _send(self, request: Request, host: HostSpec, answer: Answer) -> None:
         head, parts = self._framed(request, answer, host.framing)
         if self._sent <= _AT_ONCE_BYTES:
-            self._last_write = self._shared.clock()
-            self._transport.write(b"".join((head, *parts)))
+            self._write(b"".join((head, *parts)))
             self._finish(Outcome.OK)
         else:
             self._sent = 0
-            self._transport.write(head)
+            self._write(head)
             self._parts.extend(parts)
             self._write_parts()
+
+    def _write(self, data: bytes) -> None:
+        # Noted before: when the call returns, the client may have had the last byte for a while,
+        # and its pause has begun.
+        self._last_write = self._shared.clock()
+        self._transport.write(data)
 
     def _write_parts(self) -> None:
         parts = self._parts
@@ -203,8 +209,7 @@ class Connection(asyncio.Protocol):
                 batch.append(parts.popleft())
                 size += len(batch[-1])
             self._sent += size
-            self._last_write = self._shared.clock()
-            self._transport.write(b"".join(batch))
+            self._write(b"".join(batch))
         if not parts:
             self._finish(Outcome.OK)
 
@@ -219,8 +224,7 @@ class Connection(asyncio.Protocol):
         request = self._current
         assert request is not None
         self._current = None
-        # The client may have the last byte, and begin its pause, before this line is reached.
-        end = self._last_write if outcome is Outcome.OK else self._shared.clock()
+        end = self._last_write if outcome in _HANDED_OVER else self._shared.clock()
         if self._shared.log is not None:
             self._shared.log.add(
                 f"{self._client} - - [{request.start:.6f} {end:.6f}] "
@@ -257,7 +261,7 @@ class Connection(asyncio.Protocol):
         self._drip(drips, self._world.slow_secs / len(drips))
 
     def _drip(self, drips: deque[bytes], pause: float) -> None:
-        self._transport.write(drips.popleft())
+        self._write(drips.popleft())
         if drips:
             self._later(pause, functools.partial(self._drip, drips, pause))
         else:
@@ -270,7 +274,7 @@ class Connection(asyncio.Protocol):
         seed = self._world.seed
         if host.behaviour is Behaviour.GARBAGE:
             noise = chance.draws(seed, chance.FAULT, host.index, 1, 40)
-            self._transport.write(b"".join(number.to_bytes(8, "little") for number in noise))
+            self._write(b"".join(number.to_bytes(8, "little") for number in noise))
             self._finish(Outcome.GARBAGE)
             return
         if chance.draw(seed, chance.FAULT, host.index) & 1:
@@ -278,7 +282,7 @@ class Connection(asyncio.Protocol):
             head, parts = self._framed(request, answer, Framing.LENGTH)
             half = b"".join(parts)[: self._sent // 2]
             self._sent = len(half)
-            self._transport.write(head + half)
+            self._write(head + half)
         if host.behaviour is Behaviour.STALL:
             end = functools.partial(self._finish, Outcome.STALL)
             self._later(self._world.stall_secs, end)

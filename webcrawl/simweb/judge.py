@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from webcrawl.simweb.accesslog import Outcome
 from webcrawl.simweb.robots import MOVED_PATH, PATH
 from webcrawl.simweb.truth import allowed_urls, is_endless_url
 
@@ -31,7 +32,7 @@ class Verdict:
 
     missing: frozenset[str]  # allowed, but never asked for
     forbidden: frozenset[str]  # asked for, but not allowed (or not to be found by links)
-    repeated: dict[str, int]  # asked for more than once, and how often
+    repeated: dict[str, int]  # asked for again after a final answer: how many of these there were
     fetched: int  # different allowed URLs asked for
     endless: int  # requests in endless URL spaces
 
@@ -60,9 +61,11 @@ def overlaps(hits: Iterable[Hit]) -> list[Pause]:
 def judge(world: World, hits: Iterable[Hit], user_agent: str) -> Verdict:
     """Hold the URLs in *hits* against `allowed_urls`; *world* with the ports it was served on.
 
-    Requests for robots.txt are left out. Retries after errors show up as repeated.
+    Requests for robots.txt are left out. An answer is final if it came whole and is neither 429
+    nor 5xx: asking again after one of those is a retry, no repetition.
     """
-    asked: Counter[str] = Counter()
+    asked: set[str] = set()
+    answered: Counter[str] = Counter()
     endless = 0
     for hit in hits:
         if hit.target in {PATH, MOVED_PATH}:
@@ -70,12 +73,15 @@ def judge(world: World, hits: Iterable[Hit], user_agent: str) -> Verdict:
         if is_endless_url(hit.url):
             endless += 1
         else:
-            asked[hit.url] += 1
+            asked.add(hit.url)
+            answered[hit.url] += (
+                hit.outcome is Outcome.OK and hit.status != 429 and hit.status < 500
+            )
     allowed = allowed_urls(world, user_agent)
     return Verdict(
-        missing=frozenset(allowed - asked.keys()),
-        forbidden=frozenset(asked.keys() - allowed),
-        repeated={url: count for url, count in asked.items() if count > 1},
-        fetched=len(allowed & asked.keys()),
+        missing=frozenset(allowed - asked),
+        forbidden=frozenset(asked - allowed),
+        repeated={url: count for url, count in answered.items() if count > 1},
+        fetched=len(allowed & asked),
         endless=endless,
     )

@@ -17,7 +17,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.simweb import chance
-from webcrawl.simweb.distributions import HTML, TRUNK_MIN_SIZE
+from webcrawl.simweb.distributions import HTML
 from webcrawl.simweb.leaves import GONE, TRUNK, Leaf, PageKind
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ ENDLESS_NUMBER: Final = (1 << 24) - 1
 ENDLESS_PATHS: Final = ("/calendar/?d=0", "/maze/")
 
 # What one link costs in HTML, so that a page of a given size holds no more than fit.
-LINK_BYTES: Final = 130
+_LINK_BYTES: Final = 130
 _PAGE_BYTES = 300
 
 _BRANCHES = 4  # trunk pages below a trunk page
@@ -243,7 +243,7 @@ def links_of(world: World, page: PageSpec) -> list[int]:
     index, number = content_of(world, page)
     host = page.host
     size = size_of(world, page)
-    wanted = min(world.profile_spec.links(size), max(0, size - _PAGE_BYTES) // LINK_BYTES)
+    wanted = min(world.profile_spec.links(size), max(0, size - _PAGE_BYTES) // _LINK_BYTES)
     base = index << 32
     if index == world.hosts:  # found on many hosts: can only lead to the popular ones
         keys: list[int] = []
@@ -294,6 +294,3 @@ def _hops(world: World, host: HostSpec, number: int) -> int:
     if sort == 13:
         return 1 + (value >> 4 & 3)
     return 12 if sort == 15 else 1
-
-
-assert TRUNK_MIN_SIZE > _PAGE_BYTES + 12 * LINK_BYTES - 100

@@ -62,8 +62,6 @@ var {identifier}_{number} = {{"id": "{code:016x}", "type": "{other}", "enabled":
 """.strip().split("\n\n")
 _BETWEEN_ITEMS: Final = '</span></li><li class="menu-item"><span rel="tag">'
 
-_Piece = tuple[bytes, int, bytes]  # text, its CRC-32, its raw deflate data ending on a byte
-
 
 class Stock:
     """Prepared text. `pieces` are PIECE_BYTES long each and whole in UTF-8 and HTML."""
@@ -80,13 +78,16 @@ class Stock:
         self.noise = rng.randbytes(1 << 20)
 
     @functools.cached_property
-    def deflated(self) -> list[_Piece]:
-        """The pieces for gzip: concatenated in any order they are one deflate stream."""
-        found: list[_Piece] = []
+    def deflated(self) -> list[tuple[int, bytes]]:
+        """The pieces for gzip: CRC-32 of the text and raw deflate data, which ends on a byte.
+
+        Such data may be concatenated in any order and be one deflate stream.
+        """
+        found = []
         for piece in self.pieces:
             packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
             data = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
-            found.append((piece, zlib.crc32(piece), data))
+            found.append((zlib.crc32(piece), data))
         return found
 
     def foreign(self, script: str, seed: int, count: int) -> str:
