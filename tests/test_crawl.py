@@ -128,9 +128,9 @@ def test_a_stopped_crawl_resumes_where_it_was(clean, hits, tmp_path):
 
 
 def test_a_stopped_crawl_does_not_wait_for_servers_that_hang(tmp_path):
-    faults = dataclasses.replace(Faults.none(), stall=1.0)
+    faults = dataclasses.replace(Faults.none(), stall=0.7)
     world = preset(
-        "clean", http_port=0, https_port=0, hosts=8, mean_pages=3.0, faults=faults, stall_secs=50
+        "clean", http_port=0, https_port=0, hosts=30, mean_pages=3.0, faults=faults, stall_secs=50
     )
     with start_in_process(world, log_path=None) as web:
         seeds = tmp_path / "seeds.txt"

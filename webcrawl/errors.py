@@ -1,4 +1,4 @@
-"""The one exception that ends a crawl with a sentence for the user instead of a traceback."""
+"""The exceptions that end a crawl."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ class FatalError(ValueError):
     it and exits with 2. It is a ValueError so that a bad setting found by any component, which
     raises plain ValueError as Scrapy's own do, is shown the same way.
     """
+
+
+class StoreError(OSError):
+    """Pages cannot be stored any more. Raised by a processing module, it ends the crawl: the
+    page's URL goes back to the frontier, and the same command goes on when the disk is mended."""

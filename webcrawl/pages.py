@@ -73,7 +73,7 @@ def _redirect_target(response: Response, url: str) -> str:
     location = response.headers.get(b"Location")
     if not location:
         return ""
-    return normalize(location.decode("utf-8", "replace").strip(), url) or ""
+    return normalize(location.strip(), url) or ""
 
 
 @lru_cache(1024)

@@ -34,7 +34,7 @@ from webcrawl._engine import (
 from webcrawl.alarm import Alarm
 from webcrawl.checkpointer import Checkpointer
 from webcrawl.dispatcher import Dispatcher
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, StoreError
 from webcrawl.frontier import encode
 from webcrawl.job import is_disk_full
 from webcrawl.request_codec import RequestCodec
@@ -400,9 +400,11 @@ class MercatorScheduler(BaseScheduler):
             self._stats.set_value(f"urls/refused/{name}", value)
 
     def _item_error(self, response: Any, failure: Failure) -> None:
-        """A processing module raised. Only a full disk concerns the crawl as a whole."""
+        """A processing module raised. Only a disk that fails concerns the crawl as a whole."""
         error = failure.value
-        if not isinstance(error, OSError) or not is_disk_full(error):
+        if not isinstance(error, OSError):
+            return
+        if not isinstance(error, StoreError) and not is_disk_full(error):
             return
         fetch = getattr(getattr(response, "request", None), "meta", {}).get("fetch")
         if fetch is not None:

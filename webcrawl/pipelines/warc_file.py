@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 from isal import isal_zlib
 
+from webcrawl.errors import StoreError
 from webcrawl.pipelines.warc_records import page_records, warcinfo_record
 from webcrawl.pipelines.warc_recovery import whole_length
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_all
@@ -44,7 +45,7 @@ LEVELS: Final = range(4)
 _GZIP_FORMAT: Final = 31  # wbits: a gzip header and trailer around 32 kB windows
 
 
-class WarcWriteError(OSError):
+class WarcWriteError(StoreError):
     """Writing failed, usually because the disk is full. The file was cut back to whole records."""
 
     def __init__(self, path: Path, why: OSError) -> None:
