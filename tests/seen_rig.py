@@ -69,7 +69,7 @@ def disk_eliminator(
     """A disk eliminator so small that everything happens often."""
     return DiskEliminator(
         path=path,
-        executor=executor or InlineExecutor(),
+        executor=InlineExecutor() if executor is None else executor,
         cache=ClockCache(size=cache_size),
         buffer_size=buffer_size,
         log_file_bytes=log_file_bytes,
@@ -82,7 +82,7 @@ def bloom_eliminator(
     """A Bloom eliminator that saves often and, with so few URLs, loses none."""
     return BloomEliminator(
         path=path,
-        executor=executor or InlineExecutor(),
+        executor=InlineExecutor() if executor is None else executor,
         capacity=capacity,
         error_rate=1e-9,
         log_file_bytes=400,

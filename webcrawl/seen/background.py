@@ -31,6 +31,7 @@ class Background:
         self._future: Future[Any] | None = None
         self._install: Callable[[Any], None] | None = None
         self._deletion: Future[None] | None = None
+        self._closing = False
 
     @property
     def busy(self) -> bool:
@@ -65,11 +66,14 @@ class Background:
 
     def delete(self, paths: Sequence[Path]) -> None:
         """Delete *paths* in the worker: freeing gigabytes takes a file system a while."""
-        if paths:
+        if self._closing:  # the executor may be shut down
+            _delete_files(paths)
+        elif paths:
             self._deletion = self._executor.submit(_delete_files, paths)
 
     def close(self) -> None:
-        """Wait until the worker has ended; raises as ``settle``."""
+        """Wait until the worker has ended; raises as ``settle``. The executor may be shut down."""
+        self._closing = True
         try:
             self.settle(wait=True)
         finally:

@@ -1,0 +1,555 @@
+"""The disk eliminator: each URL once, in first-seen order, whatever the worker is doing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from disk import file_size_limit
+from seen_rig import (
+    HeldExecutor,
+    InlineExecutor,
+    disk_eliminator,
+    drain,
+    names,
+    publish,
+    submit,
+    unique,
+)
+
+from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.eliminator import DiskEliminator
+from webcrawl.seen.fingerprint import fingerprint, fingerprints
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+
+@pytest.fixture
+def worker():
+    return HeldExecutor()
+
+
+@pytest.fixture
+def inline(tmp_path):
+    made = disk_eliminator(tmp_path / "seen")
+    made.open(None)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def held(tmp_path, worker):
+    """An eliminator whose worker moves when told."""
+    made = disk_eliminator(tmp_path / "seen", worker)
+    made.open(None)
+    yield made
+    while worker.step():
+        pass
+    made.close()
+
+
+def corrupt(path, offset):
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 1]))
+
+
+class TestOrder:
+    def test_each_url_comes_out_once_in_first_seen_order(self, inline):
+        pages = [names(5), names(7, 3), names(3), names(40, 5), names(2, 44), names(50)]
+        for page in pages:
+            submit(inline, page)
+        assert drain(inline) == unique(url for page in pages for url in page)
+        assert inline.check() == []
+
+    def test_duplicates_within_one_page_are_one(self, inline):
+        assert submit(inline, ["a", "b", "a", "a", "c", "b"]) == 3
+        assert drain(inline) == ["a", "b", "c"]
+
+    def test_nothing_comes_out_before_a_merge(self, inline):
+        submit(inline, names(3))
+        assert inline.take(10) == []
+        assert inline.waiting == 3
+
+    def test_a_full_buffer_is_merged_without_being_asked(self, inline):
+        for page in range(4):
+            submit(inline, names(5, 5 * page))
+        assert inline.take(100) == [url.encode() for url in names(10)]
+
+    def test_take_never_gives_more_than_the_limit(self, inline):
+        submit(inline, names(7))
+        inline.merge()
+        assert [len(inline.take(3)) for _ in range(4)] == [3, 3, 1, 0]
+
+    def test_a_url_met_again_after_its_merge_does_not_come_out_again(self, inline):
+        submit(inline, names(30))
+        drain(inline)
+        submit(inline, names(40))  # the cache holds four: most are looked up on disk
+        assert drain(inline) == names(10, 30)
+
+    def test_encode_is_called_only_for_what_passed_cache_and_buffer(self, inline):
+        called = []
+
+        def encode(i):
+            called.append(i)
+            return b"%d" % i
+
+        urls = ["a", "b", "a", "c"]
+        assert inline.submit(fingerprints(urls), encode) == 3
+        assert inline.submit(fingerprints(["c", "d"]), encode) == 1
+        assert called == [0, 1, 3, 1]
+
+    def test_an_empty_page_is_fine(self, inline):
+        assert submit(inline, []) == 0
+        inline.merge()
+        assert inline.waiting == 0
+
+    def test_payloads_are_any_bytes(self, inline):
+        payloads = [b"", b"\0" * 10, b"x" * 100_000]
+        inline.submit([1, 2, 3], lambda i: payloads[i])
+        inline.merge()
+        assert inline.take(1) + inline.take(5) == payloads
+
+
+class TestWorker:
+    def test_submitting_goes_on_while_a_merge_runs(self, held, worker):
+        submit(held, names(6))
+        held.merge()
+        assert held.merging
+        submit(held, names(6, 3))  # three of them are in T', and go into T again
+        assert held.take(10) == []
+        worker.step()
+        assert held.take(10) == [url.encode() for url in names(6)]
+        held.merge()
+        worker.step()
+        assert held.take(10) == [url.encode() for url in names(3, 6)]
+        assert held.waiting == 0
+
+    def test_several_full_buffers_may_wait_and_nothing_is_dropped(self, held, worker):
+        for page in range(12):
+            submit(held, names(8, 8 * page))
+        assert len(worker) == 1
+        assert held.is_full
+        out = []
+        while held.waiting:
+            worker.step()
+            out += [payload.decode() for payload in held.take(7)]
+            held.merge()
+        assert out == names(96)
+        assert not held.is_full
+
+    def test_is_full_when_both_buffers_are_and_until_one_was_taken(self, held, worker):
+        submit(held, names(8))
+        assert not held.is_full
+        submit(held, names(7, 8))
+        assert not held.is_full
+        submit(held, names(1, 15))
+        assert held.is_full
+        worker.step()
+        held.take(7)
+        assert held.is_full
+        held.take(1)
+        assert not held.is_full
+
+    def test_waiting_counts_buffer_merge_and_what_was_not_taken(self, held, worker):
+        submit(held, names(5))
+        assert held.waiting == 5
+        held.merge()
+        held._cache = ClockCache(size=4)
+        submit(held, names(5, 3))
+        assert held.waiting == 10  # an upper bound: two are duplicates
+        worker.step()
+        held.take(2)
+        assert held.waiting == 8
+        held.merge()  # begins the merge of the second page
+        worker.step()
+        held.take(2)
+        assert held.waiting == 1 + 3
+        assert len(held.take(9)) + len(held.take(9)) == 4
+        assert held.waiting == 0
+
+    def test_on_merged_is_called_when_work_has_ended(self, held, worker):
+        calls = []
+        held.on_merged = lambda: calls.append(held.merging)
+        submit(held, names(3))
+        held.merge()
+        assert calls == []
+        worker.step()
+        assert calls == [True]  # not installed yet: that is for the owner's thread
+        held.take(1)
+        assert not held.merging
+
+    def test_merge_while_one_runs_does_nothing(self, held, worker):
+        submit(held, names(3))
+        held.merge()
+        submit(held, names(3, 3))
+        held.merge()
+        assert len(worker) == 1
+        worker.step()
+        assert len(held.take(9)) == 3
+        assert not held.merging
+
+    def test_a_merge_goes_between_the_slices_of_a_compaction(self, held, worker):
+        for page in range(4):
+            submit(held, names(8, 8 * page))
+            held.merge()
+            worker.step()
+            held.take(99)
+        held.take(1)
+        assert len(worker) == 1  # the compaction of the four runs
+        submit(held, names(3, 100))
+        held.merge()
+        assert held.merging
+        while worker.step():
+            held.take(99)
+        assert held.stats()["seen/compact/count"] == 1
+        assert held.stats()["seen/runs"] == 2
+        assert held.check() == []
+
+    def test_real_threads_lose_nothing_and_repeat_nothing(self, tmp_path):
+        told = threading.Event()
+        with ThreadPoolExecutor(max_workers=1) as executor:
+            eliminator = disk_eliminator(
+                tmp_path, executor, cache_size=64, buffer_size=300, log_file_bytes=20_000
+            )
+            eliminator.on_merged = told.set
+            eliminator.open(None)
+            pages = [names(40, 13 * n) for n in range(400)]
+            out = []
+            for number, page in enumerate(pages):
+                submit(eliminator, page)
+                out += eliminator.take(64)
+                if number % 50 == 0:
+                    eliminator.merge()
+                    publish(eliminator)
+            while eliminator.waiting:
+                told.clear()
+                eliminator.merge()
+                if not (taken := eliminator.take(64)) and eliminator.merging:
+                    assert told.wait(10)
+                out += taken
+            assert [p.decode() for p in out] == unique(url for page in pages for url in page)
+            assert eliminator.check() == []
+            eliminator.close()
+
+    def test_the_callback_comes_from_the_worker_thread(self, tmp_path):
+        names_of_threads = []
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge") as executor:
+            eliminator = disk_eliminator(tmp_path, executor)
+            eliminator.on_merged = lambda: names_of_threads.append(threading.current_thread().name)
+            eliminator.open(None)
+            # Work before it, so that the merge has not ended when the callback is put to it.
+            executor.submit(time.sleep, 0.05)
+            submit(eliminator, names(3))
+            eliminator.merge()
+            eliminator.close()
+        assert names_of_threads == ["merge_0"]
+
+
+class TestAdd:
+    def test_true_exactly_once(self, inline):
+        fps = fingerprints(names(50))
+        assert [inline.add(fp) for fp in fps] == [True] * 50
+        assert [inline.add(fp) for fp in fps] == [False] * 50
+        assert inline.waiting == 0
+        assert inline.take(10) == []
+        assert inline.check() == []
+
+    def test_knows_what_was_submitted_wherever_it_is_now(self, held, worker):
+        submit(held, names(4))
+        held.merge()  # in T', the cache has forgotten none yet
+        submit(held, names(4, 4))
+        held._cache = ClockCache(size=4)
+        for fp in fingerprints(names(8)):
+            assert not held.add(fp)
+        worker.step()
+        held.take(1)  # merged, not wholly taken
+        held._cache = ClockCache(size=4)
+        for fp in fingerprints(names(8)):
+            assert not held.add(fp)
+        held.take(9)
+        held._cache = ClockCache(size=4)
+        for fp in fingerprints(names(8)):
+            assert not held.add(fp)
+
+    def test_what_was_added_is_not_new_when_submitted(self, inline):
+        for fp in fingerprints(names(20)):
+            inline.add(fp)
+        submit(inline, names(22))
+        assert drain(inline) == names(2, 20)
+
+    def test_certainly_seen_looks_into_cache_and_buffers_only(self, held, worker):
+        submit(held, names(6))
+        assert all(held.certainly_seen(fp) for fp in fingerprints(names(6)))
+        held.merge()
+        assert all(held.certainly_seen(fp) for fp in fingerprints(names(6)))
+        worker.step()
+        held.take(9)
+        held._cache = ClockCache(size=4)
+        assert not held.certainly_seen(fingerprint(names(1)[0]))
+        assert not held.certainly_seen(fingerprint("never"))
+
+
+class TestTrouble:
+    def test_when_encode_raises_nothing_of_the_page_was_taken_in(self, inline):
+        def encode(i):
+            if i == 2:
+                raise RuntimeError("no")
+            return b"x"
+
+        with pytest.raises(RuntimeError):
+            inline.submit(fingerprints(names(4)), encode)
+        assert inline.waiting == 0
+        assert submit(inline, names(4)) == 4
+        assert drain(inline) == names(4)
+
+    def test_a_full_disk_raises_and_nothing_of_the_page_was_taken_in(self, inline):
+        submit(inline, names(3))
+        with file_size_limit(100), pytest.raises(OSError, match="large"):
+            submit(inline, names(8))
+        with file_size_limit(100), pytest.raises(OSError, match="large"):
+            inline.add(fingerprint("added"))
+        assert not inline.certainly_seen(fingerprint("added"))
+        assert submit(inline, names(8)) == 5
+        assert drain(inline) == names(8)
+
+    def test_a_merge_stopped_by_a_full_disk_is_raised_once_and_tried_again(self, held, worker):
+        submit(held, names(5))
+        held.merge()
+        with file_size_limit(300):
+            worker.step()
+        with pytest.raises(OSError, match="large"):
+            held.take(10)
+        assert held.waiting == 5
+        assert held.merging
+        held.take(10)  # begins it again
+        worker.step()
+        assert len(held.take(10)) == 5
+        assert held.check() == []
+
+    def test_merge_raises_what_stopped_the_last_one(self, held, worker):
+        submit(held, names(5))
+        held.merge()
+        with file_size_limit(300):
+            worker.step()
+        submit(held, names(5, 5))  # does not raise: its URLs are safe in the log
+        with pytest.raises(OSError, match="large"):
+            held.merge()
+
+    def test_a_compaction_stopped_by_a_full_disk_loses_nothing(self, held, worker):
+        for page in range(4):
+            submit(held, names(8, 8 * page))
+            held.merge()
+            worker.step()
+            held.take(99)
+        held.take(1)
+        with file_size_limit(300):
+            worker.step()
+        with pytest.raises(OSError, match="large"):
+            held.take(1)
+        held.take(1)
+        worker.step()
+        held.take(1)
+        assert held.stats()["seen/compact/count"] == 1
+        assert held.check() == []
+
+    def test_a_damaged_run_is_raised_with_path_and_offset(self, tmp_path):
+        eliminator = disk_eliminator(tmp_path, buffer_size=50_000, log_file_bytes=1 << 20)
+        eliminator.open(None)
+        submit(eliminator, names(40_000))
+        drain(eliminator, limit=50_000)
+        run = next(tmp_path.glob("*.run"))
+        corrupt(run, 4096 + 8 * 3000)
+        submit(eliminator, names(40_000, 1))
+        with pytest.raises(CorruptRecordError, match=run.name) as caught:
+            drain(eliminator, limit=50_000)
+        assert (caught.value.path, caught.value.offset) == (run, 4096 + 2 * 8192)
+        assert "does not add up" in eliminator.check()[0]
+        eliminator.close()
+
+    def test_a_damaged_log_is_raised_and_checked(self, inline, tmp_path):
+        submit(inline, names(3))
+        submit(inline, names(3, 3))
+        corrupt(tmp_path / "seen" / "discovered-000001.log", 30)
+        assert "checksum" in inline.check()[0]
+        inline.merge()
+        with pytest.raises(CorruptRecordError, match="checksum"):
+            inline.take(10)
+
+    def test_close_logs_a_merge_that_failed(self, tmp_path, caplog):
+        worker = HeldExecutor()
+        eliminator = disk_eliminator(tmp_path, worker)
+        eliminator.open(None)
+        submit(eliminator, names(5))
+        eliminator.merge()
+        with file_size_limit(300):
+            worker.step()
+        eliminator.close()
+        assert "resuming the crawl does it again" in caplog.text
+
+    def test_close_may_be_called_again_and_before_open(self, tmp_path):
+        eliminator = disk_eliminator(tmp_path)
+        eliminator.close()
+        eliminator = disk_eliminator(tmp_path)
+        eliminator.open(None)
+        eliminator.close()
+        eliminator.close()
+
+
+class TestSnapshots:
+    @pytest.mark.parametrize(
+        ("snapshot", "error", "sentence"),
+        [
+            (b"", CorruptRecordError, "unreadable snapshot"),
+            (b"\xc1", CorruptRecordError, "unreadable snapshot"),
+            (b"\x90", CorruptRecordError, "unreadable snapshot"),
+            (b"\x92\xa4disk\x01", CorruptRecordError, "unreadable snapshot"),
+            (b"\x92\xa4disk\x02", NewerFormatError, "use the newer webcrawl"),
+            (b"\x92\xa5Bloom\x01", CorruptRecordError, "state of a Bloom eliminator"),
+        ],
+    )
+    def test_a_snapshot_that_cannot_be_used_is_one_clear_sentence(
+        self, tmp_path, snapshot, error, sentence
+    ):
+        with pytest.raises(error, match=sentence):
+            disk_eliminator(tmp_path).open(snapshot)
+
+    def test_a_snapshot_is_small_however_many_urls_there_are(self, tmp_path):
+        eliminator = disk_eliminator(tmp_path, buffer_size=500, log_file_bytes=10_000)
+        eliminator.open(None)
+        sizes = []
+        for page in range(100):
+            submit(eliminator, names(100, 100 * page))
+            eliminator.merge()
+            eliminator.take(10_000)
+            sizes.append(len(publish(eliminator)))
+        assert max(sizes) < 200
+        eliminator.close()
+
+    def test_files_that_no_snapshot_needs_are_deleted(self, tmp_path):
+        eliminator = disk_eliminator(tmp_path)
+        eliminator.open(None)
+        for page in range(60):
+            submit(eliminator, names(8, 8 * page))
+            eliminator.merge()
+            eliminator.take(99)
+            publish(eliminator)
+        eliminator.take(1)
+        publish(eliminator)
+        publish(eliminator)
+        stats = eliminator.stats()
+        assert len(list(tmp_path.glob("*.run"))) == stats["seen/runs"]
+        assert len(list(tmp_path.glob("*.log"))) == 1
+        eliminator.close()
+
+    def test_the_files_of_the_snapshot_are_written_and_named(self, tmp_path):
+        path = tmp_path / "shards" / "00" / "seen"
+        eliminator = disk_eliminator(path)
+        eliminator.open(None)
+        submit(eliminator, names(5))
+        drain(eliminator)
+        submit(eliminator, names(5, 5))
+        eliminator.snapshot()
+        assert set(eliminator.written()) == {
+            path / "000001.run",
+            path / "discovered-000001.log",
+            path,
+            tmp_path,
+            tmp_path / "shards",
+            tmp_path / "shards" / "00",
+        }
+        eliminator.forget()
+        eliminator.snapshot()
+        assert set(eliminator.written()) == {path, path / "discovered-000001.log"}
+        eliminator.close()
+
+
+class TestStats:
+    def test_all_of_them(self, inline):
+        submit(inline, names(6))
+        submit(inline, names(6))
+        drain(inline)
+        submit(inline, names(2, 10))
+        inline.add(fingerprint("added"))
+        stats = inline.stats()
+        seconds = {name for name in stats if name.endswith("seconds")}
+        assert seconds == {"seen/merge/seconds", "seen/compact/seconds"}
+        assert {name: value for name, value in stats.items() if name not in seconds} == {
+            "seen/submitted": 15,
+            "seen/cache/hits": 4,
+            "seen/buffer/hits": 2,
+            "seen/new": 6,
+            "seen/merge/count": 1,
+            "seen/merge/entries": 6,
+            "seen/compact/count": 0,
+            "seen/waiting": 2,
+            "seen/buffer/entries": 3,
+            "seen/runs": 1,
+            "seen/fingerprints": 6,
+            "seen/bytes": 4096 + 8192 + 16,
+        }
+
+    def test_last_merge_secs_is_the_time_of_the_last_merge(self, tmp_path):
+        seconds = iter(range(100))
+        eliminator = DiskEliminator(
+            path=tmp_path,
+            executor=InlineExecutor(),
+            cache=ClockCache(size=4),
+            buffer_size=8,
+            clock=lambda: float(next(seconds)),
+        )
+        eliminator.open(None)
+        assert eliminator.last_merge_secs == 0.0
+        submit(eliminator, names(3))
+        drain(eliminator)
+        # Sorting, looking up and writing take a second each.
+        assert eliminator.last_merge_secs == 3.0
+        assert eliminator.stats()["seen/merge/seconds"] == 3.0
+        eliminator.close()
+
+    def test_a_large_merge_is_logged_with_its_phases(self, tmp_path, caplog):
+        caplog.set_level("INFO")
+        eliminator = disk_eliminator(tmp_path, buffer_size=70_000, log_file_bytes=1 << 30)
+        eliminator.open(None)
+        for _ in range(2):
+            submit(eliminator, names(66_000))
+            drain(eliminator, limit=100_000)
+        lines = [record.getMessage() for record in caplog.records]
+        assert len(lines) == 2
+        assert lines[1].startswith("Merged 65996 fingerprints with 66000 in 1 runs: 0 new; sorting")
+        eliminator.close()
+
+
+def test_a_flood_of_one_time_urls_does_not_wash_popular_ones_out_of_the_cache(tmp_path):
+    eliminator = disk_eliminator(tmp_path, cache_size=50, buffer_size=10_000)
+    eliminator.open(None)
+    popular = names(20)
+    for page in range(100):
+        submit(eliminator, popular + names(30, 1000 + 30 * page))
+    assert eliminator.stats()["seen/cache/hits"] > 90 * 20
+    eliminator.close()
+
+
+def test_close_works_after_the_executor_was_shut_down(tmp_path):
+    """So the scheduler ends: no more work, wait for what runs, close the parts."""
+    executor = ThreadPoolExecutor(max_workers=1)
+    eliminator = disk_eliminator(tmp_path, executor)
+    eliminator.open(None)
+    out = 0
+    while eliminator.stats()["seen/runs"] < 3:
+        submit(eliminator, names(8, out))
+        eliminator.merge()
+        while eliminator.waiting:
+            out += len(eliminator.take(99))
+    # The next one fills the level; its compaction has not been taken up when the worker ends.
+    submit(eliminator, names(8, out))
+    eliminator.merge()
+    while eliminator.waiting:
+        eliminator.take(99)
+    eliminator.take(1)
+    executor.shutdown()
+    eliminator.close()
+    assert len(list(tmp_path.glob("*.run"))) == 1

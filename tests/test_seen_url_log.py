@@ -1,0 +1,194 @@
+"""The URL log U and the drain that reads it: order, cuts, places to go on from."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+from disk import file_size_limit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webcrawl.seen.drain import Cursor, Drain
+from webcrawl.seen.url_log import Span, UrlLog, has_payloads, read_frames
+from webcrawl.storage.records import FRAME, HEADER_SIZE, CorruptRecordError, RecordLog
+
+START = Cursor(HEADER_SIZE, 0, 0)
+
+
+@pytest.fixture
+def log(tmp_path):
+    made = UrlLog(path=tmp_path, file_bytes=200)
+    made.open(number=1, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
+    yield made
+    made.close()
+
+
+def write(log, *pages):
+    """Append each page, a list of payloads; fingerprints count up from 1 in each."""
+    for page in pages:
+        log.append(array("Q", range(1, len(page) + 1)), page)
+
+
+def drain_of(log, *, marks=None, cursor=START):
+    return Drain(path=log.file(1), end=log.end, cursor=cursor, marks=marks)
+
+
+def files(path):
+    return sorted(file.name for file in path.iterdir())
+
+
+def test_frames_come_back_as_written(log):
+    log.append(array("Q", [7, 1 << 63]), [b"one", b""])
+    log.append(array("Q", [9]), [])
+    one, two = read_frames(log.file(1), start=HEADER_SIZE, end=log.end)
+    assert list(one.fps) == [7, 1 << 63]
+    assert has_payloads(one.packed)
+    assert list(two.fps) == [9]
+    assert not has_payloads(two.packed)
+    assert two.end == log.end
+
+
+def test_a_cut_begins_a_new_file_only_when_the_old_is_large(log, tmp_path):
+    write(log, [b"x"])
+    assert log.cut() == Span(1, HEADER_SIZE, log.end)
+    write(log, [b"y" * 200])
+    middle = log.span
+    assert log.cut() == middle
+    assert log.span == Span(2, HEADER_SIZE, HEADER_SIZE)
+    assert files(tmp_path) == ["discovered-000001.log", "discovered-000002.log"]
+
+
+def test_a_full_disk_appends_nothing(log):
+    write(log, [b"x"])
+    before = log.end
+    with file_size_limit(before + 20), pytest.raises(OSError, match="large"):
+        write(log, [b"y" * 100])
+    assert log.end == before
+    write(log, [b"z"])
+    assert drain_of(log).take(10) == [b"x", b"z"]
+
+
+def test_a_file_that_must_be_there_and_is_not_is_reported(log):
+    with pytest.raises(CorruptRecordError, match="missing"):
+        list(read_frames(log.file(3), start=HEADER_SIZE, end=100))
+    assert list(log.recovered(3, start=HEADER_SIZE, vouched=HEADER_SIZE)) == []
+
+
+def test_recovered_reads_on_after_what_is_vouched_for(log):
+    write(log, [b"a"])
+    vouched = log.end
+    write(log, [b"b"], [b"c"])
+    with log.file(1).open("r+b") as file:
+        file.truncate(log.end - 1)
+    frames = list(log.recovered(1, start=HEADER_SIZE, vouched=vouched))
+    assert len(frames) == 2
+    with log.file(1).open("r+b") as file:
+        file.truncate(vouched - 1)
+    with pytest.raises(CorruptRecordError):
+        list(log.recovered(1, start=HEADER_SIZE, vouched=vouched))
+
+
+def test_forget_names_the_files_before_the_published_snapshot(log):
+    for _ in range(3):
+        write(log, [b"x" * 200])
+        log.cut()
+    log.snapshot(2)
+    assert log.written() == [log.file(n) for n in (2, 3, 4)]
+    assert log.forget() == [log.file(1)]
+    assert log.forget() == []
+    log.snapshot(None)
+    assert log.written() == [log.file(4)]
+    assert log.forget() == [log.file(2), log.file(3)]
+
+
+def test_open_deletes_files_that_are_no_part_of_the_log(log, tmp_path):
+    write(log, [b"x"])
+    end = log.end
+    log.close()
+    for number in (3, 9):
+        log.file(number).touch()
+    again = UrlLog(path=tmp_path)
+    again.open(number=2, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
+    assert files(tmp_path) == ["discovered-000001.log", "discovered-000002.log"]
+    assert log.file(1).stat().st_size == end
+    again.close()
+
+
+def test_only_marked_payloads_come_out(log):
+    write(log, [b"a", b"b"], [b"c"], [], [b"d", b"e", b"f"])
+    assert drain_of(log, marks=bytes([0, 1, 0, 1, 0, 1])).take(10) == [b"b", b"d", b"f"]
+    assert drain_of(log, marks=bytes(6)).take(10) == []
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 5), max_size=12),
+    silent=st.sets(st.integers(0, 11)),
+    limits=st.lists(st.integers(1, 7), min_size=1, max_size=30),
+    data=st.data(),
+)
+def test_a_drain_opened_at_any_cursor_goes_on_with_the_next(
+    tmp_path_factory, sizes, silent, limits, data
+):
+    log = UrlLog(path=tmp_path_factory.mktemp("log"))
+    log.open(number=1, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
+    marks, expected = b"", []
+    for number, size in enumerate(sizes):
+        page = [b"%d.%d" % (number, n) for n in range(size)]
+        log.append(array("Q", range(1, size + 1)), [] if number in silent else page)
+        wanted = data.draw(
+            st.binary(min_size=size, max_size=size).map(lambda d: bytes(b & 1 for b in d))
+        )
+        marks += bytes(size) if number in silent else wanted
+        expected += [] if number in silent else [p for p, w in zip(page, wanted, strict=True) if w]
+    drain, out = drain_of(log, marks=marks), []
+    for limit in limits:
+        taken = drain.take(limit)
+        assert len(taken) <= limit
+        out += taken
+        drain.close()
+        drain = drain_of(log, marks=marks, cursor=drain.cursor)
+    rest = drain.take(1000)
+    assert out + rest == expected
+    assert drain.take(5) == []
+    drain.close()
+    log.close()
+
+
+def test_take_comes_back_after_a_bounded_stretch(tmp_path):
+    log = UrlLog(path=tmp_path)
+    log.open(number=1, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
+    write(log, *[[b"x" * 100_000]] * 50)
+    marks = bytes(49) + b"\1"
+    drain = drain_of(log, marks=marks)
+    calls = 1
+    while not drain.take(10):
+        calls += 1
+    assert calls == 3  # 5 MB at 2 MB a call
+    log.close()
+
+
+def test_damage_is_raised_after_what_lies_before_it_was_taken(log):
+    write(log, [b"a"], [b"b"])
+    end = log.end
+    write(log, [b"c"])
+    with log.file(1).open("r+b") as file:
+        file.seek(end + FRAME.size + 2)
+        file.write(b"\xff")
+    drain = drain_of(log)
+    assert drain.take(10) == [b"a", b"b"]
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError, match="checksum") as caught:
+            drain.take(10)
+        assert caught.value.offset == end
+    drain.close()
+
+
+def test_a_record_that_is_none_of_a_url_log_is_damage(tmp_path):
+    path = tmp_path / "a.log"
+    with RecordLog.open(path) as log:
+        end = log.append(b"\1\0\0\0" + bytes(8) + b"\5\0\0\0")
+    drain = Drain(path=path, end=end, cursor=START, marks=None)
+    with pytest.raises(CorruptRecordError, match="not packed items"):
+        drain.take(1)
