@@ -272,7 +272,6 @@ def test_listeners_hear_headers_and_bytes():
         ("NET_KEEPALIVE_SECS", -1),
         ("NET_KEEPALIVE_CONNECTIONS", -1),
         ("NET_MAX_HEADER_BYTES", 0),
-        ("CONCURRENT_REQUESTS", -1),
     ],
 )
 def test_limits_that_cannot_work_are_refused_by_name(name, value):

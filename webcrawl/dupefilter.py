@@ -24,6 +24,7 @@ from scrapy.utils.request import referer_str
 from webcrawl.errors import FatalError
 from webcrawl.seen import BloomEliminator
 from webcrawl.seen.cache import ClockCache
+from webcrawl.setting_values import share, whole
 from webcrawl.storage.atomic import sync_paths, write_atomic
 from webcrawl.storage.records import CorruptRecordError
 
@@ -96,7 +97,7 @@ class MercatorDupeFilter(BaseDupeFilter):
         return cls(
             build=_eliminator_factory(settings),
             directory=Path(jobdir) / "seen" if jobdir else None,
-            snapshot_every=_whole(settings, "SEEN_BUFFER_SIZE", _BUFFER_SIZE),
+            snapshot_every=whole(settings, "SEEN_BUFFER_SIZE", _BUFFER_SIZE, at_least=1),
             fingerprinter=crawler.request_fingerprinter,
             stats=crawler.stats,
             debug=settings.getbool("DUPEFILTER_DEBUG"),
@@ -213,14 +214,14 @@ def _eliminator_factory(settings: BaseSettings) -> Callable[[Path, Executor], El
         return partial(
             _build,
             kind,
-            capacity=_whole(settings, "SEEN_BLOOM_CAPACITY", _BLOOM_CAPACITY),
-            error_rate=_share(settings, "SEEN_BLOOM_ERROR_RATE", _BLOOM_ERROR_RATE),
+            capacity=whole(settings, "SEEN_BLOOM_CAPACITY", _BLOOM_CAPACITY, at_least=1),
+            error_rate=share(settings, "SEEN_BLOOM_ERROR_RATE", _BLOOM_ERROR_RATE),
         )
     return partial(
         _build,
         kind,
-        cache=ClockCache(size=_whole(settings, "SEEN_CACHE_SIZE", _CACHE_SIZE)),
-        buffer_size=_whole(settings, "SEEN_BUFFER_SIZE", _BUFFER_SIZE),
+        cache=ClockCache(size=whole(settings, "SEEN_CACHE_SIZE", _CACHE_SIZE, at_least=1)),
+        buffer_size=whole(settings, "SEEN_BUFFER_SIZE", _BUFFER_SIZE, at_least=1),
     )
 
 
@@ -231,23 +232,3 @@ def _build(
         return cast("Eliminator", kind(path=path, executor=executor, **values))
     except TypeError as error:
         raise FatalError(f"SEEN_ELIMINATOR names no duplicate URL eliminator: {error}.") from error
-
-
-def _whole(settings: BaseSettings, name: str, default: int) -> int:
-    try:
-        value = settings.getint(name, default)
-    except (TypeError, ValueError):
-        value = 0
-    if value < 1:
-        raise FatalError(f"{name} must be a whole number of at least 1, not {settings[name]!r}.")
-    return value
-
-
-def _share(settings: BaseSettings, name: str, default: float) -> float:
-    try:
-        value = settings.getfloat(name, default)
-    except (TypeError, ValueError):
-        value = 0.0
-    if not 0.0 < value < 1.0:
-        raise FatalError(f"{name} must be a number between 0 and 1, not {settings[name]!r}.")
-    return value

@@ -20,10 +20,12 @@ from webcrawl.frontier import Frontier
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.job import Job
 from webcrawl.links import LinkSubmitter
+from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
 from webcrawl.prelude import HostPrelude
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.seen.content import ContentSeen
+from webcrawl.setting_values import number, whole
 from webcrawl.urls.filters import standard_filters
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     jobdir = settings["JOBDIR"]
     if not jobdir:
         raise FatalError("JOBDIR is empty: the frontier lives on disk and needs a directory.")
-    # Made now, not when the first request loads its handler: a wrong name server must be told.
+    # Scrapy logs what a handler raises and goes on without it: a wrong value must be told now.
+    FetchLimits.from_settings(settings)
     resolver_of(crawler)
     shard = Path(jobdir) / "shards" / "00"
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge")
@@ -117,29 +120,3 @@ def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
 
 def _workers(settings: BaseSettings) -> int:
     return whole(settings, "CONCURRENT_REQUESTS", at_least=1)
-
-
-def whole(settings: BaseSettings, name: str, *, at_least: int) -> int:
-    """The setting *name* as a whole number, or FatalError with a sentence."""
-    try:
-        value = settings.getint(name)
-    except (TypeError, ValueError):
-        value = at_least - 1
-    if value < at_least:
-        raise FatalError(
-            f"{name} must be a whole number of at least {at_least}, not {settings[name]!r}."
-        )
-    return value
-
-
-def number(settings: BaseSettings, name: str, *, at_least: float) -> float:
-    """The setting *name* as a number, or FatalError with a sentence."""
-    try:
-        value = settings.getfloat(name)
-    except (TypeError, ValueError):
-        value = at_least - 1
-    if not value >= at_least:  # also catches nan
-        raise FatalError(
-            f"{name} must be a number of at least {at_least:g}, not {settings[name]!r}."
-        )
-    return value

@@ -14,6 +14,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.scheduler import MercatorScheduler
+from webcrawl.setting_values import number
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -32,12 +33,7 @@ class Checkpoints:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        every = crawler.settings.getfloat("CHECKPOINT_INTERVAL_SECS")
-        if every < 0:
-            raise ValueError(
-                f"CHECKPOINT_INTERVAL_SECS must be 0 (no checkpoint but the last) or more "
-                f"seconds, not {every:g}."
-            )
+        every = number(crawler.settings, "CHECKPOINT_INTERVAL_SECS", at_least=0)
         if not every:
             raise NotConfigured("CHECKPOINT_INTERVAL_SECS is 0")
         extension = cls(crawler=crawler, every=every)

@@ -11,6 +11,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.scheduler import MercatorScheduler
+from webcrawl.setting_values import number
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -30,11 +31,7 @@ class Statistics:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        every = crawler.settings.getfloat("STATISTICS_INTERVAL_SECS")
-        if every < 0:
-            raise ValueError(
-                f"STATISTICS_INTERVAL_SECS must be 0 (no lines) or more seconds, not {every:g}."
-            )
+        every = number(crawler.settings, "STATISTICS_INTERVAL_SECS", at_least=0)
         if not every:
             raise NotConfigured("STATISTICS_INTERVAL_SECS is 0")
         extension = cls(crawler=crawler, every=every)

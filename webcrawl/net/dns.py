@@ -23,7 +23,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from webcrawl.errors import FatalError
 from webcrawl.net import dnswire
 from webcrawl.net.dnsquery import NameServers, Unanswered
-from webcrawl.net.limits import positive, whole
+from webcrawl.setting_values import positive, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

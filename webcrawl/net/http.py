@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import aiohttp
 import yarl
 from aiohttp.http_exceptions import HttpProcessingError
-from pydispatch import dispatcher
 from scrapy import signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
@@ -48,6 +47,7 @@ from webcrawl.net.answers import Answer, headers_of, response_of
 from webcrawl.net.connections import Connector, send_once
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
+from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
     import ssl
@@ -80,7 +80,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
     ) -> None:
         """Build the session; needs a running event loop.
 
-        The handler holds no more descriptors than the connections and idle connections of
+        The handler holds no more descriptors than the requests under way and idle connections of
         *limits*; the handlers of two schemes hold them each.
         """
         super().__init__(crawler)
@@ -94,7 +94,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 resolver=dns.AiohttpResolver(resolver),
                 use_dns_cache=False,  # the resolver has one, with the right times
                 happy_eyeballs_delay=None,  # one connection at a time, one after the other
-                limit=limits.connections,
+                limit=0,  # the downloader bounds them; here waiting costs a shuffle per page
                 keepalive_timeout=limits.keepalive,
                 local_addr=local_address,
             ),
@@ -191,7 +191,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
     async def _receive(self, answer: Answer, request: Request) -> Response:
         """Read the body, up to the bound, and build the response."""
         headers = headers_of(answer.raw_headers)
-        if self._is_heard(signals.headers_received):
+        if is_heard(self.crawler.signals, signals.headers_received):
             stop = check_stop_download(
                 signals.headers_received,
                 self.crawler,
@@ -202,7 +202,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             if stop is not None:
                 return self._stopped(stop, answer, request, headers, b"")
         limit = request.meta.get("download_maxsize") or self._limits.max_bytes
-        heard = self._is_heard(signals.bytes_received)
+        heard = is_heard(self.crawler.signals, signals.bytes_received)
         content = answer.content
         chunks: list[bytes] = []
         size = 0
@@ -231,14 +231,6 @@ class HttpDownloadHandler(BaseDownloadHandler):
             flags = ["dataloss"]
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         return response_of(answer, request.url, headers, body, flags)
-
-    def _is_heard(self, signal: object) -> bool:
-        """Say whether anybody listens: sending a signal to nobody costs 20 us a page."""
-        sender = self.crawler.signals.sender
-        return bool(
-            dispatcher.getReceivers(sender, signal)
-            or dispatcher.getReceivers(dispatcher.Any, signal)
-        )
 
     @staticmethod
     def _stopped(

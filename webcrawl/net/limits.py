@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.errors import FatalError
+from webcrawl.setting_values import positive, whole
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -32,7 +32,7 @@ class FetchLimits:
     total_timeout: for the whole fetch, unless the request says otherwise.
     connect_timeout: for each address that is tried, TLS handshake included.
     keepalive: how long an idle connection waits for another request to its host.
-    connections, idle_connections: at most so many in use, and idle, at once.
+    idle_connections: at most so many at once.
     header_bytes: of one field of the header, and of the status line.
     """
 
@@ -40,13 +40,12 @@ class FetchLimits:
     total_timeout: float
     connect_timeout: float
     keepalive: float
-    connections: int
     idle_connections: int
     header_bytes: int
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Read PAGE_MAX_BYTES, DOWNLOAD_TIMEOUT, CONCURRENT_REQUESTS and NET_*.
+        """Read PAGE_MAX_BYTES, DOWNLOAD_TIMEOUT and NET_*.
 
         Raises FatalError with one sentence for a value that cannot work.
         """
@@ -57,7 +56,6 @@ class FetchLimits:
                 settings, "NET_CONNECT_TIMEOUT_SECS", NET_CONNECT_TIMEOUT_SECS
             ),
             keepalive=positive(settings, "NET_KEEPALIVE_SECS", NET_KEEPALIVE_SECS),
-            connections=whole(settings, "CONCURRENT_REQUESTS", 16, at_least=0),
             idle_connections=whole(
                 settings, "NET_KEEPALIVE_CONNECTIONS", NET_KEEPALIVE_CONNECTIONS, at_least=0
             ),
@@ -71,27 +69,3 @@ class FetchLimits:
 def page_max_bytes(settings: BaseSettings) -> int:
     """Return PAGE_MAX_BYTES, which bounds a body on the wire, and once more when decoded."""
     return whole(settings, "PAGE_MAX_BYTES", PAGE_MAX_BYTES, at_least=1)
-
-
-def whole(settings: BaseSettings, name: str, default: int, *, at_least: int) -> int:
-    """Return the setting *name* as a whole number, or raise FatalError with a sentence."""
-    try:
-        value = settings.getint(name, default)
-    except (TypeError, ValueError):
-        value = at_least - 1
-    if value < at_least:
-        raise FatalError(
-            f"{name} must be a whole number of at least {at_least}, not {settings[name]!r}."
-        )
-    return value
-
-
-def positive(settings: BaseSettings, name: str, default: float) -> float:
-    """Return the setting *name* as a number above 0, or raise FatalError with a sentence."""
-    try:
-        value = settings.getfloat(name, default)
-    except (TypeError, ValueError):
-        value = 0.0
-    if not 0 < value < float("inf"):  # not a number fails this as well
-        raise FatalError(f"{name} must be a positive number, not {settings[name]!r}.")
-    return value

@@ -31,6 +31,7 @@ import scrapy
 from webcrawl.errors import FatalError
 from webcrawl.items import Page
 from webcrawl.pipelines.warc_file import LEVELS, WarcWriter
+from webcrawl.setting_values import whole
 from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ class WarcPipeline:
         writer = WarcWriter(
             directory=directory,
             prefix=_prefix(settings),
-            max_file_bytes=_whole(settings, "WARC_MAX_FILE_BYTES", DEFAULT_MAX_FILE_BYTES),
+            max_file_bytes=whole(
+                settings, "WARC_MAX_FILE_BYTES", DEFAULT_MAX_FILE_BYTES, at_least=1
+            ),
             level=_level(settings),
             warcinfo=_warcinfo(settings),
         )
@@ -187,22 +190,10 @@ def _prefix(settings: BaseSettings) -> str:
 
 
 def _level(settings: BaseSettings) -> int:
-    level = _whole(settings, "WARC_COMPRESSION_LEVEL", DEFAULT_LEVEL, at_least=0)
+    level = whole(settings, "WARC_COMPRESSION_LEVEL", DEFAULT_LEVEL, at_least=0)
     if level not in LEVELS:
         raise FatalError(f"WARC_COMPRESSION_LEVEL must be from 0 to {LEVELS[-1]}, not {level}.")
     return level
-
-
-def _whole(settings: BaseSettings, name: str, default: int, *, at_least: int = 1) -> int:
-    try:
-        value = settings.getint(name, default)
-    except (TypeError, ValueError):
-        value = at_least - 1
-    if value < at_least:
-        raise FatalError(
-            f"{name} must be a whole number of at least {at_least}, not {settings[name]!r}."
-        )
-    return value
 
 
 def _warcinfo(settings: BaseSettings) -> list[tuple[str, str]]:

@@ -15,8 +15,8 @@ import time
 import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from webcrawl.net.limits import positive, whole
 from webcrawl.robots.rules import MAX_BYTES, Rules, user_agent_token
+from webcrawl.setting_values import positive, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

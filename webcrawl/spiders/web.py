@@ -24,9 +24,9 @@ from webcrawl.errors import FatalError
 from webcrawl.pages import page_of
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seeds import SeedReader, SeedsError, split_sources
+from webcrawl.setting_values import whole
 from webcrawl.urls import Link
 from webcrawl.urls.extraction import extract_links
-from webcrawl.wiring import whole
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -1,0 +1,62 @@
+"""Settings as numbers, or one sentence that says what is wrong with them.
+
+Used by every ``from_crawler`` and ``from_settings``. *default* stands for a setting that the
+project does not have, as when a part is used in another project.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+
+def whole(settings: BaseSettings, name: str, default: int = 0, *, at_least: int) -> int:
+    """The setting *name* as a whole number of at least *at_least*; FatalError if it is none."""
+    try:
+        value = settings.getint(name, default)
+    except (TypeError, ValueError):
+        value = at_least - 1
+    if value < at_least:
+        raise FatalError(
+            f"{name} must be a whole number of at least {at_least}, not {settings[name]!r}."
+        )
+    return value
+
+
+def number(settings: BaseSettings, name: str, default: float = 0.0, *, at_least: float) -> float:
+    """The setting *name* as a finite number of at least *at_least*; FatalError if it is none."""
+    value = _finite(settings, name, default)
+    if value is None or value < at_least:
+        raise FatalError(
+            f"{name} must be a number of at least {at_least:g}, not {settings[name]!r}."
+        )
+    return value
+
+
+def positive(settings: BaseSettings, name: str, default: float = 0.0) -> float:
+    """The setting *name* as a finite number above 0; FatalError if it is none."""
+    value = _finite(settings, name, default)
+    if value is None or value <= 0:
+        raise FatalError(f"{name} must be a positive number, not {settings[name]!r}.")
+    return value
+
+
+def share(settings: BaseSettings, name: str, default: float = 0.0) -> float:
+    """The setting *name* as a number between 0 and 1, neither of them; FatalError if not."""
+    value = _finite(settings, name, default)
+    if value is None or not 0 < value < 1:
+        raise FatalError(f"{name} must be a number between 0 and 1, not {settings[name]!r}.")
+    return value
+
+
+def _finite(settings: BaseSettings, name: str, default: float) -> float | None:
+    try:
+        value = settings.getfloat(name, default)
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
