@@ -254,6 +254,21 @@ def test_directories_of_drained_queues_are_used_again(
     again.close()
 
 
+def test_directory_that_is_used_again_is_emptied_only_once(
+    back: BackEnd, clock: FakeClock, jobdir: Path
+) -> None:
+    flood(back, "a", 100)
+    drain(back, clock)
+    back.snapshot()
+    back.forget()
+    flood(back, "b", 100)
+    for _ in range(2):
+        back.snapshot()
+        back.forget()
+    assert back.check() == []
+    assert len(drain(back, clock)) == 100
+
+
 def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(
     back: BackEnd, clock: FakeClock, jobdir: Path
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from frontier_rig import POLICY, Rig, entry, urls_of
 
 from webcrawl.frontier import back_queue, bodies, front_end
+from webcrawl.frontier.done_log import Contact
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -107,6 +108,67 @@ def test_finished_key_hides_one_entry_only(rig: Rig) -> None:
     rig.fetch(take(rig))
     rig.crash()
     assert urls_of(rig.drain()) == ["http://a.test/1"]
+
+
+def test_two_finished_keys_hide_two_entries(rig: Rig) -> None:
+    rig.push(*[entry("a.test", 1)] * 3)
+    rig.publish()
+    rig.fetch(take(rig))
+    rig.fetch(take(rig))
+    rig.crash()
+    assert urls_of(rig.drain()) == ["http://a.test/1"]
+
+
+def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(
+    jobdir: Path, clock: FakeClock
+) -> None:
+    rig = Rig(jobdir, clock, slice_size=4)
+    rig.push(*(entry("a.test", n) for n in range(11)))
+    while rig.frontier.refill(4):
+        pass
+    rig.publish()
+    rig.drain()
+    rig.crash()
+    rig.clock.advance(100)
+    skipped = []
+    for _ in range(3):
+        ready_at = rig.frontier.ready_at()
+        assert ready_at is not None
+        assert ready_at <= rig.monotonic()
+        assert rig.acquire() is None
+        skipped.append(rig.frontier.stats()["frontier/skipped"])
+    assert skipped == [4, 8, 11]
+    assert rig.frontier.ready_at() is None
+    assert rig.drain() == []
+    rig.frontier.close()
+
+
+def test_host_all_of_whose_entries_are_finished_leaves_the_table(rig: Rig) -> None:
+    rig.push(entry("a.test"))
+    while rig.frontier.refill(4):
+        pass
+    rig.publish()
+    rig.drain()
+    rig.crash()
+    rig.clock.advance(100)
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() is None
+    assert len(rig.frontier) == 0
+
+
+def test_latest_of_several_times_of_a_host_counts(rig: Rig) -> None:
+    """It rested when the snapshot was made, and was visited and released again after it."""
+    rig.push(entry("a.test", 1))
+    rig.fetch(take(rig))
+    rig.publish()
+    rig.push(entry("a.test", 2))
+    lease = take(rig)
+    rig.frontier.release("a.test", fetched=True, took=0.1, at_least=50.0)
+    rig.frontier.finish(lease)
+    rig.crash()
+    rig.push(entry("a.test", 3))
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 50.0)
 
 
 def test_keys_not_met_yet_are_kept_by_the_next_snapshot(rig: Rig) -> None:
@@ -288,6 +350,18 @@ def test_host_whose_contact_was_cut_off_rests_as_if_it_had_lasted_until_now(
     assert ready_at - rig.monotonic() == pytest.approx(POLICY.delay(running_for), abs=1e-3)
 
 
+def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.publish()
+    take(rig)
+    rig.frontier.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    rig.crash()
+    take(rig)
+    rig.crash()
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+
+
 @pytest.mark.parametrize("snapshot_during", [False, True])
 def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig: Rig, snapshot_during: bool
@@ -307,6 +381,37 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig.crash()
     assert rig.acquire() is None
     assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+
+
+def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None:
+    """The wall clock was set back by an hour while the process was down."""
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.publish()
+    take(rig)
+    rig.kill()
+    rig.clock.now -= 3600
+    asked: list[float] = []
+
+    class Recording:
+        def delay(self, took: float) -> float:
+            asked.append(took)
+            return 5.0
+
+    rig.frontier = rig._new()
+    rig.frontier._delay = Recording()
+    rig.frontier.open(rig.published)
+    assert asked == [0.0]
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 5.0)
+
+
+def test_each_contact_is_journaled_once(rig: Rig) -> None:
+    rig.push(*(entry(f"h{n}.test", n) for n in range(100)))
+    for _ in range(100):
+        rig.fetch(take(rig))
+    rig.crash()
+    hosts = [record.host for record in rig.frontier._log.records(1) if isinstance(record, Contact)]
+    assert sorted(hosts) == sorted(f"h{n}.test" for n in range(100))
 
 
 def test_asap_release_is_remembered(rig: Rig) -> None:

@@ -5,14 +5,16 @@ import random
 import resource
 import sys
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 from frontier_rig import Rig, entry, urls_of
 
-from webcrawl.frontier import GeometricSelector
+from webcrawl.frontier import GeometricSelector, bodies, front_end
 from webcrawl.frontier.snapshot import VERSION, FrontierSnapshot
+from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.records import NewerFormatError
 
 if TYPE_CHECKING:
@@ -332,6 +334,37 @@ def test_flood_of_one_host_goes_to_disk_and_neither_blocks_nor_fills_memory(
     rig.frontier.close()
 
 
+def test_disk_space_of_what_was_read_is_given_back_at_each_checkpoint(
+    jobdir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "SEGMENT_BYTES", 1000)
+    monkeypatch.setattr(front_end, "CHUNK", 16)
+    monkeypatch.setattr(front_end, "DiskFifo", partial(DiskFifo, segment_bytes=1000))
+    rig = Rig(jobdir, clock, queues=2, max_queues=2)
+    flood = 2000
+    rig.push(*(entry("flood.test", n) for n in range(flood)))
+
+    def size(name: str) -> int:
+        files = [path for path in (jobdir / name).rglob("*.log") if path.is_file()]
+        return sum(path.stat().st_size for path in files)
+
+    rig.publish()
+    assert size("front") > flood * 20
+    rig.frontier.refill(flood)
+    rig.publish()
+    assert size("front") < 3000
+    assert size("back") > flood * 20
+    for _ in range(flood - 200):
+        lease = rig.next()
+        assert lease is not None
+        rig.fetch(lease)
+    rig.publish()
+    assert size("back") < 200 * 60
+    assert size("done") < 100
+    assert len(rig.drain()) == 200
+    rig.frontier.close()
+
+
 # --- leases that get lost
 
 
@@ -473,13 +506,16 @@ def test_snapshot_without_its_last_fields_has_their_defaults(
     rig.frontier.close()
 
 
-def test_check_reports_a_lease_from_the_future(rig: Rig) -> None:
+def test_check_reports_leases_that_cannot_be(rig: Rig) -> None:
     rig.push(entry("a.test"))
     lease = rig.acquire()
     assert lease is not None
     rig.clock.now -= 5
     assert rig.frontier.check() == ["lease 1 on http://a.test/0 begins in the future"]
     rig.clock.now += 5
+    rig.frontier._contacts.clear()
+    assert rig.frontier.check() == ["0 contacts, 1 hosts in process"]
+    rig.frontier._contacts["a.test"] = lease
 
 
 def test_order_of_the_hosts_follows_from_the_seed_of_chance(jobdir: Path, clock: FakeClock) -> None:

@@ -248,16 +248,14 @@ class BackEnd:
         self.limit = max(self.limit, len(self._table))
 
     def postpone(self, host: str, ready_at: float, *, least: float) -> None:
-        """During recovery: *host* must not be contacted before *ready_at*."""
+        """During recovery: *host* rests until *ready_at*, whatever was said before."""
         queue = self._table.get(host)
-        if queue is not None:
-            queue.ready_at = max(queue.ready_at, ready_at)
-            queue.least = max(queue.least, least)
-            return
-        known = self.remembered.take(host)
-        if known is not None:
-            ready_at, least = max(known[0], ready_at), max(known[1], least)
-        self.remembered.remember(host, ready_at, least, now=self._clocks.clock())
+        if queue is None:
+            self.remembered.take(host)
+            self.remembered.remember(host, ready_at, least, now=self._clocks.clock())
+        else:
+            queue.ready_at = ready_at
+            queue.least = least
 
     def settle(self) -> None:
         """After recovery: snooze the queues that were postponed."""

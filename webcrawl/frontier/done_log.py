@@ -8,8 +8,10 @@ Format: record logs (storage/records.py) ``<path>/<number>.log``; the payload of
 msgpack array of the records of one write::
 
     record   := contact | release | finish | requeue | distrust
-    contact  := [1, host, at, least]        release := [2, host, ready_at, rest]
-    finish   := [3, key, note]              requeue := [4, encoded entry]
+    contact  := [1, host, at, least]
+    release  := [2, host, ready_at, rest, least]
+    finish   := [3, key, note]
+    requeue  := [4, encoded entry]
     distrust := [5]
 
 A snapshot names the segment that begins with it; older segments are disposable once it is
@@ -53,6 +55,7 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     host: str
     ready_at: float
     rest: float
+    least: float
 
 
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):

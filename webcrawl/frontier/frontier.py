@@ -217,18 +217,20 @@ class Frontier:
 
         With *fetched* the host rests for the larger of the delay policy's answer to *took* and
         *at_least* (robots.txt, Retry-After). Without, nothing was sent to it and it is ready at
-        once, or after *at_least*. O(log hosts); writes to disk at once only with *at_least*.
+        once, or after *at_least*. O(log hosts); writes to disk only for a rest that a restart
+        could not guess.
 
         Raises LookupError when the host is not in process: a double release is a bug.
         """
         queue = self._back.find_in_process(host)
         now = self._clocks.clock()
         rest = max(self._delay.delay(took), at_least) if fetched else at_least
-        ready_at = max(queue.ready_at, now + rest) if rest else queue.ready_at
-        # After kill -9 a contact without a release waits for the policy's delay, which is no
-        # shorter; what the policy does not know must be on disk now.
-        until = Release(host, self._clocks.to_wall(ready_at), max(ready_at - now, 0.0))
-        self._log.release(until, at_once=at_least > 0)
+        ready_at = now + rest
+        # After kill -9 a contact without a release rests for what the policy says of the time
+        # until then, or for its last explicit rest. Only a longer one must be on disk now.
+        assumed = max(self._delay.delay(now - queue.contact), queue.least)
+        until = Release(host, self._clocks.to_wall(ready_at), rest, at_least)
+        self._log.release(until, at_once=rest > assumed)
         queue.least = at_least
         self._back.end(queue, ready_at, now)
         del self._contacts[host]

@@ -46,7 +46,7 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
     """Fold *records*, written after the snapshot *since*, onto the contacts it was made during.
 
     >>> from webcrawl.frontier.snapshot import FrontierSnapshot
-    >>> log = [Contact("a.test", 5.0, 0.0), Release("a.test", 9.0, 3.0), Finish(7, b"")]
+    >>> log = [Contact("a.test", 5.0, 0.0), Release("a.test", 9.0, 3.0, 0.0), Finish(7, b"")]
     >>> folded = replay([*log, Contact("b.test", 7.0, 0.0)], since=FrontierSnapshot())
     >>> list(folded.contacts), list(folded.releases), folded.finished
     (['b.test'], ['a.test'], [7])
@@ -77,18 +77,17 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
 def rests(
     state: FrontierSnapshot, found: Replay, *, clocks: Clocks, delay: DelayPolicy
 ) -> Iterator[Rest]:
-    """Until when hosts must rest; of several times for one host the latest counts.
+    """Until when hosts must rest, in the order in which it was said: the last of a host counts.
 
     What the snapshot and the releases say, and for a contact that was cut off what the policy
     says of one that lasted until now: no host waits less than it would have without the restart.
     """
     resting = [(queue.host, queue.ready_at, queue.least) for queue in state.queues]
-    for host, ready_at, least in resting + state.remembered:
-        longest = ready_at - state.saved_at
-        yield Rest(host, clocks.from_wall(ready_at, longest=longest), least)
+    for host, at, least in resting + state.remembered:
+        yield Rest(host, clocks.from_wall(at, longest=at - state.saved_at), least)
     for release in found.releases.values():
-        ready_at = clocks.from_wall(release.ready_at, longest=release.rest)
-        yield Rest(release.host, ready_at, 0.0)
+        at = clocks.from_wall(release.ready_at, longest=release.rest)
+        yield Rest(release.host, at, release.least)
     now, wall = clocks.clock(), clocks.wall()
     for contact in found.contacts.values():
         rest = max(delay.delay(max(wall - contact.at, 0.0)), contact.least)

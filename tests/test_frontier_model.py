@@ -1,0 +1,309 @@
+"""The whole frontier against a model of lists and dicts, through crashes and power failures."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import pytest
+from conftest import FakeClock
+from frontier_rig import POLICY, Rig, entry
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from webcrawl.frontier import Entry, Lease, back_queue, bodies, decode, front_end
+from webcrawl.frontier.recovery import replay
+from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Name = tuple[str, int]
+
+
+class Event(NamedTuple):
+    """Something that happened to *entry*: pushed, requeued or finished (with *note*)."""
+
+    kind: str
+    entry: Entry
+    note: bytes = b""
+
+
+@dataclass
+class Saved:
+    """What a snapshot promises: who waits, how far *events* had come, who rests until when."""
+
+    waiting: Counter[Name] = field(default_factory=Counter)
+    events: int = 0
+    rest_until: dict[str, float] = field(default_factory=dict)
+    contacts: dict[str, float] = field(default_factory=dict)
+
+
+def name_of(entry: Entry) -> Name:
+    return entry.url, entry.attempts
+
+
+class FrontierMachine(RuleBasedStateMachine):
+    """Times in the model are true time, which all processes and the wall clock share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(front_end, "CHUNK", 3)
+        self.patch.setattr(back_queue, "INLINE", 2)
+        self.patch.setattr(bodies, "CHUNK", 2)
+        self.directory = Path(tempfile.mkdtemp())
+        self.clock = FakeClock()
+        self.serial = 0
+        self.waiting: Counter[Name] = Counter()
+        self.leases: dict[int, tuple[Lease, float]] = {}
+        self.contacts: dict[str, tuple[Lease, float]] = {}
+        self.rest_until: dict[str, float] = {}
+        self.events: list[Event] = []
+        self.saved = Saved()
+        self.pending: tuple[Callable[[], None], Saved] | None = None
+
+    @initialize(
+        queues=st.integers(1, 3), more=st.integers(0, 3), slice_size=st.sampled_from([1, 3, 64])
+    )
+    def begin(self, queues: int, more: int, slice_size: int) -> None:
+        self.ceiling = queues + more
+        self.rig = Rig(
+            self.directory / "frontier",
+            self.clock,
+            queues=queues,
+            max_queues=self.ceiling,
+            slice_size=slice_size,
+            levels=4,
+        )
+
+    # --- what a crawl does
+
+    @rule(
+        batch=st.lists(
+            st.tuples(st.integers(0, 4), st.integers(0, 2), st.sampled_from([0, 1, 500])),
+            min_size=1,
+            max_size=20,
+        ),
+        twice=st.booleans(),
+    )
+    def push(self, batch: list[tuple[int, int, int]], twice: bool) -> None:
+        entries = []
+        for host, depth, rank in batch:
+            self.serial += 1
+            entries.append(entry(f"h{host}.test", self.serial, depth=depth, rank=rank))
+        if twice:
+            entries.append(entries[0])
+        self.rig.push(*entries)
+        for each in entries:
+            self.waiting[name_of(each)] += 1
+            self.events.append(Event("push", each))
+
+    @rule()
+    def acquire(self) -> None:
+        lease = self.rig.acquire()
+        if lease is not None:
+            self._took(lease)
+        elif self.rig.frontier.ready_at() is None:
+            busy = len(self.contacts)
+            free = {url.split("/")[2] for url, _ in +self.waiting} - self.contacts.keys()
+            assert not free or busy >= self.ceiling, f"{free} could be fetched"
+
+    @rule()
+    def acquire_patiently(self) -> None:
+        lease = self.rig.next()
+        if lease is not None:
+            self._took(lease)
+
+    def _took(self, lease: Lease) -> None:
+        host = lease.entry.host
+        assert self.waiting[name_of(lease.entry)] > 0, "handed out more often than pushed"
+        assert host not in self.contacts, "handed out while in process"
+        assert self.clock.now >= self.rest_until.get(host, 0.0) - 1e-6, "handed out too early"
+        self.waiting[name_of(lease.entry)] -= 1
+        self.contacts[host] = self.leases[lease.id] = lease, self.clock.now
+
+    @precondition(lambda self: self.contacts)
+    @rule(
+        pick=st.integers(0, 9),
+        fetched=st.booleans(),
+        took=st.sampled_from([0.0, 0.1, 2.0, 30.0]),
+        at_least=st.sampled_from([0.0, 0.0, 5.0, 600.0]),
+    )
+    def release(self, pick: int, fetched: bool, took: float, at_least: float) -> None:
+        host = sorted(self.contacts)[pick % len(self.contacts)]
+        self.rig.frontier.release(host, fetched=fetched, took=took, at_least=at_least)
+        del self.contacts[host]
+        self._rests(host, max(POLICY.delay(took), at_least) if fetched else at_least)
+
+    def _rests(self, host: str, seconds: float) -> None:
+        self.rest_until[host] = max(self.rest_until.get(host, 0.0), self.clock.now + seconds)
+
+    def _pick_lease(self, pick: int) -> Lease:
+        return self.leases[sorted(self.leases)[pick % len(self.leases)]][0]
+
+    @precondition(lambda self: self.leases)
+    @rule(pick=st.integers(0, 9), noted=st.booleans())
+    def finish(self, pick: int, noted: bool) -> None:
+        lease = self._pick_lease(pick)
+        note = b"note%04d" % len(self.events) if noted else b""
+        self.rig.frontier.finish(lease, note=note)
+        del self.leases[lease.id]
+        self.events.append(Event("finish", lease.entry, note))
+        for again in (self.rig.frontier.finish, self.rig.frontier.put_back):
+            with pytest.raises(LookupError):
+                again(lease)
+
+    @precondition(lambda self: self.leases)
+    @rule(pick=st.integers(0, 9))
+    def put_back(self, pick: int) -> None:
+        lease = self._pick_lease(pick)
+        self.rig.frontier.put_back(lease)
+        del self.leases[lease.id]
+        self.waiting[name_of(lease.entry)] += 1
+
+    @precondition(lambda self: self.leases)
+    @rule(pick=st.integers(0, 9))
+    def requeue(self, pick: int) -> None:
+        old = self._pick_lease(pick).entry
+        again = msgspec.structs.replace(old, attempts=old.attempts + 1)
+        self.rig.frontier.requeue(again)
+        self.waiting[name_of(again)] += 1
+        self.events.append(Event("requeue", again))
+
+    @rule(limit=st.integers(1, 50))
+    def refill(self, limit: int) -> None:
+        assert self.rig.frontier.refill(limit) <= limit
+
+    @rule(seconds=st.sampled_from([0.01, 1.0, 3.0, 50.0, 700.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule(older_than=st.sampled_from([0.5, 10.0, 100.0]))
+    def expire(self, older_than: float) -> None:
+        now = self.clock.now
+        expired = {
+            lease.id
+            for lease, at in [*self.leases.values(), *self.contacts.values()]
+            if now - at > older_than
+        }
+        assert {lease.id for lease in self.rig.frontier.expire(older_than)} == expired
+        for host, (lease, at) in [*self.contacts.items()]:
+            if lease.id in expired:
+                del self.contacts[host]
+                self._rests(host, POLICY.delay(now - at))
+        for number in expired & self.leases.keys():
+            self.waiting[name_of(self.leases.pop(number)[0].entry)] += 1
+
+    # --- checkpoints, and what makes them necessary
+
+    @precondition(lambda self: self.pending is None)
+    @rule()
+    def snapshot(self) -> None:
+        waiting = self.waiting + Counter(name_of(lease.entry) for lease, _ in self.leases.values())
+        contacts = {host: at for host, (_, at) in self.contacts.items()}
+        saved = Saved(waiting, len(self.events), dict(self.rest_until), contacts)
+        self.pending = self.rig.prepare(), saved
+
+    @precondition(lambda self: self.pending is not None)
+    @rule()
+    def publish(self) -> None:
+        assert self.pending is not None
+        publish, self.saved = self.pending
+        self.pending = None
+        publish()
+
+    @rule()
+    def crash(self) -> None:
+        self._cut_off({host: at for host, (_, at) in self.contacts.items()})
+        self.rig.crash()
+        since = self.events[self.saved.events :]
+        assert self.rig.notes == [event.note for event in since if event.note]
+        assert self._journaled() == [event.entry for event in since if event.kind == "requeue"]
+        self._recover(since)
+
+    @rule(lost=st.booleans())
+    def power_failure(self, lost: bool) -> None:
+        if lost:
+            # Nobody knows of the visits after the last checkpoint any more.
+            self.rest_until = dict(self.saved.rest_until)
+            self._cut_off(self.saved.contacts)
+        else:
+            self._cut_off({host: at for host, (_, at) in self.contacts.items()})
+        self.rig.reboot(lost=lost)
+        assert self.rig.notes == []
+        since = [event for event in self.events[self.saved.events :] if event.kind == "push"]
+        self._recover(since + [Event("requeue", entry) for entry in self._journaled()])
+
+    def _cut_off(self, contacts: dict[str, float]) -> None:
+        for host, at in contacts.items():
+            self._rests(host, POLICY.delay(self.clock.now - at))
+
+    def _journaled(self) -> list[Entry]:
+        """The requeued entries that recovery found in the log."""
+        published = self.rig.published
+        first = 1 if published is None else decode_snapshot(published).segment
+        found = replay(self.rig.frontier._log.records(first), since=FrontierSnapshot())
+        return [decode(data) for data in found.requeued]
+
+    def _recover(self, since: list[Event]) -> None:
+        """The caller re-submits what it pushed; *since* is what counts from now on."""
+        self.leases.clear()
+        self.contacts.clear()
+        self.pending = None
+        self.events[self.saved.events :] = since
+        self.rig.push(*(event.entry for event in since if event.kind == "push"))
+        waiting = Counter(self.saved.waiting)
+        for event in since:
+            waiting[name_of(event.entry)] += -1 if event.kind == "finish" else 1
+        assert min(waiting.values(), default=0) >= 0
+        self.waiting = waiting
+
+    # --- what always holds
+
+    @invariant()
+    def sound(self) -> None:
+        frontier = self.rig.frontier
+        assert frontier.check() == []
+        assert frontier.leased == len(self.leases)
+        assert len(frontier) == self.waiting.total() + frontier._finished.size
+        stats = frontier.stats()
+        assert stats["frontier/hosts/in_process"] == len(self.contacts)
+        assert sum(frontier.waiting_by_level) == frontier.front_size
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "rig"):
+                self._finish_the_crawl()
+                self.rig.frontier.close()
+        finally:
+            self.patch.undo()
+            shutil.rmtree(self.directory)
+
+    def _finish_the_crawl(self) -> None:
+        for host in [*self.contacts]:
+            self.rig.frontier.release(host, fetched=True)
+            del self.contacts[host]
+            self._rests(host, POLICY.delay(0.0))
+        for lease, _ in self.leases.values():
+            self.rig.frontier.finish(lease)
+        while (lease := self.rig.next()) is not None:
+            self._took(lease)
+            self.rig.fetch(lease)
+            del self.contacts[lease.entry.host]
+            self._rests(lease.entry.host, POLICY.delay(0.1))
+        assert self.waiting.total() == 0, f"{+self.waiting} never came out"
+        assert self.rig.frontier._finished.size == 0
+        assert self.rig.frontier.check() == []
+
+
+FrontierMachine.TestCase.settings = settings(
+    max_examples=150, stateful_step_count=50, deadline=None
+)
+TestFrontier = FrontierMachine.TestCase
