@@ -17,7 +17,7 @@ ARGS   ?=
 # The simulated crawl. Its politeness delay is short because simweb has no one to spare, and
 # loopback addresses, refused on the web, are all there is.
 SIMWEB := --hosts 2000
-SIM    := -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES=1 -s POLITENESS_MIN_DELAY=0.05
+SIM    := -s DNS_SERVERS={dns} -s POLITENESS_MIN_DELAY=0.05
 
 .DEFAULT_GOAL := help
 .PHONY: help crawl test bench clean
@@ -46,7 +46,7 @@ test: .venv/.test ## lint, types, and all tests with the coverage gate
 	done
 
 bench: .venv/.test ## measure against a stock Scrapy broad crawl, side by side
-	@$(BIN)/python tests/benchmarks/bench.py $(ARGS)
+	@PYTHONPATH=. $(BIN)/python tests/benchmarks/bench.py $(ARGS)
 
 clean: ## remove the virtual environment and caches; crawls/ stays
 	rm -rf .venv .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache

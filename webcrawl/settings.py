@@ -30,6 +30,7 @@ ITEM_PIPELINES = {"webcrawl.pipelines.warc.WarcPipeline": 100}
 EXTENSIONS = {
     "webcrawl.extensions.statistics.Statistics": 0,
     "webcrawl.extensions.checkpoints.Checkpoints": 0,
+    "webcrawl.extensions.garbage.Garbage": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     "webcrawl.extensions.summary.Summary": 1000,
     # Statistics says more.
@@ -87,6 +88,12 @@ POLITENESS_MAX_DELAY = 120.0
 # The frontier owns politeness; Scrapy's own delay would only add to it.
 DOWNLOAD_DELAY = 0.0
 ROBOTSTXT_OBEY = True
+# Origins whose robots.txt is remembered (Mercator: 2**18), and bytes of it, compressed.
+ROBOTS_CACHE_SIZE = 2**17
+ROBOTS_CACHE_BYTES = 64 * 2**20
+# Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
+ROBOTS_EXPIRE_SECS = 24 * 3600.0
+ROBOTS_RETRY_SECS = 600.0
 USER_AGENT = "webcrawl/0.1 (+https://example.org/webcrawl)"
 
 # --- the duplicate URL eliminator (Mercator, section 3.2) ------------------------------------
@@ -96,6 +103,9 @@ SEEN_ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
 # Fingerprints: the cache of popular and recent ones, and the buffer T.
 SEEN_CACHE_SIZE = 2**16
 SEEN_BUFFER_SIZE = 2**21
+# For the Bloom filter: URLs that it begins with, and the share of new URLs that may be lost.
+SEEN_BLOOM_CAPACITY = 10_000_000
+SEEN_BLOOM_ERROR_RATE = 0.001
 
 # --- pages -----------------------------------------------------------------------------------
 
@@ -103,6 +113,13 @@ SEEN_BUFFER_SIZE = 2**21
 PAGE_MAX_BYTES = 1 << 20
 # Links of one page that are followed.
 PAGE_MAX_LINKS = 5000
+# Where WARC files go; empty: JOBDIR/warc. Their names begin with WARC_PREFIX.
+WARC_DIR = ""
+WARC_PREFIX = "webcrawl"
+# Bytes at which a file is ended (the WARC standard recommends 1 GB), and how hard ISA-L tries
+# from 0 to 3: 2 is four times as fast as zlib's 6 for a tenth more bytes.
+WARC_MAX_FILE_BYTES = 1 << 30
+WARC_COMPRESSION_LEVEL = 2
 # Bytes; longer URLs are refused.
 URL_MAX_LENGTH_BYTES = 2048
 # Levels below the seeds; 0: no limit.
@@ -112,13 +129,29 @@ URL_MAX_DEPTH = 0
 
 # Seconds for the whole download.
 DOWNLOAD_TIMEOUT = 60
-# Name servers as host or host:port; empty: those of the system.
+# Seconds for each address that is tried, TLS handshake included.
+NET_CONNECT_TIMEOUT_SECS = 10.0
+# Connections that wait for another request to their host: for so many seconds, so many at once.
+NET_KEEPALIVE_SECS = 10.0
+NET_KEEPALIVE_CONNECTIONS = 512
+# Bytes of one header field; some sites send security policies of 10 kB.
+NET_MAX_HEADER_BYTES = 32 * 1024
+# A body that ends before its Content-Length is kept and marked, as browsers do.
+DOWNLOAD_FAIL_ON_DATALOSS = False
+# Name servers as address or address:port; empty: those of the system.
 DNS_SERVERS: list[str] = []
+# Seconds until a question is asked again, doubled each time; questions in all.
+DNS_QUERY_TIMEOUT_SECS = 2.0
+DNS_TRIES = 3
+# Names whose addresses, or lack of them, are remembered for their time to live; 0.4 kB each.
+DNS_CACHE_SIZE = 2**17
 
 # --- Scrapy, tuned ---------------------------------------------------------------------------
 
 # The default of 100 starts 100 tasks for each page: half of all CPU time in a broad crawl.
 CONCURRENT_ITEMS = 1
+# When Python's cyclic garbage collector runs (gc.set_threshold); empty: as Python has it.
+GARBAGE_THRESHOLDS = [50_000, 20, 100]
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 COOKIES_ENABLED = False
 HTTPPROXY_ENABLED = False

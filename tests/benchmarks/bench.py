@@ -1,6 +1,6 @@
 """``make bench``: this crawl and a stock Scrapy broad crawl, side by side on one simulated web.
 
-    python tests/benchmarks/bench.py [--pages N] [--rounds N] [--skip-eliminator]
+    PYTHONPATH=. python tests/benchmarks/bench.py [--pages N] [--rounds N] [--skip-eliminator]
 
 The simulated web runs on one core and one crawler process at a time on another. The crawlers take
 turns on the same pages: each begins at the same seeds and ends after the same number of pages.
@@ -26,12 +26,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from webcrawl.simweb import preset, start_in_process, write_seeds
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1]))
-
-from webcrawl.simweb.process import start_in_process
-from webcrawl.simweb.presets import preset
-
 ROWS = {
     "stock": "Scrapy 2.19 broad crawl",
     "stock1": "the same, CONCURRENT_ITEMS = 1",
@@ -69,7 +66,7 @@ def crawls(*, pages: int, rounds: int) -> None:
         with start_in_process(world, log_path=None) as web:
             os.sched_setaffinity(web.pid, {server_core})
             world = web.world
-            (work / "seeds.txt").write_text("\n".join(world.seeds()) + "\n", encoding="utf-8")
+            write_seeds(world, work / "seeds.txt")
             names = {host.name: host.address for host in map(world.host, range(world.hosts))}
             (work / "names.json").write_text(json.dumps(names), encoding="utf-8")
             common = ["--seeds", str(work / "seeds.txt"), "--names", str(work / "names.json")]
@@ -77,14 +74,14 @@ def crawls(*, pages: int, rounds: int) -> None:
             results: dict[str, list[dict[str, float]]] = {kind: [] for kind in ROWS}
             shares: list[float] = []
             for number in range(1, rounds + 1):
-                for kind in ROWS:
+                for kind, title in ROWS.items():
                     before, began = cpu_seconds(web.pid), time.perf_counter()
                     result = one_crawl(kind, common=common, log=work / "log")
                     wall = time.perf_counter() - began
                     shares.append((cpu_seconds(web.pid) - before) / wall)
                     results[kind].append(result)
                     print(
-                        f"round {number}: {ROWS[kind]:32} {result['pages']:>6} pages, "
+                        f"round {number}: {title:32} {result['pages']:>6} pages, "
                         f"{result['pages'] / result['cpu']:8.1f} pages/CPU-s, "
                         f"{result['pages'] / result['wall']:8.1f} pages/s, "
                         f"{result['rss_mb']:6.0f} MB, server at {shares[-1]:.0%} of its core",
@@ -99,9 +96,7 @@ def crawls(*, pages: int, rounds: int) -> None:
     best = max(medians["stock"], medians["stock1"])
     ratios = [
         (ours["pages"] / ours["cpu"]) / max(a["pages"] / a["cpu"], b["pages"] / b["cpu"])
-        for ours, a, b in zip(
-            results["webcrawl"], results["stock"], results["stock1"], strict=True
-        )
+        for ours, a, b in zip(results["webcrawl"], results["stock"], results["stock1"], strict=True)
     ]
     print(
         f"ratio to the better stock row: {medians['webcrawl'] / best:.1f} "

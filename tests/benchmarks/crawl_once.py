@@ -1,7 +1,7 @@
 """One crawl of the bench, in a process of its own: ``stock`` or ``webcrawl``.
 
-    python tests/benchmarks/crawl_once.py KIND --seeds FILE --hosts-file FILE --dns ADDRESS
-        --pages N --jobdir DIR [--cpu N]
+    PYTHONPATH=. python tests/benchmarks/crawl_once.py KIND --seeds FILE --names FILE
+        --dns ADDRESS --pages N --jobdir DIR [--cpu N]
 
 Prints one JSON line: pages, CPU-seconds (user and system, all threads) and wall seconds between
 ``spider_opened`` and ``engine_stopped``, so that neither pays for importing Python modules.
@@ -17,8 +17,6 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess
@@ -47,7 +45,6 @@ OURS: dict[str, Any] = {
     "POLITENESS_DELAY_FACTOR": 0,
     "POLITENESS_MIN_DELAY": 0,
     "CHECKPOINT_INTERVAL_SECS": 10,
-    "ALLOW_PRIVATE_ADDRESSES": True,
     "SUMMARY_ENABLED": False,
 }
 
@@ -59,8 +56,8 @@ class StockSpider(Spider):
     extractor = LinkExtractor()
 
     async def start(self):
-        for line in Path(self.seeds).read_text(encoding="utf-8").splitlines():
-            yield Request(line)
+        for url in self.urls:
+            yield Request(url)
 
     def parse(self, response, **kwargs):
         for link in self.extractor.extract_links(response):
@@ -123,7 +120,8 @@ def main() -> None:
 
         dnscache.limit = None
         dnscache.update(json.loads(Path(options.names).read_text(encoding="utf-8")))
-        spider, arguments = StockSpider, {"seeds": options.seeds}
+        urls = Path(options.seeds).read_text(encoding="utf-8").split()
+        spider, arguments = StockSpider, {"urls": urls}
     settings.set("CLOSESPIDER_ITEMCOUNT", options.pages, priority="cmdline")
     settings.set("EXTENSIONS", {**settings.getdict("EXTENSIONS"), Meter: 2000}, priority="cmdline")
     process = AsyncCrawlerProcess(settings)

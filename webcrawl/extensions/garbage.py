@@ -1,0 +1,53 @@
+"""Lets Python's cyclic garbage collector run less often.
+
+The crawl keeps hundreds of thousands of objects alive on purpose (queues, caches), and every page
+makes hundreds that die by reference counting alone. At Python's default thresholds the collector
+walks over the live ones again and again: a third of all CPU time (2026-11-20, 2 cores, `make
+bench`: 430 pages per CPU-second with the defaults, 560 with these, 650 with no collector at all).
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+
+class Garbage:
+    """Sets the collector's thresholds while the crawl runs. For the whole process."""
+
+    def __init__(self, *, thresholds: tuple[int, int, int]) -> None:
+        self._thresholds = thresholds
+        self._before = gc.get_threshold()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        text = crawler.settings.getlist("GARBAGE_THRESHOLDS")
+        if not text:
+            raise NotConfigured("GARBAGE_THRESHOLDS is empty")
+        try:
+            first, second, third = (int(value) for value in text)
+        except ValueError as error:
+            raise FatalError(
+                f"GARBAGE_THRESHOLDS must be three whole numbers, not {text!r}."
+            ) from error
+        extension = cls(thresholds=(first, second, third))
+        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(extension.engine_stopped, signal=signals.engine_stopped)
+        return extension
+
+    def spider_opened(self) -> None:
+        # What start-up has made stays to the end: the collector need not look at it again.
+        gc.freeze()
+        gc.set_threshold(*self._thresholds)
+
+    def engine_stopped(self) -> None:
+        gc.set_threshold(*self._before)
+        gc.unfreeze()
