@@ -56,6 +56,24 @@ def run_crawl(command: list[str], *, timeout: float = 120) -> subprocess.Complet
     )
 
 
+def start_crawl(command: list[str]) -> subprocess.Popen[str]:
+    """Start *command* and return when its spider has been opened: it now handles signals. What
+    it has written to standard error before that is gone."""
+    crawl = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert crawl.stderr is not None
+    for line in crawl.stderr:
+        if "Spider opened" in line:
+            break
+    return crawl
+
+
 def stats_of(jobdir: Path) -> dict[str, object]:
     return json.loads((jobdir / "stats.json").read_text(encoding="utf-8"))
 

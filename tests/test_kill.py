@@ -5,20 +5,19 @@ from __future__ import annotations
 import http.client
 import random
 import ssl
-import subprocess
 import time
 from collections import Counter
 from urllib.parse import urlsplit
 
 import warc_checks
 from crawling import (
-    ROOT,
     USER_AGENT,
     access_log,
     crawl_command,
     impolite,
     pages_asked_for,
     run_crawl,
+    start_crawl,
 )
 
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset, start_in_process
@@ -40,12 +39,7 @@ def test_a_crawl_killed_twenty_times_loses_nothing_and_stays_polite(tmp_path):
         )
         kills = 0
         while kills < KILLS:
-            crawl = subprocess.Popen(
-                command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-            )
-            for line in crawl.stderr:
-                if "Spider opened" in line:
-                    break
+            crawl = start_crawl(command)
             time.sleep(rng.uniform(0.0, 2.5))
             assert crawl.poll() is None, f"the crawl ended by itself after {kills} kills"
             crawl.kill()
