@@ -14,10 +14,11 @@ SEEDS  ?=
 JOBDIR ?= $(if $(SEEDS),crawls/web,crawls/sim)
 ARGS   ?=
 
-# The simulated crawl. Its politeness delay is short because simweb has no one to spare, and
-# loopback addresses, refused on the web, are all there is.
-SIMWEB := --hosts 2000
-SIM    := -s DNS_SERVERS={dns} -s POLITENESS_MIN_DELAY=0.05
+# The simulated crawl. Its pauses and time-outs are short because simweb has no one to spare, and
+# endless URL spaces are left out so that it comes to an end.
+SIMWEB := --hosts 2000 --world endless=0
+SIM    := -s DNS_SERVERS={dns} -s POLITENESS_MIN_DELAY=0.05 -s POLITENESS_MAX_DELAY=2 \
+          -s DOWNLOAD_TIMEOUT=5
 
 .DEFAULT_GOAL := help
 .PHONY: help crawl test bench clean

@@ -44,6 +44,8 @@ EXTENSIONS = {
 REMOTE_CONTROL_ENABLED = False
 LOG_FORMATTER = "webcrawl.log_formatter.QuietLogFormatter"
 LOG_LEVEL = "INFO"
+# They are in JOBDIR/stats.json, and the summary has those that matter.
+STATS_DUMP = False
 
 # --- the job ---------------------------------------------------------------------------------
 
