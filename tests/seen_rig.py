@@ -77,9 +77,9 @@ def disk_eliminator(
 
 
 def bloom_eliminator(
-    path: Path, executor: Executor | None = None, *, capacity: int = 500, save_after: int = 200
+    path: Path, executor: Executor | None = None, *, capacity: int = 100, save_after: int = 150
 ) -> BloomEliminator:
-    """A Bloom eliminator that saves often and, with so few URLs, loses none."""
+    """A Bloom eliminator that saves and grows often and yet loses none of a few hundred URLs."""
     return BloomEliminator(
         path=path,
         executor=InlineExecutor() if executor is None else executor,

@@ -123,7 +123,19 @@ def test_snapshots_that_were_never_published_delete_nothing_early(levels):
     compact(levels)
     levels.snapshot()
     levels.snapshot()
+    assert levels.written() == [levels.runs[0].path]
     assert levels.forget() == old
+
+
+def test_what_an_unpublished_snapshot_named_must_still_be_synced_for_the_next(levels):
+    add(levels, 10)
+    levels.snapshot()
+    add(levels, 20)
+    levels.snapshot()
+    assert levels.written() == [run.path for run in levels.runs]
+    levels.forget()
+    levels.snapshot()
+    assert levels.written() == []
 
 
 def test_open_deletes_what_is_not_named_and_numbers_go_on(levels, tmp_path):

@@ -363,6 +363,8 @@ class BloomEliminator:
                 read_filter(self._file(self._saved))
             for number, end in sizes.items():
                 file = self._log.file(number)
+                if end == HEADER_SIZE:  # a power loss may have left less than that
+                    continue
                 for frame in read_frames(file, start=HEADER_SIZE, end=end):
                     if not all(fp in self._filter for fp in frame.fps):
                         return [f"{file}: the filter lacks a fingerprint before byte {frame.end}"]

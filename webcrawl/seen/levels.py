@@ -46,8 +46,9 @@ class Levels:
         self.runs: list[Run] = []
         self._path = path
         self._next = 1
-        self._named: set[Path] = set()
-        self._unpublished: list[Path] = []
+        self._named: set[Path] = set()  # by any snapshot that may be or become the live one
+        self._in_snapshot: set[Path] = set()
+        self._published: set[Path] = set()
         self._disposable: list[Path] = []
         self._deletable: list[Path] = []
 
@@ -63,7 +64,8 @@ class Levels:
         for number, count in named:
             self.runs.append(Run.open(self._file(number), count=count))
             self._next = max(self._next, number + 1)
-        self._named = keep
+        self._named = set(keep)
+        self._published = keep
 
     def _file(self, number: int) -> Path:
         return self._path / f"{number:06d}.run"
@@ -103,20 +105,19 @@ class Levels:
         """(number, count) of each run, for ``open``."""
         self._deletable += self._disposable
         self._disposable = []
-        paths = [run.path for run in self.runs]
-        self._unpublished = [path for path in paths if path not in self._named]
-        self._named.update(paths)
+        self._in_snapshot = {run.path for run in self.runs}
+        self._named |= self._in_snapshot
         return [(int(run.path.stem), run.count) for run in self.runs]
 
     def written(self) -> list[Path]:
         """Files to fsync before the last snapshot may be published."""
-        return list(self._unpublished)
+        return sorted(self._in_snapshot - self._published)
 
     def forget(self) -> list[Path]:
         """Files to delete now that the last snapshot was published."""
         paths, self._deletable = self._deletable, []
         self._named.difference_update(paths)
-        self._unpublished = []
+        self._published = self._in_snapshot
         return paths
 
     def close(self) -> None:
