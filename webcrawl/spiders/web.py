@@ -90,7 +90,8 @@ class WebSpider(Spider):
             raise CloseSpider("unusable_seeds") from error
         scheduler.attach("seeds", self._seeds)
         stats = self.crawler.stats
-        while not self._seeds.exhausted:
+        # The engine that is told to close leaves this running.
+        while scheduler.is_open and not self._seeds.exhausted:
             scheduler.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             stats.set_value("seeds/read", self._seeds.seeds_read)
             stats.set_value("seeds/bad", self._seeds.seeds_bad)
