@@ -269,6 +269,29 @@ def test_directory_that_is_used_again_is_emptied_only_once(
     assert len(drain(back, clock)) == 100
 
 
+def test_one_call_empties_a_bounded_number_of_directories(
+    back: BackEnd, clock: FakeClock, jobdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "_EMPTIED_PER_CALL", 2)
+    for host in "abcdef":
+        flood(back, host, 100)
+    drain(back, clock)
+    back.snapshot()
+    back.forget()
+    assert len(files_in(jobdir)) == 4
+    for host in "abc":
+        flood(back, host, 100)
+    # Two were empty, the third was emptied for its new owner.
+    assert len(list(jobdir.glob("*/*"))) == 6
+    assert len(files_in(jobdir)) == 6
+    for _ in range(2):
+        back.snapshot()
+        back.forget()
+    assert len(files_in(jobdir)) == 3
+    assert back.check() == []
+    assert len(drain(back, clock)) == 300
+
+
 def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(
     back: BackEnd, clock: FakeClock, jobdir: Path
 ) -> None:

@@ -82,6 +82,10 @@ def test_finished_entries_are_not_handed_out_again_after_a_crash(rig: Rig) -> No
         rig.fetch(lease)
         finished.append(lease.entry)
     rig.crash()
+    while rig.frontier.refill(64):
+        pass
+    # They do not even take up room in the back end.
+    assert rig.frontier.stats()["frontier/back"] == 40
     rest = rig.drain()
     assert urls_of(finished + rest) == urls_of(entries)
     assert rig.frontier.stats()["frontier/skipped"] == 30
@@ -283,6 +287,13 @@ def test_number_of_queues_and_counters_survive(jobdir: Path, clock: FakeClock) -
     assert after["frontier/popped"] == 7
     assert after["frontier/leased"] == 0
     assert after["frontier/back"] == 7
+    rig.drain()
+    rig.publish()
+    rig.crash()
+    assert rig.frontier.stats()["frontier/queues"] >= 7
+    rig._options["max_queues"] = 4
+    rig.crash()
+    assert rig.frontier.stats()["frontier/queues"] == 4
     rig.frontier.close()
 
 
@@ -339,6 +350,8 @@ def test_host_whose_contact_was_cut_off_rests_as_if_it_had_lasted_until_now(
 ) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     rig.publish()
+    rig.frontier.refill(9)
+    rig.clock.advance(1000)
     take(rig)
     if snapshot_during:
         rig.publish()
@@ -350,14 +363,23 @@ def test_host_whose_contact_was_cut_off_rests_as_if_it_had_lasted_until_now(
     assert ready_at - rig.monotonic() == pytest.approx(POLICY.delay(running_for), abs=1e-3)
 
 
-def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(rig: Rig) -> None:
-    rig.push(entry("a.test", 1), entry("a.test", 2))
+@pytest.mark.parametrize("snapshot_after", [False, True])
+@pytest.mark.parametrize("waiting", [1, 2])
+def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(
+    rig: Rig, snapshot_after: bool, waiting: int
+) -> None:
+    rig.push(*(entry("a.test", n) for n in range(waiting)))
     rig.publish()
-    take(rig)
+    lease = take(rig)
     rig.frontier.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    rig.frontier.finish(lease)
+    if snapshot_after:
+        rig.publish()
     rig.crash()
+    rig.push(entry("a.test", 9))
     take(rig)
     rig.crash()
+    rig.push(entry("a.test", 9))
     assert rig.acquire() is None
     assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
 

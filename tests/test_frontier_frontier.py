@@ -308,6 +308,27 @@ def test_snoozed_host_does_not_end_the_search_for_a_ready_one(
     rig.frontier.close()
 
 
+def test_resting_hosts_do_not_end_the_growth(jobdir: Path, clock: FakeClock) -> None:
+    """Hosts visited a moment ago take up every queue; another that is ready waits behind."""
+    rig = Rig(jobdir, clock, queues=1, max_queues=10)
+    for host in ("a.test", "b.test", "c.test"):
+        rig.push(entry(host, 1))
+        lease = rig.acquire()
+        assert lease is not None
+        rig.fetch(lease)
+    rig.push(*(entry(host, 2) for host in ("a.test", "b.test", "c.test", "z.test")))
+    for _ in range(10):
+        lease = rig.acquire()
+        if lease is not None:
+            break
+        ready_at = rig.frontier.ready_at()
+        assert ready_at is not None
+        assert ready_at <= rig.monotonic(), "the caller would wait though z.test is ready"
+    assert lease is not None
+    assert lease.entry.host == "z.test"
+    rig.frontier.close()
+
+
 def test_flood_of_one_host_goes_to_disk_and_neither_blocks_nor_fills_memory(
     jobdir: Path, clock: FakeClock
 ) -> None:

@@ -51,8 +51,8 @@ Invariants
    probability.
 5. One call moves at most a slice of entries; the rest of a flood of one host's URLs stays behind
    on disk, at the front or in the body of that host's queue.
-6. Memory: 512 entries for each level, 48 for each back-end queue, 1 time for each host that rests
-   without a queue, the leases. Nothing grows with the number of waiting URLs.
+6. Memory: up to 512 entries for each level and 48 for each back-end queue, two numbers for each
+   host that rests without a queue, the leases. Nothing grows with the number of waiting URLs.
 
 On disk
 =======
@@ -60,8 +60,8 @@ On disk
 ::
 
     front/<level>/<segment>.log         the level's queue            storage/fifo.py
-    back/<nn>/<number>/<segment>.log    a back-end queue that spilled
-    done/<number>.log                   what happened since a snapshot    done_log.py
+    back/<nn>/<number>/<segment>.log    a back-end queue that spilled    bodies.py
+    done/<number>.log                   what happened since a snapshot   done_log.py
 
 A snapshot (``Frontier.snapshot``) names ranges of these files and holds inline what is in memory:
 heads and tails, short queues, leased entries, the hosts' times. What it does not name is
@@ -74,11 +74,12 @@ entries pushed since the snapshot      the caller, who re-submits what it discov
 requeued entries                       the done log, which has them in full
 leased, unfinished entries             the snapshot or the caller; handed out again
 finished entries met again             skipped, by their keys in the done log
-the ends of contacts that were cut     the host rests as if the contact had lasted until now
+the ends of contacts that were cut     the host rests as if the contact had lasted until now,
+                                       and no less than it was last asked to (robots.txt)
 leases, ids                            nothing: callers do not keep them across a restart
 =====================================  ==========================================================
 
-After a power failure, pages written since the last fsync may be gone while the done log's are
+After a power failure, data written since the last fsync may be gone while the done log's is
 not, so then finished entries are fetched again (``trust_done=False``).
 
 The core knows no Scrapy: clock, wall clock, chance, prioritizer, selector and delay policy are

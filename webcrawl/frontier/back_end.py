@@ -251,7 +251,6 @@ class BackEnd:
         """During recovery: *host* rests until *ready_at*, whatever was said before."""
         queue = self._table.get(host)
         if queue is None:
-            self.remembered.take(host)
             self.remembered.remember(host, ready_at, least, now=self._clocks.clock())
         else:
             queue.ready_at = ready_at
@@ -262,7 +261,7 @@ class BackEnd:
         now = self._clocks.clock()
         waiting = [queue for queue in self._ready if queue.ready_at > now]
         self._ready = deque(queue for queue in self._ready if queue.ready_at <= now)
-        for queue in sorted(waiting, key=lambda queue: queue.ready_at):
+        for queue in waiting:
             self._line_up(queue, now)
 
     def written(self) -> set[Path]:

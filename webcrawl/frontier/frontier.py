@@ -199,12 +199,11 @@ class Frontier:
         return None
 
     def _journal_contacts(self) -> None:
-        """Journal the host that is first in line and some of the next ones, in one write."""
-        queues = [
-            queue
-            for queue in self._back.in_line(_CONTACTS_PER_WRITE)
-            if queue.journaled != self._log.number
-        ]
+        """Journal the host that is first in line and some of the next ones, in one write.
+
+        None of them is journaled yet: those that are stand before all others.
+        """
+        queues = [*self._back.in_line(_CONTACTS_PER_WRITE)]
         at = self._clocks.wall()
         self._log.contacts([Contact(queue.host, at, queue.least) for queue in queues])
         for queue in queues:
@@ -229,7 +228,7 @@ class Frontier:
         # After kill -9 a contact without a release rests for what the policy says of the time
         # until then, or for its last explicit rest. Only a longer one must be on disk now.
         assumed = max(self._delay.delay(now - queue.contact), queue.least)
-        until = Release(host, self._clocks.to_wall(ready_at), rest, at_least)
+        until = Release(host, self._clocks.wall() + rest, rest, at_least)
         self._log.release(until, at_once=rest > assumed)
         queue.least = at_least
         self._back.end(queue, ready_at, now)
@@ -342,8 +341,9 @@ class Frontier:
     def snapshot(self) -> bytes:
         """The whole state, to be published by the caller; begins a new segment of the done log.
 
-        Costs what is in memory, not what is on disk: about 1 us for each host in the table and
-        0.1 us for each entry in memory. Everything named is written, not yet synced.
+        Costs what is in memory, not what is on disk: 7 ms for 2,500 hosts with 28,000 entries,
+        265 ms for 200,000 hosts (2026-11, development machine). Everything named is written, not
+        yet synced.
         """
         segment = self._log.rotate()
         back, to_wall = self._back, self._clocks.to_wall
