@@ -44,9 +44,10 @@ def write_all(log: DoneLog) -> None:
 def read(path: Path, first: int = 1) -> list[Record]:
     log = DoneLog(path=path)
     log.open(first)
-    records = list(log.records(first))
-    log.close()
-    return records
+    try:
+        return list(log.records(first))
+    finally:
+        log.close()
 
 
 def test_every_kind_of_record_is_read_as_it_was_written(jobdir: Path) -> None:

@@ -59,7 +59,7 @@ On disk
 
 ::
 
-    front/<level>/<segment>.log         the level's queue            storage/fifo.py
+    front/<level>/<segment>.log         the level's queue                storage/fifo.py
     back/<nn>/<number>/<segment>.log    a back-end queue that spilled    bodies.py
     done/<number>.log                   what happened since a snapshot   done_log.py
 

@@ -35,7 +35,7 @@ class State(enum.Enum):
     IN_PROCESS = "in process"  # handed out: in neither
 
 
-class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True):
+class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process.
 
     *number* is that of the body's directory, 0 without a body.
