@@ -32,6 +32,7 @@ MAGIC = b"WCBF"
 VERSION = 1
 HEADER = struct.Struct("<4sHHIIQdI")
 assert HEADER.size == 36
+_READ_BYTES = 1 << 20
 _FILTER_HEADER = struct.calcsize(BloomFilter.FILE_FMT)
 
 
@@ -45,8 +46,8 @@ class SavedFilter:
     expected: float
 
 
-class _Checked:
-    """The file seen by pybloom_live: sums up what passes."""
+class _Summed:
+    """A file that sums up what pybloom_live writes to it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.crc = 0
@@ -56,18 +57,13 @@ class _Checked:
         self.crc = zlib.crc32(data, self.crc)
         return self._file.write(data)
 
-    def read(self, size: int) -> bytes:
-        data = self._file.read(size)
-        self.crc = zlib.crc32(data, self.crc)
-        return data
-
 
 def write_filter(path: Path, saved: SavedFilter) -> None:
     """Write *saved* to *path*, not fsynced. Blocks; no file is left when it fails."""
     try:
         with path.open("wb") as file:
             file.seek(HEADER.size + 4)
-            body = _Checked(file)
+            body = _Summed(file)
             sizes = [_FILTER_HEADER + -(-held.num_bits // 8) for held in saved.filters]
             body.write(struct.pack(f"<{len(sizes)}Q", *sizes))
             body.write(saved.sample.tobytes())
@@ -100,8 +96,6 @@ def read_filter(path: Path) -> SavedFilter:
             return _read(path, file)
     except FileNotFoundError:
         raise CorruptRecordError(path, 0, "the file is missing") from None
-    except (EOFError, ValueError, struct.error) as error:
-        raise CorruptRecordError(path, 0, f"the file is cut off: {error}") from error
 
 
 def _read(path: Path, file: BinaryIO) -> SavedFilter:
@@ -116,10 +110,13 @@ def _read(path: Path, file: BinaryIO) -> SavedFilter:
         )
     if zlib.crc32(header[: HEADER.size]) != int.from_bytes(header[HEADER.size :], "little"):
         raise CorruptRecordError(path, 0, "the filter header is damaged")
-    body = _Checked(file)
-    sizes = struct.unpack(f"<{filters}Q", body.read(8 * filters))
-    sample = array("Q", body.read(8 * samples))
-    held = [BloomFilter.fromfile(body, size) for size in sizes]
-    if body.crc != body_crc:
+    # All of it before any of it is used: pybloom_live would take damage for a size.
+    crc = 0
+    while data := file.read(_READ_BYTES):
+        crc = zlib.crc32(data, crc)
+    if crc != body_crc:
         raise CorruptRecordError(path, HEADER.size + 4, "checksum mismatch")
-    return SavedFilter(held, sample, lost, expected)
+    file.seek(HEADER.size + 4)
+    sizes = struct.unpack(f"<{filters}Q", file.read(8 * filters))
+    sample = array("Q", file.read(8 * samples))
+    return SavedFilter([BloomFilter.fromfile(file, n) for n in sizes], sample, lost, expected)

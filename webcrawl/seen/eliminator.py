@@ -103,7 +103,6 @@ class DiskEliminator:
         self.on_merged: Callable[[], None] = _nobody
         self.last_merge_secs = 0.0
         self._path = path
-        self._executor = executor
         self._cache = cache
         self._buffer_size = buffer_size
         self._clock = clock

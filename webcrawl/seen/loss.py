@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Fingerprints divisible by this are kept: 8 bytes each on disk and 100 in memory.
 SAMPLE = 1024
 # The filter's error rate is worked out again after this many new fingerprints.
-_EVERY = 1000
+_EVERY = 100
 
 
 class LossMeter:

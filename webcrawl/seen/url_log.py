@@ -144,10 +144,6 @@ class UrlLog:
         self._published_first = self._named[0]
         return [self.file(number) for number in old]
 
-    def size_bytes(self) -> int:
-        """Bytes of all files still kept; asks the file system."""
-        return sum(path.stat().st_size for path in self._path.glob("discovered-*.log"))
-
     def close(self) -> None:
         """Close without fsync."""
         if self._log is not None:

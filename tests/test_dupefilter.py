@@ -1,0 +1,349 @@
+"""The dupefilter alone and in real crawls under Scrapy's own scheduler."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
+from seen_rig import InlineExecutor
+
+from webcrawl import dupefilter as module
+from webcrawl.dupefilter import MercatorDupeFilter
+from webcrawl.errors import FatalError
+from webcrawl.seen import BloomEliminator, DiskEliminator
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.storage.records import CorruptRecordError
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOOM = "webcrawl.seen.bloom.BloomEliminator"
+
+
+def make(**settings) -> MercatorDupeFilter:
+    crawler = get_crawler(Spider, settings)
+    return MercatorDupeFilter.from_crawler(crawler)
+
+
+def requests(count: int, first: int = 0) -> list[Request]:
+    return [Request(f"http://host.test/{n}") for n in range(first, first + count)]
+
+
+class TestAlone:
+    @pytest.mark.parametrize("settings", [{}, {"SEEN_ELIMINATOR": BLOOM}])
+    def test_each_request_is_new_once(self, settings):
+        filtered = make(**settings)
+        filtered.open()
+        assert [filtered.request_seen(r) for r in requests(50)] == [False] * 50
+        assert [filtered.request_seen(r) for r in requests(60)] == [True] * 50 + [False] * 10
+        filtered.close("finished")
+
+    def test_the_project_fingerprinter_decides_what_is_the_same(self):
+        filtered = make()
+        filtered.open()
+        assert not filtered.request_seen(Request("http://host.test/?a=1&b=2"))
+        assert filtered.request_seen(Request("http://host.test/?b=2&a=1"))
+        assert not filtered.request_seen(Request("http://host.test/?a=1&b=2", method="POST"))
+        filtered.close("finished")
+
+    @pytest.mark.parametrize("kind", [DiskEliminator, BloomEliminator])
+    def test_what_was_seen_is_seen_after_a_restart(self, tmp_path, kind):
+        settings = {
+            "JOBDIR": str(tmp_path / "job"),
+            "SEEN_BUFFER_SIZE": 16,
+            "SEEN_CACHE_SIZE": 4,
+            "SEEN_ELIMINATOR": kind,
+        }
+        for first in range(0, 100, 25):
+            filtered = make(**settings)
+            filtered.open()
+            assert type(filtered.eliminator) is kind
+            seen = [filtered.request_seen(r) for r in requests(first + 25)]
+            assert seen == [True] * first + [False] * 25
+            assert filtered.eliminator.check() == []
+            filtered.close("finished")
+
+    def test_without_jobdir_nothing_is_left(self):
+        filtered = make()
+        filtered.open()
+        directory = filtered._directory
+        assert directory.is_dir()
+        filtered.request_seen(Request("http://host.test/"))
+        filtered.close("finished")
+        assert not directory.exists()
+
+    def test_a_snapshot_is_published_every_so_often_while_it_runs(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(module, "ThreadPoolExecutor", lambda **_: InlineExecutor())
+        filtered = make(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
+        filtered.open()
+        snapshot, published = tmp_path / "seen" / "snapshot", set()
+        for request in requests(100):
+            filtered.request_seen(request)
+            if snapshot.exists():
+                published.add(snapshot.read_bytes())
+        assert len(published) == 10
+        assert len(list((tmp_path / "seen").iterdir())) < 10
+        filtered.close("finished")
+
+    def test_a_snapshot_that_is_still_being_written_is_not_begun_again(self, tmp_path):
+        filtered = make(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
+        filtered.open()
+        release = threading.Event()
+        filtered._executor.submit(release.wait)
+        for request in requests(40):
+            filtered.request_seen(request)
+        assert not (tmp_path / "seen" / "snapshot").exists()
+        release.set()
+        filtered.close("finished")
+        assert (tmp_path / "seen" / "snapshot").exists()
+
+    def test_a_snapshot_that_fails_is_counted_and_loses_nothing(
+        self, tmp_path, monkeypatch, caplog
+    ):
+        monkeypatch.setattr(module, "ThreadPoolExecutor", lambda **_: InlineExecutor())
+        full = OSError(errno.ENOSPC, "No space left on device")
+
+        def publish(*_):
+            raise full
+
+        filtered = make(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
+        filtered.open()
+        monkeypatch.setattr(module, "_publish", publish)
+        for request in requests(25):
+            filtered.request_seen(request)
+        assert filtered._stats.get_value("seen/snapshot/failed") == 1
+        assert "they stay in their log" in caplog.text
+        with pytest.raises(OSError, match="No space"):
+            filtered.close("finished")
+        monkeypatch.undo()
+        again = make(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
+        again.open()
+        assert [again.request_seen(r) for r in requests(26)] == [True] * 25 + [False]
+        again.close("finished")
+
+    def test_a_damaged_directory_is_reported_at_open(self, tmp_path):
+        (tmp_path / "seen").mkdir()
+        (tmp_path / "seen" / "snapshot").write_bytes(b"\xc1")
+        with pytest.raises(CorruptRecordError, match="unreadable snapshot"):
+            make(JOBDIR=str(tmp_path)).open()
+
+    def test_stats_are_there_at_the_end(self):
+        filtered = make()
+        filtered.open()
+        for request in requests(3) + requests(3):
+            filtered.request_seen(request)
+        stats = filtered._stats
+        filtered.close("finished")
+        assert stats.get_value("seen/submitted") == 6
+        assert stats.get_value("seen/buffer/entries") == 3
+
+    @pytest.mark.parametrize(("debug", "lines"), [(False, 1), (True, 3)])
+    def test_the_first_duplicate_is_logged_and_all_are_counted(self, caplog, debug, lines):
+        caplog.set_level(logging.DEBUG, module.__name__)
+        filtered = make(DUPEFILTER_DEBUG=debug)
+        for request in requests(3):
+            filtered.log(request, Spider("any"))
+        assert filtered._stats.get_value("dupefilter/filtered") == 3
+        assert caplog.text.count("Filtered duplicate request") == lines
+        assert ("no more will be shown" in caplog.text) != debug
+
+
+class TestSettings:
+    def test_build_eliminator_is_the_one_the_settings_ask_for(self, tmp_path):
+        executor = InlineExecutor()
+        for settings, kind in (
+            (Settings(), DiskEliminator),
+            (Settings({"SEEN_ELIMINATOR": BLOOM, "SEEN_BLOOM_CAPACITY": "1000"}), BloomEliminator),
+        ):
+            path = tmp_path / kind.__name__
+            built = MercatorDupeFilter.build_eliminator(settings, path=path, executor=executor)
+            assert type(built) is kind
+            assert not path.exists()
+            built.open(None)
+            assert built.add(fingerprint("a"))
+            built.close()
+
+    @pytest.mark.parametrize(
+        ("settings", "sentence"),
+        [
+            ({"SEEN_ELIMINATOR": "no.such.Thing"}, "SEEN_ELIMINATOR is 'no.such.Thing', which"),
+            ({"SEEN_ELIMINATOR": "nodots"}, "SEEN_ELIMINATOR is 'nodots', which cannot be loaded"),
+            ({"SEEN_ELIMINATOR": "webcrawl.seen.eliminator.Nope"}, "which cannot be loaded"),
+            ({"SEEN_CACHE_SIZE": 0}, "SEEN_CACHE_SIZE must be a whole number of at least 1, not 0"),
+            ({"SEEN_CACHE_SIZE": "many"}, "SEEN_CACHE_SIZE must be .* not 'many'"),
+            ({"SEEN_BUFFER_SIZE": -5}, "SEEN_BUFFER_SIZE must be a whole number of at least 1"),
+            ({"SEEN_ELIMINATOR": BLOOM, "SEEN_BLOOM_CAPACITY": 0}, "SEEN_BLOOM_CAPACITY must be"),
+            (
+                {"SEEN_ELIMINATOR": BLOOM, "SEEN_BLOOM_ERROR_RATE": 1.0},
+                "SEEN_BLOOM_ERROR_RATE must be a number between 0 and 1, not 1.0",
+            ),
+            (
+                {"SEEN_ELIMINATOR": BLOOM, "SEEN_BLOOM_ERROR_RATE": "few"},
+                "SEEN_BLOOM_ERROR_RATE must be .* not 'few'",
+            ),
+        ],
+    )
+    def test_a_value_that_cannot_be_is_one_clear_sentence(self, settings, sentence):
+        with pytest.raises(FatalError, match=sentence) as caught:
+            make(**settings)
+        assert "\n" not in str(caught.value)
+        assert str(caught.value).endswith(".")
+        assert isinstance(caught.value, ValueError)
+
+    def test_something_that_is_no_eliminator_is_refused_when_it_is_built(self, tmp_path):
+        settings = Settings({"SEEN_ELIMINATOR": "collections.Counter.fromkeys"})
+        settings.set("SEEN_ELIMINATOR", dict.fromkeys)
+        with pytest.raises(FatalError, match="names no duplicate URL eliminator"):
+            MercatorDupeFilter.build_eliminator(settings, path=tmp_path, executor=InlineExecutor())
+
+
+PAGES = 150
+
+CRAWL = """
+import json, sys
+from scrapy import Request, Spider
+from scrapy.crawler import CrawlerProcess
+
+class Stock(Spider):
+    name = "stock"
+
+    async def start(self):
+        yield Request(sys.argv[1] + "/0", dont_filter=self.settings.getbool("START_AGAIN"))
+
+    def parse(self, response):
+        yield from response.follow_all(css="a")
+
+settings = {
+    "DUPEFILTER_CLASS": "webcrawl.dupefilter.MercatorDupeFilter",
+    "LOG_LEVEL": "ERROR",
+    "TELNETCONSOLE_ENABLED": False,
+    "ROBOTSTXT_OBEY": False,
+    "SEEN_BUFFER_SIZE": 32,
+    "SEEN_CACHE_SIZE": 8,
+    **json.loads(sys.argv[2]),
+}
+process = CrawlerProcess(settings)
+crawler = process.create_crawler(Stock)
+process.crawl(crawler)
+process.start()
+stats = crawler.stats.get_stats()
+print(json.dumps({name: value for name, value in stats.items() if name[:4] in ("seen", "dupe")}))
+"""
+
+
+@pytest.fixture
+def site():
+    """Pages that link to one another in many ways, and how often each was asked for."""
+    hits: Counter[str] = Counter()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            hits[self.path] += 1
+            number = int(self.path[1:])
+            targets = [(number * k + k) % PAGES for k in range(1, 8)] + [number + 1]
+            body = "".join(f'<a href="/{n % PAGES}#{n}">x</a>' for n in targets * 2).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", hits
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def crawl(url: str, **settings) -> dict[str, float]:
+    run = subprocess.run(
+        [sys.executable, "-c", CRAWL, url, json.dumps(settings)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    return json.loads(run.stdout)
+
+
+class TestStockCrawl:
+    def test_each_page_is_fetched_once_and_not_again_in_a_second_run(self, site, tmp_path):
+        url, hits = site
+        stats = crawl(url, JOBDIR=str(tmp_path / "job"))
+        assert hits == {f"/{n}": 1 for n in range(PAGES)}
+        assert stats["dupefilter/filtered"] == 16 * PAGES - PAGES + 1
+        assert stats["seen/merge/count"] > 0
+        again = crawl(url, JOBDIR=str(tmp_path / "job"))
+        assert again["dupefilter/filtered"] == 1
+        assert sum(hits.values()) == PAGES
+
+    def test_the_bloom_eliminator_without_a_jobdir(self, site):
+        url, hits = site
+        stats = crawl(url, SEEN_ELIMINATOR=BLOOM, SEEN_BLOOM_CAPACITY=50)
+        assert hits == {f"/{n}": 1 for n in range(PAGES)}
+        assert stats["seen/bloom/measured_loss"] == 0
+        assert stats["seen/bloom/filters"] > 1
+
+    def test_a_killed_crawl_asks_for_no_page_twice_when_it_is_resumed(self, site, tmp_path):
+        url, hits = site
+        settings = {
+            "JOBDIR": str(tmp_path / "job"),
+            "START_AGAIN": True,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-c", CRAWL, url, json.dumps(settings)],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        while sum(hits.values()) < PAGES // 3:
+            assert process.poll() is None
+        process.kill()
+        process.wait()
+        before = set(hits)
+        assert len(before) < PAGES
+        # Scrapy's own queue does not survive that, so not every page is fetched in the end.
+        crawl(url, **settings)
+        # The start page is not filtered, here, and a link to it is, in either run.
+        assert max(count for path, count in hits.items() if path != "/0") == 1
+        assert before <= set(hits)
+
+
+def test_two_filters_do_not_share_an_eliminator(tmp_path):
+    one, two = make(), make()
+    one.open()
+    two.open()
+    request = Request("http://host.test/")
+    assert not one.request_seen(request)
+    assert not two.request_seen(request)
+    one.close("finished")
+    two.close("finished")
+
+
+def test_the_worker_thread_ends_with_the_filter(tmp_path):
+    filtered = make(JOBDIR=str(tmp_path))
+    filtered.open()
+    assert isinstance(filtered._executor, ThreadPoolExecutor)
+    filtered.close("finished")
+    with pytest.raises(RuntimeError, match="shutdown"):
+        filtered._executor.submit(print)

@@ -1,0 +1,312 @@
+"""The Bloom eliminator: fast answers, some loss, and the loss known."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from disk import file_size_limit
+from pybloom_live import BloomFilter
+from seen_rig import (
+    HeldExecutor,
+    InlineExecutor,
+    bloom_eliminator,
+    drain,
+    names,
+    publish,
+    submit,
+    unique,
+)
+
+from webcrawl.seen import BloomEliminator
+from webcrawl.seen.bloom_file import HEADER, SavedFilter, read_filter, write_filter
+from webcrawl.seen.fingerprint import fingerprint, fingerprints
+from webcrawl.seen.loss import SAMPLE, LossMeter, error_rate
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+
+@pytest.fixture
+def inline(tmp_path):
+    made = bloom_eliminator(tmp_path / "seen")
+    made.open(None)
+    yield made
+    made.close()
+
+
+def test_what_is_new_comes_out_at_once_in_first_seen_order(inline):
+    pages = [names(5), names(7, 3), ["a", "b", "a"], names(60, 5)]
+    for page in pages:
+        submit(inline, page)
+    assert not inline.merging
+    assert not inline.is_full
+    assert drain(inline) == unique(url for page in pages for url in page)
+    assert inline.check() == []
+
+
+def test_taking_goes_on_as_the_log_grows_and_goes_over_to_new_files(inline, tmp_path):
+    out = []
+    for first in range(0, 200, 4):
+        submit(inline, names(4, first))
+        out += inline.take(3)
+    out += [payload.encode() for payload in drain(inline)]
+    assert [payload.decode() for payload in out] == names(200)
+    assert len(list((tmp_path / "seen").glob("*.log"))) > 10
+
+
+def test_take_never_gives_more_than_the_limit(inline):
+    submit(inline, names(7))
+    assert [len(inline.take(3)) for _ in range(4)] == [3, 3, 1, 0]
+
+
+def test_add_and_certainly_seen(inline):
+    fp = fingerprint("a")
+    assert not inline.certainly_seen(fp)
+    assert inline.add(fp)
+    assert not inline.add(fp)
+    assert inline.certainly_seen(fp)
+    assert submit(inline, ["a", "b"]) == 1
+    assert drain(inline) == ["b"]
+
+
+def test_a_full_disk_raises_and_nothing_of_the_page_was_taken_in(inline):
+    with file_size_limit(100), pytest.raises(OSError, match="large"):
+        submit(inline, names(8))
+    assert inline.waiting == 0
+    assert submit(inline, names(8)) == 8
+    assert drain(inline) == names(8)
+
+
+def test_a_save_that_fails_is_raised_once_and_the_next_one_succeeds(tmp_path):
+    worker = HeldExecutor()
+    eliminator = bloom_eliminator(tmp_path, worker)
+    eliminator.open(None)
+    submit(eliminator, names(30))
+    eliminator.snapshot()
+    with file_size_limit(40):
+        worker.step()
+    with pytest.raises(OSError, match="large"):
+        eliminator.take(5)
+    assert list(tmp_path.glob("*.bloom")) == []
+    eliminator.snapshot()
+    worker.step()
+    assert len(eliminator.take(50)) == 30
+    assert eliminator.stats()["seen/bloom/saves"] == 1
+    eliminator.snapshot()
+    with file_size_limit(40):
+        submit(eliminator, [])
+    eliminator.close()
+
+
+def test_close_logs_a_save_that_failed(tmp_path, caplog):
+    worker = HeldExecutor()
+    eliminator = bloom_eliminator(tmp_path, worker)
+    eliminator.open(None)
+    submit(eliminator, names(30))
+    eliminator.snapshot()
+    with file_size_limit(40):
+        worker.step()
+    eliminator.close()
+    assert "the log has what it lacks" in caplog.text
+
+
+def test_submitting_goes_on_while_the_filter_is_saved(tmp_path):
+    worker = HeldExecutor()
+    eliminator = bloom_eliminator(tmp_path / "seen", worker)
+    eliminator.open(None)
+    submit(eliminator, names(30))
+    eliminator.snapshot()
+    submit(eliminator, names(30, 20))  # grows it, too
+    worker.step()
+    saved = eliminator.snapshot()
+    assert (tmp_path / "seen" / "filter-000001.bloom") in eliminator.written()
+    eliminator.forget()
+    while worker.step():
+        pass
+    eliminator.close()
+    found = bloom_eliminator(tmp_path / "seen")
+    found.open(saved)
+    assert drain(found) == names(50)
+    assert submit(found, names(50)) == 0
+    assert found.check() == []
+    found.close()
+
+
+def test_old_filters_and_logs_are_deleted_when_no_snapshot_needs_them(tmp_path):
+    eliminator = bloom_eliminator(tmp_path)
+    eliminator.open(None)
+    for first in range(0, 300, 10):
+        submit(eliminator, names(10, first))
+        drain(eliminator)
+        publish(eliminator)
+    publish(eliminator)
+    assert len(list(tmp_path.glob("*.bloom"))) == 1
+    assert len(list(tmp_path.glob("*.log"))) < 5
+    eliminator.close()
+
+
+def test_real_threads(tmp_path):
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        eliminator = bloom_eliminator(tmp_path, executor, capacity=5000)
+        eliminator.open(None)
+        out = []
+        for first in range(0, 4000, 20):
+            submit(eliminator, names(40, first))
+            out += eliminator.take(30)
+            publish(eliminator)
+        out += [payload.encode() for payload in drain(eliminator)]
+        assert [payload.decode() for payload in out] == names(4020)
+        assert eliminator.check() == []
+        eliminator.close()
+
+
+def test_stats_are_all_of_these(inline):
+    submit(inline, names(10))
+    submit(inline, names(10))
+    stats = inline.stats()
+    bloom = {name: stats.pop(name) for name in list(stats) if name.startswith("seen/bloom/")}
+    assert stats.pop("seen/bytes") > 100
+    assert stats == {
+        "seen/submitted": 20,
+        "seen/new": 10,
+        "seen/waiting": 10,
+        "seen/fingerprints": 10,
+    }
+    assert bloom.pop("seen/bloom/error_rate") < 1e-9
+    assert bloom.pop("seen/bloom/expected_loss") < 1e-6
+    assert bloom == {
+        "seen/bloom/filters": 1,
+        "seen/bloom/capacity": 100,
+        "seen/bloom/measured_loss": 0,
+        "seen/bloom/saves": 0,
+        "seen/bloom/save_seconds": 0.0,
+    }
+
+
+class TestLoss:
+    def test_expected_and_measured_agree_with_the_truth(self, tmp_path):
+        """At an error rate of a tenth, of fingerprints that are all in the sample."""
+        eliminator = BloomEliminator(
+            path=tmp_path,
+            executor=InlineExecutor(),
+            capacity=3000,
+            error_rate=0.1,
+            log_file_bytes=1 << 20,
+        )
+        eliminator.open(None)
+        rng = np.random.default_rng(1)
+        fps = (rng.integers(1, 1 << 50, 6000, dtype=np.uint64) * np.uint64(SAMPLE)).tolist()
+        passed = 0
+        for start in range(0, len(fps), 40):
+            passed += eliminator.submit(fps[start : start + 40], lambda i: b"x")
+        lost = len(fps) - passed
+        stats = eliminator.stats()
+        assert lost > 200
+        # Each loss in the sample stands for 1,024; here everything is in the sample.
+        assert stats["seen/bloom/measured_loss"] == lost * SAMPLE
+        assert 0.8 * lost < stats["seen/bloom/expected_loss"] < 1.25 * lost
+        for start in range(0, len(fps), 40):  # met again, a lost one is not lost again
+            assert eliminator.submit(fps[start : start + 40], lambda i: b"x") == 0
+        assert eliminator.stats()["seen/bloom/measured_loss"] == lost * SAMPLE
+        assert not eliminator.add(fps[0])
+        eliminator.close()
+
+    def test_losses_outlive_the_process(self, tmp_path):
+        build = {"path": tmp_path, "executor": InlineExecutor(), "capacity": 50}
+        eliminator = BloomEliminator(**build, error_rate=0.2, save_after=0)
+        eliminator.open(None)
+        for start in range(1, 4000, 40):
+            eliminator.submit([fp * SAMPLE for fp in range(start, start + 40)], lambda i: b"")
+        eliminator.snapshot()
+        saved = publish(eliminator)
+        stats = eliminator.stats()
+        eliminator.close()
+        found = BloomEliminator(**build, error_rate=0.2)
+        found.open(saved)
+        again = found.stats()
+        for name in ("measured_loss", "expected_loss", "filters", "capacity"):
+            assert again[f"seen/bloom/{name}"] == stats[f"seen/bloom/{name}"] > 0
+        found.close()
+
+    def test_error_rate_is_that_of_an_experiment(self):
+        rng = np.random.default_rng(2)
+        filters = [BloomFilter(2000, 0.05), BloomFilter(4000, 0.05)]
+        for held, count in zip(filters, (2000, 1500), strict=True):
+            for fp in rng.integers(0, 1 << 62, count).tolist():
+                held.add(fp, skip_check=True)
+        probes = rng.integers(1 << 62, 1 << 63, 20_000).tolist()
+        hits = sum(any(probe in held for held in filters) for probe in probes)
+        assert 0.8 * hits < error_rate(filters) * len(probes) < 1.2 * hits
+
+    def test_an_empty_filter_makes_no_error(self):
+        assert error_rate([]) == 0.0
+        meter = LossMeter()
+        meter.new([SAMPLE, 2 * SAMPLE, 3], [])
+        meter.seen(SAMPLE)
+        meter.seen(5)
+        assert (meter.expected, meter.measured, sorted(meter.sample())) == (0.0, 0, [1024, 2048])
+
+
+class TestFile:
+    @pytest.fixture
+    def saved(self):
+        filters = [BloomFilter(50, 0.01), BloomFilter(100, 0.01)]
+        for fp in fingerprints(names(60)):
+            filters[fp % 2].add(fp)
+        sample = LossMeter(sample=[1024, 2048]).sample()
+        return SavedFilter(filters, sample, lost=3, expected=2.5)
+
+    def test_it_comes_back_as_it_was(self, tmp_path, saved):
+        write_filter(tmp_path / "a", saved)
+        found = read_filter(tmp_path / "a")
+        assert (sorted(found.sample), found.lost, found.expected) == ([1024, 2048], 3, 2.5)
+        for old, new in zip(saved.filters, found.filters, strict=True):
+            assert (old.count, old.capacity, old.error_rate) == (
+                new.count,
+                new.capacity,
+                new.error_rate,
+            )
+            assert all(fp in new for fp in fingerprints(names(60)) if fp in old)
+
+    def test_every_flipped_bit_and_every_cut_is_found(self, tmp_path, saved):
+        path = tmp_path / "a"
+        write_filter(path, saved)
+        good = path.read_bytes()
+        for at in range(len(good)):
+            path.write_bytes(good[:at] + bytes([good[at] ^ 64]) + good[at + 1 :])
+            with pytest.raises((CorruptRecordError, NewerFormatError), match=str(path)):
+                read_filter(path)
+            path.write_bytes(good[:at])
+            with pytest.raises(CorruptRecordError):
+                read_filter(path)
+
+    def test_a_later_version_is_refused(self, tmp_path, saved):
+        path = tmp_path / "a"
+        write_filter(path, saved)
+        data = bytearray(path.read_bytes())
+        data[4] = 2
+        path.write_bytes(data)
+        with pytest.raises(NewerFormatError, match="use the newer webcrawl"):
+            read_filter(path)
+
+    def test_a_missing_file_and_an_unfinished_one(self, tmp_path):
+        with pytest.raises(CorruptRecordError, match="missing"):
+            read_filter(tmp_path / "a")
+        (tmp_path / "a").write_bytes(bytes(HEADER.size + 100))
+        with pytest.raises(CorruptRecordError, match="no filter header"):
+            read_filter(tmp_path / "a")
+
+
+def test_check_reports_a_fingerprint_that_the_filter_lacks(inline):
+    submit(inline, names(5))
+    inline._filter.filters[0].bitarray.setall(False)
+    assert "lacks a fingerprint" in inline.check()[0]
+
+
+def test_check_reports_damage(inline, tmp_path):
+    submit(inline, names(5))
+    log = tmp_path / "seen" / "discovered-000001.log"
+    with log.open("r+b") as file:
+        file.seek(20)
+        file.write(b"\xff")
+    assert "checksum" in inline.check()[0]

@@ -1,0 +1,323 @@
+"""The content-seen test: exact, and forgetful of what was in process when the crawl died."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+from disk import file_size_limit
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill
+
+from webcrawl.seen import ContentSeen
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+
+@pytest.fixture
+def worker():
+    return HeldExecutor()
+
+
+@pytest.fixture
+def content(tmp_path):
+    made = ContentSeen(path=tmp_path / "content", executor=InlineExecutor(), buffer_size=10)
+    made.open(None)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def held(tmp_path, worker):
+    made = ContentSeen(path=tmp_path / "content", executor=worker, buffer_size=10)
+    made.open(None)
+    yield made
+    while worker.step():
+        pass
+    made.close()
+
+
+def process(content, *fps):
+    for fp in fps:
+        content.test(fp)
+        content.commit(fp)
+
+
+def test_a_new_document_is_not_seen_and_then_it_is(content):
+    assert not content.test(5)
+    assert content.test(5)  # in process by another page
+    content.commit(5)
+    assert content.test(5)
+
+
+def test_a_document_whose_processing_failed_was_never_seen(content):
+    content.test(5)
+    content.discard(5)
+    assert not content.test(5)
+
+
+def test_discarding_what_was_committed_keeps_it(content):
+    process(content, 5)
+    content.discard(5)
+    assert content.test(5)
+
+
+def test_thousands_are_kept_exactly(content):
+    process(content, *range(1, 4000, 2))
+    assert [content.test(fp) for fp in range(1, 4000, 2)] == [True] * 2000
+    assert [content.test(fp) for fp in range(2, 4000, 2)] == [False] * 1999
+    stats = content.stats()
+    assert stats["content/fingerprints"] == 2000
+    assert stats["content/spill/count"] > 100
+    assert content.check() == []
+
+
+def test_testing_goes_on_while_a_spill_runs(held, worker):
+    process(held, *range(1, 11))
+    assert len(worker) == 1
+    assert held.test(3)
+    process(held, 20)
+    worker.step()
+    assert held.test(3)
+    assert held.test(20)
+    assert held.stats()["content/spill/count"] == 1
+
+
+def test_a_spill_goes_between_the_slices_of_a_compaction(held, worker):
+    for first in range(1, 41, 10):
+        process(held, *range(first, first + 10))
+        worker.step()
+        held.test(first)
+    assert len(worker) == 1  # the compaction of the four runs
+    process(held, *range(41, 52))
+    while worker.step():
+        held.test(1)
+    assert held.stats()["content/compact/count"] == 1
+    assert held.stats()["content/runs"] == 2
+    assert held.check() == []
+
+
+def test_snapshot_holds_what_is_in_memory_and_what_is_being_spilled(held, worker, tmp_path):
+    process(held, *range(1, 13))
+    held.test(99)
+    saved = held.snapshot()
+    found = ContentSeen(path=tmp_path / "other", executor=InlineExecutor(), buffer_size=100)
+    found.open(saved)
+    assert [fp for fp in range(1, 100) if found.test(fp)] == list(range(1, 13))
+    found.close()
+
+
+def test_after_a_death_the_callers_log_is_committed_again(tmp_path, content):
+    process(content, *range(1, 26))
+    saved = content.snapshot()
+    content.written()
+    content.forget()
+    process(content, *range(30, 60))
+    content.test(70)
+    left = as_found_after_a_kill(tmp_path / "content", tmp_path / "left")
+    found = ContentSeen(path=left, executor=InlineExecutor(), buffer_size=10)
+    found.open(saved)
+    for fp in range(30, 60):
+        found.commit(fp)
+    seen = [fp for fp in range(1, 100) if found.test(fp)]
+    assert seen == [*range(1, 26), *range(30, 60)]
+    assert found.check() == []
+    found.close()
+
+
+def test_a_commit_of_what_a_run_holds_makes_no_second_copy(content):
+    process(content, *range(1, 21))
+    for fp in range(1, 21):
+        content.commit(fp)
+    process(content, *range(30, 50))
+    assert content.check() == []
+
+
+def test_a_spill_of_nothing_new_makes_no_run(content):
+    process(content, *range(1, 11))
+    content.test(1)
+    for fp in range(1, 11):
+        content.commit(fp)
+    content.test(1)
+    assert content.stats()["content/runs"] == 1
+
+
+def test_a_full_disk_costs_memory_and_is_logged_once(held, worker, caplog):
+    caplog.set_level(logging.ERROR)
+    with file_size_limit(300):
+        process(held, *range(1, 11))
+        worker.step()
+        process(held, *range(11, 30))  # a spill is due again after as many more
+        worker.step()
+        process(held, 30)
+    assert held.stats()["content/spill/failed"] == 2
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "File too large" in caplog.text
+    assert all(held.test(fp) for fp in range(1, 31))
+    process(held, *range(31, 60))
+    while worker.step():
+        held.test(1)
+    assert held.stats()["content/spill/count"] >= 1
+    assert all(held.test(fp) for fp in range(1, 60))
+    assert held.check() == []
+
+
+def test_close_logs_a_spill_that_failed(held, worker, caplog):
+    process(held, *range(1, 11))
+    with file_size_limit(300):
+        worker.step()
+    held.close()
+    assert "the next snapshot holds it" in caplog.text
+
+
+def test_a_damaged_run_is_raised_at_use(tmp_path):
+    content = ContentSeen(path=tmp_path, executor=InlineExecutor(), buffer_size=40_000)
+    content.open(None)
+    process(content, *range(1, 40_001))
+    content.test(1)
+    (run,) = tmp_path.glob("*.run")
+    with run.open("r+b") as file:
+        file.seek(4096 + 8192)
+        file.write(b"\xff")
+    assert not content.test(10**6)
+    with pytest.raises(CorruptRecordError, match="does not add up"):
+        content.test(1500)
+    assert "does not add up" in content.check()[0]
+    content.close()
+
+
+def test_stats_are_all_of_these(content):
+    process(content, *range(1, 12))
+    content.test(1)
+    content.test(50)
+    stats = content.stats()
+    seconds = {name for name in stats if name.endswith("seconds")}
+    assert seconds == {"content/spill/seconds", "content/compact/seconds"}
+    assert {name: value for name, value in stats.items() if name not in seconds} == {
+        "content/tested": 13,
+        "content/duplicates": 1,
+        "content/in_process": 1,
+        "content/fingerprints": 11,
+        "content/spill/count": 1,
+        "content/spill/failed": 0,
+        "content/compact/count": 0,
+        "content/runs": 1,
+        "content/bytes": 4096 + 8192 + 16,
+    }
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "error"),
+    [
+        (b"\xc1", CorruptRecordError),
+        (b"\x92\xa4disk\x01", CorruptRecordError),
+        (b"\x92\xa7content\x09", NewerFormatError),
+        (msgspec.msgpack.encode(("content", 1, [(7, 3)], b"")), CorruptRecordError),
+    ],
+)
+def test_a_snapshot_that_cannot_be_used_is_reported(tmp_path, snapshot, error):
+    with pytest.raises(error):
+        ContentSeen(path=tmp_path, executor=InlineExecutor()).open(snapshot)
+
+
+def test_real_threads_keep_all(tmp_path):
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        content = ContentSeen(path=tmp_path, executor=executor, buffer_size=50)
+        content.open(None)
+        process(content, *range(1, 5001))
+        assert all(content.test(fp) for fp in range(1, 5001))
+        assert content.check() == []
+        content.close()
+
+
+class ContentMachine(RuleBasedStateMachine):
+    """Against a set of the committed and a set of those in process, through deaths."""
+
+    @initialize()
+    def begin(self):
+        self.root = Path(tempfile.mkdtemp(prefix="content-model-"))
+        self.lives = 0
+        self.committed, self.in_process = set(), set()
+        self.log = []  # the frontier's: what was committed since the published snapshot
+        self.published = self.unpublished = None
+        self.path = self.root / "0"
+        self.start()
+
+    def start(self):
+        self.worker = HeldExecutor()
+        self.content = ContentSeen(path=self.path, executor=self.worker, buffer_size=5)
+        self.content.open(self.published)
+        for fp in self.log:
+            self.content.commit(fp)
+
+    @rule(fp=st.integers(1, 80))
+    def test(self, fp):
+        assert self.content.test(fp) == (fp in self.committed or fp in self.in_process)
+        if fp not in self.committed:
+            self.in_process.add(fp)
+
+    @precondition(lambda self: self.in_process)
+    @rule(count=st.integers(1, 9))
+    def commit(self, count):
+        for fp in sorted(self.in_process)[:count]:
+            self.in_process.discard(fp)
+            self.committed.add(fp)
+            self.log.append(fp)
+            self.content.commit(fp)
+
+    @precondition(lambda self: self.in_process)
+    @rule()
+    def discard(self):
+        self.content.discard(self.in_process.pop())
+
+    @precondition(lambda self: len(self.worker))
+    @rule()
+    def let_the_worker_do_one_thing(self):
+        self.worker.step()
+
+    @rule()
+    def take_a_snapshot(self):
+        self.unpublished = self.content.snapshot()
+        self.logged = len(self.log)
+
+    @precondition(lambda self: self.unpublished is not None)
+    @rule()
+    def publish(self):
+        self.published, self.unpublished = self.unpublished, None
+        del self.log[: self.logged]
+        self.content.forget()
+
+    @rule()
+    def die_and_come_back(self):
+        self.lives += 1
+        copy = as_found_after_a_kill(self.path, self.root / str(self.lives))
+        self.stop()
+        self.path, self.unpublished = copy, None
+        self.in_process.clear()
+        self.start()
+
+    def stop(self):
+        while self.worker.step():
+            pass
+        self.content.close()
+
+    def teardown(self):
+        self.in_process.clear()
+        self.die_and_come_back()
+        self.content.test(1000)
+        while self.worker.step():
+            self.content.test(1000)
+        assert self.content.check() == []
+        assert {fp for fp in range(1, 81) if self.content.test(fp)} == self.committed
+        self.stop()
+        shutil.rmtree(self.root)
+
+
+TestContentModel = ContentMachine.TestCase
+TestContentModel.settings = settings(max_examples=25, stateful_step_count=60, deadline=None)
