@@ -9,7 +9,7 @@ The life of a submitted URL (Mercator, section 3.2 and figure 4)::
                                           T'     U'      the next T and U take over at once
                                            │     │
                        sort, look up in F  ▼     │       worker thread
-              runs of F ◄───── new ones ── ×     │
+              runs of F ◄───── new ones ── *     │
                                  │ marks         │
                                  ▼               ▼
                     take() ◄──── marked payloads in order      crawl's thread, in slices
