@@ -145,10 +145,11 @@ class MercatorDownloader:
 
     def fetch(self, request: Request) -> Deferred[Response | Request]:
         """Start the download; the middlewares may answer with another Request."""
+        # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
+        self.active.add(request)
         return deferred_from_coro(self._fetch(request))
 
     async def _fetch(self, request: Request) -> Response | Request:
-        self.active.add(request)
         fetch: Fetch | None = request.meta.get("fetch")
         task = asyncio.current_task()
         if fetch is not None and task is not None:

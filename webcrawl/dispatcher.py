@@ -140,7 +140,7 @@ class Dispatcher:
         try:
             self._frontier.release(
                 fetch.lease.entry.host,
-                fetched=fetch.sent_at is not None,
+                fetched=fetch.reached_host,
                 took=fetch.took,
                 at_least=min(pause, self._max_crawl_delay),
             )

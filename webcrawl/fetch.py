@@ -69,6 +69,11 @@ class Fetch:
         """The download, or a middleware before or after it, raised *error*."""
         self.outcome = outcome_of(error)
 
+    @property
+    def reached_host(self) -> bool:
+        """Whether the host may have noticed: something was sent, or tried to be, to an address."""
+        return self.sent_at is not None and not self.outcome.startswith("dns_")
+
     def end_download(self) -> None:
         """Nothing more goes over the wire for this request: give the host back, once."""
         if not self.released:
