@@ -153,7 +153,7 @@ DNS_CACHE_SIZE = 2**17
 # The default of 100 starts 100 tasks for each page: half of all CPU time in a broad crawl.
 CONCURRENT_ITEMS = 1
 # When Python's cyclic garbage collector runs (gc.set_threshold); empty: as Python has it.
-GARBAGE_THRESHOLDS = [50_000, 20, 100]
+GARBAGE_THRESHOLDS = [50_000, 10, 10]
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 COOKIES_ENABLED = False
 HTTPPROXY_ENABLED = False
