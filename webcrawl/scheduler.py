@@ -18,7 +18,6 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
@@ -34,9 +33,9 @@ from webcrawl._engine import (
 from webcrawl.alarm import Alarm
 from webcrawl.checkpointer import Checkpointer
 from webcrawl.dispatcher import Dispatcher
-from webcrawl.errors import FatalError, StoreError
+from webcrawl.ending import Ending
+from webcrawl.errors import FatalError
 from webcrawl.frontier import encode
-from webcrawl.job import is_disk_full
 from webcrawl.request_codec import RequestCodec
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
 
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
-    from twisted.python.failure import Failure
 
     from webcrawl.fetch import Fetch
     from webcrawl.frontier import Frontier
@@ -67,6 +65,8 @@ logger = logging.getLogger(__name__)
 TICK_SECS = 0.05
 _SLICE_SECS = 0.01
 _SLICE_ENTRIES = 256
+# What a broken or damaged disk makes the parts raise.
+_DISK_ERRORS = (OSError, CorruptRecordError)
 # How many URLs one call may find denied by robots.txt before it lets the reactor breathe.
 _DENIALS_PER_CALL = 64
 
@@ -110,6 +110,7 @@ class MercatorScheduler(BaseScheduler):
         self._codec = RequestCodec(
             spider=spider, stats=self._stats, fingerprinter=crawler.request_fingerprinter
         )
+        self._ending = Ending(crawler=crawler, jobdir=job.path)
         self._dispatcher = Dispatcher(
             frontier=frontier,
             prelude=prelude,
@@ -118,14 +119,14 @@ class MercatorScheduler(BaseScheduler):
             stats=self._stats,
             retry_times=retry_times,
             max_crawl_delay=max_crawl_delay,
-            failed=self._fail,
+            ending=self._ending,
         )
         self._checkpoints = Checkpointer(
             job=job,
             signals=crawler.signals,
             stats=self._stats,
             facts=self._facts,
-            failed=self._fail,
+            failed=self._ending.fail,
         )
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler)
@@ -133,7 +134,7 @@ class MercatorScheduler(BaseScheduler):
         self._starving = False
         self._is_open = False
         self._stopping_since: float | None = None
-        self._closing: asyncio.Task[None] | None = None
+        self._had_pending = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -147,7 +148,7 @@ class MercatorScheduler(BaseScheduler):
         """Lock the job directory and take up the crawl where the last checkpoint and the logs
         after it left it. Blocks: this is start-up. Raises FatalError with one sentence."""
         try:
-            self._job.open()
+            self._job.open(spider=spider.name)
             self._open_parts()
         except (FatalError, CorruptRecordError, NewerFormatError, OSError) as error:
             self._job.close()
@@ -161,7 +162,7 @@ class MercatorScheduler(BaseScheduler):
         watch_requests(self._crawler.engine, self._dispatcher.done)
         if self._crawler.settings.getint("CONCURRENT_ITEMS") == 1:
             process_output_in_line(self._crawler.engine)
-        self._crawler.signals.connect(self._item_error, signal=signals.item_error)
+        self._ending.listen()
         loop = asyncio.get_running_loop()
 
         def merged() -> None:
@@ -219,18 +220,19 @@ class MercatorScheduler(BaseScheduler):
         if self._tick.running:
             self._tick.stop()
         self._alarm.cancel()
-        await self._checkpoints.wait()
         try:
-            # On a full disk the logs stay good, and a half-written checkpoint helps nobody.
-            if self._closing is None:
-                await self._checkpoints.make()
+            await self._checkpoints.wait()
+            if not self._ending.has_begun and await self._checkpoints.make():
+                logger.info("Crawl state saved (%s)", reason, extra={"spider": self._spider})
         finally:
             self._publish_stats()
             await asyncio.to_thread(self._executor.shutdown)
             for part in (self._frontier, self._eliminator, self._content, self._ranks):
-                part.close()
+                try:
+                    part.close()
+                except OSError as error:
+                    self._ending.fail(error)
             self._job.close()
-            logger.info("Crawl state saved (%s)", reason, extra={"spider": self._spider})
 
     def has_pending_requests(self) -> bool:
         """Whether anything waits, is leased, or may come out of the eliminator. O(1)."""
@@ -242,18 +244,22 @@ class MercatorScheduler(BaseScheduler):
         It goes through the eliminator like a link (answering True when that takes time to
         know), or past it with ``dont_filter``. Its priority is the prioritizer's business.
         """
-        entry = self._codec.entry(request, rank_of=self._ranks.rank)
+        adopted = self._dispatcher.adopt(request)
+        if adopted is None:
+            return False
         try:
-            if request.dont_filter:
-                self._frontier.requeue(entry)
+            if adopted.dont_filter:
+                self._frontier.requeue(self._codec.entry(adopted, rank_of=self._ranks.rank))
                 return True
-            seen_as = self._codec.fingerprint(request)
+            seen_as = self._codec.fingerprint(adopted)
             if self._eliminator.certainly_seen(seen_as):
                 self._stats.inc_value("dupefilter/filtered")
                 return False
+            entry = self._codec.entry(adopted, rank_of=self._ranks.rank)
             self._eliminator.submit([seen_as], lambda _: encode(entry))
-        except OSError as error:
-            self._fail(error)
+        except _DISK_ERRORS as error:
+            # It is lost with what it came of, which therefore is not finished: see Ending.
+            self._ending.fail(error)
         return True
 
     def next_request(self) -> Request | None:
@@ -268,8 +274,8 @@ class MercatorScheduler(BaseScheduler):
                 request = self._dispatcher.dispatch(lease)
                 if request is not None:
                     return request
-        except OSError as error:
-            self._fail(error)
+        except Exception as error:  # noqa: BLE001  # the engine would go on without that lease
+            self._ending.fail(error)
             return None
         self._alarm.set(time.monotonic())
         return None
@@ -294,13 +300,17 @@ class MercatorScheduler(BaseScheduler):
         """Whether the eliminator asks those who feed it to pause."""
         return self._eliminator.is_full
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the crawl is being closed: who feeds it must stop, and loses nothing by it."""
+        return not self._is_open or self._ending.has_begun or is_closing(self._crawler.engine)
+
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
-        """Submit a batch of seeds; on disk when this returns."""
+        """Submit a batch of seeds; on disk when this returns, unless the crawl ``is_ending``."""
         try:
             self._links.submit_seeds(seeds)
-        except OSError as error:
-            self._fail(error)
-            raise
+        except _DISK_ERRORS as error:
+            self._ending.fail(error)
 
     def submit_page(self, page: Page, fetch: Fetch) -> bool:
         """Submit the links of a page in one batch; on disk when this returns.
@@ -309,25 +319,31 @@ class MercatorScheduler(BaseScheduler):
         """
         try:
             self._links.submit_page(page)
-        except OSError as error:
+        except _DISK_ERRORS as error:
             fetch.abandoned = True
-            self._fail(error)
+            self._ending.fail(error)
             return False
         return True
 
     def is_seen(self, fetch: Fetch, content_fingerprint: int) -> bool:
         """The content-seen test: whether another URL's document had the same bytes.
 
-        Otherwise the fingerprint is in process until *fetch* is finished, and durable then.
+        Otherwise the fingerprint is in process until *fetch* is finished, and durable then. True
+        when a broken disk keeps the answer as well: the page's URL then goes back.
         """
-        if self._content.test(content_fingerprint):
+        try:
+            if self._content.test(content_fingerprint):
+                return True
+        except _DISK_ERRORS as error:
+            fetch.abandoned = True
+            self._ending.fail(error)
             return True
         fetch.content_fingerprint = content_fingerprint
         return False
 
     def start_checkpoint(self) -> None:
         """Begin a checkpoint unless one is being made; returns at once."""
-        if self._is_open and self._closing is None:
+        if self._is_open and not self._ending.has_begun:
             self._publish_stats()
             self._checkpoints.start()
 
@@ -348,6 +364,8 @@ class MercatorScheduler(BaseScheduler):
         frontier, a merge when the front end runs low, leases that nobody gave back."""
         if not self._is_open:
             return
+        if is_closing(self._crawler.engine):
+            self._hurry_up()
         try:
             deadline = time.monotonic() + _SLICE_SECS
             while batch := self._eliminator.take(_SLICE_ENTRIES):
@@ -356,15 +374,20 @@ class MercatorScheduler(BaseScheduler):
                     break
             self._merge_if_low()
             self._dispatcher.expire(self._lease_secs)
-        except OSError as error:
-            self._fail(error)
+        except Exception as error:  # noqa: BLE001  # a looping call that raised never comes back
+            self._ending.fail(error)
             return
-        if is_closing(self._crawler.engine):
-            self._hurry_up()
-            return
+        self._wake_engine()
+
+    def _wake_engine(self) -> None:
+        """Wake it when a host is ready, and when the last URL turned out to be a duplicate:
+        then nothing else would tell it that the crawl has finished."""
         ready_at = self._frontier.ready_at()
-        if ready_at is not None and ready_at <= time.monotonic():
+        pending = self.has_pending_requests()
+        ready = ready_at is not None and ready_at <= time.monotonic()
+        if ready or (self._had_pending and not pending):
             wake(self._crawler.engine)
+        self._had_pending = pending
 
     def _hurry_up(self) -> None:
         """The engine waits for the downloads under way: after a while, wait no longer."""
@@ -398,43 +421,7 @@ class MercatorScheduler(BaseScheduler):
         for part in (self._frontier, self._eliminator, self._content):
             for name, value in part.stats().items():
                 self._stats.set_value(name, value)
-        self._stats.set_value("frontier/waiting", len(self._frontier))
         self._stats.set_value("seen/waiting", self._eliminator.waiting)
         self._stats.set_value("links/submitted", self._links.submitted)
         for name, value in self._links.refused.items():
             self._stats.set_value(f"urls/refused/{name}", value)
-
-    def _item_error(self, response: Any, failure: Failure) -> None:
-        """A processing module raised. Only a disk that fails concerns the crawl as a whole."""
-        error = failure.value
-        if not isinstance(error, OSError):
-            return
-        if not isinstance(error, StoreError) and not is_disk_full(error):
-            return
-        fetch = getattr(getattr(response, "request", None), "meta", {}).get("fetch")
-        if fetch is not None:
-            fetch.abandoned = True
-        self._fail(error)
-
-    def _fail(self, error: OSError) -> None:
-        """The job directory cannot be written: end the crawl, once. Nothing is lost, as no URL
-        is finished that was not logged as such; the last checkpoint and the logs stay good."""
-        if self._closing is not None:
-            return
-        if is_disk_full(error):
-            reason = "disk_full"
-            sentence = (
-                f"The disk of JOBDIR {self._job.path} is full: make room and run the same "
-                "command again; nothing is lost."
-            )
-        else:
-            reason = "disk_error"
-            sentence = (
-                f"JOBDIR {self._job.path} cannot be written ({error}): mend that and run the "
-                "same command again; nothing is lost."
-            )
-        self._stats.set_value("finish/error", sentence)
-        logger.error(sentence, extra={"spider": self._spider})
-        self._closing = asyncio.ensure_future(
-            self._crawler.engine.close_spider_async(reason=reason)
-        )
