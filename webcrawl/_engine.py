@@ -25,9 +25,11 @@ from scrapy import Request, Spider, signals
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
+from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import aiter_errback, deferred_from_coro, iter_errback
 from scrapy.utils.misc import build_from_crawler
 
+from webcrawl.fetch import fetch_of
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from webcrawl.fetch import Fetch
+
+# A callback may yield thousands of Requests, 0.1 ms each, and none of them waits for anything.
+_OUTPUTS_AT_ONCE = 100
 
 
 def wake(engine: ExecutionEngine) -> None:
@@ -83,8 +88,11 @@ def process_output_in_line(engine: ExecutionEngine) -> None:
             ):
                 await process(output, response)
         else:
-            for output in iter_errback(result, scraper.handle_spider_error, request, response):
+            outputs = iter_errback(result, scraper.handle_spider_error, request, response)
+            for number, output in enumerate(outputs, start=1):
                 await process(output, response)
+                if number % _OUTPUTS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
     scraper.handle_spider_output_async = handle_spider_output  # type: ignore[method-assign]  # the seam itself
 
@@ -137,7 +145,7 @@ class MercatorDownloader:
         self._signals = crawler.signals
         self._concurrency = crawler.settings.getint("CONCURRENT_REQUESTS")
         self.active: set[Request] = set()
-        self._tasks: dict[asyncio.Task[Any], Fetch] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
         # Extensions made for the stock downloader look for slots; there are none.
         self.slots: dict[str, Any] = {}
         self.handlers = DownloadHandlers(crawler)
@@ -147,15 +155,32 @@ class MercatorDownloader:
         """Start the download; the middlewares may answer with another Request."""
         # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
         self.active.add(request)
-        return deferred_from_coro(self._fetch(request))
+        fetch = fetch_of(request)
+        if fetch is not None and fetch.refusal:
+            return deferred_from_coro(self._refuse(request, fetch))
+        return deferred_from_coro(self._fetch(request, fetch))
 
-    async def _fetch(self, request: Request) -> Response | Request:
-        fetch: Fetch | None = request.meta.get("fetch")
+    async def _refuse(self, request: Request, fetch: Fetch) -> Response:
+        """Fail *request* as Scrapy's own robots.txt middleware does: its errback is told."""
+        self.active.discard(request)
+        fetch.refused()
+        fetch.end_download()
+        raise IgnoreRequest(f"{request.url}: {fetch.refusal}")
+
+    async def _fetch(self, request: Request, fetch: Fetch | None) -> Response | Request:
         task = asyncio.current_task()
         if fetch is not None and task is not None:
-            self._tasks[task] = fetch
+            self._tasks.add(task)
         try:
             result = await self.middleware.download_async(self._download, request)
+        except asyncio.CancelledError:
+            if fetch is None:
+                raise
+            # Nobody is told: the request goes back to the frontier and will have its end there.
+            # And Scrapy's scraper never comes back from an exception that is no Exception.
+            fetch.abandoned = True
+            request.errback = None
+            raise IgnoreRequest(f"{request.url}: broken off") from None
         except Exception as error:
             if fetch is not None:
                 fetch.failed(error)
@@ -167,14 +192,14 @@ class MercatorDownloader:
         finally:
             self.active.discard(request)
             if task is not None:
-                self._tasks.pop(task, None)
+                self._tasks.discard(task)
             if fetch is not None:
                 fetch.end_download()
 
     async def _download(self, request: Request) -> Response:
         spider: Spider | None = self._crawler.spider
         self._tell(signals.request_reached_downloader, request=request, spider=spider)
-        fetch: Fetch | None = request.meta.get("fetch")
+        fetch = fetch_of(request)
         if fetch is not None:
             fetch.begin_download()
         try:
@@ -198,8 +223,7 @@ class MercatorDownloader:
 
     def abort(self) -> None:
         """Cancel the downloads of the frontier's requests."""
-        for task, fetch in list(self._tasks.items()):
-            fetch.abandoned = True
+        for task in list(self._tasks):
             task.cancel()
 
     def close(self) -> None:

@@ -63,9 +63,9 @@ class Checkpointer:
     async def make(self) -> bool:
         """Make one now. False, and a logged error, when the previous one stays the live one."""
         started = time.monotonic()
-        prepared = self._job.prepare(self._facts())
-        paused = time.monotonic() - started
         try:
+            prepared = self._job.prepare(self._facts())
+            paused = time.monotonic() - started
             answers = await self._signals.send_catch_log_async(signal=checkpoint_signal)
             for _, answer in answers:
                 if isinstance(answer, Failure):
@@ -77,9 +77,17 @@ class Checkpointer:
             if isinstance(error, OSError):
                 self._failed(error)
             return False
-        self._job.forget()
+        self._forget()
         took = time.monotonic() - started
         self._stats.inc_value("checkpoint/count")
         self._stats.max_value("checkpoint/pause_ms_max", round(paused * 1000, 1))
         logger.info("Checkpoint made: %.0f ms in the reactor, %.2f s in all", paused * 1000, took)
         return True
+
+    def _forget(self) -> None:
+        try:
+            self._job.forget()
+        except OSError as error:
+            # The checkpoint is good: resuming deletes what is left over.
+            logger.exception("Files of earlier checkpoints could not be deleted")
+            self._failed(error)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from scrapy.http import Request, Response
+from scrapy.http import Response
 
 from webcrawl.net.outcomes import outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from scrapy.http import Request
 
     from webcrawl.frontier.frontier import Lease
 
@@ -32,8 +34,13 @@ class Fetch:
     took: seconds from then to the last byte, or to the failure.
     outcome: one of the names in net/outcomes.py; "" while the download goes on.
     response: the answer, once there is one.
+    request_id: ``id`` of the Request that was made for this contact, see ``fetch_of``.
+    refusal: why nothing is to be sent, an outcome; "" when the host may be contacted.
     content_fingerprint: of the page's body once the content-seen test has it in process.
-    abandoned: True when the page could not be stored: its URL must go back, not be finished.
+    unprocessed: True when a callback or a processing module raised: the URL is finished, but its
+        document does not count as seen.
+    abandoned: True when the download was broken off or the page could not be stored: its URL must
+        go back, not be finished.
     """
 
     lease: Lease
@@ -45,7 +52,10 @@ class Fetch:
     outcome: str = ""
     response: Response | None = None
     released: bool = False
+    request_id: int = 0
+    refusal: str = ""
     content_fingerprint: int | None = None
+    unprocessed: bool = False
     abandoned: bool = False
 
     def begin_download(self) -> None:
@@ -69,6 +79,10 @@ class Fetch:
         """The download, or a middleware before or after it, raised *error*."""
         self.outcome = outcome_of(error)
 
+    def refused(self) -> None:
+        """Nothing was asked of the host, and never will be for this request."""
+        self.outcome = self.refusal
+
     @property
     def reached_host(self) -> bool:
         """Whether the host may have noticed: something was sent, or tried to be, to an address."""
@@ -79,3 +93,13 @@ class Fetch:
         if not self.released:
             self.released = True
             self.release(self)
+
+
+def fetch_of(request: Request) -> Fetch | None:
+    """The Fetch that *request* was made for.
+
+    None for a request that did not come from the frontier, also when it carries the meta of one
+    that did: a spider may hand ``response.meta`` on to a download of its own.
+    """
+    fetch: Fetch | None = request.meta.get("fetch")
+    return fetch if fetch is not None and fetch.request_id == id(request) else None

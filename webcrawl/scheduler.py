@@ -291,11 +291,6 @@ class MercatorScheduler(BaseScheduler):
         self._job.attach(name, part)
 
     @property
-    def is_open(self) -> bool:
-        """Whether anything may still be submitted: not after ``close``."""
-        return self._is_open
-
-    @property
     def is_full(self) -> bool:
         """Whether the eliminator asks those who feed it to pause."""
         return self._eliminator.is_full

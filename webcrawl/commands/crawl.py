@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_EXIT_CODES = {"unusable_seeds": 2, "disk_full": 3, "disk_error": 3}
+_EXIT_CODES = {
+    "start_error": 1,
+    "program_error": 1,
+    "unusable_seeds": 2,
+    "disk_full": 3,
+    "disk_error": 3,
+}
 
 
 class Command(crawl.Command):
@@ -67,8 +73,9 @@ class Command(crawl.Command):
 
     def _note_end(self, crawler: Crawler) -> None:
         stats = crawler.stats
-        reason = stats.get_value("finish_reason", "")
-        self.exitcode = _EXIT_CODES.get(reason, 1 if reason == "start_error" else 0)
+        # What went wrong while the crawl was being closed for another reason counts.
+        reason = stats.get_value("finish/cause") or stats.get_value("finish_reason", "")
+        self.exitcode = _EXIT_CODES.get(reason, 0)
         sentence = stats.get_value("finish/error")
         if sentence:
             sys.stderr.write(f"webcrawl: {sentence}\n")

@@ -91,12 +91,13 @@ class WebSpider(Spider):
         scheduler.attach("seeds", self._seeds)
         stats = self.crawler.stats
         # The engine that is told to close leaves this running.
-        while scheduler.is_open and not self._seeds.exhausted:
+        while not (self._seeds.exhausted or scheduler.is_ending):
             scheduler.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             stats.set_value("seeds/read", self._seeds.seeds_read)
             stats.set_value("seeds/bad", self._seeds.seeds_bad)
             await asyncio.sleep(0)
-            while scheduler.is_full:  # noqa: ASYNC110  # it empties by its own slices
+            # It empties by its own slices.
+            while scheduler.is_full and not scheduler.is_ending:  # noqa: ASYNC110  # as said
                 await asyncio.sleep(0.1)
         for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
             yield item
@@ -106,13 +107,11 @@ class WebSpider(Spider):
         assert response.request is not None
         fetch: Fetch = response.request.meta["fetch"]
         page = page_of(response, fetch)
-        stats = self.crawler.stats
         if page.redirect_target:
             page.links = [Link(url=page.redirect_target, kind="redirect")]
         elif page.status == 200 and page.body:
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
             if self._scheduler.is_seen(fetch, page.content_fingerprint):
-                stats.inc_value("content/duplicates")
                 return []
             if page.content_type in _HTML:
                 page.links = extract_links(

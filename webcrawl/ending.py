@@ -1,0 +1,107 @@
+"""Ends the crawl when it cannot go on, and says why in one sentence.
+
+Called by the scheduler and its parts with what a log, a checkpoint or the background work raised;
+listens to what callbacks and processing modules raise. The invariant: nothing is lost. From the
+first trouble on no URL is finished and no checkpoint made, so that the last checkpoint and the
+logs after it hold all there is to do, and the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+
+from webcrawl._engine import is_closing
+from webcrawl.errors import StoreError
+from webcrawl.job import is_disk_full
+from webcrawl.storage.records import CorruptRecordError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy.crawler import Crawler
+    from twisted.python.failure import Failure
+
+    from webcrawl.fetch import Fetch
+
+logger = logging.getLogger(__name__)
+
+
+class Ending:
+    """The crawl's end before its time. ``has_begun`` is asked by all who write."""
+
+    def __init__(self, *, crawler: Crawler, jobdir: Path) -> None:
+        self._crawler = crawler
+        self._jobdir = jobdir
+        self._closing: asyncio.Task[None] | None = None
+        self.has_begun = False
+
+    def listen(self) -> None:
+        """Hear of exceptions in callbacks and processing modules from now on."""
+        self._crawler.signals.connect(self._item_error, signal=signals.item_error)
+        self._crawler.signals.connect(self._spider_error, signal=signals.spider_error)
+
+    def fail(self, error: Exception) -> None:
+        """End the crawl because of *error*; only the first one counts. Returns at once."""
+        if self.has_begun:
+            return
+        self.has_begun = True
+        cause, sentence = _explained(error, self._jobdir)
+        stats, spider = self._crawler.stats, self._crawler.spider
+        stats.set_value("finish/cause", cause)
+        stats.set_value("finish/error", sentence)
+        trace = error if cause == "program_error" else None
+        logger.error(sentence, exc_info=trace, extra={"spider": spider})
+        engine = self._crawler.engine
+        if not is_closing(engine):
+            self._closing = asyncio.ensure_future(engine.close_spider_async(reason=cause))
+
+    def _spider_error(self, response: Any) -> None:
+        """A callback raised: its document was not processed, whatever Scrapy makes of it."""
+        fetch = _fetch_behind(response)
+        if fetch is not None:
+            fetch.unprocessed = True
+
+    def _item_error(self, response: Any, failure: Failure) -> None:
+        """A processing module raised. Only a disk that fails concerns the crawl as a whole."""
+        error = failure.value
+        fetch = _fetch_behind(response)
+        if isinstance(error, OSError) and (isinstance(error, StoreError) or is_disk_full(error)):
+            if fetch is not None:
+                fetch.abandoned = True
+            self.fail(error)
+        elif fetch is not None:
+            fetch.unprocessed = True
+
+
+def _fetch_behind(response: Any) -> Fetch | None:
+    """The contact that *response* (an answer, a failure, None) came of."""
+    meta = getattr(getattr(response, "request", None), "meta", {})
+    fetch: Fetch | None = meta.get("fetch")
+    return fetch
+
+
+def _explained(error: Exception, jobdir: Path) -> tuple[str, str]:
+    """The finish reason and the sentence for the user."""
+    if is_disk_full(error):
+        return "disk_full", (
+            f"The disk of JOBDIR {jobdir} is full: make room and run the same command again; "
+            "nothing is lost."
+        )
+    if isinstance(error, CorruptRecordError):
+        return "disk_error", (
+            f"JOBDIR {jobdir} is damaged ({error}): mend the disk, bring back a copy of JOBDIR, "
+            "or begin anew in another one."
+        )
+    if isinstance(error, OSError):
+        return "disk_error", (
+            f"JOBDIR {jobdir} cannot be written ({error}): mend that and run the same command "
+            "again; nothing is lost."
+        )
+    return "program_error", (
+        f"An error of the program ended the crawl ({type(error).__name__}: {error}): the log has "
+        "the traceback, and the same command goes on; nothing is lost."
+    )
