@@ -62,6 +62,7 @@ class _LiveCheckpoint(msgspec.Struct, frozen=True):
 
     boot_id: str
     snapshot: _SnapshotFile
+    facts: dict[str, Any] = {}
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
@@ -101,11 +102,13 @@ class Job:
         # not fsynced may be gone, so the logs' word that a page is finished cannot be taken.
         self.rebooted = False
 
-    def open(self) -> None:
+    def open(self, *, spider: str = "") -> None:
         """Lock the directory and load the live snapshots, to be asked for with ``saved``.
 
-        Raises FatalError with one sentence when the directory cannot be used, is in use, was
-        written by a later webcrawl, or its live checkpoint is damaged; nothing is changed then.
+        *spider* is the name of the spider whose crawl it must be, as the facts of its checkpoints
+        have it; empty: anyone's. Raises FatalError with one sentence when the directory cannot be
+        used, is in use, holds the crawl of another spider, was written by a later webcrawl, or its
+        live checkpoint is damaged; nothing is changed then.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -120,14 +123,17 @@ class Job:
                 f"JOBDIR {self.path} cannot be used: {error.strerror}; choose another JOBDIR."
             ) from error
         try:
-            self._load()
+            self._load(spider)
+        except FatalError:
+            self._lock.release()
+            raise
         except (CorruptRecordError, NewerFormatError, OSError) as error:
             self._lock.release()
             raise FatalError(
                 f"The crawl in JOBDIR {self.path} cannot be resumed: {error}."
             ) from error
 
-    def _load(self) -> None:
+    def _load(self, spider: str) -> None:
         manifest = self._manifests.load()
         if manifest is None:
             return
@@ -135,8 +141,16 @@ class Job:
             live = msgspec.convert(manifest, _LiveCheckpoint)
         except msgspec.ValidationError as error:
             raise CorruptRecordError(self.path / "CURRENT", 0, f"its manifest: {error}") from error
+        owner = live.facts.get("spider", spider)
+        if spider and owner != spider:
+            raise FatalError(
+                f"JOBDIR {self.path} holds a crawl of the spider {owner}, not of {spider}: choose "
+                "another one with -s JOBDIR=DIR."
+            )
         snapshot = self.path / live.snapshot.file
         records = [r for _, r in read_records(snapshot, end=live.snapshot.bytes)]
+        if len(records) % 2:
+            raise CorruptRecordError(snapshot, live.snapshot.bytes, "a name without a snapshot")
         for name, saved in zip(records[::2], records[1::2], strict=True):
             self._snapshots[name.decode("utf-8")] = saved
         self._delete_snapshots(keep=snapshot)
