@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
 from webcrawl.net.outcomes import is_transient
 from webcrawl.urls import host_of, normalize, origin_of
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 # RFC 9309, 2.3.1.2: at least five consecutive redirects should be followed.
 _MAX_REDIRECTS = 5
+# Only these schemes have a robots.txt; a spider's own Requests may have others.
+_HTTP = ("http://", "https://")
 # Unreachable origins of which the reason is remembered; the others are just unreachable.
 _REASONS = 65_536
 
@@ -60,7 +61,7 @@ class HostPrelude:
 
     def decide(self, url: str) -> Verdict:
         """Whether *url* may be fetched now."""
-        if not self._obey:
+        if not self._obey or not url.startswith(_HTTP):
             return Verdict.FETCH
         rules = self._robots.get(origin_of(url))
         if rules is None:
@@ -91,7 +92,8 @@ class HostPrelude:
         """robots.txt for *url* was tried and ended in *outcome*, with *response* if any.
 
         A redirect within the host and a transient failure leave it pending: the next turn of the
-        host goes on from there.
+        host goes on from there. A middleware that put another request in its place counts as
+        such a failure: where that one leads is unknown here.
         """
         origin = origin_of(url)
         pending = self._pending.setdefault(origin, _Pending(f"{origin}/robots.txt"))
@@ -101,13 +103,16 @@ class HostPrelude:
                 pending.url = target
                 pending.redirects += 1
                 return
-        elif is_transient(outcome) and pending.failures < self._retry_times:
+        elif (
+            is_transient(outcome) or outcome == "replaced"
+        ) and pending.failures < self._retry_times:
             pending.failures += 1
             return
         del self._pending[origin]
         self.settled += 1
         if response is not None:
             self._robots.put(origin, response.status, response.body)
+            self._reasons.pop(origin, None)
             return
         self._robots.put(origin, None)
         self._reasons[origin] = outcome
@@ -122,8 +127,10 @@ class HostPrelude:
         origin counts as one without rules (RFC 9309 allows that for what cannot be followed);
         its pages redirect as well, and their targets answer to their own robots.txt.
         """
-        location = response.headers.get(b"Location", b"")
-        target = normalize(urljoin(pending.url, (location or b"").decode("latin-1")))
-        if target is None or pending.redirects >= _MAX_REDIRECTS:
+        location = response.headers.get(b"Location")
+        if not location or pending.redirects >= _MAX_REDIRECTS:
+            return None
+        target = normalize(location.strip(), pending.url)
+        if target is None:
             return None
         return target if host_of(target) == host_of(pending.url) else None
