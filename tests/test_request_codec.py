@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import IntEnum
 
 import pytest
+from hypothesis import given, strategies
 from scrapy import FormRequest, Request, Spider
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
@@ -89,9 +94,105 @@ def test_a_restart_loses_exactly_what_could_not_be_saved(codec, spider):
         restarted.unpack(packed)
 
 
-def test_a_callback_that_is_no_method_is_refused_as_scrapy_does(codec):
-    with pytest.raises(ValueError, match="is not an instance method"):
-        codec.pack(Request("http://shop.test/", callback=lambda response: None))
+def test_a_callback_that_is_no_method_lives_in_memory_as_with_scrapy(codec):
+    def callback(response):
+        """Of nobody."""
+
+    packed = codec.pack(Request("http://shop.test/", callback=callback))
+    assert codec.unpack(packed).callback is callback
+
+
+def test_what_lives_in_memory_can_be_unpacked_until_it_is_forgotten(codec):
+    packed = codec.pack(Request("http://shop.test/", meta={"lock": threading.Lock()}))
+    first = codec.unpack(packed)
+    first.meta["mine"] = 1
+    assert set(codec.unpack(packed).meta) == {"lock"}
+    codec.forget(codec.pack(Request("http://shop.test/plain")))
+    assert codec.unpack(packed).url == "http://shop.test/"
+    codec.forget(packed)
+    with pytest.raises(LostRequestError):
+        codec.unpack(packed)
+
+
+class Money(IntEnum):
+    EURO = 1
+
+
+@dataclass
+class Product:
+    name: str
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Product("ball"),
+        Money.EURO,
+        datetime(2026, 1, 1, tzinfo=UTC),
+        Decimal("1.50"),
+        {"deep": [Product("ball")]},
+        {("a", "tuple"): 1},
+        frozenset({1}),
+        1 << 80,
+        "\udc80",
+    ],
+    ids=repr,
+)
+def test_what_msgpack_would_change_comes_back_as_it_was(codec, value):
+    back = codec.unpack(codec.pack(Request("http://shop.test/", meta={"value": value})))
+    assert back.meta["value"] == value
+    assert type(back.meta["value"]) is type(value)
+    assert codec._stats.get_value("scheduler/unserializable") == 1
+
+
+PLAIN = strategies.recursive(
+    strategies.none()
+    | strategies.booleans()
+    | strategies.integers(-(1 << 63), (1 << 64) - 1)
+    | strategies.floats(allow_nan=False)
+    | strategies.text()
+    | strategies.binary(),
+    lambda inner: (
+        strategies.lists(inner)
+        | strategies.tuples(inner, inner)
+        | strategies.sets(strategies.text() | strategies.tuples(strategies.integers(0, 9)))
+        | strategies.dictionaries(strategies.text() | strategies.integers(0, 9), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(value=PLAIN)
+def test_plain_data_is_saved_and_comes_back_equal(value):
+    codec = new_codec(ShopSpider())
+    back = new_codec(ShopSpider()).unpack(
+        codec.pack(Request("http://shop.test/", cb_kwargs={"value": value}))
+    )
+    assert back.cb_kwargs == {"value": value}
+    assert type(back.cb_kwargs["value"]) is type(value)
+
+
+def test_a_request_whose_callback_the_spider_no_longer_has_is_lost(codec, spider):
+    packed = codec.pack(Request("http://shop.test/", callback=spider.parse_item))
+
+    class OtherSpider(Spider):
+        name = "shop"
+
+    with pytest.raises(LostRequestError, match="parse_item"):
+        new_codec(OtherSpider()).unpack(packed)
+
+
+def test_a_request_whose_class_is_gone_is_lost(codec):
+    packed = codec.pack(FormRequest("http://shop.test/"))
+    gone = packed.replace(b"FormRequest", b"PormRequest")
+    with pytest.raises(LostRequestError, match="PormRequest"):
+        codec.unpack(gone)
+
+
+@pytest.mark.parametrize("depth", ["3", None, 2.5])
+def test_a_depth_that_is_no_number_counts_as_none(codec, depth):
+    request = Request("http://shop.test/", meta={"depth": depth})
+    assert codec.entry(request, rank_of=lambda host: 0).depth == 0
 
 
 def test_a_plain_get_is_the_same_document_as_a_link_to_its_url(codec):

@@ -2,8 +2,10 @@
 
 A link needs no more than its URL. A Request that a spider yielded may carry a callback, meta,
 headers, a body; these are packed with msgpack (never pickle: a job directory is data, and
-reading it must not run code). What msgpack cannot hold is kept in memory under a name, so that
-the request works as long as this process lives; a restart loses exactly these, counted.
+reading it must not run code). The invariant: what comes back is what went in, or nothing does.
+What msgpack would not give back as it was (an item in meta, a callback that is no method of the
+spider) is kept in memory under a name, so that the request works as long as this process lives; a
+restart loses exactly these, counted.
 """
 
 from __future__ import annotations
@@ -45,8 +47,13 @@ INTERNAL_META = frozenset(
 )
 
 
+# Extension types of msgpack that stand for Python's: ext := type i8 | msgpack array
+_TUPLE, _SET = 1, 2
+_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+
+
 class LostRequestError(LookupError):
-    """The request was only in the memory of a process that is gone."""
+    """The request was only in the memory of a process that is gone, or its code is."""
 
 
 class RequestCodec:
@@ -62,7 +69,7 @@ class RequestCodec:
         self._spider = spider
         self._stats = stats
         self._fingerprinter = fingerprinter
-        self._in_memory: dict[str, dict[str, Any]] = {}
+        self._in_memory: dict[str, Request] = {}
         # The names of an earlier process must never meet a request of this one.
         self._process = secrets.token_hex(8)
         self._numbers = itertools.count()
@@ -71,10 +78,11 @@ class RequestCodec:
     def entry(self, request: Request, *, rank_of: Callable[[str], int]) -> Entry:
         """*request* as the frontier keeps it; *rank_of* tells the rank of a host."""
         host = host_of(request.url)
+        depth = request.meta.get("depth", 0)
         return Entry(
             url=request.url,
             host=host,
-            depth=request.meta.get("depth", 0),
+            depth=depth if isinstance(depth, int) else 0,
             rank=rank_of(host),
             kind="request",
             discovered_at=time.time(),
@@ -90,15 +98,13 @@ class RequestCodec:
         return int.from_bytes(self._fingerprinter.fingerprint(request)[:8], "little") or 1
 
     def pack(self, request: Request) -> bytes:
-        """*request* as bytes, without the crawler's own meta keys.
-
-        Raises ValueError as Scrapy does when a callback is not a method of the spider.
-        """
-        parts = request.to_dict(spider=self._spider)
-        parts["meta"] = {k: v for k, v in parts["meta"].items() if k not in INTERNAL_META}
+        """*request* as bytes, without the crawler's own meta keys."""
+        meta = {k: v for k, v in request.meta.items() if k not in INTERNAL_META}
         try:
-            return msgspec.msgpack.encode(parts)
-        except (TypeError, OverflowError) as error:
+            parts = request.to_dict(spider=self._spider)
+            parts["meta"] = meta
+            return msgspec.msgpack.encode(_faithful(parts))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             if not self._warned:
                 self._warned = True
                 logger.warning(
@@ -111,15 +117,55 @@ class RequestCodec:
                 )
             self._stats.inc_value("scheduler/unserializable")
             name = f"{self._process}/{next(self._numbers)}"
-            self._in_memory[name] = parts
+            self._in_memory[name] = request.replace(meta=meta)
             return msgspec.msgpack.encode(name)
 
     def unpack(self, packed: bytes) -> Request:
-        """The Request that was packed; raises LostRequestError when a restart lost it."""
-        parts = msgspec.msgpack.decode(packed)
+        """The Request that was packed, as often as it is asked for until ``forget``.
+
+        Raises LostRequestError when a restart lost it, or when the spider no longer has its
+        callback, or its class is gone.
+        """
+        parts = _decode(packed)
         if isinstance(parts, str):
             try:
-                parts = self._in_memory.pop(parts)
+                return self._in_memory[parts].copy()
             except KeyError:
                 raise LostRequestError(f"request {parts} was lost with its process") from None
-        return request_from_dict(parts, spider=self._spider)
+        try:
+            return request_from_dict(parts, spider=self._spider)
+        except (AttributeError, ImportError, NameError, TypeError, ValueError) as error:
+            raise LostRequestError(str(error)) from error
+
+    def forget(self, packed: bytes) -> None:
+        """The packed request had its end."""
+        parts = _decode(packed) if self._in_memory else None
+        if isinstance(parts, str):
+            self._in_memory.pop(parts, None)
+
+
+def _faithful(value: Any) -> Any:
+    """*value* such that msgpack gives it back as it was; TypeError when it would not.
+
+    msgspec would also take dataclasses, enums, dates and more, and give back something else.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is list:
+        return [_faithful(one) for one in value]
+    if kind is dict:
+        if not all(type(key) in _SCALARS for key in value):
+            raise TypeError("a key of a dictionary is neither text nor number")
+        return {key: _faithful(one) for key, one in value.items()}
+    if kind is tuple or kind is set:
+        packed = msgspec.msgpack.encode([_faithful(one) for one in value])
+        return msgspec.msgpack.Ext(_TUPLE if kind is tuple else _SET, packed)
+    raise TypeError(f"{kind.__name__} {value!r:.80} is not plain data")
+
+
+def _from_extension(code: int, data: memoryview) -> Any:
+    return (tuple if code == _TUPLE else set)(_decode(data))
+
+
+_decode = msgspec.msgpack.Decoder(ext_hook=_from_extension).decode
