@@ -19,7 +19,8 @@ def page_of(response: Response, fetch: Fetch) -> Page:
     """The Page of *response*, without its links.
 
     The handler leaves what was on the wire in the request's meta (net/http.py); without it, as
-    with a user's own handler, Scrapy's view of headers and body stands for it.
+    with a user's own handler, Scrapy's view of headers and body stands for it. Header fields are
+    sent as UTF-8.
     """
     assert response.request is not None
     entry = fetch.lease.entry
@@ -34,7 +35,7 @@ def page_of(response: Response, fetch: Fetch) -> Page:
         fetched_at=time.time() - fetch.took,
         method=response.request.method,
         request_headers=[
-            (name.encode("latin-1"), value.encode("latin-1"))
+            (name.encode(), value.encode())
             for name, value in meta.get("wire_request_headers", {}).items()
         ],
         protocol=response.protocol or "HTTP/1.1",
