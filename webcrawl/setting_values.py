@@ -19,7 +19,7 @@ def whole(settings: BaseSettings, name: str, default: int = 0, *, at_least: int)
     """The setting *name* as a whole number of at least *at_least*; FatalError if it is none."""
     try:
         value = settings.getint(name, default)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = at_least - 1
     if value < at_least:
         raise FatalError(
