@@ -175,10 +175,6 @@ def test_zeros_over_the_tail_from_any_byte_leave_the_records_before(filled):
     data = path.read_bytes()
     for start in range(len(data)):
         path.write_bytes(data[:start] + bytes(len(data) - start))
-        if 0 < start <= 4:  # only a piece of the header
-            with pytest.raises(CorruptRecordError, match="no record log header"):
-                RecordLog.open(path)
-            continue
         found = payloads(path)
         whole = sum(end <= start for end in ends)
         # A record that ends in zeros anyway is whole.

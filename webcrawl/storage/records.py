@@ -13,8 +13,8 @@ A crash can only tear the last frame that was being written; a power loss can te
 after the last fsync. So a reader that knows how far the file was synced (``end``, from a
 manifest) treats damage before it as corruption, and without an ``end`` the first bad frame is
 where the log ends. What a power loss leaves of blocks that were never synced are often zeros: the
-checksum begins with the magic so that eight of them are not a good empty record, and a header of
-zeros is one that was never synced.
+checksum begins with the magic so that eight of them are not a good empty record, and a header
+that ends early or in zeros is one that was never synced.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def read_records(
         raise CorruptRecordError(path, 0, "the file is gone") from None
     with opened as file:
         header = file.read(HEADER_SIZE)
-        if end is None and (len(header) < HEADER_SIZE or not any(header)):
+        if end is None and _is_torn(header):
             return
         _check_header(path, header)
         file.seek(start)
@@ -225,6 +225,11 @@ def end_of_records(path: Path) -> int:
     for offset, _ in read_records(path):
         end = offset
     return end
+
+
+def _is_torn(header: bytes) -> bool:
+    """Whether *header* is the beginning of ours, and what follows is missing or zeros."""
+    return header != _HEADER_BYTES and _HEADER_BYTES.startswith(header.rstrip(b"\0"))
 
 
 def _check_header(path: Path, header: bytes) -> None:
