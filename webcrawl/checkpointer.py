@@ -56,7 +56,8 @@ class Checkpointer:
             await self._running
 
     def make_first(self) -> None:
-        """A crawl that dies before its first checkpoint must find one to start from. Blocks."""
+        """A crawl that dies before its first checkpoint since the machine was started must find one
+        to go on from. Blocks."""
         self._job.publish(self._job.prepare(self._facts()))
         self._job.forget()
 

@@ -201,7 +201,8 @@ class MercatorScheduler(BaseScheduler):
         )
         for name, part in parts.items():
             self._job.attach(name, part)
-        if not self._job.resumed:
+        if not self._job.resumed or self._job.rebooted:
+            # The word of the logs is good for as long as the machine runs that wrote them.
             self._checkpoints.make_first()
 
     def _recommit(self, note: bytes) -> None:
