@@ -77,7 +77,12 @@ def disk_eliminator(
 
 
 def bloom_eliminator(
-    path: Path, executor: Executor | None = None, *, capacity: int = 100, save_after: int = 150
+    path: Path,
+    executor: Executor | None = None,
+    *,
+    capacity: int = 100,
+    save_after: int = 150,
+    log_file_bytes: int = 400,
 ) -> BloomEliminator:
     """A Bloom eliminator that saves and grows often and yet loses none of a few hundred URLs."""
     return BloomEliminator(
@@ -85,7 +90,7 @@ def bloom_eliminator(
         executor=InlineExecutor() if executor is None else executor,
         capacity=capacity,
         error_rate=1e-9,
-        log_file_bytes=400,
+        log_file_bytes=log_file_bytes,
         save_after=save_after,
     )
 

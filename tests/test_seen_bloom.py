@@ -79,7 +79,7 @@ def test_a_full_disk_raises_and_nothing_of_the_page_was_taken_in(inline):
 
 def test_a_save_that_fails_is_raised_once_and_the_next_one_succeeds(tmp_path):
     worker = HeldExecutor()
-    eliminator = bloom_eliminator(tmp_path, worker)
+    eliminator = bloom_eliminator(tmp_path, worker, log_file_bytes=10_000)
     eliminator.open(None)
     submit(eliminator, names(30))
     eliminator.snapshot()
@@ -100,7 +100,7 @@ def test_a_save_that_fails_is_raised_once_and_the_next_one_succeeds(tmp_path):
 
 def test_close_logs_a_save_that_failed(tmp_path, caplog):
     worker = HeldExecutor()
-    eliminator = bloom_eliminator(tmp_path, worker)
+    eliminator = bloom_eliminator(tmp_path, worker, log_file_bytes=10_000)
     eliminator.open(None)
     submit(eliminator, names(30))
     eliminator.snapshot()
@@ -112,7 +112,7 @@ def test_close_logs_a_save_that_failed(tmp_path, caplog):
 
 def test_submitting_goes_on_while_the_filter_is_saved(tmp_path):
     worker = HeldExecutor()
-    eliminator = bloom_eliminator(tmp_path / "seen", worker)
+    eliminator = bloom_eliminator(tmp_path / "seen", worker, log_file_bytes=10_000)
     eliminator.open(None)
     submit(eliminator, names(30))
     eliminator.snapshot()

@@ -41,7 +41,7 @@ def inline(tmp_path):
 @pytest.fixture
 def held(tmp_path, worker):
     """An eliminator whose worker moves when told."""
-    made = disk_eliminator(tmp_path / "seen", worker)
+    made = disk_eliminator(tmp_path / "seen", worker, log_file_bytes=10_000)
     made.open(None)
     yield made
     while worker.step():

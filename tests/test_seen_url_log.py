@@ -16,9 +16,13 @@ from webcrawl.storage.records import FRAME, HEADER_SIZE, CorruptRecordError, Rec
 START = Cursor(HEADER_SIZE, 0, 0)
 
 
+def at_once(work):
+    work()
+
+
 @pytest.fixture
 def log(tmp_path):
-    made = UrlLog(path=tmp_path, file_bytes=200)
+    made = UrlLog(path=tmp_path, aside=at_once, file_bytes=200)
     made.open(number=1, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
     yield made
     made.close()
@@ -108,7 +112,7 @@ def test_open_deletes_files_that_are_no_part_of_the_log(log, tmp_path):
     log.close()
     for number in (3, 9):
         log.file(number).touch()
-    again = UrlLog(path=tmp_path)
+    again = UrlLog(path=tmp_path, aside=at_once)
     again.open(number=2, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
     assert files(tmp_path) == ["discovered-000001.log", "discovered-000002.log"]
     assert log.file(1).stat().st_size == end
@@ -131,7 +135,7 @@ def test_only_marked_payloads_come_out(log):
 def test_a_drain_opened_at_any_cursor_goes_on_with_the_next(
     tmp_path_factory, sizes, silent, limits, data
 ):
-    log = UrlLog(path=tmp_path_factory.mktemp("log"))
+    log = UrlLog(path=tmp_path_factory.mktemp("log"), aside=at_once)
     log.open(number=1, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
     marks, expected = b"", []
     for number, size in enumerate(sizes):
@@ -157,7 +161,7 @@ def test_a_drain_opened_at_any_cursor_goes_on_with_the_next(
 
 
 def test_take_comes_back_after_a_bounded_stretch(tmp_path):
-    log = UrlLog(path=tmp_path)
+    log = UrlLog(path=tmp_path, aside=at_once)
     log.open(number=1, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
     write(log, *[[b"x" * 100_000]] * 50)
     marks = bytes(49) + b"\1"

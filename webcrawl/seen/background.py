@@ -30,7 +30,7 @@ class Background:
         self._on_done = on_done
         self._future: Future[Any] | None = None
         self._install: Callable[[Any], None] | None = None
-        self._deletion: Future[None] | None = None
+        self._aside: Future[None] | None = None
         self._closing = False
 
     @property
@@ -64,12 +64,17 @@ class Background:
             self._future = self._install = None
         install(result)
 
+    def aside(self, work: Callable[[], None]) -> None:
+        """Run *work*, which may block and must not raise, in the worker; nobody waits for it."""
+        if self._closing:  # the executor may be shut down
+            work()
+        else:
+            self._aside = self._executor.submit(work)
+
     def delete(self, paths: Sequence[Path]) -> None:
         """Delete *paths* in the worker: freeing gigabytes takes a file system a while."""
-        if self._closing:  # the executor may be shut down
-            _delete_files(paths)
-        elif paths:
-            self._deletion = self._executor.submit(_delete_files, paths)
+        if paths:
+            self.aside(lambda: _delete_files(paths))
 
     def close(self) -> None:
         """Wait until the worker has ended; raises as ``settle``. The executor may be shut down."""
@@ -77,9 +82,9 @@ class Background:
         try:
             self.settle(wait=True)
         finally:
-            if self._deletion is not None:
-                self._deletion.result()
-                self._deletion = None
+            if self._aside is not None:
+                self._aside.result()
+                self._aside = None
 
 
 def _delete_files(paths: Sequence[Path]) -> None:

@@ -93,8 +93,8 @@ class BloomEliminator:
         self._error_rate = error_rate
         self._clock = clock
         self._save_after = save_after
-        self._log = UrlLog(path=path, file_bytes=log_file_bytes)
         self._background = Background(executor=executor, on_done=_nobody)
+        self._log = UrlLog(path=path, aside=self._background.aside, file_bytes=log_file_bytes)
         self._filter = self._new_filter()
         self._loss = LossMeter()
         self._waiting = 0

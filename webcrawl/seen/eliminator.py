@@ -107,8 +107,8 @@ class DiskEliminator:
         self._buffer_size = buffer_size
         self._clock = clock
         self._levels = Levels(path=path)
-        self._log = UrlLog(path=path, file_bytes=log_file_bytes)
         self._background = Background(executor=executor, on_done=self._tell)
+        self._log = UrlLog(path=path, aside=self._background.aside, file_bytes=log_file_bytes)
         self._buffer = Buffer(size=0)
         self._batches: deque[Batch] = deque()
         self._compactor = Compactor(levels=self._levels, background=self._background, clock=clock)
