@@ -1,0 +1,217 @@
+"""From pages and seeds to entries, with a real eliminator, real filters and real host ranks."""
+
+from __future__ import annotations
+
+import pytest
+import seen_rig
+from disk import file_size_limit
+
+from webcrawl.frontier import Entry, decode
+from webcrawl.frontier.ranks import HostRanks
+from webcrawl.items import Page
+from webcrawl.links import LinkSubmitter
+from webcrawl.seeds.reader import Seed
+from webcrawl.storage.records import read_records
+from webcrawl.urls import Link
+from webcrawl.urls.filters import standard_filters
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def eliminator(tmp_path):
+    disk = seen_rig.disk_eliminator(
+        tmp_path / "seen", cache_size=64, buffer_size=256, log_file_bytes=1 << 20
+    )
+    disk.open(None)
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    hosts = HostRanks(path=tmp_path / "ranks")
+    hosts.open(None)
+    yield hosts
+    hosts.close()
+
+
+def submitter(eliminator, ranks, *, max_bytes=200, max_depth=3):
+    return LinkSubmitter(
+        eliminator=eliminator,
+        filters=standard_filters(max_bytes=max_bytes, max_depth=max_depth),
+        ranks=ranks,
+        wall=lambda: NOW,
+    )
+
+
+@pytest.fixture
+def links(eliminator, ranks):
+    return submitter(eliminator, ranks)
+
+
+def page(*found, url="http://a.test/", depth=0, rank=0):
+    return Page(
+        url=url,
+        status=200,
+        headers=[],
+        body=b"",
+        wire_body=b"",
+        fetched_at=NOW,
+        depth=depth,
+        rank=rank,
+        links=[link if isinstance(link, Link) else Link(url=link) for link in found],
+    )
+
+
+def seed(url, rank):
+    return Seed(url, rank, "seeds.csv", rank)
+
+
+def out(eliminator):
+    """All new entries, in the order in which the frontier gets them."""
+    entries = []
+    while eliminator.waiting:
+        eliminator.merge()
+        entries += [decode(payload) for payload in eliminator.take(100)]
+    return entries
+
+
+def test_the_links_of_a_page_become_entries_one_level_deeper_in_document_order(links, eliminator):
+    links.submit_page(
+        page("http://b.test/2", Link(url="http://a.test/1", kind="iframe"), depth=1, rank=0)
+    )
+    assert out(eliminator) == [
+        Entry("http://b.test/2", "b.test", 2, 0, "http://a.test/", "a", 0, NOW),
+        Entry("http://a.test/1", "a.test", 2, 0, "http://a.test/", "iframe", 0, NOW),
+    ]
+
+
+def test_a_page_is_one_batch_in_the_url_log(links, eliminator, tmp_path):
+    urls = [f"http://b.test/{n}" for n in range(50)]
+    links.submit_page(page(*urls))
+    (log,) = (tmp_path / "seen").glob("discovered-*.log")
+    assert len(list(read_records(log))) == 1
+    assert [entry.url for entry in out(eliminator)] == urls
+
+
+def test_a_page_without_links_writes_nothing(links, eliminator, tmp_path):
+    (log,) = (tmp_path / "seen").glob("discovered-*.log")
+    before = log.stat().st_size
+    links.submit_page(page())
+    links.submit_page(page("ftp://b.test/refused"))
+    assert log.stat().st_size == before
+    assert eliminator.stats()["seen/submitted"] == 0
+    assert links.submitted == 0
+
+
+def test_the_target_of_a_redirect_stays_on_its_level(links, eliminator):
+    target = Link(url="http://b.test/", kind="redirect")
+    links.submit_page(page(target, depth=3))
+    (entry,) = out(eliminator)
+    assert (entry.depth, entry.kind) == (3, "redirect")
+    assert links.refused == {}
+
+
+def test_a_link_that_was_submitted_before_comes_out_once(links, eliminator):
+    links.submit_page(page("http://b.test/", "http://b.test/1"))
+    links.submit_page(page("http://b.test/1", "http://b.test/2", url="http://c.test/"))
+    assert [entry.url for entry in out(eliminator)] == [
+        "http://b.test/",
+        "http://b.test/1",
+        "http://b.test/2",
+    ]
+    links.submit_page(page("http://b.test/", "http://b.test/2"))
+    assert out(eliminator) == []
+    assert links.submitted == 6
+
+
+def test_links_within_the_host_take_over_its_rank_and_others_have_their_own(
+    links, eliminator, ranks
+):
+    ranks.add_many([("b.test", 5)])
+    links.submit_page(
+        page("http://a.test/1", "http://b.test/", "http://unknown.test/", rank=42),
+    )
+    assert [(e.host, e.rank) for e in out(eliminator)] == [
+        ("a.test", 42),
+        ("b.test", 5),
+        ("unknown.test", 0),
+    ]
+
+
+def test_a_page_of_no_rank_asks_the_list_for_its_own_host_too(links, eliminator, ranks):
+    ranks.add_many([("a.test", 9)])
+    links.submit_page(page("http://a.test/1", rank=0))
+    assert [e.rank for e in out(eliminator)] == [9]
+
+
+def test_refused_links_are_counted_by_filter_and_not_submitted(links, eliminator):
+    long = "http://b.test/" + "x" * 200
+    links.submit_page(page("mailto:a@b.test", "ftp://b.test/", long, "http://b.test/", depth=2))
+    links.submit_page(page("http://b.test/deep", depth=3))
+    assert links.refused == {"scheme": 2, "length": 1, "depth": 1}
+    assert links.submitted == 1
+    assert eliminator.stats()["seen/submitted"] == 1
+    assert [entry.url for entry in out(eliminator)] == ["http://b.test/"]
+
+
+def test_zero_is_no_limit(eliminator, ranks):
+    links = submitter(eliminator, ranks, max_bytes=0, max_depth=0)
+    links.submit_page(page("http://b.test/" + "x" * 3000, depth=1000))
+    assert links.refused == {}
+    assert links.submitted == 1
+
+
+def test_seeds_are_at_depth_0_and_make_the_ranks_of_their_hosts(links, eliminator, ranks):
+    links.submit_seeds([seed("http://b.test/", 2), seed("https://c.test:8443/x", 7)])
+    assert out(eliminator) == [
+        Entry("http://b.test/", "b.test", 0, 2, "", "seed", 0, NOW),
+        Entry("https://c.test:8443/x", "c.test", 0, 7, "", "seed", 0, NOW),
+    ]
+    assert (ranks.rank("b.test"), ranks.rank("c.test")) == (2, 7)
+    links.submit_page(page("http://c.test/other", url="http://b.test/", rank=2))
+    assert [e.rank for e in out(eliminator)] == [7]
+
+
+def test_a_seed_that_is_met_twice_comes_out_once_with_the_first_rank(links, eliminator, ranks):
+    links.submit_seeds([seed("http://b.test/", 2), seed("http://b.test/", 1)])
+    assert [e.rank for e in out(eliminator)] == [2]
+    assert ranks.rank("b.test") == 1
+    assert links.submitted == 2
+
+
+def test_refused_seeds_are_counted_and_give_no_rank(links, eliminator, ranks):
+    long = "http://b.test/" + "x" * 200
+    links.submit_seeds([seed(long, 1)])
+    links.submit_seeds([])
+    assert links.refused == {"length": 1}
+    assert ranks.rank("b.test") == 0
+    assert eliminator.stats()["seen/submitted"] == 0
+
+
+def test_a_batch_is_on_disk_when_the_call_returns(links, ranks, eliminator, tmp_path):
+    links.submit_seeds([seed("http://b.test/", 2)])
+    links.submit_page(page("http://c.test/"))
+    # As after kill -9: nothing was closed, nothing is in a snapshot.
+    restarted = seen_rig.disk_eliminator(tmp_path / "seen", cache_size=64, buffer_size=256)
+    restarted.open(None)
+    assert [entry.url for entry in out(restarted)] == ["http://b.test/", "http://c.test/"]
+    restarted.close()
+
+
+def test_on_a_full_disk_nothing_of_the_batch_counts(links, eliminator, tmp_path):
+    (log,) = (tmp_path / "seen").glob("discovered-*.log")
+    with file_size_limit(log.stat().st_size), pytest.raises(OSError, match="too large"):
+        links.submit_page(page("http://b.test/"))
+    assert links.submitted == 0
+    assert eliminator.waiting == 0
+    links.submit_page(page("http://b.test/"))
+    assert [entry.url for entry in out(eliminator)] == ["http://b.test/"]
+
+
+def test_hosts_are_politeness_keys(links, eliminator):
+    links.submit_page(
+        page("http://b.test:8080/", "http://[2001:db8::1]/", "http://b.test./", "http://B.test/")
+    )
+    assert [e.host for e in out(eliminator)] == ["b.test", "2001:db8::1", "b.test", "b.test"]

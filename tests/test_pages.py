@@ -1,0 +1,194 @@
+"""From a Scrapy response to a Page: what the wire said, and what a plain response says."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from scrapy import Request
+from scrapy.http import HtmlResponse, Response
+
+from webcrawl.fetch import Fetch
+from webcrawl.frontier import Entry, Lease
+from webcrawl.pages import page_of
+
+URL = "http://a.test/dir/page"
+ENTRY = Entry(
+    URL, "a.test", depth=2, rank=7, via="http://b.test/", kind="iframe", attempts=1, discovered_at=5
+)
+
+
+def fetch(took=0.25):
+    contact = Fetch(lease=Lease(ENTRY, 1, 0.0), release=lambda _: None, clock=time.monotonic)
+    contact.took = took
+    return contact
+
+
+def response(status=200, headers=None, body=b"", *, meta=None, flags=None, **attributes):
+    request = Request(URL, meta=meta or {})
+    return Response(
+        URL,
+        status=status,
+        headers=headers or {},
+        body=body,
+        flags=flags,
+        request=request,
+        **attributes,
+    )
+
+
+def page(*args, **kwargs):
+    return page_of(response(*args, **kwargs), fetch())
+
+
+def test_its_place_in_the_crawl_is_that_of_the_entry():
+    found = page()
+    assert (found.url, found.depth, found.rank, found.via) == (URL, 2, 7, "http://b.test/")
+    assert (found.kind, found.attempts) == ("iframe", 1)
+    assert found.links == []
+    assert found.content_fingerprint == 0
+
+
+def test_times_are_those_of_the_download():
+    before = time.time()
+    found = page_of(response(), fetch(took=0.25))
+    assert found.download_seconds == 0.25
+    assert before - 0.25 <= found.fetched_at <= time.time() - 0.25
+
+
+@pytest.mark.parametrize(
+    ("value", "content_type", "charset"),
+    [
+        ("text/html", "text/html", ""),
+        ("Text/HTML; Charset=UTF-8", "text/html", "utf-8"),
+        ("text/html;charset=utf-8", "text/html", "utf-8"),
+        ('text/html ; charset = "ISO-8859-1" ', "text/html", "iso-8859-1"),
+        ("text/html; charset='koi8-r'", "text/html", "koi8-r"),
+        ("text/html; a=b; charset=gbk; charset=big5", "text/html", "gbk"),
+        ("text/html; charset", "text/html", ""),
+        ("text/html; charset=", "text/html", ""),
+        ("; charset=utf-8", "", "utf-8"),
+        ("", "", ""),
+        ("garbage", "garbage", ""),
+        (b"text/\xffhtml", "text/\u00ffhtml", ""),
+    ],
+)
+def test_content_type_and_charset_are_lower_case_without_the_rest(value, content_type, charset):
+    found = page(headers={"Content-Type": value})
+    assert (found.content_type, found.charset) == (content_type, charset)
+
+
+def test_without_a_content_type_both_are_empty():
+    assert (page().content_type, page().charset) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("http://b.test/x", "http://b.test/x"),
+        ("/root", "http://a.test/root"),
+        ("sibling?a=b", "http://a.test/dir/sibling?a=b"),
+        ("../up", "http://a.test/up"),
+        ("//b.test/", "http://b.test/"),
+        ("?q", "http://a.test/dir/page?q"),
+        ("#here", URL),
+        ("  /spaces  ", "http://a.test/spaces"),
+        ("HTTP://B.TEST:80/#part", "http://b.test/"),
+        ("/a b", "http://a.test/a%20b"),
+        ("/ü".encode(), "http://a.test/%C3%BC"),
+        ("/ü".encode("latin-1"), "http://a.test/%FC"),
+        (b"/\xff\xfe", "http://a.test/%FF%FE"),
+        ("http://b\u00fccher.test/".encode(), "http://xn--bcher-kva.test/"),
+        ("http://[broken", ""),
+        ("http://", ""),
+        ("http://a.test:99999/", ""),
+        ("javascript:alert(1)", ""),
+        ("ftp://a.test/", ""),
+        ("mailto:a@b.test", ""),
+        (b"/\x00\x01x", "http://a.test/%00%01x"),
+        (b"\x00/x\x01", "http://a.test/x"),
+        ("", ""),
+    ],
+)
+def test_where_a_redirect_leads(location, target):
+    assert page(302, {"Location": location}).redirect_target == target
+
+
+def test_the_first_of_two_locations_is_not_a_guess():
+    found = page(301, {"Location": ["/one", "/two"]})
+    assert found.redirect_target == "http://a.test/two"  # as Scrapy reads repeated fields
+
+
+@pytest.mark.parametrize("status", [200, 201, 404, 503])
+def test_only_a_redirect_leads_anywhere(status):
+    assert page(status, {"Location": "/x"}).redirect_target == ""
+
+
+@pytest.mark.parametrize("status", [300, 304, 301])
+def test_a_redirect_without_location_leads_nowhere(status):
+    assert page(status).redirect_target == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "truncated"),
+    [
+        (None, ""),
+        (["truncated"], "length"),
+        (["dataloss"], "disconnect"),
+        (["dataloss", "truncated"], "length"),
+        (["undecodable", "cached"], ""),
+    ],
+)
+def test_flags_say_why_a_body_is_not_whole(flags, truncated):
+    assert page(flags=flags).truncated == truncated
+
+
+def test_the_exchange_is_what_went_over_the_wire():
+    meta = {
+        "wire_headers": ((b"content-TYPE", b"text/html"), (b"X", b"1"), (b"x", b"2")),
+        "wire_reason": "Fine",
+        "wire_request_headers": {"User-Agent": "web\u2014crawl", "Accept": "*/*"},
+        "wire_body": b"\x1f\x8bcoded",
+    }
+    found = page(
+        headers={"Content-Type": "text/html"},
+        body=b"decoded",
+        meta=meta,
+        protocol="HTTP/1.0",
+        ip_address="127.16.0.1",
+    )
+    assert found.headers == [(b"content-TYPE", b"text/html"), (b"X", b"1"), (b"x", b"2")]
+    assert found.reason == "Fine"
+    assert found.request_headers == [
+        (b"User-Agent", "web\u2014crawl".encode()),
+        (b"Accept", b"*/*"),
+    ]
+    assert found.wire_body == b"\x1f\x8bcoded"
+    assert found.body == b"decoded"
+    assert (found.protocol, found.ip, found.method) == ("HTTP/1.0", "127.16.0.1", "GET")
+
+
+def test_of_a_plain_scrapy_response_its_own_headers_and_body_stand_for_the_wire():
+    found = page_of(
+        HtmlResponse(
+            URL,
+            headers={"Set-Cookie": ["a=1", "b=2"], "Content-Type": "text/html"},
+            body=b"<p>",
+            request=Request(URL, method="POST"),
+        ),
+        fetch(),
+    )
+    assert sorted(found.headers) == [
+        (b"Content-Type", b"text/html"),
+        (b"Set-Cookie", b"a=1"),
+        (b"Set-Cookie", b"b=2"),
+    ]
+    assert found.wire_body is found.body
+    assert found.request_headers == []
+    assert (found.reason, found.protocol, found.ip) == ("", "HTTP/1.1", "")
+    assert found.method == "POST"
+
+
+def test_a_body_that_was_not_coded_is_kept_once():
+    found = page(body=b"x" * 1000)
+    assert found.wire_body is found.body
