@@ -64,8 +64,8 @@ class Dispatcher:
         self._retry_times = retry_times
         self._max_crawl_delay = max_crawl_delay
         self._ending = ending
-        # Leases that were taken back: whatever still comes of them is too late.
-        self._expired: set[int] = set()
+        # The contacts that are not done, by the ids of their leases.
+        self._under_way: dict[int, Fetch] = {}
         self._warned = False
 
     def dispatch(self, lease: Lease) -> Request | None:
@@ -114,10 +114,8 @@ class Dispatcher:
         if fetch is None:
             return
         fetch.end_download()
-        if fetch.lease.id in self._expired:
-            self._expired.discard(fetch.lease.id)
-            self._discard_content(fetch)
-        elif not fetch.robots_url:
+        self._under_way.pop(fetch.lease.id, None)
+        if not fetch.expired and not fetch.robots_url:
             try:
                 self._finish(fetch)
             except OSError as error:
@@ -129,7 +127,11 @@ class Dispatcher:
     def expire(self, older_than: float) -> None:
         """Take back leases that nobody gave back within *older_than* seconds."""
         for lease in self._frontier.expire(older_than):
-            self._expired.add(lease.id)
+            fetch = self._under_way.pop(lease.id, None)
+            if fetch is not None:  # else it is done, but for a log that could not be written
+                fetch.expired = True
+                # The next one to fetch this URL must not find its document in process.
+                self._discard_content(fetch)
             self._stats.inc_value("scheduler/expired")
             logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
 
@@ -142,11 +144,11 @@ class Dispatcher:
             refusal=refusal,
         )
 
-    @staticmethod
-    def _bound(request: Request, fetch: Fetch) -> Request:
+    def _bound(self, request: Request, fetch: Fetch) -> Request:
         """*request* with its *fetch*."""
         request.meta["fetch"] = fetch
         fetch.request_id = id(request)
+        self._under_way[fetch.lease.id] = fetch
         return request
 
     def _request(self, lease: Lease, *, refusal: str) -> Request | None:
@@ -185,7 +187,7 @@ class Dispatcher:
 
     def _release(self, fetch: Fetch) -> None:
         """The download of *fetch* is over: its host's pause begins."""
-        if fetch.lease.id in self._expired:
+        if fetch.expired:
             return
         url = fetch.lease.entry.url
         if fetch.robots_url and fetch.outcome:

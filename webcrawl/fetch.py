@@ -41,6 +41,7 @@ class Fetch:
         document does not count as seen.
     abandoned: True when the download was broken off or the page could not be stored: its URL must
         go back, not be finished.
+    expired: True when the frontier took the URL and its host back: what still comes is too late.
     """
 
     lease: Lease
@@ -57,6 +58,7 @@ class Fetch:
     content_fingerprint: int | None = None
     unprocessed: bool = False
     abandoned: bool = False
+    expired: bool = False
 
     def begin_download(self) -> None:
         """The request goes to the protocol module now."""

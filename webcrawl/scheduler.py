@@ -325,8 +325,10 @@ class MercatorScheduler(BaseScheduler):
         """The content-seen test: whether another URL's document had the same bytes.
 
         Otherwise the fingerprint is in process until *fetch* is finished, and durable then. True
-        when a broken disk keeps the answer as well: the page's URL then goes back.
+        also when the page's URL has gone back, or goes back as a broken disk keeps the answer.
         """
+        if fetch.expired:
+            return True
         try:
             if self._content.test(content_fingerprint):
                 return True
