@@ -20,6 +20,8 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+_MAX_THRESHOLD = (1 << 31) - 1  # a C int
+
 
 class Garbage:
     """Sets the collector's thresholds while the crawl runs. For the whole process."""
@@ -30,15 +32,15 @@ class Garbage:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        text = crawler.settings.getlist("GARBAGE_THRESHOLDS")
-        if not text:
+        value = crawler.settings["GARBAGE_THRESHOLDS"]
+        if not value:
             raise NotConfigured("GARBAGE_THRESHOLDS is empty")
         try:
-            first, second, third = (int(value) for value in text)
-        except ValueError as error:
-            raise FatalError(
-                f"GARBAGE_THRESHOLDS must be three whole numbers, not {text!r}."
-            ) from error
+            first, second, third = map(int, value.split(",") if isinstance(value, str) else value)
+        except (TypeError, ValueError) as error:
+            raise FatalError(_sentence(value)) from error
+        if not all(0 <= threshold <= _MAX_THRESHOLD for threshold in (first, second, third)):
+            raise FatalError(_sentence(value))
         extension = cls(thresholds=(first, second, third))
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(extension.engine_stopped, signal=signals.engine_stopped)
@@ -52,3 +54,7 @@ class Garbage:
     def engine_stopped(self) -> None:
         gc.set_threshold(*self._before)
         gc.unfreeze()
+
+
+def _sentence(value: object) -> str:
+    return f"GARBAGE_THRESHOLDS must be three whole numbers from 0, not {value!r}."

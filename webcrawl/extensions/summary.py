@@ -19,6 +19,9 @@ _ENDS = {
     "closespider_timeout": "stopped: the time set by CLOSESPIDER_TIMEOUT is over",
     "closespider_itemcount": "stopped: CLOSESPIDER_ITEMCOUNT pages are there",
     "closespider_pagecount": "stopped: CLOSESPIDER_PAGECOUNT answers are there",
+    "closespider_errorcount": "stopped: CLOSESPIDER_ERRORCOUNT errors of callbacks are there",
+    "memusage_exceeded": "stopped: MEMUSAGE_LIMIT_MB of memory are used",
+    "start_error": "the spider's start() raised: the log has the traceback",
 }
 
 

@@ -1,0 +1,142 @@
+"""The summary at the end of a crawl, word for word."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.test import get_crawler
+
+from webcrawl.extensions.summary import Summary, summary
+
+STATS = {
+    "finish_reason": "finished",
+    "elapsed_time_seconds": 61.5,
+    "outcome/http_200": 12_000,
+    "outcome/http_206": 300,
+    "outcome/http_301": 40,
+    "outcome/http_302": 5,
+    "outcome/http_404": 17,
+    "outcome/timeout": 1_200,
+    "outcome/robots_denied": 17,
+    "outcome/dns_not_found": 3,
+    "retry/timeout": 99,
+    "content/duplicates": 1_000,
+    "robots/origins": 2_000,
+    "fetch/bytes": 123_456_789,
+    "warc/bytes": 45_678_901,
+    "links/submitted": 500_000,
+    "seen/new": 13_582,
+}
+
+FINISHED = """
+=== crawl summary ===
+       end  finished: nothing is left to fetch
+     pages  12,300, of them 1,000 with content seen before
+ redirects  45
+     hosts  2,000 asked for robots.txt
+     speed  200.0 pages/s over 62 s
+     bytes  123,456,789 received, 45,678,901 written to WARC
+     links  500,000 found, 13,582 new URLs
+   waiting  0 URLs
+    errors  1,237 URLs given up
+               1,200  timeout
+                  17  http_404
+                  17  robots_denied
+                   3  dns_not_found
+      WARC  crawls/x/warc/*.warc.gz
+     stats  crawls/x/stats.json
+      anew  remove crawls/x, or choose another with -s JOBDIR=DIR
+"""
+
+STOPPED_AT_ONCE = """
+=== crawl summary ===
+       end  stopped by a signal
+     pages  0, of them 0 with content seen before
+ redirects  0
+     hosts  0 asked for robots.txt
+     speed  0.0 pages/s over 0 s
+     bytes  0 received, 0 written to WARC
+     links  0 found, 0 new URLs
+   waiting  9,007 URLs
+    errors  none
+      WARC  /data/warc/*.warc.gz
+     stats  crawls/x/stats.json
+    resume  run the same command again: it goes on where this one stopped
+"""
+
+
+def test_a_finished_crawl_has_all_its_figures_and_the_errors_by_class_most_frequent_first():
+    assert summary(STATS, jobdir="crawls/x", warc_dir="crawls/x/warc") == FINISHED
+
+
+def test_a_stopped_crawl_says_how_to_resume_and_what_waits():
+    stats = {"finish_reason": "shutdown", "frontier/waiting": 9_000, "seen/waiting": 7}
+    assert summary(stats, jobdir="crawls/x", warc_dir="/data/warc") == STOPPED_AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("reason", "end"),
+    [
+        ("closespider_timeout", "stopped: the time set by CLOSESPIDER_TIMEOUT is over"),
+        ("closespider_itemcount", "stopped: CLOSESPIDER_ITEMCOUNT pages are there"),
+        ("closespider_pagecount", "stopped: CLOSESPIDER_PAGECOUNT answers are there"),
+        ("closespider_errorcount", "stopped: CLOSESPIDER_ERRORCOUNT errors of callbacks are there"),
+        ("memusage_exceeded", "stopped: MEMUSAGE_LIMIT_MB of memory are used"),
+        ("start_error", "the spider's start() raised: the log has the traceback"),
+        ("my_own_reason", "my_own_reason"),
+    ],
+)
+def test_every_other_end_says_what_it_was_and_that_it_can_be_resumed(reason, end):
+    text = summary({"finish_reason": reason}, jobdir="j", warc_dir="w")
+    assert f"       end  {end}\n" in text
+    assert text.endswith(
+        "    resume  run the same command again: it goes on where this one stopped\n"
+    )
+
+
+def extension(settings=None):
+    crawler = get_crawler(
+        settings_dict={"SUMMARY_ENABLED": True, "JOBDIR": "j", **(settings or {})}
+    )
+    out = io.StringIO()
+    made = Summary(crawler=crawler, out=out)
+    crawler.signals.connect(made.engine_stopped, signal=signals.engine_stopped)
+    return crawler, made, out
+
+
+def test_it_is_printed_when_the_engine_has_stopped_with_the_directories_of_the_settings():
+    crawler, _made, out = extension({"WARC_DIR": "elsewhere"})
+    crawler.stats.set_value("finish_reason", "finished")
+    crawler.signals.send_catch_log(signals.engine_stopped)
+    assert "      WARC  elsewhere/*.warc.gz\n     stats  j/stats.json\n" in out.getvalue()
+
+
+def test_the_warc_files_lie_in_the_job_directory_when_nothing_else_is_said():
+    crawler, _made, out = extension()
+    crawler.signals.send_catch_log(signals.engine_stopped)
+    assert "      WARC  j/warc/*.warc.gz\n" in out.getvalue()
+
+
+def test_after_an_error_that_ended_the_crawl_there_are_no_figures():
+    crawler, _made, out = extension()
+    crawler.stats.set_value("finish/error", "The disk is full.")
+    crawler.signals.send_catch_log(signals.engine_stopped)
+    assert out.getvalue() == ""
+
+
+def test_it_can_be_switched_off():
+    with pytest.raises(NotConfigured, match="SUMMARY_ENABLED"):
+        Summary.from_crawler(get_crawler(settings_dict={"SUMMARY_ENABLED": False}))
+
+
+def test_by_default_it_goes_to_standard_error(capsys):
+    crawler = get_crawler(settings_dict={"SUMMARY_ENABLED": True, "JOBDIR": "j"})
+    made = Summary.from_crawler(crawler)
+    crawler.signals.send_catch_log(signals.engine_stopped)
+    captured = capsys.readouterr()
+    assert "=== crawl summary ===" in captured.err
+    assert captured.out == ""
+    del made
