@@ -310,6 +310,15 @@ def test_a_log_that_finds_no_room_for_its_header_can_be_made_later(path):
     assert payloads(path) == [b"now"]
 
 
+def test_a_header_that_a_snapshot_vouches_for_is_never_without_its_bytes(filled):
+    """Written anew, it might find no room, or its process might die before it."""
+    path, _ = filled
+    with file_size_limit(0):
+        RecordLog.open(path, size=HEADER_SIZE).close()
+        RecordLog.open(path).close()
+    assert payloads(path, end=HEADER_SIZE) == []
+
+
 # Packs
 
 

@@ -86,7 +86,10 @@ class RecordLog:
             raise CorruptRecordError(path, length, f"{size} bytes expected")
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            if size <= HEADER_SIZE:
+            if size == HEADER_SIZE and os.pread(fd, HEADER_SIZE, 0) == _HEADER_BYTES:
+                # The header is vouched for as well: no moment without one.
+                os.ftruncate(fd, HEADER_SIZE)
+            elif size <= HEADER_SIZE:
                 os.ftruncate(fd, 0)
                 write_all(fd, _HEADER_BYTES)
                 size = HEADER_SIZE
