@@ -10,6 +10,7 @@ from disk import file_size_limit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from webcrawl.seen import runs
 from webcrawl.seen.runs import (
     BLOCK,
     BLOCK_BYTES,
@@ -93,6 +94,15 @@ def test_find_agrees_with_a_set_for_few_keys_and_for_many(large, run, data):
     keys = np.sort(np.concatenate((some, rng.integers(0, TOP, count, dtype=np.uint64))))
     place = np.minimum(np.searchsorted(held, keys), len(held) - 1)
     assert np.array_equal(run.find(keys), held[place] == keys)
+
+
+def test_keys_are_looked_up_in_parts_as_well_as_at_once(large, run, monkeypatch):
+    held, _ = large
+    keys = np.sort(np.concatenate((held[::300], held[::300] + np.uint64(1))))
+    at_once = run.find(keys)
+    monkeypatch.setattr(runs, "_KEYS", 777)
+    assert np.array_equal(run.find(keys), at_once)
+    assert at_once.sum() == len(held[::300])
 
 
 def test_single_look_ups_in_a_large_run(large, run):

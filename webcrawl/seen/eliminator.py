@@ -324,7 +324,9 @@ class DiskEliminator:
             self._levels.open(state.runs)
             cursor = state.cursor
             for span in state.pending:
-                buffer = Buffer(size=0)
+                # An entry takes at least 12 bytes of the log.
+                most = (span.end - span.start) // 12
+                buffer = Buffer(size=min(most, self._buffer_size))
                 for _, fps, packed in self._frames(span):
                     buffer.replay(fps, with_payload=has_payloads(packed))
                 self._batches.append(Batch(span=span, buffer=buffer, cursor=cursor))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from webcrawl.seen.runs import READ_BLOCKS, Run
+from webcrawl.seen.runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 FAN_OUT = 4
 # Runs below this many fingerprints (256 kB) are one level: rewriting them costs a millisecond.
 _SMALL_BITS = 15
+# Blocks of all runs together that ``merged`` holds: 16 MB, as much again for the chunk it makes
+# of them and half of that for sorting it.
+_MERGED_BLOCKS = 2048
 _LEVEL_BITS = FAN_OUT.bit_length() - 1
 assert 1 << _LEVEL_BITS == FAN_OUT
 
@@ -145,7 +148,7 @@ def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
     Each step takes from every run what is not above the smallest of their chunks' ends, so at
     least one chunk is used up in a step.
     """
-    blocks = max(1, 8 * READ_BLOCKS // max(1, len(runs)))
+    blocks = max(1, _MERGED_BLOCKS // max(1, len(runs)))
     sources = [run.chunks(blocks=blocks) for run in runs]
     heads = [next(source, None) for source in sources]
     while True:
