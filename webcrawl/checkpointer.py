@@ -10,8 +10,6 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from twisted.python.failure import Failure
-
 from webcrawl.signals import checkpoint as checkpoint_signal
 
 if TYPE_CHECKING:
@@ -67,10 +65,7 @@ class Checkpointer:
         try:
             prepared = self._job.prepare(self._facts())
             paused = time.monotonic() - started
-            answers = await self._signals.send_catch_log_async(signal=checkpoint_signal)
-            for _, answer in answers:
-                if isinstance(answer, Failure):
-                    answer.raiseException()
+            await self._tell_modules()
             await asyncio.to_thread(self._job.publish, prepared)
         except Exception as error:
             self._stats.inc_value("checkpoint/failed")
@@ -84,6 +79,13 @@ class Checkpointer:
         self._stats.max_value("checkpoint/pause_ms_max", round(paused * 1000, 1))
         logger.info("Checkpoint made: %.0f ms in the reactor, %.2f s in all", paused * 1000, took)
         return True
+
+    async def _tell_modules(self) -> None:
+        """Return when all processing modules have stored their pages; raises what one raised."""
+        for _, answer in await self._signals.send_catch_log_async(signal=checkpoint_signal):
+            # An exception, where Scrapy's other senders give a Failure.
+            if isinstance(answer, BaseException):
+                raise answer
 
     def _forget(self) -> None:
         try:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.asyncio import create_looping_call
@@ -423,3 +423,15 @@ class MercatorScheduler(BaseScheduler):
         self._stats.set_value("links/submitted", self._links.submitted)
         for name, value in self._links.refused.items():
             self._stats.set_value(f"urls/refused/{name}", value)
+
+
+def is_mercator(kind: type) -> bool:
+    """Whether *kind* is this scheduler's class or made of it. ``issubclass`` would not tell:
+    Scrapy's metaclass takes every scheduler for one of every class of schedulers."""
+    return MercatorScheduler in kind.__mro__
+
+
+def scheduler_of(crawler: Crawler) -> MercatorScheduler | None:
+    """The scheduler of a crawl that is open; None when it is another one."""
+    scheduler = crawler.engine.scheduler
+    return cast("MercatorScheduler", scheduler) if is_mercator(type(scheduler)) else None

@@ -13,7 +13,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.scheduler import MercatorScheduler
+from webcrawl.scheduler import scheduler_of
 from webcrawl.setting_values import number
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Checkpoints:
         return extension
 
     def spider_opened(self, spider: Spider) -> None:
-        if isinstance(self._crawler.engine.scheduler, MercatorScheduler):
+        if scheduler_of(self._crawler) is not None:
             self._loop.start(self._every, now=False)
         else:
             logger.warning("Checkpoints need the Mercator scheduler", extra={"spider": spider})
@@ -52,6 +52,6 @@ class Checkpoints:
             self._loop.stop()
 
     def _checkpoint(self) -> None:
-        scheduler = self._crawler.engine.scheduler
-        if isinstance(scheduler, MercatorScheduler):
+        scheduler = scheduler_of(self._crawler)
+        if scheduler is not None:
             scheduler.start_checkpoint()

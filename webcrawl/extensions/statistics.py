@@ -10,7 +10,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.scheduler import MercatorScheduler
+from webcrawl.scheduler import scheduler_of
 from webcrawl.setting_values import number
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Statistics:
             self._loop.stop()
 
     def _log(self) -> None:
-        scheduler = self._crawler.engine.scheduler
-        if not isinstance(scheduler, MercatorScheduler):
+        scheduler = scheduler_of(self._crawler)
+        if scheduler is None:
             return
         now = time.monotonic()
         if now - self._at < self._every / 2:

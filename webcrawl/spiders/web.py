@@ -14,15 +14,16 @@ import io
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import xxhash
 from scrapy import Spider
 from scrapy.exceptions import CloseSpider
+from scrapy.utils.misc import load_object
 
 from webcrawl.errors import FatalError
 from webcrawl.pages import page_of
-from webcrawl.scheduler import MercatorScheduler
+from webcrawl.scheduler import is_mercator
 from webcrawl.seeds import SeedReader, SeedsError, split_sources
 from webcrawl.setting_values import whole
 from webcrawl.urls import Link
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from webcrawl.fetch import Fetch
     from webcrawl.items import Page
+    from webcrawl.scheduler import MercatorScheduler
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ class WebSpider(Spider):
         names = ", ".join(sorted(name for name in unknown if not name.startswith("_")))
         if names:
             raise FatalError(f"The web spider has no argument {names}; it takes seeds=FILE.")
+        if not is_mercator(load_object(crawler.settings["SCHEDULER"])):
+            raise FatalError("The web spider needs SCHEDULER=webcrawl.scheduler.MercatorScheduler.")
         sources = split_sources(seeds)
         if not sources:
             raise FatalError(
@@ -121,6 +125,4 @@ class WebSpider(Spider):
 
     @property
     def _scheduler(self) -> MercatorScheduler:
-        scheduler = self.crawler.engine.scheduler
-        assert isinstance(scheduler, MercatorScheduler)
-        return scheduler
+        return cast("MercatorScheduler", self.crawler.engine.scheduler)

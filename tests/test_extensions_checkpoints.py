@@ -1,0 +1,153 @@
+"""Checkpoints at an interval, in real small crawls, and what keeps one from being made."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+
+import pytest
+from crawling import ROOT, crawl_command, run_crawl, stats_of
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.test import get_crawler
+
+from webcrawl.errors import FatalError
+from webcrawl.extensions.checkpoints import Checkpoints
+from webcrawl.simweb import preset, start_in_process
+
+# A module that stores pages, of the user's: what it raises at its second checkpoint is told it.
+STORE = """
+import os
+from webcrawl.signals import checkpoint
+
+class Store:
+    @classmethod
+    def from_crawler(cls, crawler):
+        store = cls()
+        store.calls = 0
+        crawler.signals.connect(store.sync, signal=checkpoint)
+        return store
+
+    async def sync(self):
+        self.calls += 1
+        if self.calls == 2:
+            raise eval(os.environ["RAISES"])
+"""
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory):
+    world = preset("clean", http_port=0, https_port=0, hosts=12, mean_pages=3.0, max_pages=16)
+    seeds = tmp_path_factory.mktemp("seeds") / "seeds.txt"
+    with start_in_process(world, log_path=None) as web:
+        seeds.write_text("\n".join(web.world.seeds()))
+        yield web, seeds
+
+
+def crawl(web, jobdir, **settings):
+    simulated, seeds = web
+    return run_crawl(crawl_command(simulated, seeds, jobdir, POLITENESS_MIN_DELAY=0.08, **settings))
+
+
+def manifest(jobdir):
+    return json.loads((jobdir / (jobdir / "CURRENT").read_text().strip()).read_text())
+
+
+def test_checkpoints_are_made_while_the_crawl_runs_and_the_last_one_at_its_end(web, jobdir):
+    done = crawl(web, jobdir, CHECKPOINT_INTERVAL_SECS=0.3)
+    assert done.returncode == 0, done.stdout
+    made = re.findall(r"Checkpoint made: \d+ ms in the reactor, \d+\.\d\d s in all", done.stdout)
+    assert len(made) >= 3
+    stats = stats_of(jobdir)
+    assert stats["checkpoint/count"] == len(made)
+    assert stats["checkpoint/pause_ms_max"] < 500
+    assert "checkpoint/failed" not in stats
+    live = manifest(jobdir)
+    assert live["sequence"] == len(made) + 1  # and the empty one at the start
+    assert live["facts"] == {
+        "spider": "web",
+        "waiting": 0,
+        "in_eliminator": 0,
+        "finished": stats["frontier/finished"],
+    }
+    assert len(list(jobdir.glob("manifest-*.json"))) == 1
+    assert len(list(jobdir.glob("snapshot-*.log"))) == 1
+
+
+def test_with_an_interval_of_0_there_are_the_first_and_the_last_one(web, jobdir):
+    assert crawl(web, jobdir, CHECKPOINT_INTERVAL_SECS=0).returncode == 0
+    assert stats_of(jobdir)["checkpoint/count"] == 1
+    assert manifest(jobdir)["sequence"] == 2
+
+
+@pytest.fixture
+def raising(tmp_path, monkeypatch):
+    """Tells what the user's module raises at its second checkpoint."""
+    (tmp_path / "store.py").write_text(STORE)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+    return lambda error: monkeypatch.setenv("RAISES", error)
+
+
+@pytest.mark.parametrize(
+    ("error", "code_and_reason"),
+    [
+        ("RuntimeError('not yet')", (0, "finished")),
+        ("OSError(28, 'No space left on device')", (3, "disk_full")),
+        ("OSError(5, 'Input/output error')", (3, "disk_error")),
+    ],
+)
+def test_a_module_that_cannot_store_its_pages_keeps_the_previous_checkpoint_live(
+    web, jobdir, raising, error, code_and_reason
+):
+    code, reason = code_and_reason
+    raising(error)
+    done = crawl(web, jobdir, CHECKPOINT_INTERVAL_SECS=0.3, ITEM_PIPELINES='{"store.Store": 1}')
+    assert done.returncode == code, done.stdout
+    assert "No checkpoint was made; the previous one stays the live one" in done.stdout
+    stats = stats_of(jobdir)
+    assert stats["checkpoint/failed"] == 1
+    assert stats["finish_reason"] == reason
+    assert ("run the same command again" in done.stdout.splitlines()[-1]) == (code == 3)
+    # Whatever it was, the same command takes up the crawl and ends it.
+    raising("None")
+    done = crawl(web, jobdir)
+    assert done.returncode == 0, done.stdout
+    assert manifest(jobdir)["facts"]["waiting"] == 0
+
+
+@pytest.mark.parametrize("value", [0, "0", None])
+def test_zero_needs_no_extension(value):
+    crawler = get_crawler(settings_dict={"CHECKPOINT_INTERVAL_SECS": value})
+    with pytest.raises(NotConfigured, match="CHECKPOINT_INTERVAL_SECS is 0"):
+        Checkpoints.from_crawler(crawler)
+
+
+@pytest.mark.parametrize("value", ["soon", -0.1, "nan", [60]])
+def test_an_interval_that_cannot_be_is_a_sentence(value):
+    crawler = get_crawler(settings_dict={"CHECKPOINT_INTERVAL_SECS": value})
+    with pytest.raises(FatalError, match="CHECKPOINT_INTERVAL_SECS must be a number"):
+        Checkpoints.from_crawler(crawler)
+
+
+def test_with_another_scheduler_there_are_no_checkpoints_and_a_warning(
+    jobdir, tmp_path, monkeypatch
+):
+    (tmp_path / "other.py").write_text(
+        "import scrapy\n\nclass Other(scrapy.Spider):\n    name = 'other'\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    settings = {
+        "SPIDER_MODULES": "other",
+        "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+        "JOBDIR": jobdir,
+        "STATISTICS_INTERVAL_SECS": 0.01,
+    }
+    command = [sys.executable, "-m", "scrapy", "crawl", "other"]
+    for name, value in settings.items():
+        command += ["-s", f"{name}={value}"]
+    done = run_crawl(command)
+    assert done.returncode == 0, done.stdout
+    assert "Checkpoints need the Mercator scheduler" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert not (jobdir / "CURRENT").exists()
