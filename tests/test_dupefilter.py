@@ -298,7 +298,9 @@ class TestStockCrawl:
 
     def test_the_bloom_eliminator_without_a_jobdir(self, site):
         url, hits = site
-        stats = crawl(url, SEEN_ELIMINATOR=BLOOM, SEEN_BLOOM_CAPACITY=50)
+        stats = crawl(
+            url, SEEN_ELIMINATOR=BLOOM, SEEN_BLOOM_CAPACITY=50, SEEN_BLOOM_ERROR_RATE=1e-9
+        )
         assert hits == {f"/{n}": 1 for n in range(PAGES)}
         assert stats["seen/bloom/measured_loss"] == 0
         assert stats["seen/bloom/filters"] > 1
