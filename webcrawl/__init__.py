@@ -1,1 +1,29 @@
-"""webcrawl: a Mercator-style web crawler built on Scrapy."""
+"""webcrawl: a crawl of a large part of the web, as a Scrapy project, the way Mercator did it.
+
+Scrapy is the engine. The scheduler is Mercator's frontier, the dupefilter its duplicate URL
+eliminator, item pipelines its processing modules, download handlers its protocol modules,
+extensions its background thread. One URL's life, room by room::
+
+    seeds ─┐
+           ▼
+    links.py ──► seen/  eliminator ──► frontier/  front end ─► back end ─► acquire
+       ▲         (only new URLs, in first-seen order)                        │
+       │                                                                     ▼
+    spiders/web.py ◄── content-seen test ◄── net/ fetch ◄── dispatcher.py ── prelude.py
+       │                                       │            (lease)          (robots.txt)
+       ▼                                       ▼
+    pipelines/  WARC, yours                 release: the host's pause begins
+
+Imports point one way: spiders, extensions, commands -> scheduler and its helpers, dupefilter,
+_engine -> frontier | seen | net | robots | seeds -> storage, urls. ``frontier`` and ``seen`` know
+neither each other nor Scrapy; ``simweb`` knows nothing of the crawler. tests/test_imports.py
+holds this.
+
+What always holds:
+
+* No host is contacted by two requests at once, nor before its rest is over, restarts included.
+* A URL is unknown, waiting, ready, in process (leased) or finished, and never lost: whatever is
+  answered for is in a log first.
+* Frontier entries are durable before the fingerprints that would hide them.
+* Memory is bounded by settings; nothing holds the reactor for long.
+"""
