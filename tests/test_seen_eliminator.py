@@ -19,6 +19,7 @@ from seen_rig import (
     unique,
 )
 
+from webcrawl.seen import levels
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.eliminator import DiskEliminator
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
@@ -208,6 +209,37 @@ class TestWorker:
         assert held.stats()["seen/compact/count"] == 1
         assert held.stats()["seen/runs"] == 2
         assert held.check() == []
+
+    def test_a_merge_does_not_wait_for_the_end_of_a_compaction(self, tmp_path, worker, monkeypatch):
+        monkeypatch.setattr(levels, "_MERGED_BLOCKS", 1)  # many small steps
+        seconds = iter(range(10**6))  # each of which takes a second
+        eliminator = DiskEliminator(
+            path=tmp_path,
+            executor=worker,
+            cache=ClockCache(size=4),
+            buffer_size=4000,
+            clock=lambda: float(next(seconds)),
+        )
+        eliminator.open(None)
+        for page in range(4):
+            submit(eliminator, names(4000, 4000 * page))
+            eliminator.merge()
+            worker.step()
+            eliminator.take(4000)
+        eliminator.take(1)
+        assert len(worker) == 1  # the compaction
+        submit(eliminator, ["urgent"])
+        eliminator.merge()
+        worker.step()
+        assert eliminator.take(9) == []
+        worker.step()
+        assert eliminator.take(9) == [b"urgent"]
+        assert eliminator.stats()["seen/compact/count"] == 0
+        while worker.step():
+            eliminator.take(1)
+        assert eliminator.stats()["seen/compact/count"] == 1
+        assert eliminator.check() == []
+        eliminator.close()
 
     def test_real_threads_lose_nothing_and_repeat_nothing(self, tmp_path):
         told = threading.Event()
