@@ -10,11 +10,14 @@ one batch, and the Page goes to the processing modules (item pipelines).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import logging
 import sys
+import threading
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 import xxhash
 from scrapy import Spider
@@ -30,7 +33,7 @@ from webcrawl.urls import Link
 from webcrawl.urls.extraction import extract_links
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -73,7 +76,7 @@ class WebSpider(Spider):
         reader = SeedReader(
             sources=sources,
             spool_dir=Path(crawler.settings["JOBDIR"]) / "seeds",
-            stdin=io.BytesIO() if sys.stdin is None else sys.stdin.buffer,
+            stdin=_standard_input(),
         )
         max_links = whole(crawler.settings, "PAGE_MAX_LINKS", at_least=0)
         return super().from_crawler(crawler, seeds=reader, max_links=max_links)
@@ -86,8 +89,8 @@ class WebSpider(Spider):
         """
         scheduler = self._scheduler
         try:
-            # In a thread: standard input may take its time.
-            await asyncio.to_thread(self._seeds.open, scheduler.saved("seeds"))
+            # Standard input may take its time.
+            await _in_daemon_thread(partial(self._seeds.open, scheduler.saved("seeds")))
         except SeedsError as error:
             self.crawler.stats.set_value("finish/error", str(error))
             logger.error("%s", error)  # noqa: TRY400  # the sentence is for the user
@@ -123,6 +126,44 @@ class WebSpider(Spider):
                 )
         return [page] if self._scheduler.submit_page(page, fetch) else []
 
+    def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
+        """Called by Scrapy at the end."""
+        self._seeds.close()
+
     @property
     def _scheduler(self) -> MercatorScheduler:
         return cast("MercatorScheduler", self.crawler.engine.scheduler)
+
+
+def _standard_input() -> BinaryIO:
+    """Unbuffered: Python cannot end while a daemon thread holds the lock of a buffer."""
+    if sys.stdin is None:
+        return io.BytesIO()
+    return cast("BinaryIO", io.FileIO(sys.stdin.fileno(), "rb", closefd=False))
+
+
+async def _in_daemon_thread(call: Callable[[], None]) -> None:
+    """Await *call* in a thread that does not keep the process from ending: a read from standard
+    input cannot be broken off, and a crawl that is told to stop must not wait for it."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def tell(error: Exception | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        error = None
+        try:
+            call()
+        except Exception as raised:  # noqa: BLE001  # raised again by who awaits
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(tell, error)
+
+    threading.Thread(target=run, name="seeds", daemon=True).start()
+    await done
