@@ -18,6 +18,7 @@ Things that Scrapy 2.19 has no public name for:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from scrapy import Request, Spider, signals
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.utils.defer import aiter_errback, deferred_from_coro, iter_errback
 from scrapy.utils.misc import build_from_crawler
 
@@ -33,7 +34,7 @@ from webcrawl.fetch import fetch_of
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from webcrawl.fetch import Fetch
+
+logger = logging.getLogger(__name__)
 
 # A callback may yield thousands of Requests, 0.1 ms each, and none of them waits for anything.
 _OUTPUTS_AT_ONCE = 100
@@ -108,6 +111,31 @@ def never_opened(engine: ExecutionEngine) -> None:
         engine.downloader.close()
 
     engine.close_async = close  # type: ignore[method-assign]  # the seam itself
+
+
+def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[None]]) -> None:
+    """Close what was opened, and call *undo*, when a processing module cannot be opened.
+
+    To be called while the spider is being opened. As with ``never_opened``, what Scrapy would log
+    while it closes all the rest would hide what is wrong.
+    """
+    open_spider = engine.scraper.open_spider_async
+
+    async def open_or_undo() -> None:
+        try:
+            await open_spider()
+        except CloseSpider:
+            raise
+        except Exception:
+            never_opened(engine)
+            try:
+                await engine.scraper.close_spider_async()
+            except Exception:
+                logger.debug("Processing modules that were never opened", exc_info=True)
+            await undo()
+            raise
+
+    engine.scraper.open_spider_async = open_or_undo  # type: ignore[method-assign]  # the seam itself
 
 
 def is_closing(engine: ExecutionEngine) -> bool:

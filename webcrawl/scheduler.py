@@ -27,6 +27,7 @@ from webcrawl._engine import (
     is_closing,
     never_opened,
     process_output_in_line,
+    undo_failed_opening,
     wake,
     watch_requests,
 )
@@ -159,6 +160,7 @@ class MercatorScheduler(BaseScheduler):
                 f"The crawl in JOBDIR {self._job.path} cannot be resumed: {error}."
             ) from error
         self._is_open = True
+        undo_failed_opening(self._crawler.engine, self._undo)
         watch_requests(self._crawler.engine, self._dispatcher.done)
         if self._crawler.settings.getint("CONCURRENT_ITEMS") == 1:
             process_output_in_line(self._crawler.engine)
@@ -213,6 +215,9 @@ class MercatorScheduler(BaseScheduler):
     def close(self, reason: str) -> Deferred[None]:
         """Make the last checkpoint and close everything; a failure leaves the previous one."""
         return deferred_from_coro(self._close(reason))
+
+    async def _undo(self) -> None:
+        await self._close("never begun")
 
     async def _close(self, reason: str) -> None:
         if not self._is_open:
