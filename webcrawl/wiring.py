@@ -111,11 +111,14 @@ def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
     path = crawler.settings[setting]
     try:
         part = load_object(path)
-    except (ImportError, NameError, ValueError) as error:
+    except (ImportError, NameError, ValueError, TypeError) as error:
         raise FatalError(f"{setting} is {path!r}, which cannot be loaded: {error}.") from error
     if hasattr(part, "from_crawler"):
         return part.from_crawler(crawler)
-    return part(**values)
+    try:
+        return part(**values)
+    except TypeError as error:
+        raise FatalError(f"{setting} is {path!r}, which does not fit: {error}.") from error
 
 
 def _workers(settings: BaseSettings) -> int:

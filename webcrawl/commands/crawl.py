@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from scrapy.commands import crawl
 from scrapy.exceptions import UsageError
 
+from webcrawl.errors import FatalError
+
 if TYPE_CHECKING:
     import argparse
 
@@ -34,6 +36,14 @@ _EXIT_CODES = {
 
 class Command(crawl.Command):
     """Takes the place of Scrapy's own command of this name."""
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        names = [argument.partition("=")[0] for argument in opts.spargs]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            # Scrapy takes the last one and says nothing of the others.
+            raise UsageError(f"-a {twice} is given more than once", print_help=False)
+        super().process_options(args, opts)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
@@ -63,6 +73,7 @@ class Command(crawl.Command):
         while causes[-1].__context__ is not None:
             causes.append(causes[-1].__context__)
         bad_input = [cause for cause in causes if isinstance(cause, ValueError)]
+        bad_input.sort(key=lambda cause: not isinstance(cause, FatalError))
         if bad_input:
             logger.debug("The crawl could not start", exc_info=error)
             self.exitcode = 2
