@@ -50,26 +50,35 @@ class PowerLoss:
         self._contents: dict[int, bytes] = {}
         self._names: dict[int, dict[str, int]] = {}
         # A number must not go to another file while it means this one.
-        self._held: list[int] = []
+        self._held: dict[int, int] = {}
         monkeypatch.setattr(os, "fsync", self._fsync)
         for path in (root, *root.rglob("*")):
             self._remember(path)
 
     def close(self) -> None:
-        for fd in self._held:
+        for fd in self._held.values():
             os.close(fd)
 
     def _fsync(self, fd: int) -> None:
         self.before_fsync()
-        self._remember(Path(f"/proc/self/fd/{fd}").readlink())
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        if path.is_relative_to(self._root):
+            self._remember(path)
 
     def _remember(self, path: Path) -> None:
-        self._held.append(os.open(path, os.O_RDONLY))
-        info = path.stat()
+        info = self._hold(path)
         if stat.S_ISDIR(info.st_mode):
             self._names[info.st_ino] = _names(path)
+            for child in path.iterdir():
+                self._hold(child)
         else:
             self._contents[info.st_ino] = path.read_bytes()
+
+    def _hold(self, path: Path) -> os.stat_result:
+        info = path.stat()
+        if info.st_ino not in self._held:
+            self._held[info.st_ino] = os.open(path, os.O_RDONLY)
+        return info
 
     def lose(self, target: Path, rng: random.Random) -> Path:
         """Make *target* one of the directories that may be found after the power came back."""

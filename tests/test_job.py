@@ -484,6 +484,23 @@ def test_a_power_loss_at_any_fsync_leaves_the_last_checkpoint_or_the_new_one(
     assert {expected.index(items) for items, expected in found} == {0, 1}
 
 
+def test_a_power_failure_leaves_the_directories_of_a_process_that_did_not_come_to_sync_them(
+    tmp_path, monkeypatch
+):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    power = PowerLoss(disk, monkeypatch)
+    (disk / "crawls" / "web" / "shards" / "00").mkdir(parents=True)  # and it was killed
+    job, queue = opened(disk / "crawls" / "web")
+    queue.push_many(map(item, range(9)))
+    checkpoint(job)
+    job.close()
+    worlds = [power.lose(tmp_path / str(seed), random.Random(seed)) for seed in range(20)]
+    power.close()
+    for world in worlds:
+        assert found_in(world / "crawls" / "web") == list(map(item, range(9)))
+
+
 def test_a_write_that_was_not_synced_is_lost_by_the_power_loss_of_these_tests(
     tmp_path, monkeypatch
 ):

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -136,6 +137,7 @@ class Job:
     def _load(self, spider: str) -> None:
         manifest = self._manifests.load()
         if manifest is None:
+            self._unsynced = self._directories()
             return
         try:
             live = msgspec.convert(manifest, _LiveCheckpoint)
@@ -156,6 +158,17 @@ class Job:
         self._delete_snapshots(keep=snapshot)
         self.resumed = True
         self.rebooted = not self._boot_id or live.boot_id != self._boot_id
+
+    def _directories(self) -> list[Path]:
+        """Those on the way to the parts: before its first checkpoint nobody has made sure of their
+        names, and a process that was killed may have made them."""
+        device = self.path.stat().st_dev
+        above = [
+            path
+            for path in self.path.absolute().parents
+            if path.stat().st_dev == device and os.access(path, os.R_OK)
+        ]
+        return [*above, self.path, *self.path.glob("*/"), *self.path.glob("*/*/")]
 
     def saved(self, name: str) -> bytes | None:
         """The snapshot of part *name* to open it with; None when it is new."""
