@@ -16,7 +16,7 @@ ARGS   ?=
 
 # The simulated crawl. Its pauses and time-outs are short because simweb has no one to spare, and
 # endless URL spaces are left out so that it comes to an end.
-SIMWEB := --hosts 2000 --world endless=0
+SIMWEB := --hosts 2000 --world endless=0 --world mean_pages=7
 SIM    := -s DNS_SERVERS={dns} -s POLITENESS_MIN_DELAY=0.05 -s POLITENESS_MAX_DELAY=2 \
           -s DOWNLOAD_TIMEOUT=5
 

@@ -48,6 +48,7 @@ FINISHED = """
                    3  dns_not_found
       WARC  crawls/x/warc/*.warc.gz
      stats  crawls/x/stats.json
+    resume  with more seeds in the list, run the same command again
       anew  remove crawls/x, or choose another with -s JOBDIR=DIR
 """
 

@@ -92,6 +92,7 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
     ]
     rows += [("WARC", f"{warc_dir}/*.warc.gz"), ("stats", f"{jobdir}/stats.json")]
     if reason == "finished":
+        rows.append(("resume", "with more seeds in the list, run the same command again"))
         rows.append(("anew", f"remove {jobdir}, or choose another with -s JOBDIR=DIR"))
     else:
         rows.append(("resume", "run the same command again: it goes on where this one stopped"))
