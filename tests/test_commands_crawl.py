@@ -1,0 +1,467 @@
+"""``scrapy crawl`` as a shell sees it: exit codes, one sentence for bad input, nothing changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from crawling import ROOT, crawl_command, run_crawl, start_crawl, stats_of
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
+
+from webcrawl.errors import FatalError
+from webcrawl.scheduler import MercatorScheduler
+from webcrawl.simweb import Faults, preset, start_in_process
+from webcrawl.spiders.web import WebSpider
+from webcrawl.wiring import scheduler_parts
+
+# Spiders that end in ways of their own.
+SPIDERS = """
+import scrapy
+
+class Other(scrapy.Spider):
+    name = "other"
+
+class Raising(scrapy.Spider):
+    name = "raising"
+    async def start(self):
+        raise RuntimeError("a bug in start")
+        yield
+
+class Broken(scrapy.Spider):
+    name = "broken"
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        raise RuntimeError("a bug in the constructor")
+
+class Unusable(scrapy.Spider):
+    name = "unusable"
+    def __init__(self, **kwargs):
+        raise ValueError("colour must be red or blue.")
+"""
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("simweb")
+    world = preset("clean", http_port=0, https_port=0, hosts=8, mean_pages=2.0, max_pages=6)
+    seeds = directory / "seeds.txt"
+    with start_in_process(world, log_path=None) as web:
+        seeds.write_text("\n".join(web.world.seeds()))
+        yield web, seeds
+
+
+@pytest.fixture(scope="module")
+def spiders(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("spiders")
+    (directory / "spiders_of_a_user.py").write_text(SPIDERS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(directory))
+        yield
+
+
+def crawl(*arguments, jobdir, **settings):
+    """``scrapy crawl`` with *arguments*; quiet, so that what is printed is for the user."""
+    line = [sys.executable, "-m", "scrapy", "crawl", *map(str, arguments)]
+    for name, value in {"JOBDIR": jobdir, "LOG_LEVEL": "CRITICAL", **settings}.items():
+        line += ["-s", f"{name}={value}"]
+    return run_crawl(line)
+
+
+def is_one_sentence(output, *parts):
+    lines = output.strip().splitlines()
+    assert len(lines) == 1, output
+    assert lines[0].startswith("webcrawl: ")
+    assert lines[0].endswith(".")
+    for part in parts:
+        assert part in lines[0]
+    return True
+
+
+def tree(directory):
+    """Every file with its bytes, but the lock, which names who has it."""
+    return {
+        path.relative_to(directory): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and path.name != "LOCK"
+    }
+
+
+@pytest.fixture(scope="module")
+def stopped_job(web, tmp_path_factory):
+    """A job that was stopped in the middle."""
+    simulated, seeds = web
+    job = tmp_path_factory.mktemp("stopped") / "job"
+    line = crawl_command(simulated, seeds, job, CLOSESPIDER_PAGECOUNT=3)
+    assert run_crawl(line).returncode == 0
+    assert stats_of(job)["frontier/waiting"] > 0
+    return job
+
+
+@pytest.fixture
+def stopped(web, stopped_job, jobdir):
+    """The command that goes on with a copy of it."""
+    simulated, seeds = web
+    shutil.copytree(stopped_job, jobdir, dirs_exist_ok=True)
+    return crawl_command(simulated, seeds, jobdir, LOG_LEVEL="CRITICAL")
+
+
+# --- exit codes
+
+
+def test_0_when_it_has_finished_and_when_a_signal_stopped_it(web, jobdir):
+    simulated, seeds = web
+    line = crawl_command(simulated, seeds, jobdir, POLITENESS_MIN_DELAY=0.5)
+    running = start_crawl(line)
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    output = running.communicate(timeout=30)[1]
+    assert running.returncode == 0, output
+    assert "stopped by a signal" in output
+    line = crawl_command(simulated, seeds, jobdir)
+    done = run_crawl(line)
+    assert done.returncode == 0
+    assert "finished: nothing is left to fetch" in done.stdout
+
+
+def test_1_with_a_traceback_when_the_program_has_a_bug(spiders, jobdir):
+    for spider, bug in (("raising", "a bug in start"), ("broken", "a bug in the constructor")):
+        done = crawl(spider, jobdir=jobdir, SPIDER_MODULES="spiders_of_a_user", LOG_LEVEL="ERROR")
+        assert done.returncode == 1, done.stdout
+        assert f"RuntimeError: {bug}" in done.stdout
+        assert "Traceback" in done.stdout
+
+
+def test_2_with_the_sentence_of_a_value_error_of_a_user_s_own_part(spiders, jobdir):
+    done = crawl("unusable", jobdir=jobdir, SPIDER_MODULES="spiders_of_a_user")
+    assert done.returncode == 2
+    assert is_one_sentence(done.stdout, "colour must be red or blue")
+
+
+def test_3_when_the_disk_is_full(web, jobdir):
+    simulated, seeds = web
+    line = crawl_command(simulated, seeds, jobdir, LOG_LEVEL="CRITICAL")
+    done = run_crawl(["bash", "-c", 'ulimit -f 16; trap "" XFSZ; exec "$@"', "bash", *line])
+    assert done.returncode == 3, done.stdout
+    assert is_one_sentence(done.stdout, f"The disk of JOBDIR {jobdir} is full", "same command")
+    assert run_crawl(line).returncode == 0
+    assert stats_of(jobdir)["finish_reason"] == "finished"
+
+
+def test_3_when_only_the_last_checkpoint_cannot_be_written(web, jobdir, tmp_path, monkeypatch):
+    # A user's module whose disk fails when the crawl is over: nothing else is wrong.
+    (tmp_path / "store.py").write_text(
+        "from webcrawl.signals import checkpoint\n"
+        "class Store:\n"
+        "    @classmethod\n"
+        "    def from_crawler(cls, crawler):\n"
+        "        store = cls()\n"
+        "        crawler.signals.connect(store.sync, signal=checkpoint)\n"
+        "        return store\n"
+        "    def sync(self):\n"
+        "        raise OSError(5, 'Input/output error')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    simulated, seeds = web
+    line = crawl_command(
+        simulated,
+        seeds,
+        jobdir,
+        CHECKPOINT_INTERVAL_SECS=0,
+        ITEM_PIPELINES='{"store.Store": 1}',
+    )
+    done = run_crawl(line)
+    assert done.returncode == 3, done.stdout
+    assert "Input/output error" in done.stdout.splitlines()[-1]
+    assert stats_of(jobdir)["finish_reason"] == "finished"
+    # What the logs say is enough: the same command has nothing left to do.
+    again = run_crawl([*crawl_command(simulated, seeds, jobdir), "-s", "LOG_LEVEL=CRITICAL"])
+    assert again.returncode == 0, again.stdout
+    assert stats_of(jobdir)["frontier/finished"] == 0 or "outcome/http_200" not in stats_of(jobdir)
+
+
+# --- the command line
+
+
+def test_help_is_that_of_the_command():
+    done = run_crawl([sys.executable, "-m", "scrapy", "crawl", "-h"])
+    assert done.returncode == 0
+    assert re.search(r"scrapy crawl \[options\] <spider>", done.stdout)
+    assert "-a NAME=VALUE" in done.stdout
+    assert "-s NAME=VALUE" in done.stdout
+
+
+def test_an_unknown_spider_is_told_with_the_known_ones(jobdir):
+    done = crawl("wbe", jobdir=jobdir)
+    assert done.returncode == 2
+    assert done.stdout.strip().splitlines()[-1].endswith("there is no spider wbe; there is: web")
+    assert "Traceback" not in done.stdout
+    assert not list(jobdir.iterdir())
+
+
+@pytest.mark.parametrize("spiders_named", [[], ["web", "other"]])
+def test_one_spider_has_to_be_named(jobdir, spiders_named):
+    done = crawl(*spiders_named, jobdir=jobdir)
+    assert done.returncode == 2
+    assert "name one spider, for example: scrapy crawl web -a seeds=FILE" in done.stdout
+    assert not list(jobdir.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ({"seeds": "x", "depth": "3", "colour": "red"}, ["no argument colour, depth"]),
+        ({}, ["-a seeds=FILE"]),
+        ({"seeds": ""}, ["-a seeds=FILE"]),
+        ({"seeds": " , ,"}, ["-a seeds=FILE"]),
+    ],
+)
+def test_the_web_spider_takes_seeds_and_nothing_else(jobdir, arguments, parts):
+    crawler = get_crawler(
+        settings_dict={"JOBDIR": str(jobdir), "SCHEDULER": MercatorScheduler, "PAGE_MAX_LINKS": 1}
+    )
+    with pytest.raises(FatalError) as caught:
+        WebSpider.from_crawler(crawler, **arguments)
+    assert is_one_sentence(f"webcrawl: {caught.value}", *parts)
+
+
+def test_an_argument_that_the_web_spider_does_not_have_is_a_sentence(jobdir):
+    done = crawl("web", "-a", "sedes=x", jobdir=jobdir)
+    assert done.returncode == 2
+    assert is_one_sentence(done.stdout, "no argument sedes", "seeds=FILE")
+    assert not list(jobdir.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-a", "seeds"], "Invalid -a value, use -a NAME=VALUE"),
+        (["-a", "seeds=a.txt", "-a", "seeds=b.txt"], "-a seeds is given more than once"),
+        (["-s", "JOBDIR"], "Invalid -s value, use -s NAME=VALUE"),
+    ],
+)
+def test_arguments_that_cannot_be_read_are_a_sentence(jobdir, arguments, sentence):
+    done = crawl("web", *arguments, jobdir=jobdir)
+    assert done.returncode == 2
+    assert sentence in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_seeds_may_be_several_files_and_arguments_of_scrapyd_s_pass(web, jobdir, tmp_path):
+    simulated, seeds = web
+    urls = seeds.read_text().split()
+    (tmp_path / "a.txt").write_text(urls[0])
+    (tmp_path / "b.txt").write_text(urls[1])
+    both = f"{tmp_path / 'a.txt'}, {tmp_path / 'b.txt'}"
+    line = crawl_command(simulated, both, jobdir, CLOSESPIDER_PAGECOUNT=1)
+    assert run_crawl([*line, "-a", "_job=0123"]).returncode == 0
+    assert stats_of(jobdir)["seeds/read"] == 2
+
+
+# --- settings and directories
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({"FRONTIER_PRIORITIZER": "builtins.int"}, ["FRONTIER_PRIORITIZER", "does not fit"]),
+        ({"FRONTIER_SELECTOR": "webcrawl.prelude._REASONS"}, ["FRONTIER_SELECTOR", "not fit"]),
+        ({"POLITENESS_POLICY": "nonsense"}, ["POLITENESS_POLICY", "cannot be loaded"]),
+        ({"POLITENESS_POLICY": 5}, ["POLITENESS_POLICY", "cannot be loaded"]),
+        ({"SEEN_ELIMINATOR": "webcrawl.links.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),
+        ({"CONCURRENT_REQUESTS": "0"}, ["CONCURRENT_REQUESTS"]),
+        ({"FRONTIER_BACK_QUEUES": "-1"}, ["FRONTIER_BACK_QUEUES"]),
+        ({"FRONTIER_LEASE_SECS": "0"}, ["FRONTIER_LEASE_SECS"]),
+        ({"FRONTIER_RETRY_TIMES": "twice"}, ["FRONTIER_RETRY_TIMES"]),
+        ({"SHUTDOWN_GRACE_SECS": "-1"}, ["SHUTDOWN_GRACE_SECS"]),
+        ({"URL_MAX_DEPTH": "deep"}, ["URL_MAX_DEPTH"]),
+        ({"USER_AGENT": "!"}, ["USER_AGENT"]),
+        ({"JOBDIR": ""}, ["JOBDIR is empty"]),
+    ],
+)
+def test_settings_that_cannot_be_are_found_before_the_disk_is_touched(jobdir, settings, parts):
+    project = Settings()
+    project.setmodule("webcrawl.settings")
+    project.setdict({"JOBDIR": str(jobdir), **settings})
+    with pytest.raises(FatalError) as caught:
+        scheduler_parts(Crawler(WebSpider, project))
+    assert is_one_sentence(f"webcrawl: {caught.value}", *parts)
+    assert not list(jobdir.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, ["SCHEDULER=webcrawl"]),
+        ({"GARBAGE_THRESHOLDS": "1,2"}, ["GARBAGE_THRESHOLDS"]),
+        ({"POLITENESS_POLICY": "nonsense"}, ["POLITENESS_POLICY", "cannot be loaded"]),
+    ],
+)
+def test_a_setting_that_cannot_be_is_a_sentence(web, jobdir, settings, parts):
+    _, seeds = web
+    done = crawl("web", "-a", f"seeds={seeds}", jobdir=jobdir, **settings)
+    assert done.returncode == 2, done.stdout
+    assert is_one_sentence(done.stdout, *parts)
+
+
+def test_a_warc_directory_that_cannot_be_is_a_sentence_and_no_traceback(web, jobdir, tmp_path):
+    _, seeds = web
+    (tmp_path / "taken").write_text("a file")
+    done = crawl(
+        "web",
+        "-a",
+        f"seeds={seeds}",
+        jobdir=jobdir,
+        LOG_LEVEL="INFO",
+        WARC_DIR=tmp_path / "taken",
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stdout
+    assert "ERROR" not in done.stdout
+    assert is_one_sentence(done.stdout.splitlines()[-1], f"WARC_DIR {tmp_path / 'taken'} cannot")
+    assert (tmp_path / "taken").read_text() == "a file"
+    assert not (jobdir / "stats.json").exists()
+
+
+def test_a_job_in_whose_way_a_file_stands_is_a_sentence(web, tmp_path):
+    _, seeds = web
+    (tmp_path / "taken").write_text("a file")
+    done = crawl("web", "-a", f"seeds={seeds}", jobdir=tmp_path / "taken" / "job")
+    assert done.returncode == 2
+    assert is_one_sentence(done.stdout, f"JOBDIR {tmp_path / 'taken' / 'job'} cannot be used")
+
+
+def test_the_job_of_another_spider_is_refused_and_unchanged(spiders, stopped, jobdir):
+    before = tree(jobdir)
+    done = crawl("other", jobdir=jobdir, SPIDER_MODULES="spiders_of_a_user")
+    assert done.returncode == 2
+    assert is_one_sentence(
+        done.stdout, f"JOBDIR {jobdir} holds a crawl of the spider web, not of other", "-s JOBDIR="
+    )
+    assert tree(jobdir) == before
+    assert run_crawl(stopped).returncode == 0
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "damage"),
+    [
+        ("CURRENT", lambda path: path.write_text("manifest-999999.json\n")),
+        ("manifest-*.json", lambda path: path.write_text("{")),
+        ("manifest-*.json", lambda path: path.write_text('{"format": 7}')),
+        ("snapshot-*.log", flip),
+        ("snapshot-*.log", Path.unlink),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_damaged_checkpoint_is_a_sentence_and_nothing_is_changed(
+    stopped, jobdir, pattern, damage
+):
+    (path,) = jobdir.glob(pattern)
+    damage(path)
+    before = tree(jobdir)
+    done = run_crawl(stopped)
+    assert done.returncode == 2
+    assert is_one_sentence(done.stdout, f"The crawl in JOBDIR {jobdir} cannot be resumed")
+    assert tree(jobdir) == before
+
+
+@pytest.mark.parametrize("pattern", ["shards/00/seen/*.run", "shards/00/ranks/ranks.log"])
+def test_damage_in_a_file_that_the_checkpoint_names_is_a_sentence(stopped, jobdir, pattern):
+    path = max(jobdir.glob(pattern))
+    path.write_bytes(path.read_bytes()[:20])
+    done = run_crawl(stopped)
+    assert done.returncode == 2, done.stdout
+    assert is_one_sentence(
+        done.stdout, f"The crawl in JOBDIR {jobdir} cannot be resumed", str(path)
+    )
+
+
+# --- standard input and signals
+
+
+def test_a_crawl_that_waits_for_its_seeds_on_standard_input_can_be_stopped(web, jobdir):
+    simulated, _ = web
+    line = crawl_command(simulated, "-", jobdir)
+    running = subprocess.Popen(
+        line, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for text in running.stderr:
+        if "Spider opened" in text:
+            break
+    time.sleep(0.5)
+    running.send_signal(signal.SIGTERM)
+    # Standard input stays open: nobody says that the seeds have ended.
+    output = running.stderr.read()
+    assert running.wait(timeout=10) == 0, output
+    running.stdin.close()
+    running.stderr.close()
+    assert "stopped by a signal" in output
+    assert "Traceback" not in output
+    done = subprocess.run(
+        line,
+        cwd=ROOT,
+        input=next(iter(simulated.world.seeds())),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert stats_of(jobdir)["seeds/read"] == 1
+
+
+def test_a_second_signal_ends_it_at_once_and_loses_nothing(tmp_path):
+    faults = dataclasses.replace(Faults.none(), stall=0.7)
+    world = preset(
+        "clean",
+        http_port=0,
+        https_port=0,
+        hosts=8,
+        max_pages=1,
+        mean_pages=1.0,
+        faults=faults,
+        stall_secs=60,
+    )
+    with start_in_process(world, log_path=None) as web:
+        seeds = tmp_path / "seeds.txt"
+        seeds.write_text("\n".join(web.world.seeds()))
+        job = tmp_path / "job"
+        line = crawl_command(
+            web,
+            seeds,
+            job,
+            DOWNLOAD_TIMEOUT=90,
+            SHUTDOWN_GRACE_SECS=80,
+            ROBOTSTXT_OBEY=False,
+            POLITENESS_MAX_DELAY=0.2,
+        )
+        running = start_crawl(line)
+        time.sleep(1)
+        running.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        running.send_signal(signal.SIGTERM)
+        started = time.monotonic()
+        output = running.communicate(timeout=20)[1]
+        assert time.monotonic() - started < 10
+        done = run_crawl(
+            [*line, "-s", "DOWNLOAD_TIMEOUT=1", "-s", "FRONTIER_RETRY_TIMES=0"], timeout=60
+        )
+    assert done.returncode == 0, done.stdout
+    stats = stats_of(job)
+    # The stalling hosts were under way when it ended: they are asked again and time out.
+    assert stats.get("outcome/timeout", 0) >= 1, output
+    assert stats["frontier/leased"] == 0
