@@ -64,3 +64,15 @@ def test_header_is_found_in_any_case_and_the_first_counts():
 
 def test_link_of_items_and_of_urls_is_the_same():
     assert Link is UrlsLink
+
+
+def test_in_the_log_a_page_is_a_short_line():
+    page = Page(
+        url="http://a.test/",
+        status=200,
+        headers=[],
+        body=b"x" * 100_000,
+        wire_body=b"",
+        fetched_at=0.0,
+    )
+    assert str(page) == "<Page 200 http://a.test/ of 100000 bytes>"

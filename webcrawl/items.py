@@ -84,6 +84,10 @@ class Page:
     kind: str = "seed"
     rank: int = 0
 
+    def __repr__(self) -> str:
+        """Short, as Scrapy logs items that were dropped or could not be processed."""
+        return f"<Page {self.status} {self.url} of {len(self.body)} bytes>"
+
     @property
     def codec(self) -> str:
         """Python codec of ``body``: byte order mark, header, declaration in the document, guess."""

@@ -1,17 +1,23 @@
 """What Scrapy logs per page and per item, for a crawl of a billion of them: nothing.
 
-Counts are in the stats, a progress line comes every ten seconds, and errors are still logged.
+Counts are in the stats, a progress line comes every ten seconds, and errors are still logged; but
+a disk that fails is told once by ``ending``, not for every page that is under way.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy.logformatter import LogFormatter
 
+from webcrawl.errors import StoreError
+from webcrawl.job import is_disk_full
+
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.http import Response
+    from scrapy.logformatter import LogFormatterResult
     from twisted.python.failure import Failure
 
 
@@ -25,3 +31,16 @@ class QuietLogFormatter(LogFormatter):
         self, item: Any, response: Response | Failure | None, spider: Spider
     ) -> None:
         """No line."""
+
+    def item_error(
+        self,
+        item: Any,
+        exception: BaseException,
+        response: Response | Failure | None,
+        spider: Spider,
+    ) -> LogFormatterResult:
+        """As Scrapy's, at DEBUG where it only says once more that the disk fails."""
+        result = super().item_error(item, exception, response, spider)
+        if isinstance(exception, StoreError) or is_disk_full(exception):
+            result["level"] = logging.DEBUG
+        return result

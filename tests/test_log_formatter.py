@@ -1,0 +1,51 @@
+"""What is logged per page and per item: nothing, and of a failing disk not more than needed."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.http import Response
+
+from webcrawl.errors import StoreError
+from webcrawl.items import Page
+from webcrawl.log_formatter import QuietLogFormatter
+
+PAGE = Page(
+    url="http://a.test/", status=200, headers=[], body=b"x" * 9, wire_body=b"", fetched_at=0.0
+)
+
+
+@pytest.fixture
+def formatter():
+    return QuietLogFormatter()
+
+
+@pytest.fixture
+def response():
+    return Response("http://a.test/", request=Request("http://a.test/"))
+
+
+def test_pages_and_items_have_no_line(formatter, response):
+    spider = Spider("quiet")
+    assert formatter.crawled(response.request, response, spider) is None
+    assert formatter.scraped(PAGE, response, spider) is None
+
+
+def test_a_bug_in_a_processing_module_is_an_error_with_the_page_s_url(formatter, response):
+    line = formatter.item_error(PAGE, KeyError("x"), response, Spider("quiet"))
+    assert line["level"] == logging.ERROR
+    assert line["msg"] % line["args"] == ("Error processing <Page 200 http://a.test/ of 9 bytes>")
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (StoreError(5, "Input/output error"), logging.DEBUG),
+        (OSError(28, "No space left on device"), logging.DEBUG),
+        (OSError(2, "No such file or directory"), logging.ERROR),
+    ],
+)
+def test_a_failing_disk_is_not_told_for_every_page(formatter, response, error, level):
+    assert formatter.item_error(PAGE, error, response, Spider("quiet"))["level"] == level
