@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scrapy.signalmanager import SignalManager
     from scrapy.statscollectors import StatsCollector
 
+    from webcrawl.ending import Ending
     from webcrawl.job import Job
 
 logger = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 class Checkpointer:
     """Checkpoints of one job. *facts* tells what to put into the manifest for people to read;
-    *failed* is called with the OSError that kept a checkpoint from being written."""
+    *ending* is told of the OSError that kept a checkpoint from being written."""
 
     def __init__(
         self,
@@ -34,13 +35,13 @@ class Checkpointer:
         signals: SignalManager,
         stats: StatsCollector,
         facts: Callable[[], Mapping[str, Any]],
-        failed: Callable[[OSError], None],
+        ending: Ending,
     ) -> None:
         self._job = job
         self._signals = signals
         self._stats = stats
         self._facts = facts
-        self._failed = failed
+        self._ending = ending
         self._running: asyncio.Task[bool] | None = None
 
     def start(self) -> None:
@@ -60,7 +61,10 @@ class Checkpointer:
         self._job.forget()
 
     async def make(self) -> bool:
-        """Make one now. False, and a logged error, when the previous one stays the live one."""
+        """Make one now. False when the previous one stays the live one: then an error is logged,
+        or the crawl is ending and the parts do not agree any more about what was done."""
+        if self._ending.has_begun:
+            return False
         started = time.monotonic()
         try:
             prepared = self._job.prepare(self._facts())
@@ -71,7 +75,7 @@ class Checkpointer:
             self._stats.inc_value("checkpoint/failed")
             logger.exception("No checkpoint was made; the previous one stays the live one")
             if isinstance(error, OSError):
-                self._failed(error)
+                self._ending.fail(error)
             return False
         self._forget()
         took = time.monotonic() - started
@@ -93,4 +97,4 @@ class Checkpointer:
         except OSError as error:
             # The checkpoint is good: resuming deletes what is left over.
             logger.exception("Files of earlier checkpoints could not be deleted")
-            self._failed(error)
+            self._ending.fail(error)

@@ -127,7 +127,7 @@ class MercatorScheduler(BaseScheduler):
             signals=crawler.signals,
             stats=self._stats,
             facts=self._facts,
-            failed=self._ending.fail,
+            ending=self._ending,
         )
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler)
@@ -228,7 +228,7 @@ class MercatorScheduler(BaseScheduler):
         self._alarm.cancel()
         try:
             await self._checkpoints.wait()
-            if not self._ending.has_begun and await self._checkpoints.make():
+            if await self._checkpoints.make():
                 logger.info("Crawl state saved (%s)", reason, extra={"spider": self._spider})
         finally:
             self._publish_stats()
