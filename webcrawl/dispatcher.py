@@ -118,7 +118,7 @@ class Dispatcher:
         if not fetch.expired and not fetch.robots_url:
             try:
                 self._finish(fetch)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001  # the URL would stay leased
                 self._ending.fail(error)
         # The answer leads back here by its request: a page must not wait for the garbage
         # collector to be freed.
@@ -189,21 +189,24 @@ class Dispatcher:
         """The download of *fetch* is over: its host's pause begins."""
         if fetch.expired:
             return
-        url = fetch.lease.entry.url
-        if fetch.robots_url and fetch.outcome:
-            self._prelude.answered(url, fetch.outcome, fetch.response)
-            self._stats.inc_value(f"robots/{fetch.outcome}")
-            self._stats.set_value("robots/origins", self._prelude.settled)
-        pause = max(self._prelude.crawl_delay(url), _retry_after(fetch))
         try:
+            if fetch.robots_url and fetch.outcome:
+                self._learn(fetch)
+            pause = max(self._prelude.crawl_delay(fetch.lease.entry.url), _retry_after(fetch))
             self._frontier.release(
                 fetch.lease.entry.host,
                 fetched=fetch.reached_host,
                 took=fetch.took,
                 at_least=min(pause, self._max_crawl_delay),
             )
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._ending.fail(error)
+
+    def _learn(self, fetch: Fetch) -> None:
+        """*fetch* was for a robots.txt."""
+        self._prelude.answered(fetch.lease.entry.url, fetch.outcome, fetch.response)
+        self._stats.inc_value(f"robots/{fetch.outcome}")
+        self._stats.set_value("robots/origins", self._prelude.settled)
 
     def _finish(self, fetch: Fetch) -> None:
         lease, entry = fetch.lease, fetch.lease.entry

@@ -1,0 +1,119 @@
+"""Crawls that cannot go on: they end with a sentence, and the same command loses nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from crawling import (
+    USER_AGENT,
+    access_log,
+    crawl_command,
+    pages_asked_for,
+    run_crawl,
+    start_crawl,
+    stats_of,
+    warc_urls,
+)
+
+from webcrawl.simweb import allowed_urls, preset, start_in_process
+
+# Raises once in the background work of a crawl, which nobody foresaw.
+BUG = """
+from scrapy import signals
+from webcrawl.frontier import Frontier
+
+class Bug:
+    @classmethod
+    def from_crawler(cls, crawler):
+        bug = cls()
+        crawler.signals.connect(bug.begin, signal=signals.response_received)
+        return bug
+
+    def begin(self):
+        def broken(*args, **kwargs):
+            raise ZeroDivisionError("a bug of ours")
+        setattr(Frontier, "{method}", broken)
+"""
+
+
+@pytest.fixture
+def simulated(tmp_path):
+    world = preset("clean", http_port=0, https_port=0, hosts=30, mean_pages=5.0, max_pages=16)
+    log, seeds = tmp_path / "access.log", tmp_path / "seeds.txt"
+    with start_in_process(world, log_path=log) as web:
+        seeds.write_text("\n".join(web.world.seeds()))
+
+        def asked():
+            web.stop()
+            return set(pages_asked_for(access_log(log)))
+
+        yield web, seeds, asked
+
+
+def is_last_sentence(output, *parts):
+    last = output.strip().splitlines()[-1]
+    assert last.startswith("webcrawl: "), output
+    for part in parts:
+        assert part in last
+    return True
+
+
+def test_disks_that_are_full_at_different_moments_cost_no_url(simulated, jobdir):
+    web, seeds, asked = simulated
+    command = crawl_command(
+        web, seeds, jobdir, POLITENESS_MAX_DELAY=0.2, CHECKPOINT_INTERVAL_SECS=0.3
+    )
+    for kilobytes in (5, 12, 24, 64):
+        limited = f'ulimit -f {kilobytes}; trap "" XFSZ; exec "$@"'
+        done = run_crawl(["bash", "-c", limited, "bash", *command])
+        assert done.returncode == 3, done.stdout
+        assert is_last_sentence(done.stdout, f"The disk of JOBDIR {jobdir} is full", "same command")
+        assert "Error processing" not in done.stdout
+        assert "never retrieved" not in done.stdout
+    done = run_crawl(command)
+    assert done.returncode == 0, done.stdout
+    assert asked() == allowed_urls(web.world, USER_AGENT)
+    assert stats_of(jobdir)["frontier/leased"] == 0
+
+
+def test_damage_met_by_the_background_work_ends_the_crawl(simulated, jobdir):
+    web, seeds, _ = simulated
+    command = crawl_command(
+        web, seeds, jobdir, POLITENESS_MIN_DELAY=0.4, SEEN_BUFFER_SIZE=64, SEEN_CACHE_SIZE=1
+    )
+    crawl = start_crawl(command)
+    deadline = time.monotonic() + 20
+    while not (logs := sorted((jobdir / "shards/00/seen").glob("discovered-*.log"))):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    # U itself is overwritten: what the next merge has to read back is gone.
+    while time.monotonic() < deadline and crawl.poll() is None:
+        for path in logs:
+            size = path.stat().st_size
+            with path.open("r+b") as file:
+                file.seek(8)
+                file.write(os.urandom(max(0, size - 8)))
+        time.sleep(0.05)
+        logs = sorted((jobdir / "shards/00/seen").glob("discovered-*.log"))
+    output = crawl.communicate(timeout=20)[1]
+    assert crawl.returncode == 3, output
+    assert is_last_sentence(output, f"JOBDIR {jobdir} is damaged", "discovered-", "begin anew")
+
+
+@pytest.mark.parametrize("method", ["acquire", "release"])
+def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(
+    simulated, jobdir, tmp_path, monkeypatch, method
+):
+    (tmp_path / "bug.py").write_text(BUG.replace("{method}", method))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    web, seeds, asked = simulated
+    command = crawl_command(web, seeds, jobdir, POLITENESS_MAX_DELAY=0.2)
+    done = run_crawl([*command, "-s", 'ITEM_PIPELINES={"bug.Bug": 1}'], timeout=60)
+    assert done.returncode == 1, done.stdout
+    assert is_last_sentence(done.stdout, "ZeroDivisionError: a bug of ours", "nothing is lost")
+    done = run_crawl(command)
+    assert done.returncode == 0, done.stdout
+    assert asked() == allowed_urls(web.world, USER_AGENT)
+    assert warc_urls(jobdir / "warc")
