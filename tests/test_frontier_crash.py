@@ -385,6 +385,25 @@ def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(
 
 
 @pytest.mark.parametrize("snapshot_during", [False, True])
+def test_crawl_delay_of_a_host_holds_after_a_url_for_which_nothing_was_sent(
+    rig: Rig, snapshot_during: bool
+) -> None:
+    """A URL that robots.txt forbids says nothing about the host's pauses."""
+    rig.push(*(entry("a.test", n) for n in range(4)))
+    rig.publish()
+    take(rig)
+    rig.frontier.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    take(rig)
+    rig.frontier.release("a.test", fetched=False)
+    take(rig)
+    if snapshot_during:
+        rig.publish()
+    rig.crash()
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+
+
+@pytest.mark.parametrize("snapshot_during", [False, True])
 def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig: Rig, snapshot_during: bool
 ) -> None:

@@ -228,9 +228,11 @@ class Frontier:
         # After kill -9 a contact without a release rests for what the policy says of the time
         # until then, or for its last explicit rest. Only a longer one must be on disk now.
         assumed = max(self._delay.delay(now - queue.contact), queue.least)
-        until = Release(host, self._clocks.wall() + rest, rest, at_least)
+        # A contact that never was tells nothing new about what the host asks for.
+        least = at_least if fetched else queue.least
+        until = Release(host, self._clocks.wall() + rest, rest, least)
         self._log.release(until, at_once=rest > assumed)
-        queue.least = at_least
+        queue.least = least
         self._back.end(queue, ready_at, now)
         del self._contacts[host]
 
