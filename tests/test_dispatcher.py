@@ -1,0 +1,519 @@
+"""What becomes of a lease on each path, with a real frontier, rules and content-seen test.
+
+The download itself is played by ``Desk.end``, as the engine and the downloader do it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from frontier_rig import POLICY, Rig, entry
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.request import RequestFingerprinter
+from scrapy.utils.test import get_crawler
+from seen_rig import InlineExecutor
+from twisted.python.failure import Failure
+
+from webcrawl.dispatcher import Dispatcher
+from webcrawl.frontier import Entry
+from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
+from webcrawl.prelude import HostPrelude
+from webcrawl.request_codec import RequestCodec
+from webcrawl.robots.cache import RobotsCache
+from webcrawl.seen.content import ContentSeen
+
+MAX_DELAY = 120.0
+LEASE_SECS = 900.0
+
+
+class Shop(Spider):
+    name = "shop"
+
+    def item(self, response):
+        """A callback by name."""
+
+
+class Ended:
+    """Remembers what would have ended the crawl."""
+
+    def __init__(self):
+        self.errors = []
+
+    @property
+    def has_begun(self):
+        return bool(self.errors)
+
+    def fail(self, error):
+        self.errors.append(error)
+
+
+class Desk:
+    """A dispatcher and all it works with, in one directory."""
+
+    def __init__(self, path, clock, *, obey):
+        self.rig = Rig(path / "frontier", clock)
+        self.content = ContentSeen(path=path / "content", executor=InlineExecutor())
+        self.content.open(None)
+        crawler = get_crawler()
+        self.stats = StatsCollector(crawler)
+        self.codec = RequestCodec(
+            spider=Shop(), stats=self.stats, fingerprinter=RequestFingerprinter(crawler)
+        )
+        self.ending = Ended()
+        self.prelude = HostPrelude(
+            robots=RobotsCache(
+                user_agent="webcrawl",
+                size=10,
+                max_bytes=1 << 20,
+                expire=86_400.0,
+                retry=600.0,
+                clock=clock,
+            ),
+            obey=obey,
+            retry_times=2,
+        )
+        self.dispatcher = Dispatcher(
+            frontier=self.rig.frontier,
+            prelude=self.prelude,
+            content=self.content,
+            codec=self.codec,
+            stats=self.stats,
+            retry_times=2,
+            max_crawl_delay=MAX_DELAY,
+            ending=self.ending,
+        )
+
+    @property
+    def frontier(self):
+        return self.rig.frontier
+
+    def next(self):
+        """The next request, and what was leased for it; None when nothing is ready."""
+        lease = self.rig.acquire()
+        return None if lease is None else self.dispatcher.dispatch(lease)
+
+    def wait(self, seconds):
+        self.rig.clock.advance(seconds)
+
+    def end(self, request, result, *, during=lambda fetch: None):
+        """The download of *request* ends in *result*; *during* is its callback and pipelines."""
+        fetch = request.meta["fetch"]
+        if not isinstance(result, Request):
+            fetch.begin_download()
+            fetch.end_transfer()
+        if isinstance(result, Exception):
+            fetch.failed(result)
+        else:
+            fetch.answered(result)
+        fetch.end_download()
+        if isinstance(result, HtmlResponse):
+            result.request = request
+        during(fetch)
+        self.dispatcher.done(request)
+
+    def counts(self, prefix):
+        return {
+            name.removeprefix(prefix): value
+            for name, value in self.stats.get_stats().items()
+            if name.startswith(prefix)
+        }
+
+    def rests(self):
+        """Seconds until a host is ready."""
+        assert self.next() is None
+        return self.frontier.ready_at() - self.rig.monotonic()
+
+    def close(self):
+        self.frontier.close()
+        self.content.close()
+
+
+@pytest.fixture
+def desk(tmp_path, clock):
+    made = Desk(tmp_path, clock, obey=False)
+    yield made
+    assert made.frontier.check() == []
+    made.close()
+
+
+@pytest.fixture
+def obedient(tmp_path, clock):
+    made = Desk(tmp_path, clock, obey=True)
+    yield made
+    assert made.frontier.check() == []
+    made.close()
+
+
+def page(status=200, body=b"hello", **headers):
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return HtmlResponse("http://a.test/0", status=status, body=body, headers=named)
+
+
+def see(desk, fingerprint, *, is_new=True):
+    """What the callback does: the content-seen test."""
+
+    def test(fetch):
+        assert desk.content.test(fingerprint) is not is_new
+        if is_new:
+            fetch.content_fingerprint = fingerprint
+
+    return test
+
+
+# --- links
+
+
+def test_a_fetched_url_is_finished_and_its_host_rests(desk):
+    desk.rig.push(entry("a.test", 0, depth=3), entry("a.test", 1, depth=3))
+    request = desk.next()
+    assert (request.url, request.meta["depth"]) == ("http://a.test/0", 3)
+    assert desk.next() is None
+    desk.end(request, page())
+    assert desk.frontier.leased == 0
+    assert desk.rests() == pytest.approx(POLICY.delay(0.0))
+    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.stats.get_value("fetch/bytes") == 5
+    desk.wait(3)
+    assert desk.next().url == "http://a.test/1"
+
+
+def test_the_host_rests_from_the_last_byte_while_the_page_is_processed(desk):
+    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    first = desk.next()
+    second = []
+
+    def processed(fetch):
+        assert desk.frontier.leased == 1
+        desk.wait(3)
+        second.append(desk.next())
+
+    desk.end(first, page(), during=processed)
+    assert second[0].url == "http://a.test/1"
+    assert desk.frontier.leased == 1
+
+
+@pytest.mark.parametrize("failure", [page(503), page(429), ConnectRefusedError("x")], ids=str)
+def test_what_is_transient_is_tried_again_and_then_given_up(desk, failure):
+    desk.rig.push(entry("a.test", 0, depth=2))
+    name = "connect_refused" if isinstance(failure, Exception) else f"http_{failure.status}"
+    for attempts in range(3):
+        assert desk.counts("retry/") == ({name: attempts} if attempts else {})
+        request = desk.next()
+        assert request.meta["fetch"].lease.entry.attempts == attempts
+        assert request.meta["depth"] == 2
+        desk.end(request, failure)
+        assert desk.frontier.leased == 0
+        desk.wait(120)
+    assert desk.next() is None
+    assert len(desk.frontier) == 0
+    assert desk.counts("outcome/") == {name: 1}
+
+
+@pytest.mark.parametrize("failure", [page(404), HostNotFoundError("x"), KeyError("x")], ids=str)
+def test_what_would_fail_again_is_not_tried_again(desk, failure):
+    desk.rig.push(entry("a.test", 0))
+    desk.end(desk.next(), failure)
+    assert len(desk.frontier) == desk.frontier.leased == 0
+    assert desk.counts("retry/") == {}
+
+
+@pytest.mark.parametrize("error", [HostNotFoundError("x"), HostLookupError("x")])
+def test_a_name_that_cannot_be_resolved_is_no_contact(desk, error):
+    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    desk.end(desk.next(), error)
+    assert desk.next() is not None
+
+
+@pytest.mark.parametrize(
+    ("headers", "rest"),
+    [
+        ({"Retry_After": "60"}, 60.0),
+        ({"Retry_After": "1"}, 3.0),
+        ({"Retry_After": "86400"}, MAX_DELAY),
+        ({"Retry_After": "9999999999999"}, 3.0),
+        ({"Retry_After": "soon"}, 3.0),
+        ({"Retry_After": "-5"}, 3.0),
+        ({}, 3.0),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_a_rest_for_the_host_up_to_the_longest_delay(desk, status, headers, rest):
+    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    desk.end(desk.next(), page(status, **headers))
+    assert desk.rests() == pytest.approx(rest)
+
+
+def test_retry_after_of_a_page_that_was_served_is_not_looked_at(desk):
+    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    desk.end(desk.next(), page(200, Retry_After="60"))
+    assert desk.rests() == pytest.approx(3.0)
+
+
+# --- content
+
+
+def test_the_content_of_a_finished_page_is_seen_from_then_on_and_after_a_crash(desk):
+    desk.rig.push(entry("a.test", 0))
+    desk.end(desk.next(), page(), during=see(desk, 77))
+    assert desk.content.test(77)
+    desk.rig.crash()
+    assert desk.rig.notes == [(77).to_bytes(8, "little")]
+
+
+def test_the_content_of_a_page_that_was_not_processed_is_not_seen_but_its_url_is_finished(desk):
+    desk.rig.push(entry("a.test", 0))
+
+    def fails(fetch):
+        see(desk, 77)(fetch)
+        fetch.unprocessed = True
+
+    desk.end(desk.next(), page(), during=fails)
+    assert len(desk.frontier) == desk.frontier.leased == 0
+    assert not desk.content.test(77)
+    desk.rig.crash()
+    assert desk.rig.notes == []
+
+
+def test_a_page_that_could_not_be_stored_goes_back_with_its_content(desk):
+    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+
+    def fails(fetch):
+        see(desk, 77)(fetch)
+        fetch.abandoned = True
+
+    desk.end(desk.next(), page(), during=fails)
+    assert desk.counts("outcome/") == {}
+    desk.wait(3)
+    again = desk.next()
+    assert again.url == "http://a.test/0"
+    assert again.meta["fetch"].lease.entry.attempts == 0
+    desk.end(again, page(), during=see(desk, 77))
+    assert desk.counts("outcome/") == {"http_200": 1}
+
+
+def test_once_the_crawl_is_ending_nothing_is_finished(desk):
+    desk.rig.push(entry("a.test", 0), entry("b.test", 0))
+    first, second = desk.next(), desk.next()
+    desk.ending.fail(OSError(28, "full"))
+    desk.end(first, page(), during=see(desk, 77))
+    desk.end(second, ConnectRefusedError("x"))
+    assert len(desk.frontier) == 2
+    assert desk.counts("outcome/") == desk.counts("retry/") == {}
+    assert not desk.content.test(77)
+
+
+def test_a_download_that_never_came_to_an_end_goes_back(desk):
+    desk.rig.push(entry("a.test", 0))
+    request = desk.next()
+    request.meta["fetch"].begin_download()
+    request.meta["fetch"].abandoned = True
+    desk.dispatcher.done(request)
+    assert len(desk.frontier) == 1
+    assert desk.rests() == pytest.approx(3.0)
+
+
+# --- leases that nobody gives back
+
+
+def test_an_expired_lease_returns_and_what_still_comes_of_it_is_too_late(desk):
+    desk.rig.push(entry("a.test", 0))
+    late = desk.next()
+    see(desk, 77)(late.meta["fetch"])
+    desk.wait(LEASE_SECS + 1)
+    desk.dispatcher.expire(LEASE_SECS)
+    assert desk.stats.get_value("scheduler/expired") == 1
+    desk.wait(120)
+    again = desk.next()
+    assert again.url == late.url
+    # The second try must not find its own document in process.
+    desk.end(again, page(), during=see(desk, 77))
+    desk.end(late, page())
+    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.frontier.leased == 0
+
+
+def test_a_robots_txt_that_nobody_gives_back_frees_its_host(obedient):
+    obedient.rig.push(entry("a.test", 0))
+    late = obedient.next()
+    assert late.url == "http://a.test/robots.txt"
+    obedient.wait(LEASE_SECS + 1)
+    obedient.dispatcher.expire(LEASE_SECS)
+    obedient.wait(120)
+    again = obedient.next()
+    assert again.url == "http://a.test/robots.txt"
+    obedient.end(late, page(200, b"User-agent: *\nDisallow: /"))
+    obedient.end(again, page(404))
+    obedient.wait(3)
+    assert obedient.next().url == "http://a.test/0"
+
+
+# --- robots.txt
+
+
+def test_robots_txt_is_a_contact_of_its_own_and_the_url_waits(obedient):
+    obedient.rig.push(entry("a.test", 0))
+    robots = obedient.next()
+    assert robots.url == "http://a.test/robots.txt"
+    assert len(obedient.frontier) == 1
+    assert obedient.frontier.leased == 0
+    assert obedient.next() is None
+    obedient.end(robots, page(200, b"User-agent: *\nCrawl-delay: 30\n"))
+    assert obedient.rests() == pytest.approx(30.0)
+    obedient.wait(30)
+    request = obedient.next()
+    assert request.url == "http://a.test/0"
+    obedient.end(request, page())
+    assert obedient.counts("robots/") == {"http_200": 1, "origins": 1}
+    assert obedient.counts("outcome/") == {"http_200": 1}
+
+
+def test_a_crawl_delay_of_hours_is_cut(obedient):
+    obedient.rig.push(entry("a.test", 0))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\nCrawl-delay: 7200\n"))
+    assert obedient.rests() == pytest.approx(MAX_DELAY)
+
+
+def test_what_robots_txt_forbids_is_given_up_without_a_contact(obedient):
+    obedient.rig.push(entry("a.test", 0), entry("a.test", 1))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /0\n"))
+    obedient.wait(3)
+    assert obedient.next() is None
+    # Nothing was sent, so the host is ready for the next one.
+    assert obedient.next().url == "http://a.test/1"
+    assert obedient.counts("outcome/") == {"robots_denied": 1}
+
+
+def test_the_urls_of_an_unreachable_host_are_given_up_with_its_reason(obedient):
+    obedient.rig.push(entry("a.test", 0), entry("a.test", 1))
+    for _ in range(3):
+        obedient.end(obedient.next(), ConnectRefusedError("x"))
+        obedient.wait(120)
+    assert obedient.next() is None
+    assert obedient.next() is None
+    assert len(obedient.frontier) == obedient.frontier.leased == 0
+    assert obedient.counts("outcome/") == {"connect_refused": 2}
+
+
+def test_a_robots_txt_that_was_broken_off_tells_nothing(obedient):
+    obedient.rig.push(entry("a.test", 0))
+    robots = obedient.next()
+    robots.meta["fetch"].begin_download()
+    robots.meta["fetch"].abandoned = True
+    obedient.dispatcher.done(robots)
+    obedient.wait(3)
+    assert obedient.next().url == "http://a.test/robots.txt"
+    assert obedient.counts("robots/") == {}
+
+
+# --- ordinary requests
+
+
+def ordinary(desk, url="http://a.test/form", **changes):
+    return desk.codec.entry(Request(url, method="POST", **changes), rank_of=lambda host: 0)
+
+
+def test_an_ordinary_request_comes_back_as_it_was_and_is_not_retried_here(desk):
+    desk.rig.push(ordinary(desk, body=b"x=1", meta={"mine": 1}))
+    request = desk.next()
+    assert (request.method, request.body, request.meta["mine"]) == ("POST", b"x=1", 1)
+    desk.end(request, page(503))
+    assert len(desk.frontier) == desk.frontier.leased == 0
+    assert desk.counts("outcome/") == {"http_503": 1}
+
+
+def test_a_forbidden_ordinary_request_is_handed_on_to_be_refused(obedient):
+    obedient.rig.push(ordinary(obedient))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /"))
+    obedient.wait(3)
+    request = obedient.next()
+    fetch = request.meta["fetch"]
+    assert fetch.refusal == "robots_denied"
+    fetch.refused()
+    fetch.end_download()
+    obedient.dispatcher.done(request)
+    assert obedient.counts("outcome/") == {"robots_denied": 1}
+    assert len(obedient.frontier) == obedient.frontier.leased == 0
+
+
+def test_a_request_that_lived_in_memory_is_forgotten_when_it_has_ended(desk):
+    unsaved = ordinary(desk, meta={"lock": threading.Lock()})
+    desk.rig.push(unsaved)
+    request = desk.next()
+    request.meta["fetch"].abandoned = True
+    desk.dispatcher.done(request)
+    desk.wait(3)
+    again = desk.next()
+    assert again.meta["lock"] is request.meta["lock"]
+    desk.end(again, page())
+    assert desk.codec._in_memory == {}
+
+
+def test_a_request_that_a_restart_has_lost_is_given_up_and_counted(desk):
+    lost = Entry("http://a.test/x", "a.test", rank=1, extra=b"\xa3abc")
+    desk.rig.push(lost, entry("a.test", 1))
+    assert desk.next() is None
+    assert desk.stats.get_value("scheduler/lost") == 1
+    assert desk.next().url == "http://a.test/1"
+
+
+def test_a_request_that_only_carries_the_meta_of_another_is_none_of_ours(desk):
+    desk.rig.push(entry("a.test", 0))
+    request = desk.next()
+    desk.dispatcher.done(Request("http://b.test/", meta=request.meta))
+    assert desk.frontier.leased == 1
+    desk.end(request, page())
+    assert desk.frontier.leased == 0
+
+
+def test_a_request_in_place_of_a_link_is_an_ordinary_one_that_can_be_saved(desk):
+    desk.rig.push(entry("a.test", 0, depth=2))
+    request = desk.next()
+    other = request.replace(url="http://b.test/")
+    desk.end(request, other)
+    assert desk.counts("outcome/") == {"replaced": 1}
+    adopted = desk.dispatcher.adopt(other)
+    assert adopted.errback is None
+    assert "dont_retry" not in adopted.meta
+    saved = desk.codec.entry(adopted, rank_of=lambda host: 5)
+    assert (saved.url, saved.host, saved.depth, saved.rank) == ("http://b.test/", "b.test", 2, 5)
+    assert desk.codec.unpack(saved.extra).meta == {
+        "depth": 2,
+        "dont_redirect": True,
+        "verbatim_url": True,
+    }
+
+
+def test_a_request_in_place_of_a_robots_txt_is_left_alone(obedient):
+    obedient.rig.push(entry("a.test", 0))
+    robots = obedient.next()
+    assert obedient.dispatcher.adopt(robots.replace(url="http://b.test/")) is None
+    mine = Request("http://b.test/")
+    assert obedient.dispatcher.adopt(mine) is mine
+
+
+def test_an_unforeseen_exception_is_logged_once_with_its_traceback(desk, caplog):
+    desk.rig.push(entry("a.test", 0))
+    request = desk.next()
+    for error in (ConnectRefusedError("x"), KeyError("a bug"), KeyError("again")):
+        request.errback(Failure(error))
+    assert len(caplog.records) == 1
+    assert "a bug" in caplog.text
+
+
+# --- errors of ours
+
+
+def test_a_log_that_cannot_be_written_ends_the_crawl(desk, tmp_path):
+    desk.rig.push(entry("a.test", 0), entry("b.test", 0))
+    first, second = desk.next(), desk.next()
+    desk.frontier._log._log.close()
+    desk.end(first, page())
+    assert isinstance(desk.ending.errors[0], OSError)
+    # From then on all goes back.
+    desk.end(second, page())
+    assert len(desk.frontier) == 1
+    assert desk.frontier.leased == 1
+    desk.rig.crash()
+    assert len(desk.frontier) == 0  # nothing was in a snapshot, nothing was finished
