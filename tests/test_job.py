@@ -484,6 +484,36 @@ def test_a_power_loss_at_any_fsync_leaves_the_last_checkpoint_or_the_new_one(
     assert {expected.index(items) for items, expected in found} == {0, 1}
 
 
+def test_a_checkpoint_that_was_found_is_found_again_after_a_power_failure(tmp_path, monkeypatch):
+    """The process that published it died before the last fsync; the next one deletes what only
+    the checkpoint before it named."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    power = PowerLoss(disk, monkeypatch)
+    job, queue = opened(disk)
+    queue.push(item(1))
+    checkpoint(job)
+    queue.push(item(2))
+    prepared = job.prepare({})
+
+    def die() -> None:
+        if json.loads((disk / (disk / "CURRENT").read_text().strip()).read_text())["sequence"] == 2:
+            raise KeyboardInterrupt
+
+    power.before_fsync = die
+    with pytest.raises(KeyboardInterrupt):
+        job.publish(prepared)
+    job.close()
+    power.before_fsync = lambda: None
+    job, queue = opened(disk)
+    assert len(queue) == 2
+    worlds = [power.lose(tmp_path / str(seed), random.Random(seed)) for seed in range(20)]
+    job.close()
+    power.close()
+    for world in worlds:
+        assert found_in(world) == [item(1), item(2)]
+
+
 def test_a_power_failure_leaves_the_directories_of_a_process_that_did_not_come_to_sync_them(
     tmp_path, monkeypatch
 ):

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from webcrawl.errors import FatalError
-from webcrawl.storage.atomic import sync_paths
+from webcrawl.storage.atomic import sync_path, sync_paths
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.records import (
@@ -155,6 +155,9 @@ class Job:
             raise CorruptRecordError(snapshot, live.snapshot.bytes, "a name without a snapshot")
         for name, saved in zip(records[::2], records[1::2], strict=True):
             self._snapshots[name.decode("utf-8")] = saved
+        # Whoever published it may have died before the last fsync. After a power failure CURRENT
+        # must not be found to name what we and the parts are about to delete.
+        sync_path(self.path)
         self._delete_snapshots(keep=snapshot)
         self.resumed = True
         self.rebooted = not self._boot_id or live.boot_id != self._boot_id
