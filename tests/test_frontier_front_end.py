@@ -114,6 +114,21 @@ def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir: Path) -> No
     front.close()
 
 
+def test_levels_of_a_process_that_was_killed_leave_no_files(
+    jobdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK", 2)
+    front = front_end(jobdir, levels=8)
+    front.open([])
+    front.push([encode(entry("a.test", serial, depth=3)) for serial in range(9)])
+    assert [*jobdir.rglob("*.log")]
+    front = front_end(jobdir, levels=2)
+    front.open([])
+    assert not [*jobdir.rglob("*.log")]
+    assert front.size == 0
+    front.close()
+
+
 @pytest.mark.parametrize("level", [0, 4])
 def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level: int) -> None:
     front = FrontEnd(path=jobdir, prioritizer=Stuck(level), selector=MostUrgent())

@@ -39,10 +39,11 @@ class FrontEnd:
     def open(self, snapshots: Sequence[FifoSnapshot]) -> None:
         """Take up *snapshots*, one for each level, none for a new frontier.
 
-        A snapshot made with more levels than the prioritizer has now keeps its queues: nothing
-        is pushed there any more, and the selector drains them.
+        Levels that the prioritizer has no more are kept: nothing is pushed there, the selector
+        drains them, and what a process left there that did not come to its snapshot is deleted.
         """
-        levels = max(self._prioritizer.levels, len(snapshots))
+        found = [int(path.name) for path in self.path.glob("*/")]
+        levels = max([self._prioritizer.levels, len(snapshots), *found])
         for index in range(levels):
             fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk=CHUNK)
             fifo.open(snapshots[index] if index < len(snapshots) else None)
