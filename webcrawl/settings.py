@@ -35,12 +35,11 @@ EXTENSIONS = {
     "webcrawl.extensions.summary.Summary": 1000,
     # Statistics says more.
     "scrapy.extensions.logstats.LogStats": None,
-    # It listens on a port for code to run.
-    "scrapy.extensions.telnet.TelnetConsole": None,
     # A pickle in JOBDIR that is written on a clean stop only: a checkpoint has nothing of it.
     "scrapy.extensions.spiderstate.SpiderState": None,
 }
-# As telnet.
+# They listen on a port for code to run.
+TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
 LOG_FORMATTER = "webcrawl.log_formatter.QuietLogFormatter"
 LOG_LEVEL = "INFO"

@@ -14,7 +14,8 @@ checkpoint = object()
 
 Whoever stores pages connects to it and returns only when every page it has accepted is on the
 platter, since the checkpoint will say of these pages that they are done. A handler that raises
-prevents the checkpoint; the previous one stays live. No arguments."""
+prevents the checkpoint; the previous one stays live, and an OSError ends the crawl. The last
+checkpoint comes after ``close_spider``. No arguments."""
 
 
 def is_heard(signals: SignalManager, signal: object) -> bool:

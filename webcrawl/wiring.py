@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
+from webcrawl._engine import MercatorDownloader
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier
@@ -42,6 +43,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     jobdir = settings["JOBDIR"]
     if not jobdir:
         raise FatalError("JOBDIR is empty: the frontier lives on disk and needs a directory.")
+    _check_downloader(settings)
     # Scrapy logs what a handler raises and goes on without it: a wrong value must be told now.
     FetchLimits.from_settings(settings)
     resolver_of(crawler)
@@ -73,7 +75,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         ),
         "executor": executor,
         "retry_times": whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
-        "lease_secs": number(settings, "FRONTIER_LEASE_SECS", at_least=1),
+        "lease_secs": _lease_secs(settings),
         "grace_secs": number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
         "low_water": _workers(settings),
         "max_crawl_delay": number(settings, "POLITENESS_MAX_DELAY", at_least=0),
@@ -104,6 +106,26 @@ def _frontier(crawler: Crawler, shard: Path) -> Frontier:
         queues=queues,
         max_queues=max(queues, whole(settings, "FRONTIER_BACK_QUEUES_MAX", at_least=1)),
     )
+
+
+def _check_downloader(settings: BaseSettings) -> None:
+    kind = load_object(settings["DOWNLOADER"])
+    if not (isinstance(kind, type) and issubclass(kind, MercatorDownloader)):
+        raise FatalError(
+            "DOWNLOADER must be webcrawl._engine.MercatorDownloader, or made of it: no other one "
+            "gives hosts back to the frontier."
+        )
+
+
+def _lease_secs(settings: BaseSettings) -> float:
+    lease = number(settings, "FRONTIER_LEASE_SECS", at_least=1)
+    timeout = number(settings, "DOWNLOAD_TIMEOUT", at_least=0)
+    if lease <= timeout:
+        raise FatalError(
+            f"FRONTIER_LEASE_SECS is {lease:g}, which is not above DOWNLOAD_TIMEOUT, {timeout:g}: "
+            "hosts would be asked twice at once."
+        )
+    return lease
 
 
 def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
