@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.entry import Entry, encode
-from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class LinkSubmitter:
                 )
             )
 
-        self._eliminator.submit([fingerprint(url) for url, _, _ in accepted], entry)
+        self._eliminator.submit(fingerprints(url for url, _, _ in accepted), entry)
         self.submitted += len(accepted)
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
@@ -97,5 +97,5 @@ class LinkSubmitter:
                 Entry(url=seed.url, host=host, rank=seed.rank, kind="seed", discovered_at=now)
             )
 
-        self._eliminator.submit([fingerprint(seed.url) for seed, _ in kept], entry)
+        self._eliminator.submit(fingerprints(seed.url for seed, _ in kept), entry)
         self.submitted += len(kept)
