@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
+from urllib.parse import urlsplit
 
 import pytest
 from crawling import (
@@ -18,6 +20,8 @@ from crawling import (
 )
 
 from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.simweb.leaves import PageKind
+from webcrawl.simweb.pages import content_of, find_page
 
 # Raises once in the background work of a crawl, which nobody foresaw.
 BUG = """
@@ -35,6 +39,38 @@ class Bug:
         def broken(*args, **kwargs):
             raise ZeroDivisionError("a bug of ours")
         setattr(Frontier, "{method}", broken)
+"""
+
+# Processing, or the callback's look for links, raises the first time that it meets a document
+# which has several URLs.
+CLUMSY = """
+import os
+import webcrawl.spiders.web as web
+
+met = {}
+copies = set(open(os.environ["COPIES"]).read().split())
+
+def meet(url, body):
+    if url not in copies:
+        return
+    met[body] = met.get(body, 0) + 1
+    with open(os.environ["MET"], "a") as file:
+        file.write(url + "\\n")
+    if met[body] == 1:
+        raise ValueError("clumsy")
+
+class InProcessing:
+    def process_item(self, page):
+        meet(page.url, page.body)
+        return page
+
+class InCallback:
+    def __init__(self):
+        extract = web.extract_links
+        def clumsy(body, *, url, **rest):
+            meet(url, body)
+            return extract(body, url=url, **rest)
+        web.extract_links = clumsy
 """
 
 
@@ -117,3 +153,43 @@ def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(
     assert done.returncode == 0, done.stdout
     assert asked() == allowed_urls(web.world, USER_AGENT)
     assert warc_urls(jobdir / "warc")
+
+
+@pytest.mark.parametrize("where", ["InProcessing", "InCallback"])
+def test_a_document_whose_processing_failed_is_processed_under_its_next_url(
+    jobdir, tmp_path, monkeypatch, where
+):
+    (tmp_path / "clumsy.py").write_text(CLUMSY)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("MET", str(tmp_path / "met"))
+    monkeypatch.setenv("COPIES", str(tmp_path / "copies"))
+    world = preset(
+        "clean", http_port=0, https_port=0, hosts=12, mean_pages=14.0, max_pages=20, duplicates=0.4
+    )
+    seeds = tmp_path / "seeds.txt"
+    with start_in_process(world, log_path=None) as web:
+        seeds.write_text("\n".join(web.world.seeds()))
+        copies = copies_on_one_host(web.world)
+        (tmp_path / "copies").write_text("\n".join(url for group in copies for url in group))
+        pipelines = f'{{"clumsy.{where}": 1}}'
+        done = run_crawl(crawl_command(web, seeds, jobdir, ITEM_PIPELINES=pipelines))
+    assert done.returncode == 0, done.stdout
+    met = set((tmp_path / "met").read_text().split())
+    assert len(copies) > 5
+    # The first one raised, the second one was processed, the others are known by then.
+    assert {len(met & group) for group in copies} == {2}
+    assert stats_of(jobdir)["frontier/leased"] == 0
+
+
+def copies_on_one_host(world):
+    """The URLs of each document that only one host has under several: its politeness puts them
+    one after another."""
+    groups = defaultdict(set)
+    for url in allowed_urls(world, USER_AGENT):
+        host = world.find(urlsplit(url).hostname)
+        found = find_page(world, host, url.removeprefix(host.origin))
+        if found is not None and found.kind is PageKind.DUPLICATE:
+            index, number = content_of(world, found)
+            if index == host.index:
+                groups[index, number].add(url)
+    return [group for group in groups.values() if len(group) > 1]
