@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+import uvloop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +78,8 @@ def at_session_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resou
 
     The tests and their processes get a TMPDIR of their own, so that what they forget there shows.
     """
+    # libuv makes one pipe for signals with the first loop of a process, and keeps it.
+    uvloop.new_event_loop().close()
     directory = str(tmp_path_factory.mktemp("TMPDIR"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", directory)
