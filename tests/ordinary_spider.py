@@ -196,3 +196,22 @@ class WaitingSpider(Recorder):
                     errback=self.failed if number % 2 else None,
                     meta={"name": "post", "mine": number},
                 )
+
+
+class TreeSpider(Recorder):
+    """Each root has children, which are known to nobody else; roots only in the first run."""
+
+    name = "tree"
+
+    async def start(self):
+        if self.plan["first"]:
+            for url in self.plan["urls"]:
+                yield Request(url, callback=self.root, meta={"name": "root"})
+
+    def root(self, response):
+        for number in range(self.plan["children"]):
+            yield Request(
+                f"{response.url}child/{number}",
+                callback=self.answered,
+                meta={"name": "child", "padding": "x" * 2000},
+            )

@@ -370,6 +370,26 @@ def test_posts_that_wait_survive_kill_9(tmp_path):
     assert stats_of(jobdir)["frontier/leased"] == 0
 
 
+def test_on_a_full_disk_no_request_of_a_callback_is_lost(tmp_path):
+    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+    children = 5
+    with start_in_process(WORLD, log_path=log) as web:
+        urls = [host.origin + "/" for host in open_hosts(web.world)[:8]]
+        facts = {"urls": urls, "children": children}
+        plan.write_text(json.dumps(facts | {"first": True}))
+        line = command(web, "tree", jobdir, plan, POLITENESS_MAX_DELAY=0.1)
+        limited = 'ulimit -f 40; trap "" XFSZ; exec "$@"'
+        done = run_crawl(["bash", "-c", limited, "bash", *line])
+        assert done.returncode == 3, done.stdout
+        assert len(record_of(jobdir)) < len(urls) * children
+        plan.write_text(json.dumps(facts | {"first": False}))
+        done = run_crawl(line)
+        assert done.returncode == 0, done.stdout
+    asked = {hit.url for hit in access_log(log) if not is_robots(hit)}
+    assert asked == set(urls) | {f"{url}child/{n}" for url in urls for n in range(children)}
+    assert stats_of(jobdir)["frontier/leased"] == 0
+
+
 def test_requests_under_way_when_the_crawl_is_stopped_go_back_without_a_word(tmp_path):
     jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
     faults = dataclasses.replace(Faults.none(), stall=0.7)
