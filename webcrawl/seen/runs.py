@@ -309,7 +309,8 @@ class RunWriter:
         write_all(self._fd, index)
         header = HEADER.pack(MAGIC, VERSION, 0, self.count, zlib.crc32(index))
         header += zlib.crc32(header).to_bytes(4, "little")
-        os.pwrite(self._fd, header, 0)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        write_all(self._fd, header)
         fd, self._fd = self._fd, -1
         return Run(path=self.path, fd=fd, count=self.count, fences=fences, sums=sums)
 
