@@ -1,0 +1,340 @@
+"""The process of the shard model: the real parts of one job, without Scrapy around them.
+
+Built as wiring.py builds them, opened and closed as the scheduler does it. What stands for Scrapy
+(statistics, the crawl's end, a worker that works when told to) is here too.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter, deque
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from webcrawl.dispatcher import Dispatcher
+from webcrawl.frontier import (
+    DepthRankPrioritizer,
+    Entry,
+    FactorDelay,
+    Frontier,
+    GeometricSelector,
+    back_queue,
+    bodies,
+    done_log,
+    front_end,
+    frontier,
+)
+from webcrawl.frontier.ranks import HostRanks
+from webcrawl.job import Job
+from webcrawl.links import LinkSubmitter
+from webcrawl.prelude import HostPrelude
+from webcrawl.robots.cache import RobotsCache
+from webcrawl.seeds import SeedReader
+from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, runs
+from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.content import ContentSeen
+from webcrawl.storage.fifo import DiskFifo
+from webcrawl.urls.filters import standard_filters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    import pytest
+    from scrapy import Request
+
+    from webcrawl.fetch import Fetch
+    from webcrawl.job import PreparedCheckpoint
+    from webcrawl.seen import Eliminator
+
+POLICY = FactorDelay(factor=10.0, floor=3.0, ceiling=120.0)
+MAX_CRAWL_DELAY = 100.0
+RETRY_TIMES = 2
+PARTS = ("frontier", "seen", "content", "ranks")
+WORKERS = ("inline", "held", "thread")
+ELIMINATORS = ("disk", "bloom")
+
+
+def make_everything_small(patch: pytest.MonkeyPatch) -> None:
+    """So small that a crawl of a hundred URLs walks every path of the code."""
+    patch.setattr(front_end, "CHUNK", 2)
+    patch.setattr(back_queue, "INLINE", 2)
+    patch.setattr(bodies, "CHUNK", 2)
+    patch.setattr(bodies, "SEGMENT_BYTES", 150)
+    assert DiskFifo.__init__.__kwdefaults__ is not None
+    patch.setitem(DiskFifo.__init__.__kwdefaults__, "segment_bytes", 200)
+    patch.setattr(done_log, "_HELD_BACK", 3)
+    patch.setattr(frontier, "_CONTACTS_PER_WRITE", 2)
+    patch.setattr(compaction, "_SLICE_SECS", 0.0)
+    patch.setattr(levels, "FAN_OUT", 2)
+    patch.setattr(levels, "_MERGED_BLOCKS", 2)
+    patch.setattr(runs, "BLOCK", 4)
+    patch.setattr(runs, "BLOCK_BYTES", 32)
+    patch.setattr(runs, "READ_BLOCKS", 2)
+    patch.setattr(runs, "_SMALL_BLOCKS", 1)
+
+
+class HeldExecutor(Executor):
+    """A worker that works when it is told to, or when its result is waited for."""
+
+    def __init__(self) -> None:
+        self._held: deque[_HeldFuture] = deque()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = _HeldFuture(self, lambda: fn(*args, **kwargs))
+        self._held.append(future)
+        return future
+
+    def step(self) -> bool:
+        """Do the oldest piece of work; False when there is none."""
+        if not self._held:
+            return False
+        self._held.popleft().work()
+        return True
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        while self.step():
+            pass
+
+
+class InlineExecutor(HeldExecutor):
+    """Work is done before ``submit`` returns."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = super().submit(fn, *args, **kwargs)
+        self.step()
+        return future
+
+
+class _HeldFuture(Future[Any]):
+    def __init__(self, executor: HeldExecutor, do: Callable[[], Any]) -> None:
+        super().__init__()
+        self._executor = executor
+        self._do = do
+
+    def work(self) -> None:
+        try:
+            result = self._do()
+        except Exception as error:  # noqa: BLE001  # as an executor does
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+    def result(self, timeout: float | None = None) -> Any:
+        while not self.done():
+            assert self._executor.step()
+        return super().result(timeout)
+
+
+class Stats(Counter[str]):
+    """As much of Scrapy's statistics as the dispatcher needs."""
+
+    def inc_value(self, name: str, count: int = 1) -> None:
+        self[name] += count
+
+    def set_value(self, name: str, value: int) -> None:
+        self[name] = value
+
+
+class Ending:
+    """As much of ``webcrawl.ending.Ending`` as works without Scrapy."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def fail(self, error: Exception) -> None:
+        assert isinstance(error, OSError)
+        self.has_begun = True
+
+
+class Attempt(NamedTuple):
+    """What names an entry in the done log."""
+
+    url: str
+    number: int
+
+    @classmethod
+    def of(cls, entry: Entry) -> Attempt:
+        return cls(entry.url, entry.attempts)
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A request on its way through downloader, spider and pipelines; *stage* is what is next."""
+
+    request: Request
+    fetch: Fetch
+    sent_at: float
+    stage: str = "download"
+
+    @property
+    def entry(self) -> Entry:
+        return self.fetch.lease.entry
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether the URL is leased for it, not only the host."""
+        return not self.fetch.expired and not self.fetch.robots_url
+
+
+class Machine(NamedTuple):
+    """What a process finds where it begins."""
+
+    jobdir: Path
+    seeds: Path
+    monotonic: Callable[[], float]
+    wall: Callable[[], float]
+    boot: str
+
+
+class Process:
+    """One process of the crawl, with settings by *rng*: they may change between two."""
+
+    def __init__(
+        self, machine: Machine, *, eliminator: str, worker: str, rng: random.Random
+    ) -> None:
+        shard = machine.jobdir / "shards" / "00"
+        queues = rng.randrange(1, 4)
+        self.executor: Any = {
+            "inline": InlineExecutor,
+            "held": HeldExecutor,
+            "thread": lambda: ThreadPoolExecutor(max_workers=1),
+        }[worker]()
+        self.job = Job(path=machine.jobdir, read_boot_id=lambda: machine.boot)
+        self.frontier = Frontier(
+            path=shard / "frontier",
+            clock=machine.monotonic,
+            wall=machine.wall,
+            prioritizer=DepthRankPrioritizer(levels=rng.randrange(1, 5)),
+            selector=GeometricSelector(rng=random.Random(rng.random())),
+            delay=POLICY,
+            queues=queues,
+            max_queues=queues + rng.randrange(3),
+            slice_size=rng.choice((1, 3, 64)),
+        )
+        self.eliminator = self._eliminator(eliminator, shard / "seen", rng)
+        self.content = ContentSeen(
+            path=shard / "content", executor=self.executor, buffer_size=rng.randrange(2, 6)
+        )
+        self.ranks = HostRanks(path=shard / "ranks", capacity=16)
+        self.links = LinkSubmitter(
+            eliminator=self.eliminator,
+            filters=standard_filters(max_bytes=0, max_depth=0),
+            ranks=self.ranks,
+            wall=machine.wall,
+        )
+        robots = RobotsCache(
+            user_agent="webcrawl",
+            size=100,
+            max_bytes=1 << 20,
+            expire=86_400,
+            retry=600,
+            clock=machine.monotonic,
+        )
+        self.ending = Ending()
+        self.dispatcher = Dispatcher(
+            frontier=self.frontier,
+            prelude=HostPrelude(robots=robots, obey=True, retry_times=RETRY_TIMES),
+            content=self.content,
+            codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
+            stats=Stats(),  # type: ignore[arg-type]  # as much of it as is needed
+            retry_times=RETRY_TIMES,
+            max_crawl_delay=MAX_CRAWL_DELAY,
+            ending=self.ending,  # type: ignore[arg-type]  # likewise
+        )
+        self.seeds = SeedReader(
+            sources=[str(machine.seeds)],
+            spool_dir=machine.jobdir / "seeds",
+            stdin=sys.stdin.buffer,
+        )
+        self.flights: list[Flight] = []
+        self.prepared: PreparedCheckpoint | None = None
+        self.is_published = False
+        self.is_closed = False
+
+    def _eliminator(self, kind: str, path: Path, rng: random.Random) -> Eliminator:
+        if kind == "bloom":
+            return BloomEliminator(
+                path=path,
+                executor=self.executor,
+                capacity=100,
+                error_rate=1e-9,
+                log_file_bytes=400,
+                save_after=150,
+            )
+        return DiskEliminator(
+            path=path,
+            executor=self.executor,
+            cache=ClockCache(size=rng.randrange(1, 5)),
+            buffer_size=rng.randrange(2, 10),
+            log_file_bytes=400,
+        )
+
+    def open(self, facts: Mapping[str, Any]) -> None:
+        """``MercatorScheduler.open`` and the start of the spider."""
+        self.job.open()
+        saved = self.job.saved
+        self.eliminator.open(saved("shards/00/seen"))
+        self.content.open(saved("shards/00/content"))
+        self.ranks.open(saved("shards/00/ranks"))
+        self.frontier.open(
+            saved("shards/00/frontier"),
+            trust_done=not self.job.rebooted,
+            on_done=self._recommit,
+        )
+        for name in PARTS:
+            self.job.attach(f"shards/00/{name}", self.part(name))
+        if not self.job.resumed or self.job.rebooted:
+            self.job.publish(self.job.prepare(facts))
+            self.job.forget()
+        self.seeds.open(saved("seeds"))
+        self.job.attach("seeds", self.seeds)
+
+    def part(self, name: str) -> Any:
+        """One of PARTS."""
+        return self.eliminator if name == "seen" else getattr(self, name)
+
+    def _recommit(self, note: bytes) -> None:
+        if note:
+            self.content.commit(int.from_bytes(note, "little"))
+
+    def close(self) -> None:
+        """The end of ``MercatorScheduler._close``."""
+        self.executor.shutdown()
+        for name in PARTS:
+            try:
+                self.part(name).close()
+            except OSError as error:
+                self.ending.fail(error)
+        self.seeds.close()
+        self.job.close()
+        self.is_closed = True
+
+    @property
+    def has_pending_requests(self) -> bool:
+        """``MercatorScheduler.has_pending_requests``."""
+        return bool(len(self.frontier) or self.frontier.leased or self.eliminator.waiting)
+
+    def named_files(self) -> set[Path]:
+        """Every file that the checkpoint it began with may name, or that it may have made since."""
+        path = self.job.path
+        shard = path / "shards" / "00"
+        named = {path / "LOCK", path / "CURRENT", shard / "ranks" / "ranks.log"}
+        # A publication may have died in the middle; the next one cleans up.
+        named.update(*map(path.glob, ("manifest-*", "snapshot-*", "CURRENT.tmp")))
+        log = self.frontier._log
+        named.update(map(log._file, range(log._kept_from, log.number + 1)))
+        spilled = [queue.body for queue in self.frontier._back._table.values() if queue.body]
+        for fifo in [*self.frontier._front._fifos, *spilled]:
+            named.update(map(fifo._file, range(fifo._head_segment, fifo._tail_segment + 1)))
+        urls = self.eliminator._log  # type: ignore[attr-defined]  # both kinds have it
+        named.update(map(urls.file, range(urls._published_first, urls._number + 1)))
+        for part in (self.content, self.eliminator):
+            if isinstance(part, BloomEliminator):
+                named.update((part._file(part._saved), part._file(part._saved + 1)))
+            else:
+                found = part._levels
+                named.update(found._named, map(found._file, range(1, found._next)))
+        return named
