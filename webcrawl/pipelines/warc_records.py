@@ -121,13 +121,13 @@ def _record(
         f"Content-Type: {content_type}",
         f"Content-Length: {len(head) + len(body)}",
     ]
-    return b"".join(("\r\n".join(lines).encode(), _TERMINATOR, head, body, _TERMINATOR))
+    return b"".join((_bytes("\r\n".join(lines)), _TERMINATOR, head, body, _TERMINATOR))
 
 
 def _response_head(page: Page) -> bytes:
     protocol = page.protocol if _PROTOCOL.fullmatch(page.protocol) else "HTTP/1.1"
     reason = _LINE_BREAKS.sub(" ", page.reason)
-    start = f"{protocol} {page.status:03d} {reason}".encode()
+    start = _bytes(f"{protocol} {page.status:03d} {reason}")
     return _message_head(start, _stored_headers(page))
 
 
@@ -158,13 +158,13 @@ def _stored_headers(page: Page) -> Headers:
 
 
 def _request_head(page: Page, target: str) -> bytes:
-    method = _NOT_TOKEN.sub(b"", page.method.encode()) or b"GET"
+    method = _NOT_TOKEN.sub(b"", _bytes(page.method)) or b"GET"
     authority, slash, path = target.partition("://")[2].partition("/")
     authority, mark, query = authority.partition("?")
-    start = b"%s %s HTTP/1.1" % (method, (slash or "/").encode() + (path + mark + query).encode())
+    start = b"%s %s HTTP/1.1" % (method, _bytes((slash or "/") + path + mark + query))
     headers = page.request_headers
     if not any(name.lower() == b"host" for name, _ in headers):
-        headers = [(b"Host", authority.rpartition("@")[2].encode()), *headers]
+        headers = [(b"Host", _bytes(authority.rpartition("@")[2])), *headers]
     return _message_head(start, headers)
 
 
@@ -250,6 +250,14 @@ def _record_id() -> str:
 
 def _date(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _bytes(text: str) -> bytes:
+    """UTF-8, with the bytes back that a library could not decode (PEP 383); never raises."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # other lone surrogates, which nothing was decoded from
+        return text.encode("utf-8", "replace")
 
 
 def _digest(*parts: bytes) -> str:
