@@ -52,21 +52,17 @@ class Pipeline:
 class Recorder(Spider):
     """Writes down what its callbacks are called with, a line of JSON each."""
 
+    custom_settings = {  # noqa: RUF012  # as users write it
+        "DOWNLOADER_MIDDLEWARES": {"ordinary_spider.Middleware": 500},
+        "ITEM_PIPELINES": {"ordinary_spider.Pipeline": 1},
+    }
+
     @classmethod
     def from_crawler(cls, crawler, *, plan, record):
         spider = super().from_crawler(crawler)
         spider.plan = json.loads(Path(plan).read_text())
         spider.record = os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         return spider
-
-    @classmethod
-    def update_settings(cls, settings):
-        super().update_settings(settings)
-        middlewares = settings.getdict("DOWNLOADER_MIDDLEWARES") | {
-            "ordinary_spider.Middleware": 500
-        }
-        settings.set("DOWNLOADER_MIDDLEWARES", middlewares, priority="spider")
-        settings.set("ITEM_PIPELINES", {"ordinary_spider.Pipeline": 1}, priority="spider")
 
     def note(self, name, **facts):
         os.write(self.record, json.dumps({"name": name, **facts}).encode() + b"\n")

@@ -2,9 +2,14 @@
 
 A setting of Scrapy's is here only where the crawl needs another value than Scrapy's default.
 Every value can be changed with ``-s NAME=VALUE``, in scrapyd's schedule, or in a spider.
+
+Handlers, middlewares and extensions are wired in the settings that end in ``_BASE``. Those without
+it are the user's: what a spider sets there comes on top, and takes none of the crawl's own away.
 """
 
 from __future__ import annotations
+
+from scrapy.settings import default_settings
 
 BOT_NAME = "webcrawl"
 SPIDER_MODULES = ["webcrawl.spiders"]
@@ -16,7 +21,7 @@ COMMANDS_MODULE = "webcrawl.commands"
 SCHEDULER = "webcrawl.scheduler.MercatorScheduler"
 DUPEFILTER_CLASS = "webcrawl.dupefilter.MercatorDupeFilter"
 DOWNLOADER = "webcrawl._engine.MercatorDownloader"
-DOWNLOAD_HANDLERS = {
+DOWNLOAD_HANDLERS_BASE = default_settings.DOWNLOAD_HANDLERS_BASE | {
     "http": "webcrawl.net.http.HttpDownloadHandler",
     "https": "webcrawl.net.http.HttpDownloadHandler",
     # The crawl must not be led to files of its own machine or to paid storage.
@@ -27,7 +32,7 @@ DOWNLOAD_HANDLERS = {
 }
 # Processing modules (Mercator, section 3), by content type; users add theirs after the WARC.
 ITEM_PIPELINES = {"webcrawl.pipelines.warc.WarcPipeline": 100}
-EXTENSIONS = {
+EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.statistics.Statistics": 0,
     "webcrawl.extensions.checkpoints.Checkpoints": 0,
     "webcrawl.extensions.garbage.Garbage": 0,
@@ -160,7 +165,7 @@ METAREFRESH_ENABLED = False
 # The crawl's own counts are per outcome; these measure each request and answer again.
 DOWNLOADER_STATS = False
 # Retry and Redirect serve ordinary Requests of user spiders; for links the frontier does both.
-DOWNLOADER_MIDDLEWARES = {
+DOWNLOADER_MIDDLEWARES_BASE = default_settings.DOWNLOADER_MIDDLEWARES_BASE | {
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
@@ -171,7 +176,7 @@ DOWNLOADER_MIDDLEWARES = {
     "webcrawl._engine.PlainRedirectMiddleware": 600,
 }
 # A broken page is a page too: the outcome of every status is counted, and the Page is kept.
-SPIDER_MIDDLEWARES = {
+SPIDER_MIDDLEWARES_BASE = default_settings.SPIDER_MIDDLEWARES_BASE | {
     "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
     "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
