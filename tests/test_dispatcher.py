@@ -465,6 +465,8 @@ def test_a_request_that_only_carries_the_meta_of_another_is_none_of_ours(desk):
     assert desk.frontier.leased == 1
     desk.end(request, page())
     assert desk.frontier.leased == 0
+    desk.dispatcher.done(request)
+    assert desk.ending.errors == []
 
 
 def test_a_request_in_place_of_a_link_is_an_ordinary_one_that_can_be_saved(desk):

@@ -121,8 +121,9 @@ class Dispatcher:
             except Exception as error:  # noqa: BLE001  # the URL would stay leased
                 self._ending.fail(error)
         # The answer leads back here by its request: a page must not wait for the garbage
-        # collector to be freed.
+        # collector to be freed. And a later request may get the id of this one.
         fetch.response = None
+        fetch.request_id = 0
 
     def expire(self, older_than: float) -> None:
         """Take back leases that nobody gave back within *older_than* seconds."""
