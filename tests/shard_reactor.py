@@ -198,7 +198,8 @@ class Reactor:
             flight.fetch.abandoned = True
             self.process.ending.fail(error)
             return True
-        self.judge.tested(flight, content, is_seen=is_seen)
+        if not self.process.ending.has_begun:  # nothing is finished any more, so it does not matter
+            self.judge.tested(flight, content, is_seen=is_seen)
         self.events["duplicates"] += is_seen
         if not is_seen:
             flight.fetch.content_fingerprint = content
