@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -17,8 +18,10 @@ from contracts.fifo import drain, item
 from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
 
+from webcrawl import job as job_module
 from webcrawl.errors import FatalError
 from webcrawl.job import Job, boot_id, is_disk_full
+from webcrawl.storage import records
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 from webcrawl.storage.records import HEADER_SIZE
 
@@ -482,6 +485,24 @@ def test_a_power_loss_at_any_fsync_leaves_the_last_checkpoint_or_the_new_one(
     assert all(items in expected for items, expected in found)
     # Both were seen: the old state after an fsync that was not yet made, and the new one.
     assert {expected.index(items) for items, expected in found} == {0, 1}
+
+
+@pytest.mark.parametrize("length", [0, 1, 19, 20, 21, 40, 55])
+def test_a_snapshot_of_any_length_comes_back(jobdir, monkeypatch, length):
+    for module in (job_module, records):
+        monkeypatch.setattr(module, "MAX_PAYLOAD", 20)
+    state = bytes(range(length))
+    part = SimpleNamespace(snapshot=lambda: state, written=list, forget=lambda: None)
+    job = Job(path=jobdir)
+    job.open()
+    job.attach("large", part)
+    job.attach("other", part)
+    checkpoint(job)
+    job.close()
+    job = Job(path=jobdir)
+    job.open()
+    assert job.saved("large") == job.saved("other") == state
+    job.close()
 
 
 def test_a_checkpoint_that_was_found_is_found_again_after_a_power_failure(tmp_path, monkeypatch):

@@ -4,7 +4,8 @@ The scheduler owns one Job and gives it the durable parts of the crawl (frontier
 content-seen test, seed cursor). On disk::
 
     LOCK  CURRENT  manifest-NNNNNN.json      see storage/lock.py, storage/manifest.py
-    snapshot-NNNNNN.log                      record log: part name, snapshot, part name, ...
+    snapshot-NNNNNN.log                      record log: part name, snapshot, part name, ...;
+                                             a large snapshot in pieces, each after the name
     shards/00/...                            the files of the parts
 
 A checkpoint has three steps, so that the reactor waits only for the first::
@@ -33,6 +34,7 @@ from webcrawl.storage.atomic import sync_path, sync_paths
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.records import (
+    MAX_PAYLOAD,
     CorruptRecordError,
     NewerFormatError,
     RecordLog,
@@ -154,7 +156,8 @@ class Job:
         if len(records) % 2:
             raise CorruptRecordError(snapshot, live.snapshot.bytes, "a name without a snapshot")
         for name, saved in zip(records[::2], records[1::2], strict=True):
-            self._snapshots[name.decode("utf-8")] = saved
+            part = name.decode("utf-8")
+            self._snapshots[part] = self._snapshots.get(part, b"") + saved
         # Whoever published it may have died before the last fsync. After a power failure CURRENT
         # must not be found to name what we and the parts are about to delete.
         sync_path(self.path)
@@ -200,7 +203,8 @@ class Job:
         path = self.path / f"snapshot-{sequence:06d}.log"
         records: list[bytes] = []
         for name, saved in prepared.snapshots.items():
-            records += (name.encode("utf-8"), saved)
+            for start in range(0, max(len(saved), 1), MAX_PAYLOAD):
+                records += (name.encode("utf-8"), saved[start : start + MAX_PAYLOAD])
         with RecordLog.open(path, size=0) as log:
             size = log.append_all(records)
             log.sync()
