@@ -33,6 +33,7 @@ def crawl_command(
         "DNS_SERVERS": web.dns,
         "JOBDIR": jobdir,
         "POLITENESS_MIN_DELAY": 0.05,
+        "ALLOW_PRIVATE_ADDRESSES": 1,
         "DOWNLOAD_TIMEOUT": 5,
         **settings,
     }

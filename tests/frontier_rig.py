@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
-    FactorDelay,
     Frontier,
     GeometricSelector,
+    LargestDelay,
     Lease,
     encode,
 )
+from webcrawl.frontier.politeness import cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Selector
 
 EPOCH = 1_700_000_000.0
-POLICY = FactorDelay(factor=10.0, floor=3.0, ceiling=120.0)
+POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
 
 
 def entry(host: str, serial: int = 0, *, depth: int = 0, rank: int = 1) -> Entry:
@@ -163,9 +164,16 @@ class Rig:
                 # A little more, so that no rounding between two clocks leaves it just short.
                 self.clock.advance(wait + 1e-6)
 
+    def release(
+        self, host: str, *, fetched: bool, took: float = 0.0, at_least: float = 0.0
+    ) -> None:
+        """Give *host* back as the crawler does: by the policy, or as the host asked."""
+        rest = max(cut_off(POLICY, took), at_least) if fetched else at_least
+        self.frontier.release(host, rest=rest, least=at_least if fetched else None)
+
     def fetch(self, lease: Lease, *, took: float = 0.1, note: bytes = b"") -> None:
         """Download and process: release, then finish."""
-        self.frontier.release(lease.entry.host, fetched=True, took=took)
+        self.release(lease.entry.host, fetched=True, took=took)
         self.frontier.finish(lease, note=note)
 
     def drain(self) -> list[Entry]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from shard_process import POLICY, RETRY_TIMES, Attempt
 
 from webcrawl.frontier import done_log, key
+from webcrawl.frontier.politeness import cut_off
 from webcrawl.storage.records import read_records
 
 if TYPE_CHECKING:
@@ -181,6 +182,6 @@ class Judge:
     def restarted(self, *, now: float) -> None:
         """Contacts that were cut off must rest as if they had lasted until now."""
         for host, at in self.truth.contacts.items():
-            self.truth.rest(host, now + POLICY.delay(now - at))
+            self.truth.rest(host, now + cut_off(POLICY, now - at))
         self.truth.contacts.clear()
         self._in_process.clear()

@@ -17,9 +17,9 @@ from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
-    FactorDelay,
     Frontier,
     GeometricSelector,
+    LargestDelay,
     back_queue,
     bodies,
     done_log,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from webcrawl.job import PreparedCheckpoint
     from webcrawl.seen import Eliminator
 
-POLICY = FactorDelay(factor=10.0, floor=3.0, ceiling=120.0)
+POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
 MAX_CRAWL_DELAY = 100.0
 RETRY_TIMES = 2
 PARTS = ("frontier", "seen", "content", "ranks")
@@ -242,6 +242,7 @@ class Process:
             stats=Stats(),  # type: ignore[arg-type]  # as much of it as is needed
             retry_times=RETRY_TIMES,
             max_crawl_delay=MAX_CRAWL_DELAY,
+            delay=POLICY,
             ending=self.ending,  # type: ignore[arg-type]  # likewise
         )
         self.seeds = SeedReader(

@@ -13,6 +13,7 @@ import xxhash
 from scrapy.http import Response
 from shard_process import MAX_CRAWL_DELAY, POLICY, RETRY_TIMES, Flight, HeldExecutor
 
+from webcrawl.frontier.politeness import cut_off
 from webcrawl.items import Page
 from webcrawl.net.outcomes import ConnectionLostError
 from webcrawl.urls import Link
@@ -126,7 +127,7 @@ class Reactor:
                 flight.stage = "parse"
         if not fetch.expired:
             # Even if the process dies while it writes this down.
-            rest = 0.0 if fetch.abandoned else POLICY.delay(took)
+            rest = 0.0 if fetch.abandoned else cut_off(POLICY, took)
             self.judge.left(host, until=self.clock.now + rest)
         fetch.end_download()
         if not fetch.expired and not self.process.ending.has_begun:
@@ -241,7 +242,7 @@ class Reactor:
             self.events["leases expired"] += 1
             self.judge.discarded(flight)
             if flight.stage == "download":
-                rest = POLICY.delay(now - flight.sent_at)
+                rest = cut_off(POLICY, now - flight.sent_at)
                 self.judge.left(flight.entry.host, until=now + rest)
         process.dispatcher.expire(LEASE_SECS)
         assert all(flight.fetch.expired for flight in expiring)

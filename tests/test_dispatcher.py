@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry
+from webcrawl.frontier.politeness import cut_off
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
 from webcrawl.prelude import HostPrelude
 from webcrawl.request_codec import RequestCodec
@@ -82,6 +83,7 @@ class Desk:
             stats=self.stats,
             retry_times=2,
             max_crawl_delay=MAX_DELAY,
+            delay=POLICY,
             ending=self.ending,
         )
 
@@ -172,7 +174,7 @@ def test_a_fetched_url_is_finished_and_its_host_rests(desk):
     assert desk.next() is None
     desk.end(request, page())
     assert desk.frontier.leased == 0
-    assert desk.rests() == pytest.approx(POLICY.delay(0.0))
+    assert desk.rests() == pytest.approx(cut_off(POLICY, 0.0))
     assert desk.counts("outcome/") == {"http_200": 1}
     assert desk.stats.get_value("fetch/bytes") == 5
     desk.wait(3)

@@ -16,6 +16,7 @@ from frontier_rig import POLICY, Rig, entry, urls_of
 
 from webcrawl.frontier import back_queue, bodies, front_end
 from webcrawl.frontier.done_log import Contact
+from webcrawl.frontier.politeness import HostFacts, cut_off
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig: Rig) -> No
     rig.push(*(entry("a.test", n) for n in range(5)))
     for _ in range(3):
         take(rig)
-        rig.frontier.release("a.test", fetched=True, took=0.1)
+        rig.release("a.test", fetched=True, took=0.1)
     rig.publish()
     rig.crash()
     assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5)]
@@ -167,7 +168,7 @@ def test_latest_of_several_times_of_a_host_counts(rig: Rig) -> None:
     rig.publish()
     rig.push(entry("a.test", 2))
     lease = take(rig)
-    rig.frontier.release("a.test", fetched=True, took=0.1, at_least=50.0)
+    rig.release("a.test", fetched=True, took=0.1, at_least=50.0)
     rig.frontier.finish(lease)
     rig.crash()
     rig.push(entry("a.test", 3))
@@ -304,7 +305,7 @@ def test_number_of_queues_and_counters_survive(jobdir: Path, clock: FakeClock) -
 def test_snoozed_host_rests_on_after_a_restart(rig: Rig, restart: str) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     lease = take(rig)
-    rig.frontier.release("a.test", fetched=True, took=4.0)
+    rig.release("a.test", fetched=True, took=4.0)
     rig.frontier.finish(lease)
     rig.publish()
     rig.clock.advance(10)
@@ -333,7 +334,7 @@ def test_release_after_the_snapshot_is_remembered(rig: Rig, restart: str) -> Non
     rig.push(entry("a.test", 1), entry("a.test", 2))
     rig.publish()
     lease = take(rig)
-    rig.frontier.release("a.test", fetched=True, took=0.1, at_least=600.0)
+    rig.release("a.test", fetched=True, took=0.1, at_least=600.0)
     rig.clock.advance(100)
     getattr(rig, restart)()
     assert rig.acquire() is None
@@ -360,7 +361,7 @@ def test_host_whose_contact_was_cut_off_rests_as_if_it_had_lasted_until_now(
     assert rig.acquire() is None
     ready_at = rig.frontier.ready_at()
     assert ready_at is not None
-    assert ready_at - rig.monotonic() == pytest.approx(POLICY.delay(running_for), abs=1e-3)
+    assert ready_at - rig.monotonic() == pytest.approx(cut_off(POLICY, running_for), abs=1e-3)
 
 
 @pytest.mark.parametrize("snapshot_after", [False, True])
@@ -371,7 +372,7 @@ def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(
     rig.push(*(entry("a.test", n) for n in range(waiting)))
     rig.publish()
     lease = take(rig)
-    rig.frontier.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    rig.release("a.test", fetched=True, took=0.1, at_least=60.0)
     rig.frontier.finish(lease)
     if snapshot_after:
         rig.publish()
@@ -392,9 +393,9 @@ def test_crawl_delay_of_a_host_holds_after_a_url_for_which_nothing_was_sent(
     rig.push(*(entry("a.test", n) for n in range(4)))
     rig.publish()
     take(rig)
-    rig.frontier.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    rig.release("a.test", fetched=True, took=0.1, at_least=60.0)
     take(rig)
-    rig.frontier.release("a.test", fetched=False)
+    rig.release("a.test", fetched=False)
     take(rig)
     if snapshot_during:
         rig.publish()
@@ -410,7 +411,7 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig.push(*(entry("a.test", n) for n in range(3)))
     rig.publish()
     take(rig)
-    rig.frontier.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    rig.release("a.test", fetched=True, took=0.1, at_least=60.0)
     take(rig)
     if snapshot_during:
         rig.publish()
@@ -434,8 +435,8 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None
     asked: list[float] = []
 
     class Recording:
-        def delay(self, took: float) -> float:
-            asked.append(took)
+        def rest(self, facts: HostFacts) -> float:
+            asked.extend(facts.times)
             return 5.0
 
     rig.frontier = rig._new()
@@ -459,7 +460,7 @@ def test_asap_release_is_remembered(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     rig.publish()
     lease = take(rig)
-    rig.frontier.release("a.test", fetched=False)
+    rig.release("a.test", fetched=False)
     rig.frontier.finish(lease)
     rig.crash()
     assert rig.acquire() is not None

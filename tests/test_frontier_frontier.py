@@ -109,7 +109,7 @@ def test_released_host_is_not_handed_out_before_ready_at(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     first = rig.acquire()
     assert first is not None
-    rig.frontier.release("a.test", fetched=True, took=0.5)
+    rig.release("a.test", fetched=True, took=0.5)
     assert rig.frontier.ready_at() == rig.monotonic() + 5.0
     rig.clock.advance(4.999)
     assert rig.acquire() is None
@@ -131,7 +131,7 @@ def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig: Rig) 
     rig.push(entry("a.test", 1), entry("a.test", 2))
     first = rig.acquire()
     assert first is not None
-    rig.frontier.release("a.test", fetched=True, took=0.1)
+    rig.release("a.test", fetched=True, took=0.1)
     second = rig.next()
     assert second is not None
     assert rig.frontier.leased == 2
@@ -143,31 +143,31 @@ def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig: Rig) 
 def test_rest_asked_for_by_the_server_counts_when_it_is_longer(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2), entry("a.test", 3))
     rig.acquire()
-    rig.frontier.release("a.test", fetched=True, took=0.1, at_least=600.0)
+    rig.release("a.test", fetched=True, took=0.1, at_least=600.0)
     assert rig.frontier.ready_at() == rig.monotonic() + 600.0
     assert rig.next() is not None
-    rig.frontier.release("a.test", fetched=True, took=50.0, at_least=60.0)
+    rig.release("a.test", fetched=True, took=50.0, at_least=60.0)
     assert rig.frontier.ready_at() == rig.monotonic() + 120.0
 
 
 def test_host_to_which_nothing_was_sent_is_ready_at_once(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     assert rig.acquire() is not None
-    rig.frontier.release("a.test", fetched=False)
+    rig.release("a.test", fetched=False)
     assert rig.acquire() is not None
 
 
 def test_host_to_which_nothing_could_be_sent_rests_when_asked(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     rig.acquire()
-    rig.frontier.release("a.test", fetched=False, at_least=30.0)
+    rig.release("a.test", fetched=False, at_least=30.0)
     assert rig.frontier.ready_at() == rig.monotonic() + 30.0
 
 
 def test_asap_release_of_a_host_without_entries_keeps_no_rest(rig: Rig) -> None:
     rig.push(entry("a.test", 1))
     rig.acquire()
-    rig.frontier.release("a.test", fetched=False)
+    rig.release("a.test", fetched=False)
     rig.push(entry("a.test", 2))
     assert rig.acquire() is not None
 
@@ -175,11 +175,11 @@ def test_asap_release_of_a_host_without_entries_keeps_no_rest(rig: Rig) -> None:
 def test_double_release_is_refused(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     rig.acquire()
-    rig.frontier.release("a.test", fetched=True)
+    rig.release("a.test", fetched=True)
     with pytest.raises(LookupError, match=r"a\.test is not in process"):
-        rig.frontier.release("a.test", fetched=True)
+        rig.release("a.test", fetched=True)
     with pytest.raises(LookupError, match=r"b\.test is not in process"):
-        rig.frontier.release("b.test", fetched=True)
+        rig.release("b.test", fetched=True)
 
 
 def test_lease_can_be_given_back_or_finished_once(rig: Rig) -> None:
@@ -199,7 +199,7 @@ def test_entry_put_back_is_the_next_of_its_host(rig: Rig) -> None:
     # Its robots.txt was fetched instead: that was a contact, and the host rests for it.
     rig.frontier.put_back(lease)
     assert rig.acquire() is None
-    rig.frontier.release("a.test", fetched=True, took=0.2)
+    rig.release("a.test", fetched=True, took=0.2)
     assert rig.acquire() is None
     assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(100)]
 
@@ -208,7 +208,7 @@ def test_entry_put_back_after_its_host_left_the_table_is_handed_out_again(rig: R
     rig.push(entry("a.test", 1))
     lease = rig.acquire()
     assert lease is not None
-    rig.frontier.release("a.test", fetched=True, took=0.2)
+    rig.release("a.test", fetched=True, took=0.2)
     rig.frontier.put_back(lease)
     assert rig.acquire() is None
     assert rig.frontier.ready_at() == rig.monotonic() + 3.0
@@ -405,7 +405,7 @@ def test_expired_lease_returns_its_entry_and_its_host(rig: Rig) -> None:
     with pytest.raises(LookupError):
         rig.frontier.finish(lost)
     with pytest.raises(LookupError):
-        rig.frontier.release("a.test", fetched=True)
+        rig.release("a.test", fetched=True)
     rig.fetch(kept)
     assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(3)]
     stats = rig.frontier.stats()
@@ -416,7 +416,7 @@ def test_expiry_leaves_a_host_alone_that_works_for_a_later_lease(rig: Rig) -> No
     rig.push(*(entry("a.test", n) for n in range(3)))
     unprocessed = rig.acquire()
     assert unprocessed is not None
-    rig.frontier.release("a.test", fetched=True, took=0.1)
+    rig.release("a.test", fetched=True, took=0.1)
     rig.clock.advance(100)
     current = rig.acquire()
     assert current is not None
@@ -441,7 +441,7 @@ def test_several_expired_leases_of_a_host_keep_their_order(rig: Rig) -> None:
     rig.push(*(entry("a.test", n) for n in range(4)))
     for _ in range(3):
         assert rig.next() is not None
-        rig.frontier.release("a.test", fetched=True, took=0.1)
+        rig.release("a.test", fetched=True, took=0.1)
     assert len(rig.frontier.expire(0)) == 2, "the last one was acquired just now"
     rig.clock.advance(1)
     assert len(rig.frontier.expire(0)) == 1
@@ -496,7 +496,7 @@ def test_full_disk_hands_nothing_out_and_loses_nothing(rig: Rig) -> None:
             rig.frontier.acquire,
             lambda: rig.frontier.finish(lease),
             lambda: rig.frontier.requeue(entry("r.test")),
-            lambda: rig.frontier.release(lease.entry.host, fetched=True, at_least=9.0),
+            lambda: rig.release(lease.entry.host, fetched=True, at_least=9.0),
         ):
             with pytest.raises(OSError, match="File too large"):
                 write()

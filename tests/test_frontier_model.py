@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from webcrawl.frontier import Entry, Lease, back_queue, bodies, decode, front_end
+from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 
@@ -138,9 +139,9 @@ class FrontierMachine(RuleBasedStateMachine):
     )
     def release(self, pick: int, fetched: bool, took: float, at_least: float) -> None:
         host = sorted(self.contacts)[pick % len(self.contacts)]
-        self.rig.frontier.release(host, fetched=fetched, took=took, at_least=at_least)
+        self.rig.release(host, fetched=fetched, took=took, at_least=at_least)
         del self.contacts[host]
-        self._rests(host, max(POLICY.delay(took), at_least) if fetched else at_least)
+        self._rests(host, max(cut_off(POLICY, took), at_least) if fetched else at_least)
 
     def _rests(self, host: str, seconds: float) -> None:
         self.rest_until[host] = max(self.rest_until.get(host, 0.0), self.clock.now + seconds)
@@ -197,7 +198,7 @@ class FrontierMachine(RuleBasedStateMachine):
         for host, (lease, at) in [*self.contacts.items()]:
             if lease.id in expired:
                 del self.contacts[host]
-                self._rests(host, POLICY.delay(now - at))
+                self._rests(host, cut_off(POLICY, now - at))
         for number in expired & self.leases.keys():
             self.waiting[name_of(self.leases.pop(number)[0].entry)] += 1
 
@@ -243,7 +244,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _cut_off(self, contacts: dict[str, float]) -> None:
         for host, at in contacts.items():
-            self._rests(host, POLICY.delay(self.clock.now - at))
+            self._rests(host, cut_off(POLICY, self.clock.now - at))
 
     def _journaled(self) -> list[Entry]:
         """The requeued entries that recovery found in the log."""
@@ -288,16 +289,16 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _finish_the_crawl(self) -> None:
         for host in [*self.contacts]:
-            self.rig.frontier.release(host, fetched=True)
+            self.rig.release(host, fetched=True)
             del self.contacts[host]
-            self._rests(host, POLICY.delay(0.0))
+            self._rests(host, cut_off(POLICY, 0.0))
         for lease, _ in self.leases.values():
             self.rig.frontier.finish(lease)
         while (lease := self.rig.next()) is not None:
             self._took(lease)
             self.rig.fetch(lease)
             del self.contacts[lease.entry.host]
-            self._rests(lease.entry.host, POLICY.delay(0.1))
+            self._rests(lease.entry.host, cut_off(POLICY, 0.1))
         assert self.waiting.total() == 0, f"{+self.waiting} never came out"
         assert self.rig.frontier._finished.size == 0
         assert self.rig.frontier.check() == []

@@ -11,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import entries
 
-from webcrawl.frontier import DepthRankPrioritizer, Entry, FactorDelay, GeometricSelector
+from webcrawl.frontier import (
+    DepthRankPrioritizer,
+    Entry,
+    GeometricSelector,
+    HostFacts,
+    LargestDelay,
+)
 from webcrawl.frontier.clocks import Clocks
 from webcrawl.frontier.hosts import HostClocks
+from webcrawl.frontier.politeness import cut_off
 
 
 @given(entries(), st.integers(1, 20))
@@ -66,16 +73,65 @@ def test_share_that_starves_a_level_is_refused(share: float) -> None:
         GeometricSelector(rng=random.Random(1), share=share)
 
 
+POLITE = LargestDelay(
+    factor=10.0, floor=3.0, ceiling=120.0, unmeasured=20.0, backoff=10.0, backoff_max=3600.0
+)
+seconds = st.floats(0, 1e5)
+facts = st.builds(
+    HostFacts,
+    times=st.lists(seconds, min_size=1, max_size=5),
+    crawl_delay=seconds,
+    retry_after=seconds,
+    failures=st.integers(0, 100_000),
+)
+
+
+@given(facts, st.data())
+def test_rest_never_falls_as_one_of_the_facts_grows(before: HostFacts, data: st.DataObject) -> None:
+    more = HostFacts(
+        [took + data.draw(seconds) for took in before.times],
+        before.crawl_delay + data.draw(seconds),
+        before.retry_after + data.draw(seconds),
+        before.failures + data.draw(st.integers(0, 100)),
+    )
+    assert POLITE.rest(before) <= POLITE.rest(more)
+
+
+@given(facts)
+def test_rest_after_several_downloads_is_no_longer_than_after_the_longest(all_: HostFacts) -> None:
+    longest = POLITE.rest(all_._replace(times=[max(all_.times)]))
+    assert POLITE.rest(all_) <= longest * (1 + 1e-9)
+
+
+@given(facts)
+def test_rest_is_at_least_what_the_host_asks_for_and_the_floor(facts: HostFacts) -> None:
+    assert POLITE.rest(facts) >= max(3.0, facts.crawl_delay, facts.retry_after)
+
+
+def test_average_of_the_last_five_downloads_counts() -> None:
+    assert POLITE.rest(HostFacts([1.0, 1.0, 1.0, 1.0, 6.0])) == 20.0
+    assert POLITE.rest(HostFacts([60.0] * 5)) == 120.0
+
+
+def test_host_without_five_measured_downloads_rests_the_default() -> None:
+    assert POLITE.rest(HostFacts([0.01] * 4)) == 20.0
+    assert POLITE.rest(HostFacts([0.01] * 5)) == 3.0
+
+
+def test_back_off_doubles_with_each_failure_up_to_its_end() -> None:
+    rests = [POLITE.rest(HostFacts([0.01] * 5, failures=n)) for n in range(12)]
+    assert rests == [3.0, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]
+
+
 @given(st.floats(0, 1e6), st.floats(0, 1e6))
-def test_delay_never_falls_as_the_download_takes_longer(took: float, longer: float) -> None:
-    delay = FactorDelay(factor=10.0, floor=3.0, ceiling=120.0).delay
-    assert 3.0 <= delay(min(took, longer)) <= delay(max(took, longer)) <= 120.0
+def test_cut_off_contact_rests_longer_the_longer_it_may_have_taken(a: float, b: float) -> None:
+    assert 20.0 <= cut_off(POLITE, min(a, b)) <= cut_off(POLITE, max(a, b)) <= 120.0
 
 
 @pytest.mark.parametrize(("factor", "floor", "ceiling"), [(-1, 0, 1), (1, -1, 1), (1, 2, 1)])
 def test_impossible_delays_are_refused(factor: float, floor: float, ceiling: float) -> None:
     with pytest.raises(ValueError, match="politeness needs"):
-        FactorDelay(factor=factor, floor=floor, ceiling=ceiling)
+        LargestDelay(factor=factor, floor=floor, ceiling=ceiling)
 
 
 @given(st.floats(0, 1e7), st.floats(0, 1e5), st.floats(0, 1e5))

@@ -20,6 +20,7 @@ from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl.fetch import Fetch, fetch_of
+from webcrawl.frontier.politeness import cut_off
 from webcrawl.net.outcomes import is_transient, outcome_of
 from webcrawl.prelude import Verdict
 from webcrawl.request_codec import LostRequestError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from webcrawl.ending import Ending
-    from webcrawl.frontier import Frontier, Lease
+    from webcrawl.frontier import DelayPolicy, Frontier, Lease
     from webcrawl.prelude import HostPrelude
     from webcrawl.request_codec import RequestCodec
     from webcrawl.seen.content import ContentSeen
@@ -54,6 +55,7 @@ class Dispatcher:
         stats: StatsCollector,
         retry_times: int,
         max_crawl_delay: float,
+        delay: DelayPolicy,
         ending: Ending,
     ) -> None:
         self._frontier = frontier
@@ -63,6 +65,7 @@ class Dispatcher:
         self._stats = stats
         self._retry_times = retry_times
         self._max_crawl_delay = max_crawl_delay
+        self._delay = delay
         self._ending = ending
         # The contacts that are not done, by the ids of their leases.
         self._under_way: dict[int, Fetch] = {}
@@ -183,7 +186,7 @@ class Dispatcher:
 
     def _give_up(self, lease: Lease) -> None:
         """Finish a URL without a contact."""
-        self._frontier.release(lease.entry.host, fetched=False)
+        self._frontier.release(lease.entry.host, rest=0.0)
         self._frontier.finish(lease)
 
     def _release(self, fetch: Fetch) -> None:
@@ -194,11 +197,12 @@ class Dispatcher:
             if fetch.robots_url and fetch.outcome:
                 self._learn(fetch)
             pause = max(self._prelude.crawl_delay(fetch.lease.entry.url), _retry_after(fetch))
+            pause = min(pause, self._max_crawl_delay)
+            rest = max(cut_off(self._delay, fetch.took), pause) if fetch.reached_host else pause
             self._frontier.release(
                 fetch.lease.entry.host,
-                fetched=fetch.reached_host,
-                took=fetch.took,
-                at_least=min(pause, self._max_crawl_delay),
+                rest=rest,
+                least=pause if fetch.reached_host else None,
             )
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._ending.fail(error)

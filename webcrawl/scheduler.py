@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from webcrawl.fetch import Fetch
-    from webcrawl.frontier import Frontier
+    from webcrawl.frontier import DelayPolicy, Frontier
     from webcrawl.frontier.ranks import HostRanks
     from webcrawl.items import Page
     from webcrawl.job import Job, Part
@@ -89,6 +89,7 @@ class MercatorScheduler(BaseScheduler):
         executor: ThreadPoolExecutor,
         retry_times: int,
         max_crawl_delay: float,
+        delay: DelayPolicy,
         lease_secs: float,
         grace_secs: float,
         low_water: int,
@@ -120,6 +121,7 @@ class MercatorScheduler(BaseScheduler):
             stats=self._stats,
             retry_times=retry_times,
             max_crawl_delay=max_crawl_delay,
+            delay=delay,
             ending=self._ending,
         )
         self._checkpoints = Checkpointer(

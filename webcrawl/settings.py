@@ -87,7 +87,7 @@ FRONTIER_RETRY_TIMES = 2
 
 # The pause after a contact is POLITENESS_DELAY_FACTOR times the download's time, within
 # [POLITENESS_MIN_DELAY, POLITENESS_MAX_DELAY] seconds (Mercator waited ten times as long).
-POLITENESS_POLICY = "webcrawl.frontier.politeness.FactorDelay"
+POLITENESS_POLICY = "webcrawl.frontier.politeness.LargestDelay"
 POLITENESS_DELAY_FACTOR = 10.0
 POLITENESS_MIN_DELAY = 3.0
 POLITENESS_MAX_DELAY = 120.0

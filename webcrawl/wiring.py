@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from webcrawl.frontier import DelayPolicy
+
 
 def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     """The keyword arguments of MercatorScheduler but *crawler*. Touches no disk.
@@ -53,9 +55,17 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         settings, path=shard / "seen", executor=executor
     )
     ranks = HostRanks(path=shard / "ranks")
+    delay = _build(
+        crawler,
+        "POLITENESS_POLICY",
+        factor=number(settings, "POLITENESS_DELAY_FACTOR", at_least=0),
+        floor=number(settings, "POLITENESS_MIN_DELAY", at_least=0),
+        ceiling=number(settings, "POLITENESS_MAX_DELAY", at_least=0),
+    )
     return {
         "job": Job(path=Path(jobdir)),
-        "frontier": _frontier(crawler, shard),
+        "frontier": _frontier(crawler, shard, delay),
+        "delay": delay,
         "eliminator": eliminator,
         "content": ContentSeen(path=shard / "content", executor=executor),
         "ranks": ranks,
@@ -82,7 +92,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     }
 
 
-def _frontier(crawler: Crawler, shard: Path) -> Frontier:
+def _frontier(crawler: Crawler, shard: Path, delay: DelayPolicy) -> Frontier:
     settings = crawler.settings
     workers = _workers(settings)
     queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * workers
@@ -96,13 +106,7 @@ def _frontier(crawler: Crawler, shard: Path) -> Frontier:
             levels=whole(settings, "FRONTIER_LEVELS", at_least=1),
         ),
         selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
-        delay=_build(
-            crawler,
-            "POLITENESS_POLICY",
-            factor=number(settings, "POLITENESS_DELAY_FACTOR", at_least=0),
-            floor=number(settings, "POLITENESS_MIN_DELAY", at_least=0),
-            ceiling=number(settings, "POLITENESS_MAX_DELAY", at_least=0),
-        ),
+        delay=delay,
         queues=queues,
         max_queues=max(queues, whole(settings, "FRONTIER_BACK_QUEUES_MAX", at_least=1)),
     )

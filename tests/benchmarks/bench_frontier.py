@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
-    FactorDelay,
     Frontier,
     GeometricSelector,
+    LargestDelay,
     encode,
 )
 
@@ -85,7 +85,7 @@ def pop(frontier: Frontier, clock: SimulatedClock, step: float) -> int:
         clock.now = max(clock.now, ready_at)
         return 0
     clock.now += step
-    frontier.release(lease.entry.host, fetched=True, took=0.1)
+    frontier.release(lease.entry.host, rest=3.0, least=0.0)
     frontier.finish(lease)
     return 1
 
@@ -108,7 +108,7 @@ def main() -> None:
             wall=clock.wall,
             prioritizer=DepthRankPrioritizer(levels=16),
             selector=GeometricSelector(rng=rng),
-            delay=FactorDelay(factor=10.0, floor=options.delay, ceiling=120.0),
+            delay=LargestDelay(factor=10.0, floor=options.delay, ceiling=120.0),
             queues=48,
             max_queues=options.max_queues,
         )

@@ -88,7 +88,7 @@ handed in. Nothing here is thread-safe.
 
 from webcrawl.frontier.entry import Entry, decode, encode, host_of, key
 from webcrawl.frontier.frontier import Frontier, Lease
-from webcrawl.frontier.politeness import DelayPolicy, FactorDelay
+from webcrawl.frontier.politeness import DelayPolicy, HostFacts, LargestDelay
 from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
 from webcrawl.frontier.selector import GeometricSelector, Selector
 
@@ -96,9 +96,10 @@ __all__ = [
     "DelayPolicy",
     "DepthRankPrioritizer",
     "Entry",
-    "FactorDelay",
     "Frontier",
     "GeometricSelector",
+    "HostFacts",
+    "LargestDelay",
     "Lease",
     "Prioritizer",
     "Selector",

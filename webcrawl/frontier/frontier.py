@@ -18,6 +18,7 @@ from webcrawl.frontier.done_log import Contact, DoneLog, Finish, Release, Requeu
 from webcrawl.frontier.entry import Entry, decode, encode, host_of, key
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import FrontEnd
+from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.recovery import replay, rests
 from webcrawl.frontier.snapshot import Counts, FrontierSnapshot, decode_snapshot
 
@@ -209,31 +210,25 @@ class Frontier:
         for queue in queues:
             queue.journaled = self._log.number
 
-    def release(
-        self, host: str, *, fetched: bool, took: float = 0.0, at_least: float = 0.0
-    ) -> None:
-        """Give *host* back: it may be contacted again when it has rested. All in seconds.
+    def release(self, host: str, *, rest: float, least: float | None = None) -> None:
+        """Give *host* back: it may be contacted again in *rest* seconds. O(log hosts).
 
-        With *fetched* the host rests for the larger of the delay policy's answer to *took* and
-        *at_least* (robots.txt, Retry-After). Without, nothing was sent to it and it is ready at
-        once, or after *at_least*. O(log hosts); writes to disk only for a rest that a restart
-        could not guess.
+        *least* is what a next contact that a crash cuts off must at least be followed by: what
+        robots.txt asks for, what the host has shown before. None when there was no contact, which
+        leaves that as it was. Writes to disk only for a rest that a restart could not guess.
 
         Raises LookupError when the host is not in process: a double release is a bug.
         """
         queue = self._back.find_in_process(host)
         now = self._clocks.clock()
-        rest = max(self._delay.delay(took), at_least) if fetched else at_least
-        ready_at = now + rest
         # After kill -9 a contact without a release rests for what the policy says of the time
-        # until then, or for its last explicit rest. Only a longer one must be on disk now.
-        assumed = max(self._delay.delay(now - queue.contact), queue.least)
-        # A contact that never was tells nothing new about what the host asks for.
-        least = at_least if fetched else queue.least
-        until = Release(host, self._clocks.wall() + rest, rest, least)
+        # until then, or for its last *least*. Only a longer one must be on disk now.
+        assumed = max(cut_off(self._delay, now - queue.contact), queue.least)
+        if least is not None:
+            queue.least = least
+        until = Release(host, self._clocks.wall() + rest, rest, queue.least)
         self._log.release(until, at_once=rest > assumed)
-        queue.least = least
-        self._back.end(queue, ready_at, now)
+        self._back.end(queue, now + rest, now)
         del self._contacts[host]
 
     def finish(self, lease: Lease, *, note: bytes = b"") -> None:
@@ -250,8 +245,8 @@ class Frontier:
     def put_back(self, lease: Lease) -> None:
         """The entry was not fetched: it returns to the head of its host's queue.
 
-        The host stays in process until it is released: with ``fetched=True`` when it was
-        contacted all the same, for its robots.txt. Raises LookupError as ``finish``.
+        The host stays in process until it is released: without a rest when nothing was sent to
+        it. Raises LookupError as ``finish``.
         """
         self._held(lease)
         del self._leases[lease.id]
@@ -273,7 +268,7 @@ class Frontier:
             self.put_back(lease)
             self._counts.put_back -= 1
         for lease in hosts:
-            self.release(lease.entry.host, fetched=True, took=now - lease.acquired_at)
+            self.release(lease.entry.host, rest=cut_off(self._delay, now - lease.acquired_at))
         expired = {lease.id: lease for lease in leases + hosts}
         self._counts.expired += len(expired)
         return [*expired.values()]

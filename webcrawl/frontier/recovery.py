@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier.done_log import Contact, Distrust, Finish, Record, Release, Requeue
+from webcrawl.frontier.politeness import cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,5 +91,5 @@ def rests(
         yield Rest(release.host, at, release.least)
     now, wall = clocks.clock(), clocks.wall()
     for contact in found.contacts.values():
-        rest = max(delay.delay(max(wall - contact.at, 0.0)), contact.least)
+        rest = max(cut_off(delay, max(wall - contact.at, 0.0)), contact.least)
         yield Rest(contact.host, now + rest, contact.least)
