@@ -634,3 +634,157 @@ def test_a_resolver_without_settings_uses_the_defaults():
     assert len(Resolver.from_settings(Settings({"DNS_SERVERS": "127.0.0.1:53,::1"}))) == 0
     with pytest.raises(ValueError, match="at least one"):
         Resolver(servers=[], timeout=1, tries=1, cache_size=1)
+
+
+def test_what_is_cached_can_be_asked_for_without_waiting(clock: FakeClock):
+    async def scenario() -> None:
+        async with (
+            name_server(zone(ZONE)) as names,
+            resolver_on(names.address, clock=clock) as resolver,
+        ):
+            # That six.test has no IPv4 address is known for a minute only.
+            expected = {"a.test": 300, "www.test": 300, "six.test": 60, "both.test": 300}
+            for host, ttl in expected.items():
+                assert resolver.cached(host) is None
+                assert resolver.ttl(host) == 0
+                addresses = await resolver.resolve(host)
+                assert resolver.cached(host) == addresses
+                assert resolver.cached(host.upper() + ".") == addresses
+                assert resolver.ttl(host) == ttl
+            names.asked.clear()
+            clock.advance(59.5)
+            assert (resolver.ttl("a.test"), resolver.ttl("six.test")) == (240.5, 0.5)
+            assert resolver.cached("six.test") == ["::1"]
+            clock.advance(240.5)
+            for host in ("a.test", "A.TEST", "www.test", "six.test"):
+                assert resolver.cached(host) is None
+                assert resolver.ttl(host) == 0
+            assert names.asked == []
+            assert resolver.counts()["checks"] == 4 * 3 + 1 + 4
+            assert resolver.counts()["checks_unknown"] == 4 + 4
+            assert resolver.counts()["lookups"] == 5
+
+    asyncio.run(scenario())
+
+
+def test_remembered_failures_are_told_apart_without_waiting_and_not_raised(clock: FakeClock):
+    async def scenario() -> None:
+        def answer(query: dns.message.Message) -> dns.message.Message:
+            broken = "broken" in str(query.question[0].name)
+            return refuse(dns.rcode.SERVFAIL)(query) if broken else zone(ZONE)(query)
+
+        expected = {
+            "no.such.test": (NameNotFoundError, 60),
+            "nothing.test": (NoAddressError, 60),
+            "broken.test": (LookupFailedError, 30),
+            "x" * 64 + ".test": (NameNotFoundError, 24 * 3600),
+        }
+        async with (
+            name_server(answer) as names,
+            resolver_on(names.address, clock=clock) as resolver,
+        ):
+            for host, (error, ttl) in expected.items():
+                assert resolver.cached(host) is None
+                with pytest.raises(error) as raised:
+                    await resolver.resolve(host)
+                for spelling in (host, host.title()):
+                    known = resolver.cached(spelling)
+                    assert type(known) is error
+                    assert str(known).lower() == str(raised.value).lower()
+                assert resolver.ttl(host) == ttl
+            clock.advance(60)
+            assert [resolver.cached(host) for host in list(expected)[:3]] == [None] * 3
+
+    asyncio.run(scenario())
+
+
+def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock: FakeClock):
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        response = refuse(dns.rcode.NXDOMAIN)(query)
+        response.authority.append(
+            dns.rrset.from_text("test.", 0, "IN", "SOA", "ns.test. admin.test. 1 1 1 1 0")
+        )
+        return response
+
+    async def scenario() -> None:
+        async with (
+            name_server(answer) as names,
+            resolver_on(names.address, clock=clock) as resolver,
+        ):
+            with pytest.raises(NameNotFoundError):
+                await resolver.resolve("a.test")
+            assert type(resolver.cached("a.test")) is NameNotFoundError
+            assert resolver.ttl("a.test") == 30
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("host", "known"),
+    [
+        ("127.0.0.9", ["127.0.0.9"]),
+        ("[::1]", ["::1"]),
+        ("localhost", ["127.0.0.1"]),
+        ("1.2.3", NameNotFoundError),
+        ("[::x]", NameNotFoundError),
+    ],
+)
+def test_literals_and_what_can_be_no_name_are_known_at_once(host, known):
+    resolver = Resolver(servers=[closed_port()], timeout=1, tries=1, cache_size=1)
+    found = resolver.cached(host)
+    assert found == known or type(found) is known
+    assert resolver.ttl(host) == 24 * 3600
+    assert len(resolver) == 0
+
+
+def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock: FakeClock):
+    async def scenario() -> None:
+        async with resolver_on(closed_port(), clock=clock) as resolver:
+            resolver.remember("A.test.", ["10.0.0.1", "2001:db8::1", "10.0.0.2", "nonsense"], 50)
+            resolver.remember("six.test", ["2001:db8::1", "2001:db8::2"], 1e9)
+            assert resolver.cached("a.test") == ["10.0.0.1", "10.0.0.2"]
+            assert await resolver.resolve("a.test") == ["10.0.0.1", "10.0.0.2"]
+            assert resolver.cached("six.test") == ["2001:db8::1", "2001:db8::2"]
+            assert await resolver.resolve("six.test") == ["2001:db8::1", "2001:db8::2"]
+            assert (resolver.ttl("a.test"), resolver.ttl("six.test")) == (50, 24 * 3600)
+            clock.advance(50)
+            assert resolver.cached("a.test") is None
+            assert resolver.counts()["remembered"] == 2
+            assert resolver.counts()["queries"] == 0
+
+    asyncio.run(scenario())
+
+
+def test_an_earlier_run_knows_nothing_better_than_this_one(clock: FakeClock):
+    async def scenario() -> None:
+        async with (
+            name_server(zone(ZONE)) as names,
+            resolver_on(names.address, clock=clock) as resolver,
+        ):
+            addresses = await resolver.resolve("a.test")
+            with pytest.raises(NameNotFoundError):
+                await resolver.resolve("gone.test")
+            for host in ("a.test", "gone.test", "127.0.0.1"):
+                resolver.remember(host, ["10.0.0.1"], 500)
+            for useless in ([], ["nonsense"]):
+                resolver.remember("new.test", useless, 500)
+            resolver.remember("new.test", ["10.0.0.1"], 0)
+            assert resolver.cached("a.test") == addresses
+            assert type(resolver.cached("gone.test")) is NameNotFoundError
+            assert resolver.cached("127.0.0.1") == ["127.0.0.1"]
+            assert resolver.cached("new.test") is None
+            clock.advance(300)
+            resolver.remember("a.test", ["10.0.0.1"], 500)
+            assert resolver.cached("a.test") == ["10.0.0.1"]
+
+    asyncio.run(scenario())
+
+
+def test_asking_for_what_is_cached_keeps_it_from_being_forgotten(clock: FakeClock):
+    resolver = Resolver(servers=[closed_port()], timeout=1, tries=1, cache_size=3, clock=clock)
+    for n in range(3):
+        resolver.remember(f"{n}.test", ["10.0.0.1"], 60)
+    resolver.cached("0.test")
+    resolver.cached("1.TEST")
+    resolver.remember("3.test", ["10.0.0.1"], 60)
+    assert [resolver.cached(f"{n}.test") is None for n in range(4)] == [False, False, True, False]

@@ -15,6 +15,7 @@ import ipaddress
 import random
 import socket
 import time
+from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +40,8 @@ DNS_TRIES = 3  # queries per look-up that time out: 2 + 4 + 8 s
 # time, and addresses in use do not die within a minute.
 _MIN_TTL: Final = 60
 _MAX_TTL: Final = 24 * 3600
-# A failed look-up says little about the name; RFC 2308 allows five minutes.
+# A failed look-up says little about the name; RFC 2308 allows five minutes. Nor is a negative
+# answer forgotten sooner, whatever its TTL: who has just resolved a name finds it cached.
 _FAILURE_TTL: Final = 30
 # Aliases that leave one answer and need another question.
 _MAX_ALIASES: Final = 8
@@ -71,6 +73,10 @@ class LookupTimeoutError(LookupFailedError):
 
 # An answer to be kept: the addresses, or the class of the error and its words.
 _Result = tuple[tuple[str, ...], type[DnsError], str]
+_NO_NAME: Final[_Result] = ((), NameNotFoundError, "no such name")
+_NO_ADDRESS: Final[_Result] = ((), NoAddressError, "no address")
+# What a name's key in the cache ends in when its value is about IPv6; no name has a slash.
+_IPV6: Final = "/6"
 
 
 class Resolver:
@@ -100,12 +106,16 @@ class Resolver:
         self._cache_size = cache_size
         self._clock = clock
         # In order of use, longest ago first; IPv6 under a key of its own. A key's value is the
-        # time of expiry and the result.
-        self._cache: dict[str, tuple[float, _Result]] = {}
+        # time of expiry and the result. A plain dict keeps that order too, but finding its first
+        # key takes ever longer as keys move to the end.
+        self._cache: OrderedDict[str, tuple[float, _Result]] = OrderedDict()
         self._waiters: dict[str, list[asyncio.Future[_Result]]] = {}
         self._closed = False
         self.lookups = 0
         self.cache_hits = 0
+        self.checks = 0
+        self.checks_unknown = 0
+        self.remembered = 0
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Resolver:
@@ -133,7 +143,7 @@ class Resolver:
 
         Raises NameNotFoundError, NoAddressError, LookupFailedError or LookupTimeoutError.
         """
-        name = host.removesuffix(".").lower()
+        name = _key(host)
         literal = _without_lookup(name)
         if literal is not None:
             return [literal]
@@ -143,7 +153,59 @@ class Resolver:
             except NoAddressError:
                 if family == socket.AF_INET:
                     raise
-        return await self._addresses(name + "/6", name, dnswire.AAAA)
+        return await self._addresses(name + _IPV6, name, dnswire.AAAA)
+
+    def cached(self, host: str) -> list[str] | DnsError | None:
+        """Return what `resolve` would find without asking anybody; None if it had to ask.
+
+        A negative answer or a failure that is still remembered is returned, not raised. Asked for
+        every URL that is handed out: 0.3 to 0.9 µs for a known name, 100,000 of them cached
+        (2026-11-20, 2 shared cores).
+        """
+        self.checks += 1
+        entry = self._cache.get(host)
+        if entry is None or entry[1][1] is NoAddressError:
+            return self._cached_otherwise(host)
+        if entry[0] <= self._clock():
+            self.checks_unknown += 1
+            return None
+        self._cache.move_to_end(host)
+        addresses, error, why = entry[1]
+        return list(addresses) if addresses else error(f"{host}: {why}")
+
+    def remember(self, host: str, addresses: Sequence[str], ttl: float) -> None:
+        """Take *addresses* as the answer for *host* for *ttl* seconds, without a query.
+
+        For what an earlier run found out. What was looked up in this one is newer and stays; what
+        is no address is left out.
+        """
+        name = _key(host)
+        addresses = [address for address in addresses if _is_address(address)]
+        if not addresses or ttl <= 0 or self.ttl(host):
+            return
+        self.remembered += 1
+        ipv4 = tuple(address for address in addresses if ":" not in address)
+        ttl = min(ttl, _MAX_TTL)
+        if ipv4:
+            self._keep(name, (ipv4, DnsError, ""), ttl)
+        else:
+            self._keep(name, _NO_ADDRESS, ttl)
+            self._keep(name + _IPV6, (tuple(addresses), DnsError, ""), ttl)
+
+    def ttl(self, host: str) -> float:
+        """Return for how many seconds more the answer of `cached` holds; 0.0 if it has none."""
+        name = _key(host)
+        try:
+            if _without_lookup(name) is not None:
+                return _MAX_TTL
+        except NameNotFoundError:
+            return _MAX_TTL
+        entry = self._cache.get(name)
+        until = entry[0] if entry is not None else 0.0
+        if entry is not None and entry[1][1] is NoAddressError:
+            ipv6 = self._cache.get(name + _IPV6)
+            until = min(until, ipv6[0]) if ipv6 is not None else 0.0
+        return max(0.0, until - self._clock())
 
     async def close(self) -> None:
         """Fail the look-ups under way and close the sockets. Idempotent."""
@@ -160,16 +222,42 @@ class Resolver:
         return {
             "lookups": self.lookups,
             "cache_hits": self.cache_hits,
+            "checks": self.checks,
+            "checks_unknown": self.checks_unknown,
+            "remembered": self.remembered,
             "queries": sent.sent,
             "query_timeouts": sent.timed_out,
             "over_tcp": sent.over_tcp,
         }
 
+    def _cached_otherwise(self, host: str) -> list[str] | DnsError | None:
+        """What `cached` returns for names that are not in the cache just as they are written."""
+        name = _key(host)
+        try:
+            literal = _without_lookup(name)
+        except NameNotFoundError as e:
+            return e
+        if literal is not None:
+            return [literal]
+        now = self._clock()
+        for key in (name, name + _IPV6):
+            entry = self._cache.get(key)
+            if entry is None or entry[0] <= now:
+                break
+            self._cache.move_to_end(key)
+            addresses, error, why = entry[1]
+            if addresses:
+                return list(addresses)
+            if error is not NoAddressError or key is not name:
+                return error(f"{host}: {why}")
+        self.checks_unknown += 1
+        return None
+
     async def _addresses(self, key: str, host: str, qtype: int) -> list[str]:
         self.lookups += 1
-        entry = self._cache.pop(key, None)
+        entry = self._cache.get(key)
         if entry is not None and entry[0] > self._clock():
-            self._cache[key] = entry  # now the one used last
+            self._cache.move_to_end(key)
             self.cache_hits += 1
             addresses, error, why = entry[1]
         else:
@@ -188,7 +276,9 @@ class Resolver:
             try:
                 name = dnswire.wire_name(host)
             except ValueError as e:
-                raise NameNotFoundError(f"not a host name: {e}") from None
+                result = ((), NameNotFoundError, f"not a host name: {e}")
+                self._keep(key, result, _MAX_TTL)
+                return result
             self._waiters[key] = [waiter]
             self._ask(key, name, qtype, aliases=0, ttl=_MAX_TTL)
         else:
@@ -205,21 +295,24 @@ class Resolver:
             elif answer.addresses:
                 kept = max(_MIN_TTL, min(ttl, answer.ttl))
                 self._finish(key, (answer.addresses, DnsError, ""), kept)
-            elif answer.rcode == dnswire.NXDOMAIN:
-                self._finish(key, ((), NameNotFoundError, "no such name"), answer.ttl)
             else:
-                self._finish(key, ((), NoAddressError, "no address"), answer.ttl)
+                result = _NO_NAME if answer.rcode == dnswire.NXDOMAIN else _NO_ADDRESS
+                self._finish(key, result, max(_FAILURE_TTL, answer.ttl))
 
         self._servers.ask(name, qtype, done)
 
     def _finish(self, key: str, result: _Result, ttl: float) -> None:
-        if ttl > 0 and not self._closed:
-            self._cache[key] = (self._clock() + ttl, result)
-            if len(self._cache) > self._cache_size:
-                del self._cache[next(iter(self._cache))]
+        if not self._closed:
+            self._keep(key, result, ttl)
         for waiter in self._waiters.pop(key):
             if not waiter.done():
                 waiter.set_result(result)
+
+    def _keep(self, key: str, result: _Result, ttl: float) -> None:
+        self._cache[key] = (self._clock() + ttl, result)
+        self._cache.move_to_end(key)
+        if len(self._cache) > self._cache_size:
+            self._cache.popitem(last=False)
 
 
 class AiohttpResolver(AbstractResolver):
@@ -285,6 +378,18 @@ def system_servers(path: Path = Path("/etc/resolv.conf")) -> list[tuple[str, int
             except ValueError:
                 continue  # the C library skips such lines too
     return servers or [("127.0.0.1", 53)]
+
+
+def _key(host: str) -> str:
+    return host.removesuffix(".").lower()
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _without_lookup(name: str) -> str | None:
