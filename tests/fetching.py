@@ -26,7 +26,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhe
 
 @contextlib.asynccontextmanager
 async def handler_with(**settings: object) -> AsyncIterator[HttpDownloadHandler]:
-    crawler = get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:9", **settings})
+    defaults = {"DNS_SERVERS": "127.0.0.1:9", "ALLOW_PRIVATE_ADDRESSES": True}
+    crawler = get_crawler(settings_dict=defaults | settings)
     handler = HttpDownloadHandler.from_crawler(crawler)
     try:
         yield handler

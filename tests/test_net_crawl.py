@@ -43,6 +43,7 @@ process = CrawlerProcess({
         "webcrawl.net.decoding.ContentDecodingMiddleware": 590,
     },
     "DNS_SERVERS": [sys.argv[1]],
+    "ALLOW_PRIVATE_ADDRESSES": True,
     "ASYNCIO_EVENT_LOOP": sys.argv[2] or None,
     "RETRY_ENABLED": False,
     "HTTPERROR_ALLOW_ALL": True,

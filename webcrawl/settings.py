@@ -133,6 +133,9 @@ URL_MAX_DEPTH = 0
 
 # --- network -----------------------------------------------------------------------------------
 
+# Whether loopback, private, link-local and other special addresses may be contacted: for intranets
+# and simulations only. The crawler would read its own network for whoever writes a link to it.
+ALLOW_PRIVATE_ADDRESSES = False
 # Seconds for the whole download.
 DOWNLOAD_TIMEOUT = 60
 # Seconds for each address that is tried, TLS handshake included.

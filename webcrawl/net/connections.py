@@ -11,17 +11,27 @@ Invariant: at most *max_idle* connections are open beside those in use, whatever
 from __future__ import annotations
 
 import functools
+import socket
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import HttpProcessingError
+
+from webcrawl.net.outcomes import ForbiddenAddressError
 
 if TYPE_CHECKING:
     from aiohttp import StreamReader
     from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.http import RawResponseMessage
 
+    from webcrawl.net.dns import Resolver
+    from webcrawl.net.guard import AddressGuard
+
+# aiohttp tries every address it is given, some of them twice, each with the connect time-out.
+_MAX_ADDRESSES: Final = 2
+_NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 # Interim answers (1xx) before the one that counts, and that one. Real servers send one or none; a
 # stream of them would keep the loop busy until the time-out.
 _MAX_ANSWERS: Final = 20
@@ -45,6 +55,42 @@ class Connector(aiohttp.TCPConnector):
         # is unknown, and all expire within seconds.
         full = len(self._conns) >= self._max_idle
         super()._release(key, protocol, should_close=should_close or full)
+
+
+class GuardedResolver(AbstractResolver):
+    """The crawler's resolver as aiohttp wants it, less the addresses that the guard forbids.
+
+    aiohttp does not ask it about hosts that are addresses, nor is its answer binding: the guard
+    judges again when the socket is opened. Here it lets a host's permitted addresses be used
+    though there are others. Closing it leaves the resolver open: that is shared.
+    """
+
+    def __init__(self, resolver: Resolver, guard: AddressGuard) -> None:
+        self._resolver = resolver
+        self._guard = guard
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Return the first addresses of *host*; raises DnsError or ForbiddenAddressError."""
+        found = await self._resolver.resolve(host, family)
+        addresses = self._guard.permitted(found)
+        if not addresses:
+            raise ForbiddenAddressError(f"{host} is at {', '.join(found[:_MAX_ADDRESSES])}")
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=_NUMERIC,
+            )
+            for address in addresses[:_MAX_ADDRESSES]
+        ]
+
+    async def close(self) -> None:
+        """Do nothing."""
 
 
 def send_once(session: aiohttp.ClientSession) -> None:

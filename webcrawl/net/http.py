@@ -44,7 +44,8 @@ from scrapy.utils.ssl import _make_ssl_context
 
 from webcrawl.net import dns, outcomes
 from webcrawl.net.answers import Answer, headers_of, response_of
-from webcrawl.net.connections import Connector, send_once
+from webcrawl.net.connections import Connector, GuardedResolver, send_once
+from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
 from webcrawl.signals import is_heard
@@ -74,6 +75,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         crawler: Crawler,
         limits: FetchLimits,
         resolver: dns.Resolver,
+        guard: AddressGuard,
         ssl_context: ssl.SSLContext,
         fail_on_dataloss: bool,
         local_address: tuple[str, int] | None,
@@ -81,33 +83,18 @@ class HttpDownloadHandler(BaseDownloadHandler):
         """Build the session; needs a running event loop.
 
         The handler holds no more descriptors than the requests under way and idle connections of
-        *limits*; the handlers of two schemes hold them each.
+        *limits*; the handlers of two schemes hold them each, and so do requests over proxies.
         """
         super().__init__(crawler)
         self._limits = limits
         self._timeout = self._client_timeout(limits.total_timeout)
         self._fail_on_dataloss = fail_on_dataloss
         self._ssl_context = ssl_context
-        self._session = aiohttp.ClientSession(
-            connector=Connector(
-                max_idle=limits.idle_connections,
-                resolver=dns.AiohttpResolver(resolver),
-                use_dns_cache=False,  # the resolver has one, with the right times
-                happy_eyeballs_delay=None,  # one connection at a time, one after the other
-                limit=0,  # the downloader bounds them; here waiting costs a shuffle per page
-                keepalive_timeout=limits.keepalive,
-                local_addr=local_address,
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            response_class=Answer,
-            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-            read_bufsize=_READ_BUFFER,
-            max_line_size=limits.header_bytes,
-            max_field_size=limits.header_bytes,
-            max_headers=_MAX_HEADER_FIELDS,
-        )
-        send_once(self._session)
+        self._resolver = resolver
+        self._guard = guard
+        self._local_address = local_address
+        self._session = self._new_session(guard)
+        self._proxy_session: aiohttp.ClientSession | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> HttpDownloadHandler:
@@ -125,6 +112,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             crawler=crawler,
             limits=FetchLimits.from_settings(settings),
             resolver=resolver_of(crawler),
+            guard=AddressGuard.from_settings(settings),
             ssl_context=ssl_context,
             fail_on_dataloss=settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
             local_address=(bind, 0) if isinstance(bind, str) else bind,
@@ -153,6 +141,44 @@ class HttpDownloadHandler(BaseDownloadHandler):
     async def close(self) -> None:
         """Close every connection; requests under way fail."""
         await self._session.close()
+        if self._proxy_session is not None:
+            await self._proxy_session.close()
+
+    def _new_session(self, guard: AddressGuard) -> aiohttp.ClientSession:
+        limits = self._limits
+        session = aiohttp.ClientSession(
+            connector=Connector(
+                max_idle=limits.idle_connections,
+                resolver=GuardedResolver(self._resolver, guard),
+                socket_factory=guard.open_socket,
+                use_dns_cache=False,  # the resolver has one, with the right times
+                happy_eyeballs_delay=None,  # one connection at a time, one after the other
+                limit=0,  # the downloader bounds them; here waiting costs a shuffle per page
+                keepalive_timeout=limits.keepalive,
+                local_addr=self._local_address,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            response_class=Answer,
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+            read_bufsize=_READ_BUFFER,
+            max_line_size=limits.header_bytes,
+            max_field_size=limits.header_bytes,
+            max_headers=_MAX_HEADER_FIELDS,
+        )
+        send_once(session)
+        return session
+
+    def _session_for_proxies(self, host: str) -> aiohttp.ClientSession:
+        """Return the session whose sockets may go anywhere, for they go to the user's proxy.
+
+        The proxy looks up the names, and its operator decides where those may lead.
+        """
+        if not self._guard.permits_host(host):
+            raise outcomes.ForbiddenAddressError(f"{host} is not to be asked of a proxy")
+        if self._proxy_session is None:
+            self._proxy_session = self._new_session(AddressGuard(allow_private=True))
+        return self._proxy_session
 
     def _client_timeout(self, total: float) -> aiohttp.ClientTimeout:
         return aiohttp.ClientTimeout(total=total, sock_connect=self._limits.connect_timeout)
@@ -164,7 +190,11 @@ class HttpDownloadHandler(BaseDownloadHandler):
             timeout = self._client_timeout(seconds)
         options: dict[str, Any] = {}
         headers = request.headers.to_tuple_list()
+        # Encoded already: the URL that is sent is the URL that was recorded.
+        url = yarl.URL(request.url, encoded=True)
+        session = self._session
         if proxy := request.meta.get("proxy"):
+            session = self._session_for_proxies(url.raw_host or "")
             options["proxy"] = proxy if "://" in proxy else f"http://{proxy}"
         if b"Proxy-Authorization" in request.headers:
             # For the proxy's eyes only: through a tunnel the header goes to the host.
@@ -174,10 +204,9 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 options["proxy_headers"] = dict(mine)
             elif proxy:
                 headers += mine
-        answer = await self._session.request(
+        answer = await session.request(
             request.method,
-            # Encoded already: the URL that is sent is the URL that was recorded.
-            yarl.URL(request.url, encoded=True),
+            url,
             data=request.body or None,
             headers=headers,
             timeout=timeout,

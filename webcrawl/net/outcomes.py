@@ -77,6 +77,12 @@ class BadAnswerError(DownloadFailedError):
     outcome: ClassVar[str] = "bad_answer"
 
 
+class ForbiddenAddressError(DownloadCancelledError):
+    """The host has only addresses that are not of the public internet: see `guard`. Final."""
+
+    outcome: ClassVar[str] = "address_forbidden"
+
+
 class BadUrlError(UnsupportedURLSchemeError):
     """No request can be made of this URL."""
 
@@ -103,6 +109,7 @@ OUTCOMES: Final[frozenset[str]] = frozenset(
     {
         "dns_not_found",
         "dns_failed",
+        "address_forbidden",
         "connect_refused",
         "connect_failed",
         "connect_timeout",

@@ -1,0 +1,328 @@
+"""The address guard: what it forbids, and that no connection gets past it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import random
+import socket
+
+import pytest
+from fetching import OK, handler_with
+from hypothesis import given
+from hypothesis import strategies as st
+from loopback import (
+    each_loop,  # noqa: F401  runs every test twice
+    name_server,
+    raw_server,
+    zone,
+)
+from scrapy import Request
+from scrapy.settings import Settings
+
+from webcrawl.errors import FatalError
+from webcrawl.net.guard import AddressGuard
+from webcrawl.net.outcomes import ForbiddenAddressError, is_transient, outcome_of
+
+GUARD = AddressGuard(allow_private=False)
+OPEN = AddressGuard(allow_private=True)
+
+# The first and last address of every special block, and the public neighbours of both.
+BLOCKS_4 = {
+    "0.0.0.0/8": (None, "1.0.0.0"),
+    "10.0.0.0/8": ("9.255.255.255", "11.0.0.0"),
+    "100.64.0.0/10": ("100.63.255.255", "100.128.0.0"),
+    "127.0.0.0/8": ("126.255.255.255", "128.0.0.0"),
+    "169.254.0.0/16": ("169.253.255.255", "169.255.0.0"),
+    "168.63.129.16/32": ("168.63.129.15", "168.63.129.17"),
+    "172.16.0.0/12": ("172.15.255.255", "172.32.0.0"),
+    "192.0.0.0/24": ("191.255.255.255", "192.0.1.0"),
+    "192.0.2.0/24": ("192.0.1.255", "192.0.3.0"),
+    "192.88.99.0/24": ("192.88.98.255", "192.88.100.0"),
+    "192.168.0.0/16": ("192.167.255.255", "192.169.0.0"),
+    "198.18.0.0/15": ("198.17.255.255", "198.20.0.0"),
+    "198.51.100.0/24": ("198.51.99.255", "198.51.101.0"),
+    "203.0.113.0/24": ("203.0.112.255", "203.0.114.0"),
+    "224.0.0.0/4": ("223.255.255.255", None),
+    "240.0.0.0/4": (None, None),
+}
+BLOCKS_6 = {
+    "::/128": (None, None),
+    "::1/128": (None, None),
+    "::7f00:1/128": (None, None),  # an IPv4 address of the abolished "compatible" kind
+    "64:ff9b:1::/48": (None, None),
+    "100::/64": (None, None),
+    "1fff::/16": (None, "2000::"),
+    "2001::/23": ("2000:ffff::", "2001:200::"),
+    "2001:db8::/32": ("2001:db7:ffff::", "2001:db9::"),
+    "3fff::/20": ("3ffe:ffff::", "3fff:1000::"),
+    "4000::/3": ("3fff:ffff::", None),
+    "5f00::/16": (None, None),
+    "fc00::/7": (None, None),
+    "fd00:ec2::254/128": (None, None),
+    "fe80::/10": (None, None),
+    "fec0::/10": (None, None),
+    "ff00::/8": (None, None),
+}
+
+
+@pytest.mark.parametrize(("block", "neighbours"), [*BLOCKS_4.items(), *BLOCKS_6.items()])
+def test_special_blocks_are_forbidden_from_end_to_end_and_not_a_bit_beyond(block, neighbours):
+    net = ipaddress.ip_network(block)
+    assert not GUARD.permits(str(net[0]))
+    assert not GUARD.permits(str(net[-1]))
+    for neighbour in neighbours:
+        assert neighbour is None or GUARD.permits(neighbour)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "1.1.1.1",
+        "93.184.215.14",
+        "192.31.196.1",  # AS112, globally reachable by the registry
+        "2606:4700::1111",
+        "2a00:1450:4001:82a::200e",
+        "2620:4f:8000::1",
+    ],
+)
+def test_addresses_of_the_public_internet_are_permitted(address):
+    assert GUARD.permits(address)
+
+
+@pytest.mark.parametrize(("prefix", "shift"), [("::ffff:0:0", 0), ("64:ff9b::", 0), ("2002::", 80)])
+@pytest.mark.parametrize(
+    ("inner", "permitted"),
+    [("127.0.0.1", False), ("169.254.169.254", False), ("10.1.2.3", False), ("1.1.1.1", True)],
+)
+def test_an_address_within_an_address_is_the_one_that_counts(prefix, shift, inner, permitted):
+    outer = int(ipaddress.IPv6Address(prefix)) | int(ipaddress.IPv4Address(inner)) << shift
+    assert GUARD.permits(str(ipaddress.IPv6Address(outer))) is permitted
+
+
+def test_mapped_addresses_are_read_in_either_spelling():
+    assert not GUARD.permits("::ffff:127.0.0.1")
+    assert not GUARD.permits("::FFFF:7F00:1")
+    assert GUARD.permits("::ffff:1.1.1.1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "localhost", "a.test", "1.1.1", "1.1.1.1.", "01.1.1.1", "1", "0x1.1.1.1", "[2606::1]",
+     "2606::1%eth0", "fe80::1%1", "1.1.1.1:80", " 1.1.1.1", "1.1.1.1\n", "1.1.1.1\0"],
+)  # fmt: skip
+def test_what_is_no_address_of_the_internet_is_forbidden(text):
+    assert not GUARD.permits(text)
+
+
+@given(st.ip_addresses(v=4))
+def test_the_table_forbids_all_that_python_calls_private_in_ipv4(address):
+    """Python's table is not ours, and lacks entries in some versions: it may only permit more."""
+    special = not address.is_global or address.is_multicast or address.is_reserved
+    assert not (special and GUARD.permits(str(address)))
+
+
+@given(st.ip_addresses(v=6))
+def test_the_table_forbids_all_that_python_calls_private_in_ipv6(address):
+    translated = address in ipaddress.ip_network("64:ff9b::/96")
+    if address.ipv4_mapped or address.sixtofour or translated:
+        return  # judged by what they embed
+    special = not address.is_global or address.is_multicast or address.is_reserved
+    assert not (special and GUARD.permits(str(address)))
+
+
+def test_nothing_public_is_forbidden_that_python_calls_global():
+    """Drawn at random over the whole of IPv4 and of what is allotted of IPv6."""
+    rng = random.Random(1)
+    ours = [ipaddress.ip_network(block) for block in (*BLOCKS_4, *BLOCKS_6)]
+    for _ in range(20_000):
+        address = ipaddress.ip_address(
+            rng.getrandbits(32) if rng.random() < 0.5 else 1 << 125 | rng.getrandbits(125)
+        )
+        if address.is_global and not any(address in net for net in ours):
+            if address.version == 6 and address.sixtofour:
+                continue
+            assert GUARD.permits(str(address)), address
+
+
+def test_permitted_keeps_the_order():
+    found = ["127.0.0.1", "1.1.1.1", "::1", "2606::1", "a.test"]
+    assert GUARD.permitted(found) == ["1.1.1.1", "2606::1"]
+    assert OPEN.permitted(found) == found
+
+
+@pytest.mark.parametrize(
+    ("host", "permitted"),
+    [
+        ("a.test", True),
+        ("1.1.1.1", True),
+        ("[2606::1]", True),
+        ("2606::1", True),
+        ("x0x.test", True),
+        ("localhost", False),
+        ("LOCALHOST.", False),
+        ("a.localhost", False),
+        ("127.0.0.1", False),
+        ("127.0.0.1.", False),
+        ("127.1", False),
+        ("2130706433", False),
+        ("0x7f000001", False),
+        ("0x7f.1", False),
+        ("a.0x7f", False),
+        ("[::1]", False),
+        ("[::ffff:127.0.0.1]", False),
+    ],
+)
+def test_hosts_that_need_no_look_up_are_judged_without_one(host, permitted):
+    assert GUARD.permits_host(host) is permitted
+    assert OPEN.permits_host(host)
+
+
+def test_no_socket_is_opened_for_a_forbidden_address():
+    info = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 80))
+    with pytest.raises(ForbiddenAddressError, match=r"127\.0\.0\.1"):
+        GUARD.open_socket(info)
+    with OPEN.open_socket(info) as sock:
+        assert (sock.family, sock.type) == (socket.AF_INET, socket.SOCK_STREAM)
+
+
+def test_the_setting_is_off_unless_it_is_switched_on():
+    assert not AddressGuard.from_settings(Settings()).permits("127.0.0.1")
+    for on in (True, "1", "True"):
+        settings = Settings({"ALLOW_PRIVATE_ADDRESSES": on})
+        assert AddressGuard.from_settings(settings).permits("127.0.0.1")
+    with pytest.raises(FatalError, match=r"^ALLOW_PRIVATE_ADDRESSES must be .*'perhaps'\.$"):
+        AddressGuard.from_settings(Settings({"ALLOW_PRIVATE_ADDRESSES": "perhaps"}))
+
+
+# --- in the handler: from the server's side -----------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_host_that_is_a_forbidden_address_is_never_connected_to(scheme, address):
+    async def scenario() -> None:
+        async with (
+            raw_server(OK, address=address) as server,
+            handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler,
+        ):
+            host = f"[{address}]" if ":" in address else address
+            hosts = [host, "localhost", "a.localhost"]
+            if ":" not in address:
+                hosts += ["0.0.0.0", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::]"]
+            for name in hosts:
+                request = Request(f"{scheme}://{name}:{server.port}/")
+                with pytest.raises(ForbiddenAddressError):
+                    await handler.download_request(request)
+                assert request.meta["download_seconds"] < 1
+            assert server.connections == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "017700000001", "0"])
+def test_other_spellings_of_loopback_lead_nowhere(host):
+    async def scenario() -> None:
+        async with (
+            raw_server(OK) as server,
+            handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler,
+        ):
+            with pytest.raises(Exception) as refused:  # noqa: PT011  any, for its outcome
+                await handler.download_request(Request(f"http://{host}:{server.port}/"))
+            assert outcome_of(refused.value) in ("bad_url", "dns_not_found", "dns_failed")
+            assert server.connections == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_name_that_leads_to_forbidden_addresses_is_never_connected_to():
+    async def scenario() -> None:
+        records = {
+            "a.test": ["300 A 127.0.0.1"],
+            "b.test": ["300 AAAA ::1"],
+            "c.test": ["300 A 10.0.0.1", "300 A 169.254.169.254"],
+            "d.test": ["300 AAAA ::ffff:127.0.0.1"],
+            "e.test": ["300 CNAME a.test."],
+        }
+        async with (
+            name_server(zone(records)) as names,
+            raw_server(OK) as server,
+            handler_with(
+                DNS_SERVERS=f"127.0.0.1:{names.port}", ALLOW_PRIVATE_ADDRESSES=False
+            ) as handler,
+        ):
+            for name in records:
+                with pytest.raises(ForbiddenAddressError, match=name) as refused:
+                    await handler.download_request(Request(f"http://{name}:{server.port}/"))
+                assert outcome_of(refused.value) == "address_forbidden"
+            assert server.connections == 0
+        assert not is_transient("address_forbidden")
+
+    asyncio.run(scenario())
+
+
+def test_the_address_that_is_connected_to_is_judged_again():
+    """A resolver that is fooled between look-up and connection, as by DNS rebinding."""
+
+    class Fooled:
+        async def resolve(self, host, port=0, family=socket.AF_UNSPEC):
+            info = {"hostname": host, "host": "127.0.0.1", "port": port, "proto": 0, "flags": 0}
+            return [info | {"family": socket.AF_INET}]
+
+    async def scenario() -> None:
+        async with raw_server(OK) as server, handler_with() as handler:
+            url = f"http://a.test:{server.port}/"
+            for guard, connections in ((OPEN, 1), (GUARD, 1)):
+                async with handler._new_session(guard) as session:
+                    session.connector._resolver = Fooled()
+                    try:
+                        async with session.get(url) as answer:
+                            assert answer.status == 200
+                    except ForbiddenAddressError:
+                        assert guard is GUARD
+                    else:
+                        assert guard is OPEN
+                assert server.connections == connections
+
+    asyncio.run(scenario())
+
+
+def test_a_permitted_address_is_used_though_others_are_forbidden():
+    """Judged by a guard that permits 127.0.0.1 alone, since tests reach nothing else."""
+
+    class OnlyOne(AddressGuard):
+        def permits(self, address: str) -> bool:
+            return address == "127.0.0.1"
+
+    async def scenario() -> None:
+        records = {"a.test": [f"300 A 127.0.0.{n}" for n in (9, 8, 7, 1)]}
+        async with (
+            name_server(zone(records)) as names,
+            raw_server(OK) as server,
+            handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+            handler._new_session(OnlyOne(allow_private=False)) as session,
+            session.get(f"http://a.test:{server.port}/") as answer,
+        ):
+            assert answer.peer == "127.0.0.1"
+
+    asyncio.run(scenario())
+
+
+def test_a_proxy_may_stand_anywhere_and_is_not_asked_for_forbidden_addresses():
+    async def scenario() -> None:
+        async with (
+            raw_server(OK) as proxy,
+            handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler,
+        ):
+            meta = {"proxy": f"http://127.0.0.1:{proxy.port}"}
+            response = await handler.download_request(Request("http://a.test/", meta=meta))
+            assert response.body == b"hello"
+            for host in ("127.0.0.1", "localhost", "[::1]", "127.1"):
+                with pytest.raises(ForbiddenAddressError):
+                    await handler.download_request(Request(f"http://{host}/", meta=meta))
+            assert len(proxy.heads) == 1
+            # What is permitted for a proxy is for a proxy only.
+            with pytest.raises(ForbiddenAddressError):
+                await handler.download_request(Request(f"http://127.0.0.1:{proxy.port}/"))
+
+    asyncio.run(scenario())

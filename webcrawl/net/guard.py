@@ -1,0 +1,160 @@
+"""Which addresses may be contacted: those of the public internet, and no others.
+
+Called by every protocol module, for the answers of the name servers and again for the very
+address a socket is about to connect to, and by the host prelude. A page can name any host, and
+whoever owns a name can let it point anywhere: without this a crawler inside a network reads that
+network's printers, databases and cloud credentials for anybody who asks.
+
+Invariant: a socket from `AddressGuard.open_socket` has no other destination than the address that
+was judged, so a name that changes its address between look-up and connection (DNS rebinding)
+gains nothing. A proxy that the user configured is not asked about: it is not the crawl's target,
+and often stands on a private address.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from webcrawl.errors import FatalError
+from webcrawl.net.outcomes import ForbiddenAddressError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy.settings import BaseSettings
+
+# Default of the setting of the same name.
+ALLOW_PRIVATE_ADDRESSES = False
+
+# IANA's registries of special-purpose addresses (RFC 6890; iana-ipv4-special-registry and
+# iana-ipv6-special-registry as of 2025-10) and those of multicast. Not `ipaddress.is_global`: what
+# that says differs between patch versions of Python, and 3.11.7 calls 3fff::/20 global. Addresses
+# that the registries call globally reachable, as those of AS112, are not here.
+_FORBIDDEN_4: Final = (
+    "0.0.0.0/8",  # this network (RFC 791); Linux connects 0.0.0.0 to itself
+    "10.0.0.0/8",  # private (RFC 1918)
+    "100.64.0.0/10",  # carriers' NAT (RFC 6598)
+    "127.0.0.0/8",  # loopback (RFC 1122)
+    "168.63.129.16/32",  # public by its looks, and the host of every virtual machine on Azure
+    "169.254.0.0/16",  # link-local (RFC 3927), among them the metadata of most clouds
+    "172.16.0.0/12",  # private (RFC 1918)
+    "192.0.0.0/24",  # IETF protocols (RFC 6890)
+    "192.0.2.0/24",  # documentation (RFC 5737)
+    "192.88.99.0/24",  # relays of 6to4 (RFC 7526)
+    "192.168.0.0/16",  # private (RFC 1918)
+    "198.18.0.0/15",  # benchmarks (RFC 2544)
+    "198.51.100.0/24",  # documentation (RFC 5737)
+    "203.0.113.0/24",  # documentation (RFC 5737)
+    "224.0.0.0/4",  # multicast (RFC 5771)
+    "240.0.0.0/4",  # reserved (RFC 1112), and broadcast
+)
+# All global unicast addresses there are (RFC 4291), and what is special among them. Loopback,
+# unique local (fc00::/7), link-local, site-local, multicast and discard-only lie outside.
+_GLOBAL_6: Final = "2000::/3"
+_FORBIDDEN_6: Final = (
+    "2001::/23",  # IETF protocols (RFC 2928): Teredo, benchmarks, ORCHID
+    "2001:db8::/32",  # documentation (RFC 3849)
+    "3fff::/20",  # documentation (RFC 9637)
+)
+# Prefixes behind which an IPv4 address follows, which is the one that counts; bits to its right.
+# Local-use translation (64:ff9b:1::/48, RFC 8215) is no such prefix: where it puts the address is
+# its operator's choice.
+_EMBEDDING: Final = (
+    ("::ffff:0:0/96", 0),  # mapped (RFC 4291): the socket speaks IPv4
+    ("64:ff9b::/96", 0),  # NAT64 (RFC 6052): how a machine without IPv4 reaches most of the web
+    ("2002::/16", 80),  # 6to4 (RFC 3056)
+)
+
+
+class AddressGuard:
+    """Says which addresses may be contacted, and opens sockets to no others."""
+
+    def __init__(self, *, allow_private: bool) -> None:
+        """With *allow_private* every address may be: for intranets, and for simulations."""
+        self._allow_private = allow_private
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """Build by ALLOW_PRIVATE_ADDRESSES; FatalError if it is neither true nor false."""
+        name = "ALLOW_PRIVATE_ADDRESSES"
+        try:
+            return cls(allow_private=settings.getbool(name, ALLOW_PRIVATE_ADDRESSES))
+        except ValueError:
+            raise FatalError(f"{name} must be true or false, not {settings[name]!r}.") from None
+
+    def permits(self, address: str) -> bool:
+        """Say whether *address*, IPv4 or IPv6 without brackets, may be contacted.
+
+        No name may, nor anything else that is no address, nor one of a single link (``%eth0``).
+        """
+        return self._allow_private or _is_public(address)
+
+    def permitted(self, addresses: Iterable[str]) -> list[str]:
+        """Return those of *addresses* that may be contacted, in their order."""
+        return [address for address in addresses if self.permits(address)]
+
+    def permits_host(self, host: str) -> bool:
+        """Say whether the *host* of a URL may be asked for, as far as no look-up is needed.
+
+        What is no address but would be read as one somewhere (``127.1``, ``0x7f000001``) may not.
+        """
+        name = host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+        last = name.rpartition(".")[2]
+        if ":" in name or last.isdigit() or last.startswith("0x"):
+            return self.permits(name)
+        return self._allow_private or last != "localhost"
+
+    def open_socket(self, info: tuple[Any, Any, int, str, Any]) -> socket.socket:
+        """Return a socket for *info*, as ``getaddrinfo`` has them; aiohttp's ``socket_factory``.
+
+        Raises ForbiddenAddressError, of which nothing in the way to the socket's connection makes
+        an attempt at another address: it is no OSError.
+        """
+        family, kind, proto, _, destination = info
+        address = destination[0]
+        if not self.permits(address):
+            raise ForbiddenAddressError(f"{address} is no address of the public internet")
+        return socket.socket(family, kind, proto)
+
+
+class _Block:
+    """A block of addresses as two integers: half the time of `ipaddress` for the same answer."""
+
+    def __init__(self, network: str) -> None:
+        net = ipaddress.ip_network(network)
+        self._first = int(net.network_address)
+        self._mask = int(net.netmask)
+
+    def __contains__(self, address: int) -> bool:
+        return address & self._mask == self._first
+
+
+_SPECIAL_4: Final = tuple(map(_Block, _FORBIDDEN_4))
+_SPECIAL_6: Final = tuple(map(_Block, _FORBIDDEN_6))
+_UNICAST_6: Final = _Block(_GLOBAL_6)
+_IPV4_INSIDE: Final = tuple((_Block(network), shift) for network, shift in _EMBEDDING)
+
+
+@lru_cache(4096)
+def _is_public(text: str) -> bool:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    if "%" in text:
+        return False
+    return _is_public_4(int(address)) if address.version == 4 else _is_public_6(int(address))
+
+
+def _is_public_4(address: int) -> bool:
+    return not any(address in block for block in _SPECIAL_4)
+
+
+def _is_public_6(address: int) -> bool:
+    for block, shift in _IPV4_INSIDE:
+        if address in block:
+            return _is_public_4(address >> shift & 0xFFFFFFFF)
+    return address in _UNICAST_6 and not any(address in block for block in _SPECIAL_6)
