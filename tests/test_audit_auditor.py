@@ -1,0 +1,238 @@
+"""The judge of politeness against naive ones that compare every contact with every other."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.audit import Auditor, Contact, Pauses
+from webcrawl.audit.lines import MICRO
+from webcrawl.audit.order import by_start
+from webcrawl.simweb import Hit, Outcome, pauses
+
+
+def contact(start, end, *, host="a", blur=0, line=0):
+    return Contact(
+        start=start,
+        end=end,
+        blur=blur,
+        host=host,
+        address="127.0.0.1",
+        url=f"http://{host}/{line}",
+        agent="",
+        log="log",
+        line=line,
+    )
+
+
+def judged(contacts, *, least=0.0, hosts=None, keep=10**6, window=10**6, key=None):
+    auditor = Auditor(
+        key=key or (lambda one: one.host),
+        pauses=Pauses(least=least, hosts=hosts or {}),
+        keep=keep,
+    )
+    for one in by_start(contacts, window=window):
+        auditor.add(one)
+    return auditor
+
+
+def naive(contacts, *, due):
+    """For each key: smallest gap, concurrency, and the lines of those that came too early."""
+    found = {}
+    for key in {one.host for one in contacts}:
+        own = sorted((one for one in contacts if one.host == key), key=lambda c: (c.start, c.end))
+        gaps, early, crowd = [], [], 0
+        for place, after in enumerate(own):
+            before = own[:place]
+            crowd = max(crowd, 1 + sum(one.end > after.start for one in before))
+            gaps += [after.start - max(one.end for one in before)] if before else []
+            if any(after.start + after.blur < one.end + due(one) for one in before):
+                early.append(after.line)
+        exact = all(one.blur == 0 for one in own)
+        found[key] = (min(gaps, default=None), crowd if exact else 0, len(own), sorted(early))
+    return found
+
+
+def verdict(auditor):
+    return {
+        key: (
+            record.smallest,
+            record.concurrency,
+            record.contacts,
+            sorted(one.after.line for one in auditor.worst() if one.key == key),
+        )
+        for key, record in auditor.keys.items()
+    }
+
+
+TIMES = st.integers(0, 60)
+EXACT = st.lists(st.tuples(TIMES, st.integers(0, 12), st.sampled_from("aab")), max_size=25)
+
+
+@given(EXACT, st.integers(0, 8), st.integers(0, 12), st.randoms(use_true_random=False))
+def test_exact_contacts_are_judged_as_a_naive_judge_does(spans, least, own, rng):
+    contacts = [
+        contact(start, start + took, host=host, line=line)
+        for line, (start, took, host) in enumerate(spans)
+    ]
+    rng.shuffle(contacts)
+    auditor = judged(contacts, least=least / MICRO, hosts={"b": own / MICRO})
+    expected = naive(contacts, due=lambda one: max(least, own) if one.host == "b" else least)
+    assert verdict(auditor) == expected
+    assert auditor.violations == sum(len(early) for *_, early in expected.values())
+    assert auditor.contacts == len(contacts)
+    assert auditor.unjudged == 0
+    assert auditor.concurrency == max((crowd for _, crowd, *_ in expected.values()), default=0)
+    assert auditor.smallest == min(
+        (gap for gap, *_ in expected.values() if gap is not None), default=None
+    )
+
+
+@given(EXACT)
+def test_simwebs_own_judge_sees_the_same_gaps(spans):
+    contacts = [contact(start, start + took, host=host) for start, took, host in spans]
+    hits = [
+        Hit(
+            start=float(one.start),
+            end=float(one.end),
+            client="",
+            method="GET",
+            target="/",
+            version="1.1",
+            status=200,
+            size=0,
+            referer="",
+            agent="",
+            origin=f"http://{one.host}:80",
+            address="",
+            outcome=Outcome.OK,
+        )
+        for one in sorted(contacts, key=lambda one: (one.start, one.end))
+    ]
+    smallest = {}
+    for pause in pauses(hits):
+        smallest[pause.host] = min(pause.secs, smallest.get(pause.host, pause.secs))
+    found = judged(contacts).keys
+    assert {
+        key: record.smallest for key, record in found.items() if record.contacts > 1
+    } == smallest
+
+
+@given(
+    st.lists(st.integers(0, 20 * MICRO), min_size=2, max_size=12),
+    st.integers(0, 5),
+    st.booleans(),
+)
+def test_of_whole_seconds_only_certain_violations_are_reported(moments, least, late):
+    """Whatever the true moments were: none is reported of a polite crawler."""
+    moments.sort()
+    spaced = [at + number * least * MICRO for number, at in enumerate(moments)]
+    polite = [
+        contact(at // MICRO * MICRO, at // MICRO * MICRO, blur=MICRO - 1, line=number)
+        for number, at in enumerate(spaced)
+    ]
+    assert judged(polite, least=least).violations == 0
+    blurred = [
+        contact(at // MICRO * MICRO, at // MICRO * MICRO, blur=MICRO - 1, line=number)
+        for number, at in enumerate(moments)
+    ]
+    auditor = judged(blurred, least=least)
+    assert verdict(auditor) == naive(blurred, due=lambda one: least * MICRO)
+    for violation in auditor.worst():
+        assert moments[violation.after.line] - moments[violation.before.line] < least * MICRO
+
+
+@pytest.mark.parametrize(("second", "violations"), [(0, 1), (1, 1), (2, 0), (3, 0)])
+def test_two_seconds_of_pause_are_certainly_broken_by_the_next_stamp_only(second, violations):
+    stamps = [contact(at * MICRO, at * MICRO, blur=MICRO - 1) for at in (0, second)]
+    assert judged(stamps, least=2).violations == violations
+
+
+def test_a_pause_that_is_kept_to_the_microsecond_is_kept():
+    assert judged([contact(0, 10), contact(60, 70)], least=50 / MICRO).violations == 0
+    assert judged([contact(0, 10), contact(59, 70)], least=50 / MICRO).violations == 1
+
+
+def test_two_contacts_at_once_are_a_violation_even_without_a_pause():
+    (found,) = judged([contact(0, 10, line=1), contact(9, 12, line=2)]).worst()
+    assert (found.before.line, found.after.line, found.gap, found.due) == (1, 2, -1, 0)
+    assert judged([contact(0, 10), contact(10, 12)]).violations == 0
+
+
+def test_the_pause_of_the_host_that_was_contacted_is_due_of_its_whole_domain():
+    spans = [
+        contact(0, 1, host="slow.x"),
+        contact(5, 6, host="fast.x"),
+        contact(8, 9, host="fast.x"),
+    ]
+    auditor = judged(
+        spans, least=1 / MICRO, hosts={"slow.x": 10 / MICRO}, key=lambda one: one.host[-1]
+    )
+    assert auditor.keys["x"].due == 10
+    assert [(one.before.host, one.gap, one.due) for one in auditor.worst()] == [
+        ("slow.x", 4, 10),
+        ("slow.x", 7, 10),
+    ]
+
+
+def test_the_worst_violations_are_kept_and_all_are_counted():
+    gaps = [5, 1, 3, 9, 2, 4, 1]
+    contacts, at = [contact(0, 0)], 0
+    for line, gap in enumerate(gaps, 1):
+        at += gap
+        contacts.append(contact(at, at, line=line))
+    auditor = judged(contacts, least=6 / MICRO, keep=3)
+    assert auditor.violations == 6
+    assert [(one.gap, one.after.line) for one in auditor.worst()] == [(1, 2), (1, 7), (2, 5)]
+    assert judged(contacts, least=6 / MICRO, keep=0).worst() == []
+
+
+@given(EXACT, st.integers(1, 30), st.integers(0, 6))
+def test_a_small_window_never_accuses_and_says_what_it_could_not_judge(spans, window, least):
+    """Whatever is not judged is counted; what is judged is judged right."""
+    contacts = [contact(s, s + took, host=host, line=n) for n, (s, took, host) in enumerate(spans)]
+    contacts.sort(key=lambda one: one.end)
+    auditor = judged(contacts, least=least / MICRO, window=window)
+    for found in auditor.worst():
+        assert found.after.start < found.before.end + least
+        assert found.before.start <= found.after.end
+    expected = naive(contacts, due=lambda one: least)
+    polite = not any(early for *_, early in expected.values())
+    if polite:
+        assert auditor.violations == 0
+    if auditor.violations == auditor.unjudged == 0:
+        assert polite
+    assert auditor.contacts == len(contacts)
+
+
+def test_a_window_holds_no_more_than_it_may_and_sorts_within():
+    rng = random.Random(1)
+    late = [contact(start, start + 1) for start in range(1000)]
+    for at in range(0, 1000, 10):
+        part = late[at : at + 10]
+        rng.shuffle(part)
+        late[at : at + 10] = part
+    taken = 0
+
+    def counted():
+        nonlocal taken
+        for one in late:
+            taken += 1
+            yield one
+
+    given_out = []
+    for one in by_start(counted(), window=10):
+        given_out.append(one.start)
+        assert taken - len(given_out) <= 10
+    assert given_out == list(range(1000))
+
+
+def test_an_hour_of_one_host_needs_no_memory_for_each_contact():
+    auditor = judged((contact(at * 10, at * 10 + 5) for at in range(20_000)), keep=5, window=100)
+    (record,) = auditor.keys.values()
+    assert record.contacts == 20_000
+    assert len(record.ends) == 1
+    assert auditor.worst() == []

@@ -1,0 +1,139 @@
+"""One line of an access log as a contact: when, of which host, for which URL.
+
+Called for every line by ``logs``. All times are whole microseconds of the epoch, because sums and
+differences of floats are off by as much as what is looked for. Invariant: whatever the bytes of a
+line, it is a contact or it is None; and what is kept of it is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import timegm
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from webcrawl.urls import host_of
+
+MICRO: Final = 1_000_000
+
+# What of a URL is kept to be shown: thousands of contacts wait in the window at once.
+_URL_CHARS: Final = 300
+# The longest host name there is has 253.
+_HOST_CHARS: Final = 255
+
+# simweb := client ident user [start end] "request" status bytes "referer" "agent" origin address
+#           outcome             start, end: seconds of the epoch with six decimals
+_SIMWEB: Final = re.compile(
+    r"\S+ \S+ \S+ \[(?P<start>\d{1,12}\.\d{6}) (?P<end>\d{1,12}\.\d{6})\] "
+    r'"(?P<request>[^"]*)" \d+ \d+ "[^"]*" "(?P<agent>[^"]*)" '
+    r"(?P<origin>\S+) (?P<address>\S+) (?:ok|closed|reset|stall|garbage|bad)",
+    re.ASCII,
+)
+
+# combined := [vhost ] client ident user [day/Mon/year:hh:mm:ss zone] "request" status bytes
+#             [ "referer" "agent"][ whatever else the server was told to log]
+# The identity of RFC 1413 is a dash everywhere, which tells a vhost from none: a user's name may
+# hold spaces. Apache writes a quotation mark in a field as \", nginx as \x22.
+_COMBINED: Final = re.compile(
+    r'(?:(?P<host>[^\s"-]\S*) )?(?P<client>[^\s"-]\S*) \S+ [^\["]+ '
+    r"\[(?P<time>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "
+    r'"(?P<request>(?:[^"\\]|\\.)*)" (?:\d{3}|-) (?:\d+|-)'
+    r'(?: "(?:[^"\\]|\\.)*" "(?P<agent>(?:[^"\\]|\\.)*)")?(?: .*)?',
+    re.ASCII,
+)
+_MONTHS: Final = (
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+)
+
+
+class Contact(NamedTuple):
+    """One request as the server recorded it. Times in microseconds of the epoch."""
+
+    start: int
+    end: int  # equals start where the format has one moment only
+    blur: int  # the moments lie within so many microseconds from start and end on; 0: exact
+    host: str  # lower case, without port; empty if the line does not say it
+    address: str  # of the server; empty if the line does not say it
+    url: str
+    agent: str
+    log: str  # the name of the file, and the number of the line
+    line: int
+
+
+def parse(text: str, *, log: str, line: int) -> Contact | None:
+    """The contact in *text*, a line without its end; None if it is of no known format."""
+    found = _SIMWEB.fullmatch(text)
+    if found is not None:
+        start, end = _micros(found["start"]), _micros(found["end"])
+        if end < start:
+            return None
+        origin = found["origin"]
+        return Contact(
+            start=start,
+            end=end,
+            blur=0,
+            host=host_of(origin)[:_HOST_CHARS],
+            address=found["address"][:_HOST_CHARS],
+            url=_shortened(origin + _target(found["request"])),
+            agent=found["agent"],
+            log=log,
+            line=line,
+        )
+    found = _COMBINED.fullmatch(text)
+    if found is None:
+        return None
+    second = _stamp(found["time"])
+    if second is None:
+        return None
+    host = host_of(f"http://{found['host']}")[:_HOST_CHARS] if found["host"] else ""
+    return Contact(
+        start=second * MICRO,
+        end=second * MICRO,
+        blur=MICRO - 1,
+        host=host,
+        address="",
+        url=_shortened(host + _target(found["request"])),
+        agent=found["agent"] or "",
+        log=log,
+        line=line,
+    )
+
+
+def _micros(text: str) -> int:
+    """Of seconds with six decimals."""
+    return int(text[:-7]) * MICRO + int(text[-6:])
+
+
+@lru_cache(maxsize=1024)
+def _stamp(text: str) -> int | None:
+    """Seconds of the epoch of ``10/Oct/2000:13:55:36 -0700``; None if there is no such moment."""
+    month = text[3:6]
+    day, year = int(text[:2]), int(text[7:11])
+    hour, minute, second = int(text[12:14]), int(text[15:17]), int(text[18:20])
+    if month not in _MONTHS or not (1 <= day <= 31 and year >= 1970):
+        return None
+    if hour > 23 or minute > 59 or second > 60:
+        return None
+    ahead = int(text[21] + "1") * (int(text[22:24]) * 3600 + int(text[24:26]) * 60)
+    return timegm((year, _MONTHS.index(month) + 1, day, hour, minute, second)) - ahead
+
+
+def _target(request: str) -> str:
+    """What a request line asks for; the whole line where it is none."""
+    words = request.split(" ")
+    return words[1] if len(words) > 1 else request
+
+
+def _shortened(url: str) -> str:
+    return url if len(url) <= _URL_CHARS else url[: _URL_CHARS - 1] + "…"

@@ -1,0 +1,156 @@
+"""``scrapy politeness-audit``: was a crawler polite, by the access log of the server?
+
+Exit codes: 0 no violation; 1 violations; 2 unusable input, one sentence saying why.
+"""
+# Scrapy names a command after its module, and imports modules by name: a hyphen is no hindrance.
+# ruff: noqa: N999
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from webcrawl.audit import KEYS, Pauses, as_json, as_text, audit_logs, read_delays
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from webcrawl.audit.logs import Tally
+
+_TOP: Final = 20
+_TOLD_SECS: Final = 0.5
+
+
+class Command(ScrapyCommand):
+    """Reads logs, prints the verdict."""
+
+    requires_project = False
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
+
+    def syntax(self) -> str:
+        """See ScrapyCommand."""
+        return "[options] LOG [LOG ...]"
+
+    def short_desc(self) -> str:
+        """See ScrapyCommand."""
+        return "Judge a crawler's politeness by a server's access log"
+
+    def long_desc(self) -> str:
+        """See ScrapyCommand."""
+        return (
+            "Read access logs and report, for each politeness key, the smallest gap between two "
+            "contacts, the largest concurrency and every violation. LOG is simweb's log or any in "
+            "the combined format (Apache, nginx), also with the virtual host first; - is standard "
+            "input; gzip is recognized. Several logs are merged by time. Every line is a contact: "
+            "robots.txt and redirects count. Exit code: 0 no violation, 1 violations, 2 unusable "
+            "input."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options."""
+        super().add_options(parser)
+        add = parser.add_argument_group("Politeness audit").add_argument
+        add("--key", choices=sorted(KEYS), default="host", help="politeness key (default: host)")
+        add(
+            "--delay",
+            type=float,
+            default=0.0,
+            metavar="SECS",
+            help="pause that is due after each contact (default: 0; two contacts at once are a "
+            "violation all the same)",
+        )
+        add(
+            "--delays",
+            type=Path,
+            metavar="FILE",
+            help='pauses of single hosts, a line each: "host seconds"; the larger one is due',
+        )
+        add(
+            "--agent",
+            default="",
+            metavar="TOKEN",
+            help="judge only requests whose User-Agent contains TOKEN",
+        )
+        add(
+            "--host",
+            default="-",
+            metavar="NAME",
+            help="the host of lines that do not say it (default: all of them are one host)",
+        )
+        add(
+            "--top",
+            type=int,
+            default=_TOP,
+            metavar="N",
+            help=f"show N keys and N violations (default: {_TOP}); all are counted",
+        )
+        add("--json", action="store_true", help="for machines")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Judge. Sets `exitcode`."""
+        if not args:
+            raise UsageError("name an access log, or - for standard input", print_help=False)
+        if not opts.delay >= 0 or opts.top < 0:
+            raise UsageError("--delay and --top cannot be negative", print_help=False)
+        try:
+            self.exitcode = _judge(args, opts)
+        except FatalError as error:
+            sys.stderr.write(f"politeness-audit: {error}\n")
+            self.exitcode = 2
+
+
+def _judge(logs: list[str], opts: argparse.Namespace) -> int:
+    delays = {} if opts.delays is None else read_delays(opts.delays)
+    with _Progress() as progress:
+        auditor, tally = audit_logs(
+            logs,
+            key=opts.key,
+            pauses=Pauses(least=opts.delay, hosts=delays),
+            agent=opts.agent,
+            host=opts.host.lower(),
+            keep=opts.top,
+            told=progress.tell,
+        )
+    try:
+        if opts.json:
+            print(as_json(auditor, tally, key=opts.key, top=opts.top))
+        else:
+            for line in as_text(auditor, tally, key=opts.key, top=opts.top):
+                print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Somebody has seen enough. Nothing may be flushed into the pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if auditor.violations:
+        return 1
+    return 2 if auditor.unjudged else 0
+
+
+class _Progress(contextlib.AbstractContextManager["_Progress"]):
+    """A count of lines on a terminal, wiped away at the end."""
+
+    def __init__(self) -> None:
+        self._on = sys.stderr.isatty()
+        self._told_at = time.monotonic()
+        self._written = False
+
+    def tell(self, tally: Tally) -> None:
+        now = time.monotonic()
+        if self._on and now - self._told_at >= _TOLD_SECS:
+            self._told_at = now
+            self._written = True
+            sys.stderr.write(f"\r{tally.lines:,} lines")
+            sys.stderr.flush()
+
+    def __exit__(self, *exc: object) -> None:
+        if self._written:
+            sys.stderr.write("\r\033[K")
