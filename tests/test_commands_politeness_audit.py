@@ -293,7 +293,9 @@ def test_progress_is_shown_on_a_terminal_and_wiped_away(tmp_path):
             check=False,
         )
         os.write(theirs, b"end")
-        seen = terminal.read(10_000)
+        seen = b""
+        while not seen.endswith(b"end"):
+            seen += terminal.read(10_000)
     assert done.returncode == 0
     assert b" lines" in seen
     assert seen.endswith(b"\r\x1b[Kend")
