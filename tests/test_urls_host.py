@@ -26,6 +26,9 @@ from webcrawl.urls import host_of, normalize, origin_of
         ("http://user:80@a.test/", "a.test", "http://a.test"),
         ("http://user:pass@a.test:80/", "a.test", "http://a.test:80"),
         ("ftp://a.test/f", "a.test", "ftp://a.test"),
+        ("ftp://a.test:2121/", "a.test", "ftp://a.test:2121"),
+        ("gopher://a.test:7070/1/x", "a.test", "gopher://a.test:7070"),
+        ("gopher://[::1]/", "::1", "gopher://[::1]"),
     ],
 )
 def test_host_and_origin_of(url, host, origin):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from webcrawl.urls import normalize, normalize_seed
+from webcrawl.urls import HTTP_SCHEMES, SCHEMES, host_of, normalize, normalize_seed, origin_of
 
 # The URL parsing vectors of web-platform-tests (BSD-3-Clause), as of its README.
 VECTORS = [
@@ -104,6 +104,34 @@ def test_other_schemes_are_fetchable_when_asked_for():
 
 
 @pytest.mark.parametrize(
+    ("given_url", "spelling"),
+    [
+        ("ftp://me:secret@A.Test:21/a/../b;type=i", "ftp://a.test/b;type=i"),
+        ("ftp://a.test:80/%2Fetc", "ftp://a.test:80/%2Fetc"),
+        ("gopher://A.Test:70/0/Some Text%09x#y", "gopher://a.test/0/Some%20Text%09x"),
+        ("gopher://a.test", "gopher://a.test/"),
+        ("gopher://a.test:7070", "gopher://a.test:7070/"),
+        ("gopher://a.test:80/1", "gopher://a.test:80/"),
+        ("gopher://a.test/1/", "gopher://a.test/1/"),
+        ("gopher://me:secret@a.test/1x@y", "gopher://a.test/1x@y"),
+        ("gopher://me@a.test?x@b.test/", "gopher://a.test/?x@b.test/"),
+        ("gopher://münchen.test/0ä", "gopher://xn--mnchen-3ya.test/0%C3%A4"),
+        ("gopher://XN--MNCHEN-3YA.test/", "gopher://xn--mnchen-3ya.test/"),
+        ("gopher://0x7f.1:0070/", "gopher://127.0.0.1/"),
+        ("gopher://[::0001]:7070/1x", "gopher://[::1]:7070/1x"),
+        ("gopher://a.test./0x", "gopher://a.test./0x"),
+        ("gopher:///0x", None),
+        ("gopher:a.test", None),
+        ("gopher://xn--\u4fee/", None),
+        ("gopher://a b/", None),
+        ("telnet://a.test/", None),
+    ],
+)  # fmt: skip
+def test_ftp_and_gopher_urls_have_one_spelling_too(given_url, spelling):
+    assert normalize(given_url, schemes=SCHEMES) == spelling
+
+
+@pytest.mark.parametrize(
     ("line", "url"),
     [
         ("example.com", "http://example.com/"),
@@ -116,13 +144,19 @@ def test_other_schemes_are_fetchable_when_asked_for():
         ("192.0.2.1", "http://192.0.2.1/"),
         ("[2001:db8::1]:81/x", "http://[2001:db8::1]:81/x"),
         ("mailto:me@example.com", None),
-        ("ftp://example.com/", None),
+        ("FTP://Example.com", "ftp://example.com/"),
+        ("gopher://Example.com:70/1", "gopher://example.com/"),
         ("not a host", None),
         ("", None),
     ],
 )
 def test_seed_may_lack_its_scheme(line, url):
     assert normalize_seed(line) == url
+
+
+def test_seeds_may_be_held_to_some_schemes():
+    assert normalize_seed("ftp://a.test/", schemes=HTTP_SCHEMES) is None
+    assert normalize_seed("a.test", schemes=HTTP_SCHEMES) == "http://a.test/"
 
 
 def test_scheme_that_seeds_get_can_be_chosen():
@@ -143,6 +177,42 @@ def test_nothing_raises_and_the_answer_is_final(url, base):
         assert " " not in first
         assert "#" not in first
         assert first.startswith(("http://", "https://"))
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["ftp://", "gopher://", "gopher://a.test", "Gopher:"]),
+    any_text | st.text("aA.:/@?#[]1%\\ \t\n-"),
+)
+def test_nothing_raises_and_the_answer_is_final_for_ftp_and_gopher(start, rest):
+    first = normalize(start + rest, schemes=SCHEMES)
+    if first is not None:
+        assert normalize(first, schemes=SCHEMES) == first
+        assert first.isascii()
+        assert first.isprintable()
+        assert " " not in first
+        assert "#" not in first
+        assert first.partition("://")[2].partition("/")[1] == "/"
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from([("ftp", 21), ("gopher", 70), ("FTP", 21), ("Gopher", 70)]),
+    authority,
+    st.sampled_from(["/", "?"]),
+    st.text("/.@:?a%\\", max_size=20),
+)
+def test_server_that_ftp_and_gopher_contact_never_changes(scheme, authority, mark, rest):
+    name, default = scheme
+    credentials, host, port = authority
+    url = normalize(f"{name}://{credentials}{host}{port}{mark}{rest}", schemes=SCHEMES)
+    assert url is not None
+    parts = urlsplit(url)
+    assert (parts.scheme, parts.hostname) == (name.lower(), host)
+    assert (parts.port or default) == (int(port[1:] or default) if port else default)
+    assert parts.username is None
+    assert host_of(url) == host.removesuffix(".")
+    assert origin_of(url) == f"{name.lower()}://{parts.netloc}"
 
 
 @settings(deadline=None)

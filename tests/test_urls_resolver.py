@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from webcrawl.urls import normalize
+from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.resolver import Resolver
 
 VECTORS = Path(__file__).parent / "data" / "wpt-urltestdata.json"
@@ -28,8 +28,12 @@ base = st.sampled_from(
         "http://a.test/dir//",
         "http://a.test/dir/sub/?x#",
         "http://[::1]/x/y",
+        "ftp://a.test/pub/",
+        "ftp://a.test:2121/pub/file;type=i",
+        "gopher://a.test/1/menu",
+        "gopher://a.test:7070/0text",
     ]
-).map(normalize)
+)
 
 
 @settings(max_examples=500, deadline=None)
@@ -43,7 +47,8 @@ base = st.sampled_from(
 @example("http://a.test/d/p", "x\n")
 @example("http://a.test/d/p", "x#a\nb ")
 def test_resolver_agrees_with_normalize(base, reference):
-    assert Resolver(base).resolve(reference) == normalize(reference, base)
+    resolver = Resolver(base, schemes=SCHEMES)
+    assert resolver.resolve(reference) == normalize(reference, base, schemes=SCHEMES)
 
 
 def test_resolver_agrees_with_normalize_on_the_vectors_of_the_web_platform():

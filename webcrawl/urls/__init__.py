@@ -18,6 +18,6 @@ from __future__ import annotations
 
 from webcrawl.urls.host import host_of, origin_of
 from webcrawl.urls.link import Link
-from webcrawl.urls.normalizer import HTTP_SCHEMES, normalize, normalize_seed
+from webcrawl.urls.normalizer import HTTP_SCHEMES, SCHEMES, normalize, normalize_seed
 
-__all__ = ["HTTP_SCHEMES", "Link", "host_of", "normalize", "normalize_seed", "origin_of"]
+__all__ = ["HTTP_SCHEMES", "SCHEMES", "Link", "host_of", "normalize", "normalize_seed", "origin_of"]

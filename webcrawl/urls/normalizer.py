@@ -17,7 +17,11 @@ from typing import Final
 
 from ada_url import join_url, normalize_url
 
+from webcrawl.urls.gopher import normalize_gopher
+
 HTTP_SCHEMES: Final = frozenset({"http", "https"})
+# Those that this crawler knows at all; the settings say which of them a crawl follows.
+SCHEMES: Final = HTTP_SCHEMES | {"ftp", "gopher"}
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d+(?:[/?#]|\Z))")
 _HIGH_BYTE: Final = re.compile(rb"[\x80-\xff]")
@@ -44,17 +48,21 @@ def normalize(
     return fetchable(href, schemes)
 
 
-def normalize_seed(text: str, *, scheme: str = "http") -> str | None:
+def normalize_seed(
+    text: str, *, scheme: str = "http", schemes: frozenset[str] = SCHEMES
+) -> str | None:
     """Like ``normalize`` for what people write in seed lists, where the scheme may be missing.
 
-    ``example.com``, ``example.com:8080/x`` and ``//example.com`` get *scheme*.
+    ``example.com``, ``example.com:8080/x`` and ``//example.com`` get *scheme*. Without *schemes*
+    all that the crawler knows are read, and the crawl's filters refuse those that it does not
+    follow, by name.
     """
     text = text.strip()
     if text.startswith("//"):
-        return normalize(f"{scheme}:{text}")
-    if _SCHEME.match(text) is None:
-        return normalize(f"{scheme}://{text}")
-    return normalize(text)
+        text = f"{scheme}:{text}"
+    elif _SCHEME.match(text) is None:
+        text = f"{scheme}://{text}"
+    return normalize(text, schemes=schemes)
 
 
 def fetchable(href: str, schemes: frozenset[str]) -> str | None:
@@ -65,6 +73,8 @@ def fetchable(href: str, schemes: frozenset[str]) -> str | None:
     cut = href.find("#")
     if cut >= 0:
         href = href[:cut]
+    if scheme == "gopher":
+        return normalize_gopher(href)
     if "@" in href and rest.startswith("//"):
         authority, slash, path = href[len(scheme) + 3 :].partition("/")
         href = f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"

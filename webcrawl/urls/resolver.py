@@ -22,6 +22,8 @@ _PLAIN: Final = re.compile(
     r"(?:\?[A-Za-z0-9._~%&=+,;:@/-]*+)?+)(?:#[^\r\n\t]*+)?+",
     re.ASCII,
 )
+# Schemes of which the standard knows that their paths are made of segments.
+_STANDARD: Final = HTTP_SCHEMES | {"ftp"}
 _HIGH: Final = re.compile(r"[^\x00-\x7f]+")
 # What becomes of a byte of the encoded query: the standard escapes everything but ASCII, and of
 # ASCII (which may be part of a character) what its query set names.
@@ -44,7 +46,7 @@ class Resolver:
         self._schemes = schemes
         scheme, _, rest = base.partition("://")
         authority, slash, path = rest.partition("/")
-        self._plain = bool(slash) and scheme in schemes and scheme in HTTP_SCHEMES
+        self._plain = bool(slash) and scheme in schemes and scheme in _STANDARD
         self._origin = f"{scheme}://{authority}"
         directory = path.partition("?")[0].rpartition("/")[0]
         self._directory = f"{self._origin}/{directory}/" if directory else f"{self._origin}/"
