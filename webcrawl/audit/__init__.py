@@ -31,7 +31,7 @@ exact. A combined format has no more than the second of one moment of each reque
 violation is reported only if it is certain, that is if the pause would have been too short even
 with both moments at the far ends of their seconds; concurrency cannot be told at all.
 
-Memory: the window of order.py, and about 600 bytes for each politeness key; it does not grow with
+Memory: the window of order.py, and about 700 bytes for each politeness key; it does not grow with
 the number of lines.
 """
 

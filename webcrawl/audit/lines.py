@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from calendar import timegm
 from functools import lru_cache
+from sys import intern
 from typing import Final, NamedTuple
 
 from webcrawl.urls import host_of
@@ -72,7 +73,10 @@ class Contact(NamedTuple):
 
 
 def parse(text: str, *, log: str, line: int) -> Contact | None:
-    """The contact in *text*, a line without its end; None if it is of no known format."""
+    """The contact in *text*, a line without its end; None if it is of no known format.
+
+    What many lines have in common is held in memory once.
+    """
     found = _SIMWEB.fullmatch(text)
     if found is not None:
         start, end = _micros(found["start"]), _micros(found["end"])
@@ -83,10 +87,10 @@ def parse(text: str, *, log: str, line: int) -> Contact | None:
             start=start,
             end=end,
             blur=0,
-            host=host_of(origin)[:_HOST_CHARS],
-            address=found["address"][:_HOST_CHARS],
+            host=intern(host_of(origin)[:_HOST_CHARS]),
+            address=intern(found["address"][:_HOST_CHARS]),
             url=_shortened(origin + _target(found["request"])),
-            agent=found["agent"],
+            agent=intern(found["agent"]),
             log=log,
             line=line,
         )
@@ -96,7 +100,7 @@ def parse(text: str, *, log: str, line: int) -> Contact | None:
     second = _stamp(found["time"])
     if second is None:
         return None
-    host = host_of(f"http://{found['host']}")[:_HOST_CHARS] if found["host"] else ""
+    host = intern(host_of(f"http://{found['host']}")[:_HOST_CHARS]) if found["host"] else ""
     return Contact(
         start=second * MICRO,
         end=second * MICRO,
@@ -104,7 +108,7 @@ def parse(text: str, *, log: str, line: int) -> Contact | None:
         host=host,
         address="",
         url=_shortened(host + _target(found["request"])),
-        agent=found["agent"] or "",
+        agent=intern(found["agent"] or ""),
         log=log,
         line=line,
     )
