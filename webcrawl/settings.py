@@ -33,6 +33,7 @@ DOWNLOAD_HANDLERS_BASE = default_settings.DOWNLOAD_HANDLERS_BASE | {
 # Processing modules (Mercator, section 3), by content type; users add theirs after the WARC.
 ITEM_PIPELINES = {"webcrawl.pipelines.warc.WarcPipeline": 100}
 EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
+    "webcrawl.extensions.identification.Identification": 0,
     "webcrawl.extensions.statistics.Statistics": 0,
     "webcrawl.extensions.checkpoints.Checkpoints": 0,
     "webcrawl.extensions.garbage.Garbage": 0,
@@ -85,12 +86,42 @@ FRONTIER_RETRY_TIMES = 2
 
 # --- politeness --------------------------------------------------------------------------------
 
-# The pause after a contact is POLITENESS_DELAY_FACTOR times the download's time, within
-# [POLITENESS_MIN_DELAY, POLITENESS_MAX_DELAY] seconds (Mercator waited ten times as long).
+# Ready-made politeness: "mercator" (10 times the download's time), "nielsen" (70 s for each
+# registered domain) or "mischel" (the average of the last five downloads, at least 15 s, one minute
+# until they are measured). The next five are the profile's unless they are set.
+POLITENESS_PROFILE = "mercator"
+# What is never contacted twice at once: "host", "domain" (the registered domain), or "address" (the
+# host, and all hosts at one IP address share a second clock).
+POLITENESS_KEY = None
+# The pause after a contact is at least POLITENESS_MIN_DELAY seconds, and POLITENESS_DELAY_FACTOR
+# times the average of the last five downloads, of which at most POLITENESS_MAX_DELAY seconds count;
+# while fewer than five are known, at least POLITENESS_UNMEASURED_DELAY seconds.
+POLITENESS_DELAY_FACTOR = None
+POLITENESS_MIN_DELAY = None
+POLITENESS_MAX_DELAY = None
+POLITENESS_UNMEASURED_DELAY = None
+# Any object with frontier.politeness.DelayPolicy's one method.
 POLITENESS_POLICY = "webcrawl.frontier.politeness.LargestDelay"
-POLITENESS_DELAY_FACTOR = 10.0
-POLITENESS_MIN_DELAY = 3.0
-POLITENESS_MAX_DELAY = 120.0
+# Up to this share of a pause is added to it at random: hosts must not fall into step.
+POLITENESS_JITTER = 0.1
+# robots.txt's Crawl-delay is honoured in full up to so many seconds. A host that wants more is let
+# alone ("skip"), visited at this pace ("cap"), or at its own ("obey").
+POLITENESS_MAX_CRAWL_DELAY = 300.0
+POLITENESS_LONG_CRAWL_DELAY = "skip"
+# Retry-After is honoured up to so many seconds; some servers name dates decades away.
+POLITENESS_MAX_RETRY_AFTER_SECS = 24 * 3600.0
+# The pause after 429, 503 and connection failures: seconds after the first, doubled with each one
+# that follows on the same host, up to the second.
+POLITENESS_BACKOFF_SECS = 10.0
+POLITENESS_BACKOFF_MAX_SECS = 3600.0
+# After so many failures in a row a host's URLs are given up, for so many seconds; then one of them
+# is tried again.
+POLITENESS_MAX_FAILURES = 8
+POLITENESS_PENALTY_SECS = 3600.0
+# With POLITENESS_KEY "address": the pause of the shared clock, as a multiple of the usual one.
+POLITENESS_ADDRESS_SCALE = 1.0
+# Records of hosts kept in memory (Mercator: 2**18), 0.4 kB each; all are on disk.
+HOSTS_CACHE_SIZE = 2**18
 # The frontier owns politeness; Scrapy's own delay would only add to it.
 DOWNLOAD_DELAY = 0.0
 ROBOTSTXT_OBEY = True
@@ -100,7 +131,14 @@ ROBOTS_CACHE_BYTES = 64 * 2**20
 # Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
 ROBOTS_EXPIRE_SECS = 24 * 3600.0
 ROBOTS_RETRY_SECS = 600.0
-USER_AGENT = "webcrawl/0.1 (+https://example.org/webcrawl)"
+# A file of hosts and domains that asked not to be crawled, read again when it changes: a name a
+# line for it and all below it, =name for it alone, addresses, networks; empty: nobody asked.
+EXCLUSION_FILE = ""
+# The product, by which robots.txt files know the crawler.
+USER_AGENT = "webcrawl/0.1"
+# The page about the crawl, or a mail address; becomes part of the user agent (Nielsen). Site
+# operators who find nobody to ask block.
+CRAWLER_CONTACT = ""
 
 # --- the duplicate URL eliminator (Mercator, section 3.2) ------------------------------------
 
@@ -167,6 +205,8 @@ HTTPPROXY_ENABLED = False
 METAREFRESH_ENABLED = False
 # The crawl's own counts are per outcome; these measure each request and answer again.
 DOWNLOADER_STATS = False
+# Redirects that may follow one another, of links and of ordinary Requests; Scrapy's default is 20.
+REDIRECT_MAX_TIMES = 3
 # Retry and Redirect serve ordinary Requests of user spiders; for links the frontier does both.
 DOWNLOADER_MIDDLEWARES_BASE = default_settings.DOWNLOADER_MIDDLEWARES_BASE | {
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,

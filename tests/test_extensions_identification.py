@@ -1,0 +1,198 @@
+"""Whose crawl it is: what servers are told, and the warning when it is nobody's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from crawling import access_log, crawl_command, is_robots, run_crawl
+from loopback import name_server, raw_server, zone
+from scrapy import Spider, signals
+from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
+from scrapy.utils.test import get_crawler
+
+from webcrawl.errors import FatalError
+from webcrawl.robots.rules import user_agent_token
+from webcrawl.simweb import preset, start_in_process
+
+PAGE = "https://example.org/crawler"
+MAIL = "crawl-ops@example.org"
+
+
+EXTENSIONS = {"webcrawl.extensions.identification.Identification": 0}
+
+
+def crawler_with(spider=None, **settings):
+    return get_crawler(
+        spider, settings_dict={"USER_AGENT": "webcrawl/0.1", "EXTENSIONS": EXTENSIONS, **settings}
+    )
+
+
+@pytest.mark.parametrize(
+    ("agent", "contact", "sent"),
+    [
+        ("webcrawl/0.1", "", "webcrawl/0.1"),
+        ("webcrawl/0.1", PAGE, f"webcrawl/0.1 (+{PAGE})"),
+        ("webcrawl/0.1", MAIL, f"webcrawl/0.1 (+{MAIL})"),
+        ("Mozilla/5.0 (compatible; ours/2)", PAGE, f"Mozilla/5.0 (compatible; ours/2) (+{PAGE})"),
+        ("", PAGE, f"webcrawl/0.1 (+{PAGE})"),
+        ("", "", ""),
+        # Who has said it already is left alone.
+        (f"ours/2 (see {PAGE})", PAGE, f"ours/2 (see {PAGE})"),
+        ("ours/2 (+http://ours.example/)", PAGE, "ours/2 (+http://ours.example/)"),
+        ("ours/2 (me@ours.example)", PAGE, "ours/2 (me@ours.example)"),
+        ("ours/2 (+https:)", PAGE, f"ours/2 (+https:) (+{PAGE})"),
+    ],
+)
+def test_the_user_agent_names_the_contact(agent, contact, sent):
+    settings = crawler_with(USER_AGENT=agent, CRAWLER_CONTACT=contact).settings
+    assert settings["USER_AGENT"] == sent
+    if agent:
+        assert user_agent_token(settings) == user_agent_token(get_crawler(
+            settings_dict={"USER_AGENT": agent}
+        ).settings)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "contact",
+    [
+        "example.org/crawler", "ftp://example.org/", "https://", "https:///x", "http://[::1/",
+        "https://example.org/a b", "https://example.org/(a)", "https://example.org/\\",
+        "https://example.org/\r\nX: y", "https://example.org/\x00", "https://bücher.example/",
+        "me", "me@", "@example.org", "me@example", "me@@example.org", "a b@example.org",
+        "mailto:me@example.org?x", "<me@example.org>", " ",
+    ],
+)  # fmt: skip
+def test_a_contact_where_nobody_is_found_is_a_sentence(contact):
+    with pytest.raises(FatalError) as caught:
+        crawler_with(CRAWLER_CONTACT=contact)
+    assert str(caught.value) == (
+        "CRAWLER_CONTACT must be the http(s) URL of a page about the crawl or a mail address, "
+        f"not {contact!r}."
+    )
+
+
+@pytest.mark.parametrize("contact", ["HTTP://example.org", "http://[::1]:80/?a=b&c#d", "a+b@c.d.e"])
+def test_unusual_contacts_are_contacts(contact):
+    settings = crawler_with(CRAWLER_CONTACT=contact).settings
+    assert settings["USER_AGENT"] == f"webcrawl/0.1 (+{contact})"
+
+
+@pytest.mark.parametrize("agent", ["a/1\r\nX: y", "a/1\x00", "bücher/1"])
+def test_a_user_agent_that_cannot_be_sent_is_a_sentence(agent):
+    with pytest.raises(FatalError, match=r"^USER_AGENT must be printable ASCII, .* is not\.$"):
+        crawler_with(USER_AGENT=agent)
+
+
+def test_a_mail_address_is_also_the_from_header_unless_there_is_one():
+    headers = crawler_with(CRAWLER_CONTACT=MAIL).settings["DEFAULT_REQUEST_HEADERS"]
+    assert headers["From"] == MAIL
+    assert "Accept" in headers
+    for given in ({"from": "me@example.org"}, '{"from": "me@example.org"}'):
+        crawler = crawler_with(CRAWLER_CONTACT=MAIL, DEFAULT_REQUEST_HEADERS=given)
+        assert dict(crawler.settings["DEFAULT_REQUEST_HEADERS"]) == {"from": "me@example.org"}
+    assert "From" not in crawler_with(CRAWLER_CONTACT=PAGE).settings["DEFAULT_REQUEST_HEADERS"]
+
+
+def test_a_contact_and_a_user_agent_of_the_spider_count():
+    class Ours(Spider):
+        name = "ours"
+        custom_settings = {"USER_AGENT": "ours/2", "CRAWLER_CONTACT": PAGE}  # noqa: RUF012  as users write it
+
+    crawler = crawler_with(Ours)
+    assert crawler.settings["USER_AGENT"] == f"ours/2 (+{PAGE})"
+    assert UserAgentMiddleware.from_crawler(crawler).user_agent == f"ours/2 (+{PAGE})"
+
+
+@pytest.mark.parametrize(
+    ("settings", "warnings"),
+    [
+        ({}, 1),
+        ({"USER_AGENT": ""}, 1),
+        ({"ALLOW_PRIVATE_ADDRESSES": "1"}, 0),
+        ({"CRAWLER_CONTACT": PAGE}, 0),
+        ({"CRAWLER_CONTACT": MAIL}, 0),
+        ({"USER_AGENT": "ours/2 (me@ours.example)"}, 0),
+    ],
+)
+def test_a_live_crawl_without_a_contact_warns_once(caplog, settings, warnings):
+    crawler = crawler_with(**settings)
+    crawler.signals.send_catch_log(signals.spider_opened, spider=Spider("any"))
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(told) == warnings
+    assert all("Set CRAWLER_CONTACT to" in message for message in told)
+
+
+def test_the_agent_of_an_old_spider_is_the_one_that_counts(caplog):
+    crawler = crawler_with(CRAWLER_CONTACT=PAGE)
+    crawler.signals.send_catch_log(
+        signals.spider_opened, spider=Spider("old", user_agent="Mozilla/5.0")
+    )
+    assert "calls itself 'Mozilla/5.0'" in caplog.text
+
+
+def test_every_request_of_a_crawl_names_the_contact_and_robots_know_its_product(tmp_path):
+    world = preset("clean", http_port=0, https_port=0, hosts=8, mean_pages=3.0, max_pages=6)
+    log = tmp_path / "access.log"
+    with start_in_process(world, log_path=log) as web:
+        seeds = tmp_path / "seeds.txt"
+        seeds.write_text("\n".join(web.world.seeds()))
+        done = run_crawl(crawl_command(web, seeds, tmp_path / "job", CRAWLER_CONTACT=PAGE))
+    assert done.returncode == 0, done.stdout
+    hits = access_log(log)
+    assert {hit.agent for hit in hits} == {f"webcrawl/0.1 (+{PAGE})"}
+    assert {is_robots(hit) for hit in hits} == {True, False}
+    assert "NOBODY TO ASK" not in done.stdout
+
+
+def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(tmp_path):
+    robots = b"User-agent: webcrawl\nDisallow: /private\n\nUser-agent: *\nDisallow: /\n"
+    page = b'<a href="/private/x">no</a><a href="/public">yes</a>'
+
+    async def talk(reader, writer):
+        while True:
+            path = (await server.head(reader)).split()[1]
+            body = robots if path == b"/robots.txt" else page
+            kind = b"text/plain" if path == b"/robots.txt" else b"text/html"
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b"
+                % (kind, len(body), body)
+            )
+            await writer.drain()
+
+    async def scenario() -> None:
+        nonlocal server
+        async with (
+            raw_server(talk) as server,
+            name_server(zone({"a.test": ["300 A 127.0.0.1"]})) as names,
+        ):
+            seeds = tmp_path / "seeds.txt"
+            seeds.write_text(f"http://a.test:{server.port}/\n")
+
+            class Web:
+                dns = f"127.0.0.1:{names.port}"
+
+            command = crawl_command(Web, seeds, tmp_path / "job", CRAWLER_CONTACT=MAIL)
+            done = await asyncio.to_thread(run_crawl, command)
+            assert done.returncode == 0, done.stdout
+
+    server = None
+    asyncio.run(scenario())
+    assert {head.split()[1] for head in server.heads} == {b"/robots.txt", b"/", b"/public"}
+    for head in server.heads:
+        lines = head.lower().split(b"\r\n")
+        assert b"user-agent: webcrawl/0.1 (+crawl-ops@example.org)" in lines
+        assert b"from: crawl-ops@example.org" in lines
+
+
+def test_a_live_crawl_of_nobody_warns_in_its_log_and_a_bad_contact_ends_it(tmp_path):
+    world = preset("clean", http_port=0, https_port=0, hosts=1, mean_pages=1.0, max_pages=1)
+    with start_in_process(world, log_path=None) as web:
+        seeds = tmp_path / "seeds.txt"
+        seeds.write_text("\n".join(web.world.seeds()))
+        live = run_crawl(crawl_command(web, seeds, tmp_path / "live", ALLOW_PRIVATE_ADDRESSES=0))
+        bad = run_crawl(crawl_command(web, seeds, tmp_path / "bad", CRAWLER_CONTACT="me"))
+    assert live.stdout.count("NOBODY TO ASK") == 1, live.stdout
+    assert bad.returncode == 2, bad.stdout
+    assert "CRAWLER_CONTACT must be" in bad.stdout.splitlines()[-1]
