@@ -34,6 +34,7 @@ def crawl_command(
         "JOBDIR": jobdir,
         "POLITENESS_MIN_DELAY": 0.05,
         "ALLOW_PRIVATE_ADDRESSES": 1,
+        "POLITENESS_BACKOFF_SECS": 0.1,
         "DOWNLOAD_TIMEOUT": 5,
         **settings,
     }

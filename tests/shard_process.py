@@ -13,6 +13,9 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from host_rig import Records, host_knowledge
+from scrapy.signalmanager import SignalManager
+
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -29,13 +32,12 @@ from webcrawl.frontier import (
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.job import Job
 from webcrawl.links import LinkSubmitter
-from webcrawl.prelude import HostPrelude
-from webcrawl.robots.cache import RobotsCache
 from webcrawl.seeds import SeedReader
 from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, runs
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.fifo import DiskFifo
+from webcrawl.urls import host_of
 from webcrawl.urls.filters import standard_filters
 
 if TYPE_CHECKING:
@@ -138,6 +140,15 @@ class Stats(Counter[str]):
         self[name] = value
 
 
+class Crawler:
+    """As much of Scrapy's as the dispatcher needs."""
+
+    def __init__(self) -> None:
+        self.stats = Stats()
+        self.signals = SignalManager()
+        self.spider = None
+
+
 class Ending:
     """As much of ``webcrawl.ending.Ending`` as works without Scrapy."""
 
@@ -223,27 +234,29 @@ class Process:
             eliminator=self.eliminator,
             filters=standard_filters(max_bytes=0, max_depth=0),
             ranks=self.ranks,
+            key_of=host_of,
+            max_redirects=100,
             wall=machine.wall,
-        )
-        robots = RobotsCache(
-            user_agent="webcrawl",
-            size=100,
-            max_bytes=1 << 20,
-            expire=86_400,
-            retry=600,
-            clock=machine.monotonic,
         )
         self.ending = Ending()
         self.dispatcher = Dispatcher(
+            crawler=Crawler(),  # type: ignore[arg-type]  # as much of it as is needed
             frontier=self.frontier,
-            prelude=HostPrelude(robots=robots, obey=True, retry_times=RETRY_TIMES),
+            # What a host has shown is no part of a checkpoint, and the judge keeps no such book.
+            hosts=host_knowledge(
+                policy=POLICY,
+                clock=machine.monotonic,
+                wall=machine.wall,
+                records=Records(forgetful=True),
+                crawl_delay_cap=MAX_CRAWL_DELAY,
+                longest_retry_after=MAX_CRAWL_DELAY,
+                retry_times=RETRY_TIMES,
+            ),
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
-            stats=Stats(),  # type: ignore[arg-type]  # as much of it as is needed
             retry_times=RETRY_TIMES,
-            max_crawl_delay=MAX_CRAWL_DELAY,
-            delay=POLICY,
             ending=self.ending,  # type: ignore[arg-type]  # likewise
+            wake=lambda: None,
         )
         self.seeds = SeedReader(
             sources=[str(machine.seeds)],

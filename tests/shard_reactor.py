@@ -181,7 +181,7 @@ class Reactor:
                 return
             page.links = [Link(url=link) for link in dict.fromkeys(document.links)]
         try:
-            self.process.links.submit_page(page)
+            self.process.links.submit_page(page, chain=flight.entry.chain)
         except OSError as error:
             fetch.abandoned = True
             self.process.ending.fail(error)

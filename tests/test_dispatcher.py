@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from frontier_rig import POLICY, Rig, entry
+from host_rig import host_knowledge
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 from scrapy.statscollectors import StatsCollector
@@ -20,10 +21,9 @@ from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry
 from webcrawl.frontier.politeness import cut_off
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
-from webcrawl.prelude import HostPrelude
 from webcrawl.request_codec import RequestCodec
-from webcrawl.robots.cache import RobotsCache
 from webcrawl.seen.content import ContentSeen
+from webcrawl.urls import host_of
 
 MAX_DELAY = 120.0
 LEASE_SECS = 900.0
@@ -53,39 +53,42 @@ class Ended:
 class Desk:
     """A dispatcher and all it works with, in one directory."""
 
-    def __init__(self, path, clock, *, obey):
+    def __init__(self, path, clock, *, obey, **options):
         self.rig = Rig(path / "frontier", clock)
         self.content = ContentSeen(path=path / "content", executor=InlineExecutor())
         self.content.open(None)
         crawler = get_crawler()
-        self.stats = StatsCollector(crawler)
+        self.stats = crawler.stats = StatsCollector(crawler)
         self.codec = RequestCodec(
-            spider=Shop(), stats=self.stats, fingerprinter=RequestFingerprinter(crawler)
+            spider=Shop(),
+            stats=crawler.stats,
+            fingerprinter=RequestFingerprinter(crawler),
+            key_of=host_of,
         )
         self.ending = Ended()
-        self.prelude = HostPrelude(
-            robots=RobotsCache(
-                user_agent="webcrawl",
-                size=10,
-                max_bytes=1 << 20,
-                expire=86_400.0,
-                retry=600.0,
-                clock=clock,
-            ),
+        self.hosts = host_knowledge(
+            policy=POLICY,
+            clock=clock,
+            wall=self.rig.wall,
             obey=obey,
-            retry_times=2,
+            crawl_delay_cap=MAX_DELAY,
+            longest_retry_after=MAX_DELAY,
+            **options,
         )
+        self.woken = 0
         self.dispatcher = Dispatcher(
+            crawler=crawler,
             frontier=self.rig.frontier,
-            prelude=self.prelude,
+            hosts=self.hosts,
             content=self.content,
             codec=self.codec,
-            stats=self.stats,
             retry_times=2,
-            max_crawl_delay=MAX_DELAY,
-            delay=POLICY,
             ending=self.ending,
+            wake=self._wake,
         )
+
+    def _wake(self):
+        self.woken += 1
 
     @property
     def frontier(self):
@@ -221,11 +224,16 @@ def test_what_would_fail_again_is_not_tried_again(desk, failure):
     assert desk.counts("retry/") == {}
 
 
-@pytest.mark.parametrize("error", [HostNotFoundError("x"), HostLookupError("x")])
-def test_a_name_that_cannot_be_resolved_is_no_contact(desk, error):
+def test_a_name_that_does_not_exist_is_no_contact(desk):
     desk.rig.push(entry("a.test", 0), entry("a.test", 1))
-    desk.end(desk.next(), error)
+    desk.end(desk.next(), HostNotFoundError("x"))
     assert desk.next() is not None
+
+
+def test_a_host_whose_name_servers_fail_backs_off(desk):
+    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    desk.end(desk.next(), HostLookupError("x"))
+    assert desk.rests() == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +242,7 @@ def test_a_name_that_cannot_be_resolved_is_no_contact(desk, error):
         ({"Retry_After": "60"}, 60.0),
         ({"Retry_After": "1"}, 3.0),
         ({"Retry_After": "86400"}, MAX_DELAY),
-        ({"Retry_After": "9999999999999"}, 3.0),
+        ({"Retry_After": "9999999999999"}, MAX_DELAY),
         ({"Retry_After": "soon"}, 3.0),
         ({"Retry_After": "-5"}, 3.0),
         ({}, 3.0),

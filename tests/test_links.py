@@ -14,6 +14,7 @@ from webcrawl.seeds.reader import Seed
 from webcrawl.storage.records import read_records
 from webcrawl.urls import Link
 from webcrawl.urls.filters import standard_filters
+from webcrawl.urls.politeness_key import KEYS
 
 NOW = 1_800_000_000.0
 
@@ -36,11 +37,13 @@ def ranks(tmp_path):
     hosts.close()
 
 
-def submitter(eliminator, ranks, *, max_bytes=200, max_depth=3):
+def submitter(eliminator, ranks, *, max_bytes=200, max_depth=3, key="host"):
     return LinkSubmitter(
         eliminator=eliminator,
         filters=standard_filters(max_bytes=max_bytes, max_depth=max_depth),
         ranks=ranks,
+        key_of=KEYS[key],
+        max_redirects=3,
         wall=lambda: NOW,
     )
 
@@ -111,6 +114,47 @@ def test_the_target_of_a_redirect_stays_on_its_level(links, eliminator):
     (entry,) = out(eliminator)
     assert (entry.depth, entry.kind) == (3, "redirect")
     assert links.refused == {}
+
+
+def redirect(target, *, url, depth=0):
+    answer = page(Link(url=target, kind="redirect"), url=url, depth=depth)
+    answer.redirect_target = target
+    return answer
+
+
+def test_three_redirects_may_follow_one_another_and_a_fourth_is_refused(links, eliminator):
+    chain = b""
+    for hop in range(3):
+        links.submit_page(
+            redirect(f"http://b.test/{hop + 1}", url=f"http://b.test/{hop}"), chain=chain
+        )
+        (entry,) = out(eliminator)
+        chain = entry.chain
+        assert len(chain) == 8 * (hop + 1)
+    links.submit_page(redirect("http://b.test/4", url="http://b.test/3"), chain=chain)
+    assert out(eliminator) == []
+    assert links.refused == {"too_many_redirects": 1}
+
+
+@pytest.mark.parametrize("target", ["http://b.test/0", "http://b.test/1"])
+def test_a_redirect_back_to_where_the_chain_has_been_is_a_loop(links, eliminator, target):
+    links.submit_page(redirect("http://b.test/1", url="http://b.test/0"))
+    (entry,) = out(eliminator)
+    links.submit_page(redirect(target, url="http://b.test/1"), chain=entry.chain)
+    assert out(eliminator) == []
+    assert links.refused == {"redirect_loop": 1}
+
+
+def test_a_link_on_a_page_that_was_redirected_to_begins_no_chain(links, eliminator):
+    links.submit_page(page("http://b.test/"), chain=b"12345678")
+    (entry,) = out(eliminator)
+    assert entry.chain == b""
+
+
+def test_with_the_domain_as_key_hosts_of_one_domain_share_a_queue(eliminator, ranks):
+    links = submitter(eliminator, ranks, key="domain")
+    links.submit_page(page("http://www.b.co.uk/", "http://news.b.co.uk/", "http://10.0.0.1/"))
+    assert [entry.host for entry in out(eliminator)] == ["b.co.uk", "b.co.uk", "10.0.0.1"]
 
 
 def test_a_link_that_was_submitted_before_comes_out_once(links, eliminator):

@@ -17,6 +17,7 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.request_codec import LostRequestError, RequestCodec
 from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.urls import host_of
 
 
 class ShopSpider(Spider):
@@ -45,6 +46,7 @@ def new_codec(spider):
         spider=spider,
         stats=StatsCollector(crawler),
         fingerprinter=RequestFingerprinter(crawler),
+        key_of=host_of,
     )
 
 

@@ -111,6 +111,8 @@ def command(web, spider, jobdir, plan, **settings):
         "DNS_SERVERS": web.dns,
         "JOBDIR": jobdir,
         "POLITENESS_MIN_DELAY": MIN_DELAY,
+        "ALLOW_PRIVATE_ADDRESSES": 1,
+        "POLITENESS_BACKOFF_SECS": 0.1,
         "DOWNLOAD_TIMEOUT": 5,
         **settings,
     }

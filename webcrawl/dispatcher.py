@@ -1,9 +1,9 @@
 """One URL from the frontier to the engine and back.
 
 ``dispatch`` turns a lease into the Request for the URL, or for its host's robots.txt first, or
-into nothing when robots.txt forbids it. The downloader gives the host back by way of
-``Fetch.release``; when the engine is through with the request, ``done`` finishes the URL, lets
-it be tried again, or puts it back.
+into nothing when the host must be looked up, must wait, or is to be let alone. The downloader gives
+the host back by way of ``Fetch.release``; when the engine is through with the request, ``done``
+finishes the URL, lets it be tried again, or puts it back.
 
 The invariant: a URL is finished only when everything that came of it (links, requests, retries)
 is on disk. After a log could not be written that is uncertain, so nothing is finished any more.
@@ -19,19 +19,25 @@ import msgspec
 from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
 
+from webcrawl import signals
 from webcrawl.fetch import Fetch, fetch_of
-from webcrawl.frontier.politeness import cut_off
+from webcrawl.frontier import ERRAND, Entry
 from webcrawl.net.outcomes import is_transient, outcome_of
-from webcrawl.prelude import Verdict
+from webcrawl.net.retry_after import retry_after
+from webcrawl.prelude import Decision, Verdict
 from webcrawl.request_codec import LostRequestError
+from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
-    from scrapy.statscollectors import StatsCollector
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from twisted.python.failure import Failure
 
     from webcrawl.ending import Ending
-    from webcrawl.frontier import DelayPolicy, Frontier, Lease
-    from webcrawl.prelude import HostPrelude
+    from webcrawl.frontier import Frontier, Lease
+    from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.request_codec import RequestCodec
     from webcrawl.seen.content import ContentSeen
 
@@ -43,58 +49,120 @@ _LINK_META = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
 
 class Dispatcher:
     """Knows what goes on with every lease. *ending* is told when a log could not be written: then
-    nothing that matters has been lost, but the crawl must end."""
+    nothing that matters has been lost, but the crawl must end.
+
+    *wake* is called when a host that was looked up is ready.
+    """
 
     def __init__(
         self,
         *,
+        crawler: Crawler,
         frontier: Frontier,
-        prelude: HostPrelude,
+        hosts: HostKnowledge,
         content: ContentSeen,
         codec: RequestCodec,
-        stats: StatsCollector,
         retry_times: int,
-        max_crawl_delay: float,
-        delay: DelayPolicy,
         ending: Ending,
+        wake: Callable[[], None],
     ) -> None:
+        self._crawler = crawler
+        self._stats = crawler.stats
         self._frontier = frontier
-        self._prelude = prelude
+        self._hosts = hosts
         self._content = content
         self._codec = codec
-        self._stats = stats
         self._retry_times = retry_times
-        self._max_crawl_delay = max_crawl_delay
-        self._delay = delay
         self._ending = ending
+        self._wake = wake
         # The contacts that are not done, by the ids of their leases.
         self._under_way: dict[int, Fetch] = {}
+        # The hosts in process that are being looked up, by the ids of the leases put back.
+        self._looked_up: dict[int, str] = {}
         self._warned = False
 
+    @property
+    def looking_up(self) -> int:
+        """Hosts in process that no worker is spent on, because they are being looked up."""
+        return len(self._looked_up)
+
     def dispatch(self, lease: Lease) -> Request | None:
-        """The Request to send for *lease*; None when there is nothing to send."""
+        """The Request to send for *lease*; None when there is nothing to send now."""
+        decision = self._hosts.prelude.decide(lease.entry)
+        match decision.verdict:
+            case Verdict.FETCH | Verdict.FETCH_ROBOTS:
+                return self._contact(lease, decision)
+            case Verdict.RETRY:
+                return self._lookup_failed(lease, decision)
+            case Verdict.REFUSE:
+                return self._refuse(lease, decision.outcome)
+            case Verdict.RESOLVE:
+                self._look_up(lease)
+            case Verdict.WAIT:
+                self._wait(lease, decision.secs)
+        return None
+
+    def _contact(self, lease: Lease, decision: Decision) -> Request | None:
         entry = lease.entry
-        verdict = self._prelude.decide(entry.url)
-        if verdict is Verdict.FETCH:
+        if entry.kind == ERRAND:
+            return self._robots_request(lease, entry.url)
+        if decision.verdict is Verdict.FETCH:
             return self._request(lease, refusal="")
-        if verdict is Verdict.FETCH_ROBOTS:
-            # The URL goes back to the head of its queue: only the host is in process now.
-            self._frontier.put_back(lease)
-            url = self._prelude.robots_url(entry.url)
-            request = Request(
-                url,
-                callback=_ignore,
-                errback=self._unforeseen,
-                meta=_LINK_META,
-                dont_filter=True,
-            )
-            return self._bound(request, self._fetch(lease, robots_url=url))
-        denied = verdict is Verdict.DENIED
-        refusal = "robots_denied" if denied else self._prelude.outcome(entry.url)
+        # The URL goes back to the head of its queue: only the host is in process now.
+        self._frontier.put_back(lease)
+        return self._robots_request(lease, self._hosts.robots.robots_url(entry.url))
+
+    def _robots_request(self, lease: Lease, url: str) -> Request:
+        request = Request(
+            url, callback=_ignore, errback=self._unforeseen, meta=_LINK_META, dont_filter=True
+        )
+        return self._bound(request, self._fetch(lease, robots_url=url))
+
+    def _wait(self, lease: Lease, secs: float) -> None:
+        """Nothing is sent: the URL goes back, and its host is looked at again in *secs*."""
+        self._frontier.put_back(lease)
+        self._frontier.release(lease.entry.host, rest=secs)
+
+    def _look_up(self, lease: Lease) -> None:
+        """The host stays in process, so that it is asked for once, and no worker waits for it."""
+        assert self._hosts.addresses is not None
+        self._frontier.put_back(lease)
+        self._looked_up[lease.id] = lease.entry.host
+
+        def done() -> None:
+            host = self._looked_up.pop(lease.id, None)
+            if host is None or self._ending.has_begun:
+                return
+            try:
+                self._frontier.release(host, rest=0.0)
+            except Exception as error:  # noqa: BLE001  # the host would stay in process
+                self._ending.fail(error)
+            self._wake()
+
+        self._hosts.addresses.look_up(host_of(lease.entry.url), done)
+
+    def _lookup_failed(self, lease: Lease, decision: Decision) -> Request | None:
+        """The name servers could not say: the URL is tried again when they may."""
+        entry = lease.entry
+        rest = self._hosts.politeness.lookup_failed(entry.host, at_least=decision.secs)
+        if entry.kind == ERRAND or entry.attempts >= self._retry_times:
+            return self._refuse(lease, decision.outcome, rest=rest)
+        self._frontier.release(entry.host, rest=rest)
+        self._again(lease, decision.outcome)
+        self._frontier.finish(lease)
+        return None
+
+    def _refuse(self, lease: Lease, outcome: str, *, rest: float = 0.0) -> Request | None:
+        """Nothing is asked of the host, and the URL has come to its end."""
+        entry = lease.entry
         if entry.extra:
-            return self._request(lease, refusal=refusal)
-        self._stats.inc_value(f"outcome/{refusal}")
-        self._give_up(lease)
+            return self._request(lease, refusal=outcome)
+        if entry.kind == ERRAND:
+            self._learn(entry.via, outcome, None)
+        else:
+            self._count(entry.url, outcome)
+        self._frontier.release(entry.host, rest=rest)
+        self._frontier.finish(lease)
         return None
 
     def adopt(self, request: Request) -> Request | None:
@@ -118,7 +186,7 @@ class Dispatcher:
             return
         fetch.end_download()
         self._under_way.pop(fetch.lease.id, None)
-        if not fetch.expired and not fetch.robots_url:
+        if not fetch.expired and (not fetch.robots_url or fetch.lease.entry.kind == ERRAND):
             try:
                 self._finish(fetch)
             except Exception as error:  # noqa: BLE001  # the URL would stay leased
@@ -131,6 +199,7 @@ class Dispatcher:
     def expire(self, older_than: float) -> None:
         """Take back leases that nobody gave back within *older_than* seconds."""
         for lease in self._frontier.expire(older_than):
+            self._looked_up.pop(lease.id, None)
             fetch = self._under_way.pop(lease.id, None)
             if fetch is not None:  # else it is done, but for a log that could not be written
                 fetch.expired = True
@@ -168,7 +237,8 @@ class Dispatcher:
         except LostRequestError as error:
             logger.warning("The request for %s is lost: %s", entry.url, error)
             self._stats.inc_value("scheduler/lost")
-            self._give_up(lease)
+            self._frontier.release(entry.host, rest=0.0)
+            self._frontier.finish(lease)
             return None
         return self._bound(request, self._fetch(lease, refusal=refusal))
 
@@ -184,34 +254,46 @@ class Dispatcher:
             exc_info=failure_to_exc_info(failure),
         )
 
-    def _give_up(self, lease: Lease) -> None:
-        """Finish a URL without a contact."""
-        self._frontier.release(lease.entry.host, rest=0.0)
-        self._frontier.finish(lease)
-
     def _release(self, fetch: Fetch) -> None:
         """The download of *fetch* is over: its host's pause begins."""
         if fetch.expired:
             return
+        entry = fetch.lease.entry
         try:
             if fetch.robots_url and fetch.outcome:
-                self._learn(fetch)
-            pause = max(self._prelude.crawl_delay(fetch.lease.entry.url), _retry_after(fetch))
-            pause = min(pause, self._max_crawl_delay)
-            rest = max(cut_off(self._delay, fetch.took), pause) if fetch.reached_host else pause
-            self._frontier.release(
-                fetch.lease.entry.host,
-                rest=rest,
-                least=pause if fetch.reached_host else None,
+                origin = entry.via if entry.kind == ERRAND else entry.url
+                self._learn(origin, fetch.outcome, fetch.response)
+            if not fetch.reached_host:
+                failed = fetch.outcome == "dns_failed"
+                rest = (
+                    self._hosts.politeness.lookup_failed(entry.host, at_least=0.0)
+                    if failed
+                    else 0.0
+                )
+                self._frontier.release(entry.host, rest=rest)
+                return
+            after = self._hosts.politeness.after(
+                entry.host,
+                took=fetch.took,
+                outcome=fetch.outcome,
+                crawl_delay=self._hosts.robots.crawl_delay(entry.url),
+                retry_after=retry_after(fetch.response, now=time.time()),
             )
+            self._frontier.release(entry.host, rest=after.secs, least=after.least)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._ending.fail(error)
 
-    def _learn(self, fetch: Fetch) -> None:
-        """*fetch* was for a robots.txt."""
-        self._prelude.answered(fetch.lease.entry.url, fetch.outcome, fetch.response)
-        self._stats.inc_value(f"robots/{fetch.outcome}")
-        self._stats.set_value("robots/origins", self._prelude.settled)
+    def _learn(self, url: str, outcome: str, response: Response | None) -> None:
+        """The robots.txt for *url* was tried."""
+        errand = self._hosts.robots.answered(url, outcome, response)
+        self._stats.inc_value(f"robots/{outcome}")
+        self._stats.set_value("robots/origins", self._hosts.robots.settled)
+        if errand is not None:
+            self._stats.inc_value("robots/errands")
+            self._frontier.requeue(
+                Entry(errand, self._hosts.key_of(errand), kind=ERRAND, via=origin_of(url)),
+                ahead=True,
+            )
 
     def _finish(self, fetch: Fetch) -> None:
         lease, entry = fetch.lease, fetch.lease.entry
@@ -219,15 +301,17 @@ class Dispatcher:
             self._discard_content(fetch)
             self._frontier.put_back(lease)
             return
+        if entry.kind == ERRAND:
+            self._frontier.finish(lease)
+            return
         if fetch.response is not None:
             body = fetch.response.meta.get("wire_body", fetch.response.body)
             self._stats.inc_value("fetch/bytes", len(body))
         outcome = fetch.outcome
         if is_transient(outcome) and entry.attempts < self._retry_times and not entry.extra:
-            self._stats.inc_value(f"retry/{outcome}")
-            self._frontier.requeue(msgspec.structs.replace(entry, attempts=entry.attempts + 1))
+            self._again(lease, outcome)
         else:
-            self._stats.inc_value(f"outcome/{outcome}")
+            self._count(entry.url, outcome)
         if fetch.unprocessed:
             self._discard_content(fetch)
         if fetch.content_fingerprint is None:
@@ -238,6 +322,21 @@ class Dispatcher:
         if entry.extra:
             self._codec.forget(entry.extra)
 
+    def _again(self, lease: Lease, outcome: str) -> None:
+        """One more attempt at the URL, behind the others of its host."""
+        self._stats.inc_value(f"retry/{outcome}")
+        entry = lease.entry
+        self._frontier.requeue(msgspec.structs.replace(entry, attempts=entry.attempts + 1))
+
+    def _count(self, url: str, outcome: str) -> None:
+        """*url* has come to its end."""
+        self._stats.inc_value(f"outcome/{outcome}")
+        scrapy_signals = self._crawler.signals
+        if signals.is_heard(scrapy_signals, signals.url_finished):
+            scrapy_signals.send_catch_log(
+                signals.url_finished, url=url, outcome=outcome, spider=self._crawler.spider
+            )
+
     def _discard_content(self, fetch: Fetch) -> None:
         if fetch.content_fingerprint is not None:
             self._content.discard(fetch.content_fingerprint)
@@ -246,11 +345,3 @@ class Dispatcher:
 
 def _ignore(_: object) -> None:
     """Callback of a robots.txt, whose answer ``_release`` reads off the Fetch."""
-
-
-def _retry_after(fetch: Fetch) -> float:
-    """Seconds that a 429 or 503 asks us to stay away; 0 without such a wish."""
-    if fetch.response is None or fetch.response.status not in {429, 503}:
-        return 0.0
-    value = fetch.response.headers.get(b"Retry-After") or b""
-    return float(value) if value.isdigit() and len(value) < 10 else 0.0

@@ -49,6 +49,7 @@ class Page:
     - ``charset``: label of the Content-Type header in lower case, empty if none; see ``codec``
     - ``links``: of the document, each once, in document order
     - ``redirect_target``: where a 3xx points to, empty if nowhere
+    - ``redirect_permanent``: whether it moved there for good (301, 308)
     - ``content_fingerprint``: 64-bit fingerprint of ``body`` by the content-seen test, 0 if
       untested
 
@@ -78,6 +79,7 @@ class Page:
     charset: str = ""
     links: list[Link] = field(default_factory=list)
     redirect_target: str = ""
+    redirect_permanent: bool = False
     content_fingerprint: int = 0
     depth: int = 0
     via: str = ""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from webcrawl.fetch import Fetch
 
+# Moved for good (RFC 9110, section 15.4); all others may lead elsewhere tomorrow.
+_PERMANENT = frozenset({301, 308})
+
 
 def page_of(response: Response, fetch: Fetch) -> Page:
     """The Page of *response*, without its links.
@@ -25,6 +28,7 @@ def page_of(response: Response, fetch: Fetch) -> Page:
     assert response.request is not None
     entry = fetch.lease.entry
     meta = response.request.meta
+    target = _redirect_target(response, entry.url)
     content_type, charset = _content_type(response.headers.get(b"Content-Type") or b"")
     return Page(
         url=entry.url,
@@ -46,7 +50,8 @@ def page_of(response: Response, fetch: Fetch) -> Page:
         attempts=entry.attempts,
         content_type=content_type,
         charset=charset,
-        redirect_target=_redirect_target(response, entry.url),
+        redirect_target=target,
+        redirect_permanent=bool(target) and response.status in _PERMANENT,
         depth=entry.depth,
         via=entry.via,
         kind=entry.kind,

@@ -1,33 +1,32 @@
-"""What must be known of a host before a page of it is asked for: its robots.txt.
+"""What must be known of a host before a page of it is asked for.
 
-The scheduler asks ``decide`` for every URL it is about to hand out. While the rules of an origin
-(scheme, host, port) are unknown, robots.txt is fetched as an ordinary contact of the host, under
-its politeness, and its URLs wait in their back-end queue without holding a worker (LARM's state
-machine; Mercator, section 3: the robots exclusion cache of the HTTP module).
-
-Not kept over a restart: the rules are fetched again, politely.
+The scheduler asks ``decide`` for every URL it is about to hand out, in the order of what is
+cheapest to know: whether the host asked to be left alone (exclusions.py), whether it has failed too
+often (politeness.py), what its address is and whether that may be contacted (addresses.py), what
+its robots.txt says (robots_search.py). Nothing here waits: what is not known yet is looked for
+while the URL waits in its queue and no worker is held.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.net.outcomes import is_transient
-from webcrawl.urls import host_of, normalize, origin_of
+from webcrawl.addresses import is_temporary
+from webcrawl.frontier import ERRAND
+from webcrawl.net.dns import DnsError
+from webcrawl.robots_search import Finding
+from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from scrapy.http import Response
+    from webcrawl.addresses import HostAddresses
+    from webcrawl.exclusions import Exclusions
+    from webcrawl.frontier import Entry
+    from webcrawl.politeness import Politeness
+    from webcrawl.robots_search import RobotsSearch
 
-    from webcrawl.robots.cache import RobotsCache
-
-# RFC 9309, 2.3.1.2: at least five consecutive redirects should be followed.
-_MAX_REDIRECTS = 5
-# Only these schemes have a robots.txt; a spider's own Requests may have others.
-_HTTP = ("http://", "https://")
-# Unreachable origins of which the reason is remembered; the others are just unreachable.
-_REASONS = 65_536
+# How soon a host is looked at again whose robots.txt is fetched in another host's turn, seconds.
+_ELSEWHERE_SECS = 1.0
 
 
 class Verdict(enum.Enum):
@@ -35,102 +34,80 @@ class Verdict(enum.Enum):
 
     FETCH = "fetch"
     FETCH_ROBOTS = "fetch its robots.txt first"
-    DENIED = "denied by robots.txt"
-    UNREACHABLE = "the host does not even answer for robots.txt"
+    RESOLVE = "look up its host first"
+    WAIT = "look at it again later"
+    RETRY = "its host cannot be found right now"
+    REFUSE = "give it up"
 
 
-@dataclasses.dataclass(slots=True)
-class _Pending:
-    """A robots.txt that is being looked for."""
+class Decision(NamedTuple):
+    """*outcome* is why a URL is refused or to be retried, *secs* how long its host must wait at
+    least, *address* the one its host will be contacted at (empty if that is not known here)."""
 
-    url: str
-    redirects: int = 0
-    failures: int = 0
+    verdict: Verdict
+    outcome: str = ""
+    secs: float = 0.0
+    address: str = ""
 
 
 class HostPrelude:
-    """The rules of the origins met so far, and those being looked for. No I/O of its own."""
+    """Asks all of them. No I/O of its own; *addresses* is None when a proxy does the looking up."""
 
-    def __init__(self, *, robots: RobotsCache, obey: bool, retry_times: int) -> None:
+    def __init__(
+        self,
+        *,
+        exclusions: Exclusions,
+        politeness: Politeness,
+        addresses: HostAddresses | None,
+        robots: RobotsSearch,
+        longest_crawl_delay: float,
+    ) -> None:
+        self._exclusions = exclusions
+        self._politeness = politeness
+        self._addresses = addresses
         self._robots = robots
-        self._obey = obey
-        self._retry_times = retry_times
-        self._pending: dict[str, _Pending] = {}
-        self._reasons: dict[str, str] = {}
-        self.settled = 0  # origins whose robots.txt is known, or known not to be had
+        self._longest_crawl_delay = longest_crawl_delay
 
-    def decide(self, url: str) -> Verdict:
-        """Whether *url* may be fetched now."""
-        if not self._obey or not url.startswith(_HTTP):
-            return Verdict.FETCH
-        rules = self._robots.get(origin_of(url))
-        if rules is None:
-            return Verdict.FETCH_ROBOTS
-        if rules.failed:
-            return Verdict.UNREACHABLE
-        return Verdict.FETCH if rules.allowed(url) else Verdict.DENIED
+    def decide(self, entry: Entry) -> Decision:
+        """Whether *entry* may be fetched now. Beyond *longest_crawl_delay*, in seconds, a host
+        is let alone."""
+        host = host_of(entry.url)
+        if self._exclusions.excludes(host):
+            return Decision(Verdict.REFUSE, "excluded")
+        if self._politeness.is_failing(entry.host):
+            return Decision(Verdict.REFUSE, "host_failing")
+        address = ""
+        if self._addresses is not None and host:
+            found = self._addresses.look(host)
+            if not isinstance(found, str) or not found:
+                return self._without_address(host, found)
+            address = found
+        if entry.kind == ERRAND:
+            return Decision(Verdict.FETCH, address=address)
+        return self._by_robots(entry.url, address)
 
-    def outcome(self, url: str) -> str:
-        """Why the host of *url* is UNREACHABLE: the outcome of its last robots.txt."""
-        return self._reasons.get(origin_of(url), "robots_unreachable")
+    def _without_address(self, host: str, found: str | DnsError | None) -> Decision:
+        if found is None:
+            return Decision(Verdict.RESOLVE)
+        if not isinstance(found, DnsError):
+            return Decision(Verdict.REFUSE, "address_forbidden")
+        if is_temporary(found):
+            assert self._addresses is not None
+            return Decision(Verdict.RETRY, "dns_failed", self._addresses.again_in(host))
+        return Decision(Verdict.REFUSE, "dns_not_found")
 
-    def crawl_delay(self, url: str) -> float:
-        """Seconds that the robots.txt of *url*'s origin asks for between two contacts."""
-        if not self._obey:
-            return 0.0
-        rules = self._robots.get(origin_of(url))
-        return (rules.crawl_delay or 0.0) if rules is not None else 0.0
-
-    def robots_url(self, url: str) -> str:
-        """The robots.txt to fetch for *url*: its origin's, or where that one redirected to."""
-        origin = origin_of(url)
-        if origin not in self._pending:
-            self._pending[origin] = _Pending(f"{origin}/robots.txt")
-        return self._pending[origin].url
-
-    def answered(self, url: str, outcome: str, response: Response | None) -> None:
-        """robots.txt for *url* was tried and ended in *outcome*, with *response* if any.
-
-        A redirect within the host and a transient failure leave it pending: the next turn of the
-        host goes on from there. A middleware that put another request in its place counts as
-        such a failure: where that one leads is unknown here.
-        """
-        origin = origin_of(url)
-        pending = self._pending.setdefault(origin, _Pending(f"{origin}/robots.txt"))
-        if response is not None and 300 <= response.status < 400:
-            target = self._redirected_to(pending, response)
-            if target is not None:
-                pending.url = target
-                pending.redirects += 1
-                return
-        elif (
-            is_transient(outcome) or outcome == "replaced"
-        ) and pending.failures < self._retry_times:
-            pending.failures += 1
-            return
-        del self._pending[origin]
-        self.settled += 1
-        if response is not None:
-            self._robots.put(origin, response.status, response.body)
-            self._reasons.pop(origin, None)
-            return
-        self._robots.put(origin, None)
-        self._reasons[origin] = outcome
-        if len(self._reasons) > _REASONS:
-            del self._reasons[next(iter(self._reasons))]
-
-    @staticmethod
-    def _redirected_to(pending: _Pending, response: Response) -> str | None:
-        """Where to look next; None when the redirect leads to another host or too far.
-
-        Another host's robots.txt would be a contact of that host, out of its turn. Such an
-        origin counts as one without rules (RFC 9309 allows that for what cannot be followed);
-        its pages redirect as well, and their targets answer to their own robots.txt.
-        """
-        location = response.headers.get(b"Location")
-        if not location or pending.redirects >= _MAX_REDIRECTS:
-            return None
-        target = normalize(location.strip(), pending.url)
-        if target is None:
-            return None
-        return target if host_of(target) == host_of(pending.url) else None
+    def _by_robots(self, url: str, address: str) -> Decision:
+        finding = self._robots.look(url)
+        match finding:
+            case Finding.ALLOWED:
+                if self._robots.crawl_delay(url) > self._longest_crawl_delay:
+                    return Decision(Verdict.REFUSE, "crawl_delay_too_long")
+                return Decision(Verdict.FETCH, address=address)
+            case Finding.UNKNOWN:
+                return Decision(Verdict.FETCH_ROBOTS, address=address)
+            case Finding.ELSEWHERE:
+                return Decision(Verdict.WAIT, secs=_ELSEWHERE_SECS)
+            case Finding.DENIED:
+                return Decision(Verdict.REFUSE, "robots_denied")
+            case Finding.UNREACHABLE:
+                return Decision(Verdict.REFUSE, self._robots.reason(url))

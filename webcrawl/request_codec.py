@@ -21,7 +21,7 @@ from scrapy.utils.request import request_from_dict
 
 from webcrawl.frontier import Entry
 from webcrawl.seen.fingerprint import fingerprint
-from webcrawl.urls import host_of, normalize
+from webcrawl.urls import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,10 +65,13 @@ class RequestCodec:
         spider: Spider,
         stats: StatsCollector,
         fingerprinter: RequestFingerprinterProtocol,
+        key_of: Callable[[str], str],
     ) -> None:
+        """*key_of* gives a URL's politeness key."""
         self._spider = spider
         self._stats = stats
         self._fingerprinter = fingerprinter
+        self._key_of = key_of
         self._in_memory: dict[str, Request] = {}
         # The names of an earlier process must never meet a request of this one.
         self._process = secrets.token_hex(8)
@@ -77,7 +80,7 @@ class RequestCodec:
 
     def entry(self, request: Request, *, rank_of: Callable[[str], int]) -> Entry:
         """*request* as the frontier keeps it; *rank_of* tells the rank of a host."""
-        host = host_of(request.url)
+        host = self._key_of(request.url)
         depth = request.meta.get("depth", 0)
         return Entry(
             url=request.url,

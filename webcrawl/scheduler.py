@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from webcrawl.fetch import Fetch
-    from webcrawl.frontier import DelayPolicy, Frontier
+    from webcrawl.frontier import Frontier
     from webcrawl.frontier.ranks import HostRanks
+    from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.items import Page
     from webcrawl.job import Job, Part
     from webcrawl.links import LinkSubmitter
-    from webcrawl.prelude import HostPrelude
     from webcrawl.seeds import Seed
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
@@ -85,11 +85,10 @@ class MercatorScheduler(BaseScheduler):
         content: ContentSeen,
         ranks: HostRanks,
         links: LinkSubmitter,
-        prelude: HostPrelude,
+        hosts: HostKnowledge,
         executor: ThreadPoolExecutor,
         retry_times: int,
-        max_crawl_delay: float,
-        delay: DelayPolicy,
+        lookups: int,
         lease_secs: float,
         grace_secs: float,
         low_water: int,
@@ -101,7 +100,9 @@ class MercatorScheduler(BaseScheduler):
         self._content = content
         self._ranks = ranks
         self._links = links
+        self._hosts = hosts
         self._executor = executor
+        self._lookups = lookups
         self._lease_secs = lease_secs
         self._grace_secs = grace_secs
         self._low_water = low_water
@@ -110,19 +111,21 @@ class MercatorScheduler(BaseScheduler):
         assert spider is not None
         self._spider = spider
         self._codec = RequestCodec(
-            spider=spider, stats=self._stats, fingerprinter=crawler.request_fingerprinter
+            spider=spider,
+            stats=self._stats,
+            fingerprinter=crawler.request_fingerprinter,
+            key_of=hosts.key_of,
         )
         self._ending = Ending(crawler=crawler, jobdir=job.path)
         self._dispatcher = Dispatcher(
+            crawler=crawler,
             frontier=frontier,
-            prelude=prelude,
+            hosts=hosts,
             content=content,
             codec=self._codec,
-            stats=self._stats,
             retry_times=retry_times,
-            max_crawl_delay=max_crawl_delay,
-            delay=delay,
             ending=self._ending,
+            wake=lambda: wake(crawler.engine),
         )
         self._checkpoints = Checkpointer(
             job=job,
@@ -195,6 +198,7 @@ class MercatorScheduler(BaseScheduler):
             "shards/00/ranks": self._ranks,
         }
         saved = self._job.saved
+        self._hosts.open()
         self._eliminator.open(saved("shards/00/seen"))
         self._content.open(saved("shards/00/content"))
         self._ranks.open(saved("shards/00/ranks"))
@@ -235,7 +239,13 @@ class MercatorScheduler(BaseScheduler):
         finally:
             self._publish_stats()
             await asyncio.to_thread(self._executor.shutdown)
-            for part in (self._frontier, self._eliminator, self._content, self._ranks):
+            for part in (
+                self._hosts,
+                self._frontier,
+                self._eliminator,
+                self._content,
+                self._ranks,
+            ):
                 try:
                     part.close()
                 except OSError as error:
@@ -274,6 +284,8 @@ class MercatorScheduler(BaseScheduler):
         """The next request that politeness allows, or None; then the engine is woken in time."""
         try:
             for _ in range(_DENIALS_PER_CALL):
+                if self._dispatcher.looking_up >= self._lookups:
+                    return None  # the first answer wakes the engine
                 lease = self._frontier.acquire()
                 if lease is None:
                     self._starving = True
@@ -321,7 +333,7 @@ class MercatorScheduler(BaseScheduler):
         False when the disk is full: the page's URL then goes back, and the crawl ends.
         """
         try:
-            self._links.submit_page(page)
+            self._links.submit_page(page, chain=fetch.lease.entry.chain)
         except _DISK_ERRORS as error:
             fetch.abandoned = True
             self._ending.fail(error)
@@ -379,6 +391,7 @@ class MercatorScheduler(BaseScheduler):
                     break
             self._merge_if_low()
             self._dispatcher.expire(self._lease_secs)
+            self._hosts.work()
         except Exception as error:  # noqa: BLE001  # a looping call that raised never comes back
             self._ending.fail(error)
             return
@@ -423,7 +436,7 @@ class MercatorScheduler(BaseScheduler):
         }
 
     def _publish_stats(self) -> None:
-        for part in (self._frontier, self._eliminator, self._content):
+        for part in (self._frontier, self._eliminator, self._content, self._hosts):
             for name, value in part.stats().items():
                 self._stats.set_value(name, value)
         self._stats.set_value("seen/waiting", self._eliminator.waiting)

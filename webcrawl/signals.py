@@ -17,6 +17,10 @@ platter, since the checkpoint will say of these pages that they are done. A hand
 prevents the checkpoint; the previous one stays live, and an OSError ends the crawl. The last
 checkpoint comes after ``close_spider``. No arguments."""
 
+url_finished = object()
+"""Sent when a URL has come to its end, with ``url``, ``outcome`` (a name of README's table of
+outcomes) and ``spider``. Retries are no end, and robots.txt is no URL of the crawl."""
+
 
 def is_heard(signals: SignalManager, signal: object) -> bool:
     """Whether a handler is connected: sending a signal to nobody costs 20 us a page."""

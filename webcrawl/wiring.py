@@ -15,19 +15,27 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 
 from webcrawl._engine import MercatorDownloader
+from webcrawl.addresses import HostAddresses
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
+from webcrawl.exclusions import Exclusions
 from webcrawl.frontier import Frontier
 from webcrawl.frontier.ranks import HostRanks
+from webcrawl.host_knowledge import HostKnowledge
+from webcrawl.hosts import HostRecords
 from webcrawl.job import Job
 from webcrawl.links import LinkSubmitter
+from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
+from webcrawl.politeness import Politeness, longest_crawl_delay, profile_of
 from webcrawl.prelude import HostPrelude
 from webcrawl.robots.cache import RobotsCache
+from webcrawl.robots_search import RobotsSearch
 from webcrawl.seen.content import ContentSeen
 from webcrawl.setting_values import number, whole
 from webcrawl.urls.filters import standard_filters
+from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -55,17 +63,28 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         settings, path=shard / "seen", executor=executor
     )
     ranks = HostRanks(path=shard / "ranks")
+    profile = profile_of(settings)
     delay = _build(
         crawler,
         "POLITENESS_POLICY",
-        factor=number(settings, "POLITENESS_DELAY_FACTOR", at_least=0),
-        floor=number(settings, "POLITENESS_MIN_DELAY", at_least=0),
-        ceiling=number(settings, "POLITENESS_MAX_DELAY", at_least=0),
+        factor=profile.factor,
+        floor=profile.floor,
+        ceiling=profile.ceiling,
+        unmeasured=profile.unmeasured,
+        backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
+        backoff_max=number(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
     )
+    records = HostRecords(
+        path=shard / "hosts",
+        size=whole(settings, "HOSTS_CACHE_SIZE", at_least=1),
+        robots_size=whole(settings, "ROBOTS_CACHE_SIZE", at_least=1),
+        robots_bytes=whole(settings, "ROBOTS_CACHE_BYTES", at_least=1),
+        executor=executor,
+    )
+    hosts = _hosts(crawler, delay, records, key=profile.key)
     return {
         "job": Job(path=Path(jobdir)),
         "frontier": _frontier(crawler, shard, delay),
-        "delay": delay,
         "eliminator": eliminator,
         "content": ContentSeen(path=shard / "content", executor=executor),
         "ranks": ranks,
@@ -76,20 +95,57 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
                 max_depth=whole(settings, "URL_MAX_DEPTH", at_least=0),
             ),
             ranks=ranks,
+            key_of=hosts.key_of,
+            max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
             wall=time.time,
         ),
-        "prelude": HostPrelude(
-            robots=RobotsCache.from_settings(settings),
-            obey=settings.getbool("ROBOTSTXT_OBEY"),
-            retry_times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
-        ),
+        "hosts": hosts,
+        "lookups": 4 * _workers(settings),
         "executor": executor,
         "retry_times": whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
         "lease_secs": _lease_secs(settings),
         "grace_secs": number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
         "low_water": _workers(settings),
-        "max_crawl_delay": number(settings, "POLITENESS_MAX_DELAY", at_least=0),
     }
+
+
+def _hosts(
+    crawler: Crawler, delay: DelayPolicy, records: HostRecords, *, key: str
+) -> HostKnowledge:
+    settings = crawler.settings
+    exclusions = Exclusions.from_settings(settings)
+    politeness = Politeness.from_settings(
+        settings, policy=delay, records=records, wall=time.time, rng=random.Random()
+    )
+    addresses = HostAddresses(
+        resolver=resolver_of(crawler),
+        guard=AddressGuard.from_settings(settings),
+        records=records,
+        wall=time.time,
+    )
+    robots = RobotsSearch(
+        robots=RobotsCache.from_settings(settings),
+        obey=settings.getbool("ROBOTSTXT_OBEY"),
+        retry_times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
+        clock=time.monotonic,
+    )
+    proxied = settings.getbool("HTTPPROXY_ENABLED")
+    return HostKnowledge(
+        records=records,
+        exclusions=exclusions,
+        addresses=None if proxied else addresses,
+        robots=robots,
+        politeness=politeness,
+        prelude=HostPrelude(
+            exclusions=exclusions,
+            politeness=politeness,
+            addresses=None if proxied else addresses,
+            robots=robots,
+            longest_crawl_delay=longest_crawl_delay(settings),
+        ),
+        key_of=KEYS[key],
+        shared_clocks=key == "address",
+    )
 
 
 def _frontier(crawler: Crawler, shard: Path, delay: DelayPolicy) -> Frontier:

@@ -44,6 +44,7 @@ STOCK: dict[str, Any] = {
 OURS: dict[str, Any] = {
     "POLITENESS_DELAY_FACTOR": 0,
     "POLITENESS_MIN_DELAY": 0,
+    "ALLOW_PRIVATE_ADDRESSES": True,
     "CHECKPOINT_INTERVAL_SECS": 10,
     "SUMMARY_ENABLED": False,
 }

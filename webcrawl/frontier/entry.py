@@ -10,8 +10,14 @@ from __future__ import annotations
 import msgspec
 import xxhash
 
-# entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra];
+# entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra,
+# chain];
 # fields at the end may be missing (defaults) and unknown ones after them are skipped.
+
+
+#: ``Entry.kind`` of a robots.txt that is fetched on the account of another host's origin, which
+#: ``via`` names.
+ERRAND = "robots"
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -21,7 +27,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     *depth* counts links from a seed. *rank* is the host's position in the seed list, 1 for the
     first and 0 for a host that is not in it. *via* is the page that linked here, *kind* how ("a",
     "img", ...). *attempts* counts earlier tries. *discovered_at* is epoch seconds. *extra* is
-    opaque to the frontier: what a request needs beyond its URL (method, body, callback).
+    opaque to the frontier: what a request needs beyond its URL (method, body, callback). *chain*
+    are the fingerprints of the URLs that redirected here, 8 bytes each.
     """
 
     url: str
@@ -33,6 +40,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     attempts: int = 0
     discovered_at: float = 0.0
     extra: bytes = b""
+    chain: bytes = b""
 
 
 class _Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -67,10 +75,12 @@ def host_of(data: bytes) -> str:
 def key(entry: Entry) -> int:
     """A 64-bit name for this attempt at this request, as the done log writes it.
 
-    Two entries of one URL have different keys when their attempt or their *extra* differs: a
-    finished GET must not hide a waiting POST.
+    Two entries of one URL have different keys when their attempt or their *extra* differs, or one
+    is an errand: a finished GET must not hide a waiting POST, nor a finished errand a page.
     """
     digest = xxhash.xxh3_64_intdigest(entry.url.encode(), entry.attempts)
     if entry.extra:
         digest ^= xxhash.xxh3_64_intdigest(entry.extra, 1)
+    if entry.kind == ERRAND:
+        digest ^= xxhash.xxh3_64_intdigest(entry.via.encode(), 2)
     return digest

@@ -134,12 +134,18 @@ class Frontier:
         self._counts.pushed += len(entries)
         self._front.push(entries)
 
-    def requeue(self, entry: Entry) -> None:
-        """Add an entry that nobody will submit again, such as a retry. Journaled: one write."""
+    def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
+        """Add an entry that nobody will submit again, such as a retry. Journaled: one write.
+
+        With *ahead* it is the next one of its host; after a restart it may stand in line.
+        """
         data = encode(entry)
         self._log.requeue(Requeue(data))
         self._counts.requeued += 1
-        self._front.push([data])
+        if ahead:
+            self._back.push_front(entry.host, data)
+        else:
+            self._front.push([data])
 
     def refill(self, limit: int) -> int:
         """Move up to *limit* entries to the back end while it has room; returns how many.

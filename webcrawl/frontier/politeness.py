@@ -63,7 +63,7 @@ class LargestDelay:
     >>> polite.rest(HostFacts([0.1, 0.1, 0.1, 0.1, 2.1]))
     5.0
     >>> polite.rest(HostFacts([0.1], crawl_delay=30)), polite.rest(HostFacts([0.1], failures=3))
-    (30, 40)
+    (30, 40.0)
     """
 
     def __init__(

@@ -1,0 +1,108 @@
+"""What the crawl knows of hosts, in the hands of a test: real parts over records in memory."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from webcrawl.exclusions import Exclusions
+from webcrawl.host_knowledge import HostKnowledge
+from webcrawl.hosts import HostRecord
+from webcrawl.politeness import Politeness
+from webcrawl.prelude import HostPrelude
+from webcrawl.robots.cache import RobotsCache
+from webcrawl.robots_search import RobotsSearch
+from webcrawl.urls.politeness_key import KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from webcrawl.addresses import HostAddresses
+    from webcrawl.frontier import DelayPolicy
+
+
+class Records:
+    """Host records in a dictionary; with *forgetful* each host is always met for the first time."""
+
+    def __init__(self, *, forgetful: bool = False) -> None:
+        self.hosts: dict[str, HostRecord] = {}
+        self.packed: dict[str, bytes] = {}
+        self._forgetful = forgetful
+
+    def get(self, host: str) -> HostRecord:
+        return self.hosts.get(host) or HostRecord(host)
+
+    def put(self, record: HostRecord) -> None:
+        if not self._forgetful:
+            self.hosts[record.host] = record
+
+    def robots(self, origin: str) -> bytes | None:
+        return self.packed.get(origin)
+
+    def put_robots(self, origin: str, data: bytes) -> None:
+        self.packed[origin] = data
+
+
+def robots_cache(records: Records, *, wall: Callable[[], float]) -> RobotsCache:
+    return RobotsCache(
+        user_agent="webcrawl",
+        size=100,
+        max_bytes=1 << 20,
+        expire=86_400.0,
+        retry=600.0,
+        clock=wall,
+    )
+
+
+def host_knowledge(
+    *,
+    policy: DelayPolicy,
+    clock: Callable[[], float],
+    wall: Callable[[], float],
+    obey: bool = True,
+    records: Records | None = None,
+    addresses: HostAddresses | None = None,
+    exclusion_file: Path | None = None,
+    longest_crawl_delay: float = float("inf"),
+    crawl_delay_cap: float = float("inf"),
+    longest_retry_after: float = 86_400.0,
+    max_failures: int = 1000,
+    key: str = "host",
+    retry_times: int = 2,
+) -> HostKnowledge:
+    """Without *addresses* names are nobody's business here."""
+    records = records or Records()
+    exclusions = Exclusions(path=exclusion_file, clock=clock)
+    exclusions.open()
+    politeness = Politeness(
+        policy=policy,
+        records=records,
+        wall=wall,
+        rng=random.Random(1),
+        jitter=0.0,
+        longest_crawl_delay=crawl_delay_cap,
+        longest_retry_after=longest_retry_after,
+        max_failures=max_failures,
+        penalty=3600.0,
+        address_scale=1.0,
+    )
+    robots = RobotsSearch(
+        robots=robots_cache(records, wall=wall), obey=obey, retry_times=retry_times, clock=clock
+    )
+    return HostKnowledge(
+        records=records,  # type: ignore[arg-type]  # as much of it as is needed
+        exclusions=exclusions,
+        addresses=addresses,
+        robots=robots,
+        politeness=politeness,
+        prelude=HostPrelude(
+            exclusions=exclusions,
+            politeness=politeness,
+            addresses=addresses,
+            robots=robots,
+            longest_crawl_delay=longest_crawl_delay,
+        ),
+        key_of=KEYS[key],
+        shared_clocks=key == "address",
+    )

@@ -1,0 +1,209 @@
+"""From what a host has shown to its rest: records, back-off, penalty, profiles."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from host_rig import Records
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy.settings import Settings
+
+from webcrawl import settings as project
+from webcrawl.errors import FatalError
+from webcrawl.frontier import HostFacts, LargestDelay
+from webcrawl.politeness import PROFILES, Politeness, longest_crawl_delay, profile_of
+
+POLICY = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
+HOST = "a.test"
+
+
+def politeness(clock, records, **changes):
+    values = {
+        "policy": POLICY,
+        "records": records,
+        "wall": clock,
+        "rng": random.Random(1),
+        "jitter": 0.0,
+        "longest_crawl_delay": math.inf,
+        "longest_retry_after": 86_400.0,
+        "max_failures": 4,
+        "penalty": 1000.0,
+        "address_scale": 1.0,
+    }
+    return Politeness(**values | changes)
+
+
+@pytest.fixture
+def records():
+    return Records()
+
+
+@pytest.fixture
+def polite(clock, records):
+    return politeness(clock, records)
+
+
+def after(polite, outcome="http_200", *, took=0.1, crawl_delay=0.0, retry_after=0.0):
+    return polite.after(
+        HOST, took=took, outcome=outcome, crawl_delay=crawl_delay, retry_after=retry_after
+    )
+
+
+def test_the_average_of_the_last_five_downloads_counts(polite, records):
+    for _ in range(9):
+        assert after(polite, took=1.0).secs == 10
+    assert after(polite, took=3.5).secs == 15
+    assert records.get(HOST).took == [1.0, 1.0, 1.0, 1.0, 3.5]
+
+
+def test_what_a_cut_off_contact_must_be_followed_by_is_no_less_than_any_next_rest(polite):
+    for _ in range(5):
+        least = after(polite, took=2.0).least
+    assert after(polite, took=0.0).secs == 16
+    assert least >= 16
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=20))
+def test_a_next_rest_is_never_above_the_least_and_that_of_the_contact_alone(times):
+    polite = politeness(lambda: 0.0, Records())
+    least = 0.0
+    for took in times:
+        rest = after(polite, took=took)
+        assert rest.secs <= max(least, POLICY.rest(HostFacts([took]))) * (1 + 1e-9)
+        least = rest.least
+
+
+@pytest.mark.parametrize(
+    "outcome", ["connect_refused", "connect_timeout", "timeout", "connection_lost", "http_503"]
+)
+def test_failures_in_a_row_back_off_and_a_success_ends_that(polite, outcome):
+    assert [after(polite, outcome).secs for _ in range(3)] == [10, 20, 40]
+    assert after(polite).secs == 3
+    assert after(polite, outcome).secs == 10
+
+
+def test_a_failed_contact_says_nothing_about_download_times(polite, records):
+    after(polite, "timeout", took=60.0)
+    assert records.get(HOST).took == []
+    after(polite, "http_404", took=1.0)
+    assert records.get(HOST).took == [1.0]
+    assert records.get(HOST).pages == 0
+    after(polite, took=1.0)
+    assert records.get(HOST).pages == 1
+
+
+def test_crawl_delay_and_retry_after_are_honoured_up_to_their_limits(clock, records):
+    polite = politeness(clock, records, longest_crawl_delay=300.0, longest_retry_after=500.0)
+    assert after(polite, crawl_delay=299.0).secs == 299
+    assert after(polite, crawl_delay=1e9).secs == 300
+    assert after(polite, "http_429", retry_after=499.0).secs == 499
+    assert after(polite, "http_429", retry_after=1e12).secs == 500
+
+
+def test_a_host_that_fails_too_often_is_left_alone_for_the_penalty(polite, clock):
+    for _ in range(3):
+        after(polite, "connect_refused")
+        assert not polite.is_failing(HOST)
+    # Its URLs are told at once: nothing is asked of it anyway.
+    assert after(polite, "connect_refused").secs == 3
+    assert polite.is_failing(HOST)
+    clock.advance(999)
+    assert polite.is_failing(HOST)
+    clock.advance(1)
+    assert not polite.is_failing(HOST)
+    after(polite, "connect_refused")
+    assert polite.is_failing(HOST)
+    clock.advance(1000)
+    after(polite)
+    assert not polite.is_failing(HOST)
+
+
+def test_a_look_up_that_fails_backs_off_no_shorter_than_the_answer_is_remembered(polite):
+    assert polite.lookup_failed(HOST, at_least=0.0) == 10
+    assert polite.lookup_failed(HOST, at_least=30.0) == 30
+    assert polite.lookup_failed(HOST, at_least=0.0) == 40
+
+
+def test_a_restart_goes_on_from_the_record(polite, clock, records):
+    for _ in range(2):
+        after(polite, "connect_refused")
+    assert records.get(HOST).ready_at == clock() + 20
+    again = politeness(clock, records)
+    assert after(again, "connect_refused").secs == 40
+
+
+@given(st.integers())
+def test_jitter_only_adds_and_no_more_than_its_share(seed):
+    polite = politeness(lambda: 0.0, Records(), jitter=0.1, rng=random.Random(seed))
+    assert 10 <= after(polite, took=1.0).secs <= 11
+
+
+def test_the_clock_of_an_address_rests_by_its_scale(clock, records):
+    polite = politeness(clock, records, address_scale=0.5)
+    assert after(polite, took=2.0).shared == 10
+
+
+# --- settings
+
+
+def chosen(**values):
+    return profile_of(
+        Settings({name: getattr(project, name) for name in dir(project) if name.isupper()} | values)
+    )
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_is_taken_as_it_is(name):
+    assert chosen(POLITENESS_PROFILE=name) == PROFILES[name]
+
+
+def test_what_is_set_goes_before_the_profile():
+    profile = chosen(
+        POLITENESS_PROFILE="nielsen", POLITENESS_MIN_DELAY="7", POLITENESS_KEY="address"
+    )
+    assert profile == PROFILES["nielsen"]._replace(floor=7.0, key="address")
+
+
+def test_the_profiles_are_those_of_their_sources():
+    mercator, nielsen, mischel = (
+        LargestDelay(
+            factor=one.factor, floor=one.floor, ceiling=one.ceiling, unmeasured=one.unmeasured
+        )
+        for one in PROFILES.values()
+    )
+    assert mercator.rest(HostFacts([1.5])) == 15
+    assert nielsen.rest(HostFacts([1.5])) == nielsen.rest(HostFacts([0.1] * 5)) == 70
+    assert mischel.rest(HostFacts([1.5] * 4)) == 60
+    assert mischel.rest(HostFacts([1.5] * 5)) == 15
+    assert mischel.rest(HostFacts([20.0] * 5)) == 20
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"POLITENESS_PROFILE": "rude"}, "POLITENESS_PROFILE must be mercator or nielsen"),
+        ({"POLITENESS_KEY": "url"}, "POLITENESS_KEY must be host or address or domain"),
+        ({"POLITENESS_MIN_DELAY": 200}, "below the floor of 200"),
+        ({"POLITENESS_MAX_DELAY": 1}, "below the floor of 3"),
+        ({"POLITENESS_DELAY_FACTOR": "much"}, "POLITENESS_DELAY_FACTOR must be a number"),
+    ],
+)
+def test_impossible_politeness_is_told_in_one_sentence(values, sentence):
+    with pytest.raises(FatalError, match=sentence):
+        chosen(**values)
+
+
+@pytest.mark.parametrize(
+    ("what", "longest"), [("skip", 300.0), ("cap", math.inf), ("obey", math.inf)]
+)
+def test_a_long_crawl_delay_is_skipped_capped_or_obeyed(what, longest):
+    settings = Settings({"POLITENESS_LONG_CRAWL_DELAY": what, "POLITENESS_MAX_CRAWL_DELAY": 300})
+    assert longest_crawl_delay(settings) == longest
+
+
+def test_another_way_with_long_crawl_delays_is_refused():
+    with pytest.raises(FatalError, match="must be skip or cap or obey"):
+        longest_crawl_delay(Settings({"POLITENESS_LONG_CRAWL_DELAY": "ignore"}))

@@ -1,0 +1,289 @@
+"""The host prelude: what robots.txt says, and the way to it, with real rules and answers."""
+
+from __future__ import annotations
+
+import pytest
+from host_rig import Records, robots_cache
+from scrapy.http import Response
+
+from webcrawl.robots_search import Finding, RobotsSearch
+
+PAGE = "http://a.test/page"
+SECRET = "http://a.test/private/page"
+ROBOTS = "http://a.test/robots.txt"
+RULES = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 7\n"
+DAY = 24 * 3600.0
+
+
+@pytest.fixture
+def robots(clock):
+    return robots_cache(Records(), wall=clock)
+
+
+@pytest.fixture
+def search(robots, clock):
+    return RobotsSearch(robots=robots, obey=True, retry_times=2, clock=clock)
+
+
+def answer(status, body=b"", **headers):
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(ROBOTS, status=status, body=body, headers=named)
+
+
+def test_robots_txt_comes_before_the_first_page_of_an_origin(search):
+    assert search.look(PAGE) is Finding.UNKNOWN
+    assert search.robots_url(PAGE) == ROBOTS
+    search.answered(PAGE, "http_200", answer(200, RULES))
+    assert search.look(PAGE) is Finding.ALLOWED
+    assert search.look(SECRET) is Finding.DENIED
+    assert search.settled == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "robots_url"),
+    [
+        ("https://a.test/page", "https://a.test/robots.txt"),
+        ("http://a.test:8080/page", "http://a.test:8080/robots.txt"),
+        ("http://www.a.test/page", "http://www.a.test/robots.txt"),
+    ],
+)
+def test_the_rules_of_one_origin_say_nothing_about_another(search, url, robots_url):
+    search.answered(PAGE, "http_200", answer(200, RULES))
+    assert search.look(url) is Finding.UNKNOWN
+    assert search.robots_url(url) == robots_url
+    assert search.crawl_delay(url) == 0
+
+
+def test_until_there_is_an_answer_robots_txt_is_asked_for_again(search):
+    for _ in range(3):
+        assert search.look(PAGE) is Finding.UNKNOWN
+        assert search.robots_url(PAGE) == ROBOTS
+    assert search.settled == 0
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_within_the_host_is_followed_at_its_next_turn(search, status):
+    search.robots_url(PAGE)
+    search.answered(PAGE, f"http_{status}", answer(status, Location="/moved/robots.txt"))
+    assert search.look(PAGE) is Finding.UNKNOWN
+    assert search.robots_url(PAGE) == "http://a.test/moved/robots.txt"
+    search.answered(PAGE, "http_200", answer(200, RULES))
+    # The rules are those of the origin that was asked first.
+    assert search.look(SECRET) is Finding.DENIED
+
+
+def test_a_redirect_to_https_on_the_same_host_is_followed(search):
+    search.robots_url(PAGE)
+    search.answered(PAGE, "http_301", answer(301, Location="https://a.test/robots.txt"))
+    assert search.robots_url(PAGE) == "https://a.test/robots.txt"
+    search.answered(PAGE, "http_200", answer(200, RULES))
+    assert search.look(SECRET) is Finding.DENIED
+    assert search.look("https://a.test/private/page") is Finding.UNKNOWN
+
+
+def test_a_location_is_relative_to_where_the_last_redirect_led(search):
+    search.robots_url(PAGE)
+    search.answered(PAGE, "http_301", answer(301, Location="/one/robots.txt"))
+    search.answered(PAGE, "http_301", answer(301, Location="two.txt"))
+    assert search.robots_url(PAGE) == "http://a.test/one/two.txt"
+
+
+def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
+    search.robots_url(PAGE)
+    for hop in range(5):
+        search.answered(PAGE, "http_302", answer(302, Location=f"/{hop}"))
+        assert search.robots_url(PAGE) == f"http://a.test/{hop}"
+        assert search.look(PAGE) is Finding.UNKNOWN
+    search.answered(PAGE, "http_302", answer(302, Location="/6"))
+    assert search.look(PAGE) is Finding.ALLOWED
+    assert search.look(SECRET) is Finding.ALLOWED
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "gopher://a.test/0/robots.txt",
+        "mailto:a@a.test",
+        "http://[broken",
+        "http://a.test:999999/",
+        "http://",
+        "",
+        None,
+    ],
+)
+def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
+    search.robots_url(PAGE)
+    headers = {} if location is None else {"Location": location}
+    search.answered(PAGE, "http_302", answer(302, **headers))
+    assert search.look(SECRET) is Finding.ALLOWED
+
+
+@pytest.mark.parametrize(
+    "location", ["/rob\u00f6ts.txt".encode(), "/rob\u00f6ts.txt".encode("latin-1")]
+)
+def test_the_bytes_of_a_location_are_read_as_browsers_do(search, location):
+    search.robots_url(PAGE)
+    search.answered(PAGE, "http_302", answer(302, Location=location))
+    assert search.robots_url(PAGE) in {
+        "http://a.test/rob%C3%B6ts.txt",
+        "http://a.test/rob%F6ts.txt",
+    }
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451, 304, 300])
+def test_without_a_file_everything_may_be_fetched(search, status):
+    search.answered(PAGE, f"http_{status}", answer(status, RULES))
+    assert search.look(SECRET) is Finding.ALLOWED
+    assert search.crawl_delay(PAGE) == 0
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 599])
+def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock, status):
+    for _ in range(2):
+        search.robots_url(PAGE)
+        search.answered(PAGE, f"http_{status}", answer(status))
+        assert search.look(PAGE) is Finding.UNKNOWN
+    search.answered(PAGE, f"http_{status}", answer(status))
+    assert search.look(PAGE) is Finding.UNREACHABLE
+    assert search.reason(PAGE) == "robots_unreachable"
+    clock.advance(599)
+    assert search.look(PAGE) is Finding.UNREACHABLE
+    clock.advance(1)
+    assert search.look(PAGE) is Finding.UNKNOWN
+
+
+@pytest.mark.parametrize("outcome", ["timeout", "connect_refused", "connection_lost", "dns_failed"])
+def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search, outcome):
+    for _ in range(2):
+        search.robots_url(PAGE)
+        search.answered(PAGE, outcome, None)
+        assert search.look(PAGE) is Finding.UNKNOWN
+        assert search.settled == 0
+    search.answered(PAGE, outcome, None)
+    assert search.look(PAGE) is Finding.UNREACHABLE
+    assert search.reason(PAGE) == outcome
+    assert search.settled == 1
+
+
+@pytest.mark.parametrize(
+    "outcome", ["dns_not_found", "tls_failed", "bad_answer", "ignored", "other"]
+)
+def test_what_another_attempt_would_not_change_is_not_retried(search, outcome):
+    search.robots_url(PAGE)
+    search.answered(PAGE, outcome, None)
+    assert search.look(PAGE) is Finding.UNREACHABLE
+    assert search.reason(PAGE) == outcome
+
+
+def test_the_reason_is_that_of_the_last_time(search, clock):
+    search.answered(PAGE, "dns_not_found", None)
+    clock.advance(600)
+    for _ in range(3):
+        search.answered(PAGE, "http_503", answer(503))
+    assert search.look(PAGE) is Finding.UNREACHABLE
+    assert search.reason(PAGE) == "robots_unreachable"
+
+
+def test_a_middleware_s_own_request_in_place_of_robots_txt_is_no_answer(search):
+    for _ in range(2):
+        search.robots_url(PAGE)
+        search.answered(PAGE, "replaced", None)
+        assert search.look(PAGE) is Finding.UNKNOWN
+    search.answered(PAGE, "replaced", None)
+    assert search.look(PAGE) is Finding.UNREACHABLE
+
+
+def test_a_failure_after_a_redirect_is_retried_where_the_redirect_led(search):
+    search.robots_url(PAGE)
+    search.answered(PAGE, "http_301", answer(301, Location="/moved.txt"))
+    search.answered(PAGE, "timeout", None)
+    assert search.robots_url(PAGE) == "http://a.test/moved.txt"
+
+
+def test_the_rules_are_asked_for_again_after_a_day(search, clock):
+    search.answered(PAGE, "http_200", answer(200, RULES))
+    clock.advance(DAY - 1)
+    assert search.look(SECRET) is Finding.DENIED
+    clock.advance(1)
+    assert search.look(SECRET) is Finding.UNKNOWN
+    assert search.robots_url(SECRET) == ROBOTS
+
+
+def test_the_crawl_delay_is_known_once_the_rules_are(search):
+    assert search.crawl_delay(PAGE) == 0
+    search.answered(PAGE, "http_200", answer(200, RULES))
+    assert search.crawl_delay(PAGE) == 7
+    assert search.crawl_delay(SECRET) == 7
+
+
+def test_who_does_not_obey_fetches_all_at_once_without_delay(robots, clock):
+    search = RobotsSearch(robots=robots, obey=False, retry_times=2, clock=clock)
+    robots.put("http://a.test", 200, RULES)
+    assert search.look(SECRET) is Finding.ALLOWED
+    assert search.look("http://unknown.test/") is Finding.ALLOWED
+    assert search.crawl_delay(PAGE) == 0
+
+
+@pytest.mark.parametrize("url", ["data:,hello", "gopher://a.test/0/file", "file:///etc/passwd"])
+def test_what_has_no_robots_txt_is_the_handlers_business(search, url):
+    assert search.look(url) is Finding.ALLOWED
+
+
+def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
+    monkeypatch.setattr("webcrawl.robots_search._REASONS", 2)
+    for name in ("a", "b", "c"):
+        search.answered(f"http://{name}.test/", "timeout_never_heard_of", None)
+    assert search.reason("http://a.test/") == "robots_unreachable"
+    assert search.reason("http://c.test/") == "timeout_never_heard_of"
+
+
+# --- robots.txt of one host that stands on another
+
+
+def test_a_redirect_to_another_host_becomes_an_errand_in_that_host_s_turn(search):
+    search.robots_url(PAGE)
+    errand = search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
+    assert errand == "http://b.test/rules.txt"
+    assert search.look(PAGE) is Finding.ELSEWHERE
+    assert search.answered("http://a.test", "http_200", answer(200, RULES)) is None
+    assert search.look(SECRET) is Finding.DENIED
+    # The rules say nothing about the host they were found on.
+    assert search.look("http://b.test/private/page") is Finding.UNKNOWN
+
+
+def test_an_errand_that_fails_is_repeated_and_then_the_host_is_unreachable(search):
+    search.robots_url(PAGE)
+    search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
+    for _ in range(2):
+        assert search.answered("http://a.test", "timeout", None) == "http://b.test/rules.txt"
+    assert search.answered("http://a.test", "timeout", None) is None
+    assert search.look(PAGE) is Finding.UNREACHABLE
+    assert search.reason(PAGE) == "timeout"
+
+
+def test_an_errand_may_lead_back_to_the_host_or_on_to_a_third(search):
+    search.robots_url(PAGE)
+    search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
+    third = search.answered("http://a.test", "http_302", answer(302, Location="//c.test/x"))
+    assert third == "http://c.test/x"
+    back = search.answered("http://a.test", "http_302", answer(302, Location="//a.test/rules"))
+    assert back is None
+    assert search.look(PAGE) is Finding.UNKNOWN
+    assert search.robots_url(PAGE) == "http://a.test/rules"
+
+
+def test_an_errand_that_never_comes_back_is_not_waited_for_for_ever(search, clock):
+    search.robots_url(PAGE)
+    search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
+    clock.advance(3599)
+    assert search.look(PAGE) is Finding.ELSEWHERE
+    clock.advance(1)
+    assert search.look(PAGE) is Finding.UNKNOWN
+    assert search.robots_url(PAGE) == ROBOTS
+
+
+def test_a_robots_txt_by_ftp_counts_too(search):
+    assert search.look("ftp://a.test/file") is Finding.UNKNOWN
+    assert search.robots_url("ftp://a.test/file") == "ftp://a.test/robots.txt"
+    search.answered("ftp://a.test/file", "http_200", answer(200, b"User-agent: *\nDisallow: /"))
+    assert search.look("ftp://a.test/file") is Finding.DENIED

@@ -1,0 +1,91 @@
+"""The address of a host, before a worker is spent on it (Mercator, section 3.3).
+
+Asked by the host prelude for every URL that could be fetched now. What the resolver knows is told
+at once; otherwise the look-up goes on by itself, and the host waits without holding a worker. The
+invariants: no address is told that the guard forbids, and what the name servers said lasts, in the
+host's record, for its time to live, also over a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from webcrawl.net.dns import DnsError, LookupFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.net.dns import Resolver
+    from webcrawl.net.guard import AddressGuard
+    from webcrawl.politeness import Records
+
+
+class HostAddresses:
+    """The resolver as the prelude wants it. Bound to the running loop by its first look-up."""
+
+    def __init__(
+        self,
+        *,
+        resolver: Resolver,
+        guard: AddressGuard,
+        records: Records,
+        wall: Callable[[], float],
+    ) -> None:
+        self._resolver = resolver
+        self._guard = guard
+        self._records = records
+        self._wall = wall
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def look(self, host: str) -> str | DnsError | None:
+        """An address of *host* that may be contacted; "" when it has none but forbidden ones; the
+        error when it has none; None when that must be looked up first."""
+        known = self._resolver.cached(host)
+        if known is None:
+            record = self._records.get(host)
+            left = record.addresses_until - self._wall()
+            if left <= 0 or not record.addresses:
+                return None
+            self._resolver.remember(host, record.addresses, left)
+            known = record.addresses
+        if isinstance(known, DnsError):
+            return known
+        return next((address for address in known if self._guard.permits(address)), "")
+
+    def again_in(self, host: str) -> float:
+        """Seconds until the name servers would be asked for *host* again."""
+        return self._resolver.ttl(host)
+
+    @property
+    def under_way(self) -> int:
+        """How many hosts are being looked up."""
+        return len(self._tasks)
+
+    def look_up(self, host: str, then: Callable[[], None]) -> None:
+        """Ask the name servers for *host* and call *then*, whatever they say."""
+        task = asyncio.get_running_loop().create_task(self._look_up(host, then))
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    async def _look_up(self, host: str, then: Callable[[], None]) -> None:
+        try:
+            addresses = await self._resolver.resolve(host)
+        except DnsError:
+            pass  # the resolver remembers it
+        else:
+            record = self._records.get(host)
+            record.addresses = addresses
+            record.addresses_until = self._wall() + self._resolver.ttl(host)
+            self._records.put(record)
+        then()
+
+    def close(self) -> None:
+        """Break off the look-ups under way; nobody is told."""
+        for task in self._tasks:
+            task.cancel()
+
+
+def is_temporary(error: DnsError) -> bool:
+    """Whether the name servers may answer otherwise when they are asked again."""
+    return isinstance(error, LookupFailedError)

@@ -1,0 +1,70 @@
+"""All that is known of hosts, and those who go by it: one object for the scheduler to hold.
+
+Built by wiring.py. ``open`` and ``close`` touch the disk; ``work`` is called with every slice of
+background work. The records are durable by themselves (hosts/), they are no part of a checkpoint:
+what ``kill -9`` takes of them is at most two seconds old and can be found out again, and the rests
+of hosts are in the frontier's own log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.addresses import HostAddresses
+    from webcrawl.exclusions import Exclusions
+    from webcrawl.hosts import HostRecords
+    from webcrawl.politeness import Politeness
+    from webcrawl.prelude import HostPrelude
+    from webcrawl.robots_search import RobotsSearch
+
+# Seconds between two writes of what is new in the records.
+_FLUSH_SECS = 1.0
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class HostKnowledge:
+    """*addresses* is None when a proxy looks names up. *key_of* gives a URL's politeness key, and
+    with *shared_clocks* a contact needs the clock of its address, too."""
+
+    records: HostRecords
+    exclusions: Exclusions
+    addresses: HostAddresses | None
+    robots: RobotsSearch
+    politeness: Politeness
+    prelude: HostPrelude
+    key_of: Callable[[str], str]
+    shared_clocks: bool
+    _flushed_at: float = 0.0
+
+    def open(self) -> None:
+        """Raises FatalError, CorruptRecordError, NewerFormatError, OSError; then nothing is left
+        open."""
+        self.exclusions.open()
+        self.records.open()
+
+    def work(self) -> None:
+        """A moment's work now and then; OSError when the records cannot be written."""
+        self.exclusions.reload_if_changed()
+        now = time.monotonic()
+        if now - self._flushed_at >= _FLUSH_SECS:
+            self._flushed_at = now
+            if self.records.failure is not None:
+                raise self.records.failure
+            self.records.flush()
+
+    def close(self) -> None:
+        """Break off look-ups and write what is new. Blocks. Calling it again does nothing."""
+        if self.addresses is not None:
+            self.addresses.close()
+        self.exclusions.close()
+        self.records.close()
+
+    def stats(self) -> dict[str, int]:
+        """Under their names in the crawl's statistics."""
+        rules = self.exclusions.stats()
+        return self.records.stats() | {f"exclusions/{name}": n for name, n in rules.items()}

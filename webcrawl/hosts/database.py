@@ -1,0 +1,247 @@
+"""The SQLite file under the host records: packed values, found by kind and key.
+
+Used by records.py and the shelves only. Two connections: one reads, in the thread that opened it;
+one writes, in whatever thread ``write`` is called, by one call at a time. The invariant: a value
+is read as it was written, or CorruptRecordError is raised.
+
+Format, ``<path>/records.sqlite`` (and ``-wal``, ``-shm`` beside it, which belong to it)::
+
+    PRAGMA user_version = 1
+    facts(kind INTEGER, key TEXT, data BLOB, crc INTEGER), PRIMARY KEY (kind, key)
+
+*crc* is the CRC-32 (zlib) of the key's UTF-8 and the data: SQLite finds torn pages by their
+structure only. WAL with ``synchronous=NORMAL``: after ``kill -9`` all that was committed is there,
+after a power failure a sound state of some moments before.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import itertools
+import os
+import sqlite3
+import tempfile
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from webcrawl.storage.atomic import make_directory, write_all
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+VERSION = 1
+_CREATE = (
+    "CREATE TABLE facts (kind INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL,"
+    " crc INTEGER NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID"
+)
+_READ = "SELECT data, crc FROM facts WHERE kind = ? AND key = ?"
+_SCAN = "SELECT kind, key, data, crc FROM facts"
+_HOLDS = "SELECT EXISTS(SELECT 1 FROM facts WHERE kind = ?)"
+_ROW = "(?, ?, ?, ?)"
+_UPSERT = (
+    "INSERT INTO facts (kind, key, data, crc) VALUES ROWS"
+    " ON CONFLICT (kind, key) DO UPDATE SET data = excluded.data, crc = excluded.crc"
+)
+# Rows of one statement. Each statement gives up Python's lock and asks for it again, which takes
+# up to 5 ms while the reactor is busy: one by one, 200 rows a second would be the most.
+_ROWS_PER_STATEMENT = 64
+# Rows of one transaction: SQLite moves the write-ahead log to the file between two of them, and
+# so the log stays small.
+_ROWS_PER_TRANSACTION = 8192
+# Bytes of pages that the reading connection keeps; the rest is in the system's cache.
+_CACHE_KIB = 8192
+# What SQLite says when the disk, and not the file, is the trouble.
+_DISK_TROUBLE = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: 0,  # asked for, see ``_why``
+    sqlite3.SQLITE_CANTOPEN: 0,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+    sqlite3.SQLITE_BUSY: errno.EBUSY,
+    sqlite3.SQLITE_LOCKED: errno.EBUSY,
+}
+
+Fact = tuple[int, str, bytes]
+
+
+class Database:
+    """The file in the directory *path*. ``write`` may run in another thread than the rest."""
+
+    def __init__(self, *, path: Path) -> None:
+        self.path = path
+        self.file = path / "records.sqlite"
+        self._reader: sqlite3.Connection | None = None
+        self._writer: sqlite3.Connection | None = None
+        self._new_names: list[Path] = []
+
+    def open(self) -> None:
+        """Open the file, making it if need be. Blocks; reads at most the write-ahead log.
+
+        Raises CorruptRecordError when it is not ours or damaged where that shows at once,
+        NewerFormatError when a later webcrawl wrote it, OSError.
+        """
+        self._new_names = [*make_directory(self.path), self.path]
+        try:
+            with self._translated():
+                self._writer = self._connect()
+                self._prepare(self._writer)
+                self._reader = self._connect()
+                self._reader.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+                self._reader.execute("PRAGMA query_only = 1")
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        # No transaction but those that ``write`` begins.
+        return sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            raise NewerFormatError(
+                f"{self.file} has format {version}, this webcrawl reads up to {VERSION}: "
+                "use the newer webcrawl that wrote it"
+            )
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        # No file but the three in the directory.
+        connection.execute("PRAGMA temp_store = MEMORY")
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
+        if not version and not tables:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(_CREATE)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("COMMIT")
+        elif not version or tables != ["facts"]:
+            raise CorruptRecordError(self.file, 0, "not a file of host records")
+
+    def read(self, kind: int, key: str) -> bytes | None:
+        """The value of *key*, or None: one lookup by primary key.
+
+        10 us with the page in memory, of 1,000,000 records (2026-11, development machine); a disk
+        access otherwise. Raises CorruptRecordError, OSError.
+        """
+        assert self._reader is not None, "the host records are not open"
+        with self._translated():
+            # All rows are fetched: a statement left in the middle would keep the log from being
+            # moved to the file.
+            rows = self._reader.execute(_READ, (kind, key)).fetchall()
+        if not rows:
+            return None
+        data: bytes = rows[0][0]
+        if _crc(key, data) != rows[0][1]:
+            raise CorruptRecordError(self.file, 0, f"checksum mismatch in what is kept of {key!r}")
+        return data
+
+    def holds(self, kind: int) -> bool:
+        """Whether there is any value of *kind*."""
+        assert self._reader is not None, "the host records are not open"
+        with self._translated():
+            return bool(self._reader.execute(_HOLDS, (kind,)).fetchall()[0][0])
+
+    def write(self, facts: Iterable[Fact]) -> int:
+        """Store all *facts*, replacing those of the same kind and key; returns how many.
+
+        Blocks; 10 us for each. They survive ``kill -9`` when this returns. On OSError some may be
+        stored, and writing them again is right. Raises CorruptRecordError.
+        """
+        assert self._writer is not None, "the host records are not open"
+        rows = iter(facts)
+        written = 0
+        with self._translated():
+            while batch := [*itertools.islice(rows, _ROWS_PER_TRANSACTION)]:
+                self._writer.execute("BEGIN IMMEDIATE")
+                try:
+                    for start in range(0, len(batch), _ROWS_PER_STATEMENT):
+                        self._upsert(batch[start : start + _ROWS_PER_STATEMENT])
+                    self._writer.execute("COMMIT")
+                finally:
+                    if self._writer.in_transaction:
+                        self._writer.execute("ROLLBACK")
+                written += len(batch)
+        return written
+
+    def _upsert(self, batch: list[Fact]) -> None:
+        assert self._writer is not None
+        values = [
+            value for kind, key, data in batch for value in (kind, key, data, _crc(key, data))
+        ]
+        self._writer.execute(_upsert(len(batch)), values)
+
+    def written(self) -> list[Path]:
+        """What to fsync so that all that was written survives a power failure.
+
+        Not the file itself: SQLite syncs it whenever it moves the log there.
+        """
+        names, self._new_names = self._new_names, []
+        return [*names, self.file.with_name(self.file.name + "-wal")]
+
+    def close(self) -> None:
+        """Close both connections; the last one empties the log into the file. Blocks."""
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        self._reader = self._writer = None
+
+    def scan(self) -> Iterator[Fact]:
+        """Everything in the file; one that is damaged is left out, see ``check``."""
+        assert self._reader is not None, "the host records are not open"
+        for kind, key, data, crc in self._reader.execute(_SCAN).fetchall():
+            if _crc(key, data) == crc:
+                yield kind, key, data
+
+    def check(self) -> list[str]:
+        """Read the whole file; empty means sound. Blocks: about 1 s for 100 MB."""
+        assert self._reader is not None, "the host records are not open"
+        try:
+            with self._translated():
+                found = self._reader.execute("PRAGMA integrity_check").fetchall()
+                problems = [f"{self.file}: {text}" for (text,) in found if text != "ok"]
+                problems += [
+                    f"{self.file}: checksum mismatch in what is kept of {key!r}"
+                    for _, key, data, crc in self._reader.execute(_SCAN).fetchall()
+                    if _crc(key, data) != crc
+                ]
+        except CorruptRecordError as error:
+            return [str(error)]
+        return problems
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """SQLite's errors as those of the other rooms: OSError of the disk, or damage."""
+        try:
+            yield
+        except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
+            raise  # an error of ours
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+            if code not in _DISK_TROUBLE:
+                raise CorruptRecordError(self.file, 0, str(error)) from error
+            number = _DISK_TROUBLE[code] or self._why()
+            raise OSError(number, os.strerror(number), str(self.file)) from error
+
+    def _why(self) -> int:
+        """The errno that SQLite keeps to itself: that of a write like its own, tried here."""
+        wal = self.file.with_name(self.file.name + "-wal")
+        try:
+            size = wal.stat().st_size if wal.exists() else 0
+            with tempfile.TemporaryFile(dir=self.path) as file:
+                file.seek(size)
+                write_all(file.fileno(), bytes(1 << 16))
+        except OSError as error:
+            return error.errno or errno.EIO
+        return errno.EIO
+
+
+def _crc(key: str, data: bytes) -> int:
+    return zlib.crc32(data, zlib.crc32(key.encode()))
+
+
+@functools.cache
+def _upsert(rows: int) -> str:
+    return _UPSERT.replace("ROWS", ", ".join([_ROW] * rows))

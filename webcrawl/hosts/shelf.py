@@ -1,0 +1,123 @@
+"""One kind of facts: the newest in memory, all of them on disk.
+
+Used by the owner's thread only; the worker sees nothing but the batch it is handed. A fact is in
+up to three places: ``_held`` (the memory, least recently used first), ``_dirty`` (put since the
+last batch was taken) and ``_writing`` (the batch that is being written). The invariant: what is
+not known to be on disk is in ``_dirty`` or ``_writing``, which nothing is evicted from.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from webcrawl.hosts.database import Database
+
+
+class Shelf:
+    """str -> bytes. *size* and *max_bytes* bound what is held only to be found faster."""
+
+    def __init__(self, *, database: Database, kind: int, size: int, max_bytes: int) -> None:
+        self.kind = kind
+        self.reads = 0
+        self._database = database
+        self._size = size
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+        self._dirty: dict[str, bytes] = {}
+        self._writing: Mapping[str, bytes] = {}
+        self._is_empty = True
+
+    def open(self) -> None:
+        """Call it when the database is open: a shelf without anything never reads the disk."""
+        self._is_empty = not self._database.holds(self.kind)
+
+    def __len__(self) -> int:
+        """Facts held in memory; those that wait to be written are perhaps held twice."""
+        return len(self._held)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the facts held in memory, without keys and bookkeeping (0.2 kB each)."""
+        return self._bytes
+
+    @property
+    def unsaved_count(self) -> int:
+        """Facts that are not known to be on disk."""
+        return len(self._dirty) + len(self._writing)
+
+    def get(self, key: str) -> bytes | None:
+        """The last that was put for *key*; None: nothing ever was. At most one lookup on disk.
+
+        Raises CorruptRecordError, OSError.
+        """
+        data = self._held.get(key)
+        if data is not None:
+            self._held.move_to_end(key)
+            return data
+        data = self._dirty.get(key)
+        if data is None:
+            data = self._writing.get(key)
+        if data is None:
+            if self._is_empty:
+                return None
+            self.reads += 1
+            data = self._database.read(self.kind, key)
+            if data is None:
+                return None
+        self._hold(key, data)
+        return data
+
+    def put(self, key: str, data: bytes) -> None:
+        """Replace what is kept for *key*. In memory until the next batch is written."""
+        self._dirty[key] = data
+        self._is_empty = False
+        self._hold(key, data)
+
+    def unsaved(self) -> Iterator[tuple[str, bytes]]:
+        """What a crash would lose, the older value of a key before the newer one."""
+        return itertools.chain(self._writing.items(), self._dirty.items())
+
+    def _hold(self, key: str, data: bytes) -> None:
+        held = self._held
+        before = held.pop(key, None)
+        if before is not None:
+            self._bytes -= len(before)
+        held[key] = data
+        self._bytes += len(data)
+        while len(held) > self._size or self._bytes > self._max_bytes:
+            _, evicted = held.popitem(last=False)
+            self._bytes -= len(evicted)
+
+    # --- a batch on its way to the disk
+
+    def take_batch(self) -> Mapping[str, bytes]:
+        """What is to be written now; the caller must not change it. One at a time."""
+        assert not self._writing, "a batch is being written"
+        self._writing, self._dirty = self._dirty, {}
+        return self._writing
+
+    def batch_saved(self) -> None:
+        """The batch is on disk."""
+        self._writing = {}
+
+    def batch_failed(self) -> None:
+        """The batch is not on disk, or in part: it goes with the next one."""
+        self._dirty = {**self._writing, **self._dirty}
+        self._writing = {}
+
+    def check(self, on_disk: Mapping[str, bytes]) -> list[str]:
+        """Compare memory with all that is *on_disk*; empty means sound."""
+        problems = []
+        if self._bytes != sum(map(len, self._held.values())):
+            problems.append(f"facts of kind {self.kind}: {self._bytes} bytes counted")
+        unsaved = dict(self.unsaved())
+        for key, data in self._held.items():
+            if unsaved.get(key, on_disk.get(key)) != data:
+                problems.append(f"memory and disk differ about {key!r}")
+        return problems

@@ -1,0 +1,214 @@
+"""What each host has shown so far, and the rest that follows from it.
+
+The dispatcher tells of every contact that ended; the answer is how long the host rests. What is
+learned stays in the host's record (hosts/), so a restart begins where this process ended. The
+invariant: no host rests shorter than the policy says; jitter only adds.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from webcrawl.errors import FatalError
+from webcrawl.frontier.politeness import REMEMBERED_TIMES, HostFacts
+from webcrawl.setting_values import number, whole
+from webcrawl.urls.politeness_key import KEYS
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.frontier import DelayPolicy
+    from webcrawl.hosts import HostRecord
+
+# Ends of a contact that speak against coming back soon: the issue of a host, not of one page.
+_FAILURES = frozenset(
+    {
+        "connect_refused",
+        "connect_failed",
+        "connect_timeout",
+        "connection_lost",
+        "first_byte_timeout",
+        "timeout",
+        "too_slow",
+        "tls_failed",
+        "dns_failed",
+        "http_429",
+        "http_503",
+    }
+)
+
+_LONG_CRAWL_DELAY = ("skip", "cap", "obey")
+
+
+class Profile(NamedTuple):
+    """Ready-made politeness: a key, and the values of LargestDelay. Seconds but *factor*."""
+
+    key: str
+    factor: float
+    floor: float
+    ceiling: float
+    unmeasured: float
+
+
+PROFILES = {
+    # "10 times as long as it took us to download a URL" (section 3.1); the floor is ours.
+    "mercator": Profile("host", factor=10.0, floor=3.0, ceiling=120.0, unmeasured=0.0),
+    # "A given domain is not crawled more than once in 70 seconds."
+    "nielsen": Profile("domain", factor=0.0, floor=70.0, ceiling=120.0, unmeasured=0.0),
+    # The average time itself, "at least 15 seconds", and a minute until five are known.
+    "mischel": Profile("host", factor=1.0, floor=15.0, ceiling=120.0, unmeasured=60.0),
+}
+
+
+def profile_of(settings: BaseSettings) -> Profile:
+    """POLITENESS_PROFILE, with those of POLITENESS_KEY, _DELAY_FACTOR, _MIN_DELAY, _MAX_DELAY and
+    _UNMEASURED_DELAY that are set in place of its own. FatalError with one sentence."""
+    name = settings.get("POLITENESS_PROFILE")
+    if name not in PROFILES:
+        raise FatalError(f"POLITENESS_PROFILE must be {' or '.join(PROFILES)}, not {name!r}.")
+    profile = PROFILES[name]
+    key = settings.get("POLITENESS_KEY") or profile.key
+    if key not in KEYS:
+        raise FatalError(f"POLITENESS_KEY must be {' or '.join(KEYS)}, not {key!r}.")
+
+    def value(setting: str, default: float) -> float:
+        if settings.get(setting) is None:
+            return default
+        return number(settings, setting, at_least=0)
+
+    chosen = Profile(
+        key,
+        value("POLITENESS_DELAY_FACTOR", profile.factor),
+        value("POLITENESS_MIN_DELAY", profile.floor),
+        value("POLITENESS_MAX_DELAY", profile.ceiling),
+        value("POLITENESS_UNMEASURED_DELAY", profile.unmeasured),
+    )
+    if chosen.ceiling < chosen.floor:
+        raise FatalError(
+            f"POLITENESS_MAX_DELAY is {chosen.ceiling:g}, below the floor of {chosen.floor:g} that "
+            "POLITENESS_MIN_DELAY or the profile sets."
+        )
+    return chosen
+
+
+def longest_crawl_delay(settings: BaseSettings) -> float:
+    """Seconds of Crawl-delay beyond which a host is let alone: POLITENESS_MAX_CRAWL_DELAY where
+    POLITENESS_LONG_CRAWL_DELAY is "skip", infinite with "cap" and "obey". FatalError otherwise."""
+    what = settings.get("POLITENESS_LONG_CRAWL_DELAY")
+    if what not in _LONG_CRAWL_DELAY:
+        allowed = " or ".join(_LONG_CRAWL_DELAY)
+        raise FatalError(f"POLITENESS_LONG_CRAWL_DELAY must be {allowed}, not {what!r}.")
+    longest = number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0)
+    return longest if what == "skip" else math.inf
+
+
+class Records(Protocol):
+    """Where what is learned of hosts is kept; see hosts.HostRecords."""
+
+    def get(self, host: str) -> HostRecord: ...
+    def put(self, record: HostRecord) -> None: ...
+
+
+class Rest(NamedTuple):
+    """How long a host rests, and *least*, what a next contact that is cut off must be followed
+    by; *shared* is the rest of the clock of its address. Seconds."""
+
+    secs: float
+    least: float
+    shared: float
+
+
+class Politeness:
+    """Rests, and which hosts are beyond patience. Times in seconds; see the settings."""
+
+    def __init__(
+        self,
+        *,
+        policy: DelayPolicy,
+        records: Records,
+        wall: Callable[[], float],
+        rng: random.Random,
+        jitter: float,
+        longest_crawl_delay: float,
+        longest_retry_after: float,
+        max_failures: int,
+        penalty: float,
+        address_scale: float,
+    ) -> None:
+        self._policy = policy
+        self._records = records
+        self._wall = wall
+        self._rng = rng
+        self._jitter = jitter
+        self._longest_crawl_delay = longest_crawl_delay
+        self._longest_retry_after = longest_retry_after
+        self._max_failures = max_failures
+        self._penalty = penalty
+        self._address_scale = address_scale
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings, **parts: Any) -> Politeness:
+        """*parts* are policy, records, wall and rng. FatalError with one sentence."""
+        return cls(
+            jitter=number(settings, "POLITENESS_JITTER", at_least=0),
+            longest_crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0)
+            if settings["POLITENESS_LONG_CRAWL_DELAY"] == "cap"
+            else math.inf,
+            longest_retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
+            max_failures=whole(settings, "POLITENESS_MAX_FAILURES", at_least=1),
+            penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
+            address_scale=number(settings, "POLITENESS_ADDRESS_SCALE", at_least=0),
+            **parts,
+        )
+
+    def after(
+        self, key: str, *, took: float, outcome: str, crawl_delay: float, retry_after: float
+    ) -> Rest:
+        """A contact of *took* seconds has ended in *outcome*: the rest, and the record updated."""
+        record = self._records.get(key)
+        times = [*record.took, took][-REMEMBERED_TIMES:]
+        failed = outcome in _FAILURES
+        record.failures = record.failures + 1 if failed else 0
+        if outcome.startswith("http_"):
+            record.took = times
+            if outcome.startswith("http_2"):
+                record.pages += 1
+        crawl_delay = min(crawl_delay, self._longest_crawl_delay)
+        retry_after = min(retry_after, self._longest_retry_after)
+        facts = HostFacts(times, crawl_delay, retry_after, record.failures)
+        secs = self._rest(record, facts)
+        kept = facts._replace(times=times[1 - REMEMBERED_TIMES :], retry_after=0.0)
+        return Rest(
+            secs,
+            least=self._policy.rest(kept),
+            shared=self._policy.rest(HostFacts((took,))) * self._address_scale,
+        )
+
+    def lookup_failed(self, key: str, *, at_least: float) -> float:
+        """The name servers could not tell the address of a host: it backs off without a contact,
+        *at_least* until they would be asked again."""
+        record = self._records.get(key)
+        record.failures += 1
+        return max(self._rest(record, HostFacts((), failures=record.failures)), at_least)
+
+    def _rest(self, record: HostRecord, facts: HostFacts) -> float:
+        """By the policy, with jitter; *record* is saved."""
+        now = self._wall()
+        secs = self._policy.rest(facts) * (1.0 + self._jitter * self._rng.random())
+        if record.failures >= self._max_failures:
+            # Nothing is asked of it until the penalty is over, so its URLs need not wait for long
+            # to be told.
+            record.penalty_until = now + max(secs, self._penalty)
+            secs = self._policy.rest(facts._replace(failures=0))
+        record.ready_at = now + secs
+        self._records.put(record)
+        return secs
+
+    def is_failing(self, key: str) -> bool:
+        """Whether a host has failed so often in a row that nothing is asked of it for a while."""
+        record = self._records.get(key)
+        return record.failures >= self._max_failures and self._wall() < record.penalty_until

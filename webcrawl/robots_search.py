@@ -1,0 +1,170 @@
+"""The way to the robots.txt of an origin (scheme, host, port) and the rules found there.
+
+Asked by the host prelude for every URL that could be fetched now. robots.txt is fetched as an
+ordinary contact of its host, under its politeness, while the URLs of that host wait in their
+back-end queue without holding a worker (LARM's state machine; Mercator, section 3: the robots
+exclusion cache of the HTTP module). A redirect to another host becomes an errand: an entry of that
+host's own queue, in that host's turn.
+
+The rules are kept by robots/cache.py, over a restart too; a search that was under way begins anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING
+
+from webcrawl.net.outcomes import is_transient
+from webcrawl.urls import host_of, normalize, origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.http import Response
+
+    from webcrawl.robots.cache import RobotsCache
+    from webcrawl.robots.rules import Rules
+
+# RFC 9309, 2.3.1.2: at least five consecutive redirects should be followed.
+_MAX_REDIRECTS = 5
+# Schemes with a robots.txt (RFC 9309, section 2.3).
+_WITH_ROBOTS = ("http://", "https://", "ftp://")
+# Unreachable origins of which the reason is remembered; the others are just unreachable.
+_REASONS = 65_536
+# An errand that has not come back after so many seconds got lost, as with a host that is excluded
+# meanwhile: the search begins anew.
+_ERRAND_SECS = 3600.0
+
+
+class Finding(enum.Enum):
+    """What is known of a URL's robots.txt."""
+
+    ALLOWED = "the URL may be fetched"
+    DENIED = "robots.txt denies the URL"
+    UNREACHABLE = "the host does not even answer for robots.txt"
+    UNKNOWN = "robots.txt must be fetched first"
+    ELSEWHERE = "robots.txt is being fetched in another host's turn"
+
+
+@dataclasses.dataclass(slots=True)
+class _Search:
+    """A robots.txt that is being looked for; *until* is when an errand is taken for lost."""
+
+    url: str
+    redirects: int = 0
+    failures: int = 0
+    until: float = 0.0
+
+
+class RobotsSearch:
+    """The rules of the origins met so far, and those being looked for. No I/O of its own.
+
+    *clock* is monotonic seconds. Searches are held in memory: as many as hosts are between their
+    first contact and the answer for robots.txt, and those whose host ran into trouble there.
+    """
+
+    def __init__(
+        self, *, robots: RobotsCache, obey: bool, retry_times: int, clock: Callable[[], float]
+    ) -> None:
+        self._robots = robots
+        self._obey = obey
+        self._retry_times = retry_times
+        self._clock = clock
+        self._searches: dict[str, _Search] = {}
+        self._reasons: dict[str, str] = {}
+        self.settled = 0  # origins whose robots.txt is known, or known not to be had
+
+    def look(self, url: str) -> Finding:
+        """Whether *url* may be fetched now."""
+        if not self._obey or not url.startswith(_WITH_ROBOTS):
+            return Finding.ALLOWED
+        origin = origin_of(url)
+        rules = self._robots.get(origin)
+        if rules is None:
+            search = self._searches.get(origin)
+            if search is None or not search.until:
+                return Finding.UNKNOWN
+            if self._clock() < search.until:
+                return Finding.ELSEWHERE
+            del self._searches[origin]
+            return Finding.UNKNOWN
+        if rules.failed:
+            return Finding.UNREACHABLE
+        return Finding.ALLOWED if rules.allowed(url) else Finding.DENIED
+
+    def reason(self, url: str) -> str:
+        """Why the host of *url* is UNREACHABLE: the outcome of its last robots.txt."""
+        return self._reasons.get(origin_of(url), "robots_unreachable")
+
+    def crawl_delay(self, url: str) -> float:
+        """Seconds that the robots.txt of *url*'s origin asks for between two contacts."""
+        rules = self._rules(url)
+        return (rules.crawl_delay or 0.0) if rules is not None else 0.0
+
+    def _rules(self, url: str) -> Rules | None:
+        if not self._obey or not url.startswith(_WITH_ROBOTS):
+            return None
+        return self._robots.get(origin_of(url))
+
+    def robots_url(self, url: str) -> str:
+        """The robots.txt to fetch for *url*: its origin's, or where that one redirected to."""
+        return self._search(origin_of(url)).url
+
+    def answered(self, url: str, outcome: str, response: Response | None) -> str | None:
+        """robots.txt for *url* was tried and ended in *outcome*, with *response* if any.
+
+        A redirect within the host and a transient failure leave it open: the next turn of the
+        host goes on from there. Returns the URL of an errand, to be fetched in the turn of its own
+        host and answered here with the same *url*. A middleware that put another request in its
+        place counts as a failure: where that one leads is unknown here.
+        """
+        origin = origin_of(url)
+        search = self._search(origin)
+        if response is not None and 300 <= response.status < 400:
+            target = _redirected_to(search, response)
+            if target is not None:
+                search.url = target
+                search.redirects += 1
+                return self._sent(search, origin)
+        elif (
+            is_transient(outcome) or outcome == "replaced"
+        ) and search.failures < self._retry_times:
+            search.failures += 1
+            return self._sent(search, origin)
+        del self._searches[origin]
+        self.settled += 1
+        if response is not None:
+            self._robots.put(origin, response.status, response.body)
+            self._reasons.pop(origin, None)
+            return None
+        self._robots.put(origin, None)
+        self._reasons[origin] = outcome
+        if len(self._reasons) > _REASONS:
+            del self._reasons[next(iter(self._reasons))]
+        return None
+
+    def _search(self, origin: str) -> _Search:
+        if origin not in self._searches:
+            self._searches[origin] = _Search(f"{origin}/robots.txt")
+        return self._searches[origin]
+
+    def _sent(self, search: _Search, origin: str) -> str | None:
+        """The errand that *search* now needs, if the next step is another host's."""
+        if host_of(search.url) == host_of(origin):
+            search.until = 0.0
+            return None
+        search.until = self._clock() + _ERRAND_SECS
+        return search.url
+
+
+def _redirected_to(search: _Search, response: Response) -> str | None:
+    """Where to look next; None when that is nowhere, or too far.
+
+    Such an origin counts as one without rules (RFC 9309, section 2.3.1.2).
+    """
+    location = response.headers.get(b"Location")
+    if not location or search.redirects >= _MAX_REDIRECTS:
+        return None
+    target = normalize(location.strip(), search.url)
+    return target if target is not None and target.startswith(_WITH_ROBOTS) else None
