@@ -25,12 +25,13 @@ MAY_IMPORT = {
     "urls": set(),
     "frontier": {"storage", "urls"},
     "seen": {"storage", "urls"},
+    "hosts": {"errors", "storage"},
     "seeds": {"errors", "storage", "urls"},
     "items": {"urls"},
     "simweb": set(),
     "hive": {"frontier", "seen", "storage", "urls", "items", "errors"},
 }
-WITHOUT_SCRAPY = ["storage", "urls", "frontier", "seen", "seeds", "items"]
+WITHOUT_SCRAPY = ["storage", "urls", "frontier", "seen", "hosts", "seeds", "items"]
 SCRAPY_SIDE = {"scrapy", "twisted", "redis", "scrapy_redis"}
 # Scrapy finds these by name; nothing beneath them knows them.
 COMPONENTS = {"spiders", "pipelines", "extensions", "commands", "settings"}

@@ -1,0 +1,150 @@
+"""Host records against a dict, through evictions, full disks, restarts and kills."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from disk import file_size_limit
+from hosts_rig import PatientExecutor, left_behind, records_in
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from webcrawl.hosts import HostRecord
+
+Facts = dict[tuple[str, str], bytes | int]
+
+HOSTS = st.integers(0, 7).map("h{}.test".format)
+# Enough for the log and its index to be made, not to grow.
+FULL = 40_000
+
+
+class RecordsMachine(RuleBasedStateMachine):
+    """A memory of two records and two files, so that nearly everything is evicted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp())
+        self.copies = 0
+        self.path = self.directory / "hosts"
+        self.serial = 0
+        # What the crawl knows; what it knew when the batch under way was taken; what is on disk.
+        self.facts: Facts = {}
+        self.batch: Facts | None = None
+        self.saved: Facts = {}
+        self._start()
+
+    def _start(self) -> None:
+        self.executor = PatientExecutor()
+        self.records = records_in(self.path, self.executor, size=2, robots_size=2, robots_bytes=600)
+        self.records.rests._size = 1
+        self.records.open()
+
+    @rule(host=HOSTS)
+    def put(self, host: str) -> None:
+        self.serial += 1
+        self.records.put(HostRecord(host, pages=self.serial))
+        self.facts["record", host] = self.serial
+
+    @rule(host=HOSTS, size=st.sampled_from([0, 10, 500, 20_000]))
+    def put_robots(self, host: str, size: int) -> None:
+        self.serial += 1
+        data = b"%d." % self.serial + bytes(size)
+        self.records.put_robots(host, data)
+        self.facts["robots", host] = data
+
+    @rule(host=HOSTS)
+    def put_rest(self, host: str) -> None:
+        self.serial += 1
+        self.records.rests.put(host, b"%d" % self.serial)
+        self.facts["rest", host] = b"%d" % self.serial
+
+    @rule(host=HOSTS)
+    def get(self, host: str) -> None:
+        assert self.records.get(host) == HostRecord(
+            host, pages=int(self.facts.get(("record", host), 0))
+        )
+        assert self.records.robots(host) == self.facts.get(("robots", host))
+        assert self.records.rests.get(host) == self.facts.get(("rest", host))
+
+    @rule()
+    def flush(self) -> None:
+        self.records.flush()
+        if self.batch is None and self.records.stats()["hosts/unsaved"]:
+            self.batch = dict(self.facts)
+
+    @rule(full=st.booleans())
+    def the_executor_works(self, full: bool) -> None:
+        if full:
+            with file_size_limit(FULL):
+                self.executor.run()
+        else:
+            self.executor.run()
+        self.records._settle(wait=self.batch is not None)
+        if self.batch is not None and self.records.failure is None:
+            self.saved = self.batch
+        self.batch = None
+
+    @rule()
+    def restart(self) -> None:
+        self.executor.run()
+        self.records.close()
+        self.saved = dict(self.facts)
+        self.batch = None
+        self._start()
+
+    @rule(written=st.booleans())
+    def kill(self, written: bool) -> None:
+        """What is left on disk is taken up by another process; the batch may have got there."""
+        if written:
+            self.executor.run()
+        copy = left_behind(self.path, self.directory / f"copy{self.copies}")
+        self.copies += 1
+        self.executor.forget()
+        self.records._future = None
+        self.records._database.close()
+        self.path = copy
+        self._start()
+        found = self._found()
+        assert found == (self.batch if written and self.batch is not None else self.saved)
+        self.facts = found
+        self.saved = dict(found)
+        self.batch = None
+
+    def _found(self) -> Facts:
+        found: Facts = {}
+        for host in map("h{}.test".format, range(8)):
+            if pages := self.records.get(host).pages:
+                found["record", host] = pages
+            if (robots := self.records.robots(host)) is not None:
+                found["robots", host] = robots
+            if (rest := self.records.rests.get(host)) is not None:
+                found["rest", host] = rest
+        return found
+
+    @invariant()
+    def memory_is_bounded_and_nothing_is_lost_from_it(self) -> None:
+        stats = self.records.stats()
+        assert stats["hosts/records/memory"] <= 2
+        assert stats["hosts/robots/memory"] <= 2
+        assert stats["hosts/robots/bytes"] <= 600
+        assert len(self.records.rests) <= 1
+        unsaved = dict(self.records.rests.unsaved())
+        for (kind, host), value in self.facts.items():
+            if kind == "rest" and self.saved.get((kind, host)) != value:
+                assert unsaved[host] == value
+
+    def teardown(self) -> None:
+        try:
+            self.executor.run()
+            assert self.records.check() == []
+            assert self._found() == self.facts
+            self.records.close()
+        finally:
+            shutil.rmtree(self.directory)
+
+
+RecordsMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestRecords = RecordsMachine.TestCase

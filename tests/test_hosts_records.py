@@ -1,0 +1,527 @@
+"""Host records: what is put is got, from memory, on the way to the disk and from the disk."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from disk import file_size_limit
+from hosts_rig import PatientExecutor, records_in, save
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.hosts import HostRecord
+from webcrawl.hosts.record import decode, encode
+from webcrawl.job import is_disk_full
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from webcrawl.hosts import HostRecords
+
+
+@pytest.fixture
+def executor() -> PatientExecutor:
+    return PatientExecutor()
+
+
+@pytest.fixture
+def path(jobdir: Path) -> Path:
+    return jobdir / "shards" / "00" / "hosts"
+
+
+@pytest.fixture
+def records(path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
+    found = records_in(path, executor, size=3, robots_size=3, robots_bytes=1000)
+    found.open()
+    yield found
+    executor.run()
+    assert found.check() == []
+    found.close()
+
+
+def a_record(number: int) -> HostRecord:
+    return HostRecord(f"h{number}.test", [0.1 * number], number, 1e9 + number, number * 7)
+
+
+# --- records
+
+
+@given(
+    st.builds(
+        HostRecord,
+        host=st.text(),
+        took=st.lists(st.floats(allow_nan=False), max_size=5),
+        failures=st.integers(0, 2**31),
+        ready_at=st.floats(0, 1e10),
+        pages=st.integers(0, 2**40),
+        addresses=st.lists(st.sampled_from(["203.0.113.7", "2001:db8::1"])),
+        addresses_until=st.floats(0, 1e10),
+    )
+)
+def test_record_is_read_as_it_was_written(record: HostRecord) -> None:
+    assert decode(encode(record)) == record
+
+
+def test_record_of_a_later_version_is_read_without_what_was_added() -> None:
+    known = a_record(3)
+    later = [*msgspec.msgpack.decode(encode(known)), "a field", {"of": "later"}]
+    assert decode(msgspec.msgpack.encode(later)) == known
+
+
+def test_record_of_an_earlier_version_has_the_defaults() -> None:
+    assert decode(msgspec.msgpack.encode(["a.test"])) == HostRecord("a.test")
+
+
+# --- get and put
+
+
+def test_unknown_host_has_a_new_record(records: HostRecords) -> None:
+    assert records.get("a.test") == HostRecord("a.test")
+    assert records.robots("https://a.test:443") is None
+    assert records.rests.get("a.test") is None
+
+
+def test_record_counts_as_it_was_when_it_was_put(records: HostRecords) -> None:
+    record = records.get("a.test")
+    record.pages = 5
+    records.put(record)
+    record.pages = 6
+    assert records.get("a.test").pages == 5
+
+
+def test_facts_survive_a_restart(path: Path, executor: PatientExecutor) -> None:
+    records = records_in(path, executor)
+    records.open()
+    records.put(a_record(1))
+    records.put_robots("https://a.test:443", b"rules")
+    records.rests.put("a.test", b"rest")
+    records.close()
+    records = records_in(path, executor)
+    records.open()
+    assert records.get("h1.test") == a_record(1)
+    assert records.robots("https://a.test:443") == b"rules"
+    assert records.rests.get("a.test") == b"rest"
+    assert records.check() == []
+    records.close()
+
+
+def test_kinds_of_facts_do_not_meet(records: HostRecords, executor: PatientExecutor) -> None:
+    records.put(HostRecord("a.test", pages=1))
+    records.put_robots("a.test", b"robots")
+    records.rests.put("a.test", b"rest")
+    save(records, executor)
+    for number in range(9):
+        records.put(a_record(number))
+        records.put_robots(f"h{number}", b"")
+    assert records.get("a.test").pages == 1
+    assert records.robots("a.test") == b"robots"
+    assert records.rests.get("a.test") == b"rest"
+
+
+def test_memory_is_bounded_by_count_and_by_bytes(
+    records: HostRecords, executor: PatientExecutor
+) -> None:
+    for number in range(20):
+        records.put(a_record(number))
+        records.put_robots(f"http://h{number}.test:80", bytes(400))
+    save(records, executor)
+    stats = records.stats()
+    assert stats["hosts/records/memory"] == 3
+    assert stats["hosts/robots/memory"] == 2
+    assert stats["hosts/robots/bytes"] == 800
+    assert stats["hosts/unsaved"] == 0
+    assert stats["hosts/written"] == 40
+    for number in range(20):
+        assert records.get(f"h{number}.test") == a_record(number)
+        assert records.robots(f"http://h{number}.test:80") == bytes(400)
+    assert records.stats()["hosts/records/memory"] == 3
+    assert records.stats()["hosts/robots/bytes"] == 800
+
+
+def test_least_recently_used_leaves_memory(records: HostRecords, executor: PatientExecutor) -> None:
+    for number in range(3):
+        records.put(a_record(number))
+    save(records, executor)
+    records.get("h0.test")
+    records.put(a_record(3))
+    before = records.stats()["hosts/records/read"]
+    records.get("h0.test")
+    records.get("h2.test")
+    assert records.stats()["hosts/records/read"] == before
+    records.get("h1.test")
+    assert records.stats()["hosts/records/read"] == before + 1
+
+
+def test_one_that_is_larger_than_the_memory_is_still_kept(
+    records: HostRecords, executor: PatientExecutor
+) -> None:
+    records.put_robots("https://a.test:443", bytes(5000))
+    assert records.robots("https://a.test:443") == bytes(5000)
+    save(records, executor)
+    assert records.robots("https://a.test:443") == bytes(5000)
+    assert records.stats()["hosts/robots/bytes"] == 0
+
+
+def test_new_crawl_reads_no_disk(records: HostRecords) -> None:
+    for number in range(9):
+        records.get(f"h{number}.test")
+        records.robots(f"h{number}")
+        records.rests.get(f"h{number}")
+    stats = records.stats()
+    assert [stats[f"hosts/{kind}/read"] for kind in ("records", "robots", "rests")] == [0, 0, 0]
+
+
+# --- writing
+
+
+def test_what_is_being_written_is_visible(records: HostRecords, executor: PatientExecutor) -> None:
+    for number in range(9):
+        records.put(a_record(number))
+    records.flush()
+    assert records.get("h0.test") == a_record(0)
+    newer = HostRecord("h1.test", pages=99)
+    records.put(newer)
+    for number in range(3, 9):
+        records.get(f"h{number}.test")
+    assert records.get("h1.test") == newer
+    executor.run()
+    records.flush()
+    assert records.get("h1.test") == newer
+    assert records.get("h0.test") == a_record(0)
+
+
+def test_one_write_at_a_time(records: HostRecords, executor: PatientExecutor) -> None:
+    records.put(a_record(1))
+    records.flush()
+    records.put(a_record(2))
+    records.flush()
+    assert len(executor._waiting) == 1
+    assert records.stats()["hosts/unsaved"] == 2
+    save(records, executor)
+    assert records.stats()["hosts/unsaved"] == 1
+    save(records, executor)
+    assert records.stats()["hosts/unsaved"] == 0
+
+
+def test_nothing_new_is_no_write(records: HostRecords, executor: PatientExecutor) -> None:
+    records.get("a.test")
+    records.flush()
+    assert executor._waiting == []
+
+
+def test_unsaved_facts_are_told_the_newer_last(
+    records: HostRecords, executor: PatientExecutor
+) -> None:
+    records.rests.put("a.test", b"old")
+    records.flush()
+    records.rests.put("a.test", b"new")
+    records.rests.put("b.test", b"1")
+    assert [*records.rests.unsaved()] == [("a.test", b"old"), ("a.test", b"new"), ("b.test", b"1")]
+    executor.run()
+    assert len([*records.rests.unsaved()]) == 3
+    records.flush()
+    assert [*records.rests.unsaved()] == [("a.test", b"new"), ("b.test", b"1")]
+
+
+def test_close_writes_what_is_new_and_what_is_being_written(path: Path) -> None:
+    pool = ThreadPoolExecutor(1)
+    records = records_in(path, pool)
+    records.open()
+    gate = threading.Event()
+    pool.submit(gate.wait)
+    records.put(a_record(1))
+    records.flush()
+    records.put(a_record(2))
+    gate.set()
+    pool.shutdown()
+    records.close()
+    records.close()
+    again = records_in(path, pool)
+    again.open()
+    assert [again.get(f"h{n}.test") for n in (1, 2)] == [a_record(1), a_record(2)]
+    again.close()
+
+
+def test_executor_that_is_shut_down_loses_nothing(path: Path) -> None:
+    pool = ThreadPoolExecutor(1)
+    records = records_in(path, pool)
+    records.open()
+    pool.shutdown()
+    records.put(a_record(1))
+    with pytest.raises(RuntimeError):
+        records.flush()
+    records.close()
+    again = records_in(path, pool)
+    again.open()
+    assert again.get("h1.test") == a_record(1)
+    again.close()
+
+
+def test_batch_of_many_transactions_is_written(path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        records = records_in(path, pool, size=10)
+        records.open()
+        for number in range(20_001):
+            records.put(a_record(number))
+        records.close()
+        records.open()
+        assert records.check() == []
+        assert records.stats()["hosts/written"] == 20_001
+        assert records.get("h20000.test") == a_record(20_000)
+        records.close()
+
+
+def test_readers_do_not_keep_the_log_from_being_emptied(path: Path) -> None:
+    """A statement that was not read to its end would: the log would grow for ever."""
+    with ThreadPoolExecutor(1) as pool:
+        records = records_in(path, pool, size=1)
+        records.open()
+        for number in range(200):
+            for each in range(50):
+                records.put(HostRecord(f"h{each}.test", addresses=["x" * 500], pages=number))
+            records.flush()
+            records.check()
+            assert records.get("h0.test").pages == number
+            assert records.get("h1.test").pages == number
+        assert (path / "records.sqlite-wal").stat().st_size < 6 << 20
+        records.close()
+
+
+# --- full disk
+
+
+def test_full_disk_is_told_and_nothing_is_lost(
+    path: Path, executor: PatientExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = records_in(path, executor, size=2)
+    records.open()
+    records.put(a_record(0))
+    save(records, executor)
+    size = max(file.stat().st_size for file in path.iterdir())
+    with file_size_limit(size + 4096):
+        for number in range(1, 200):
+            records.put_robots(f"h{number}", bytes(2000))
+            records.put(a_record(number))
+        for _ in range(3):
+            save(records, executor)
+            assert records.failure is not None
+            assert is_disk_full(records.failure)
+        assert records.get("h1.test") == a_record(1)
+        assert records.stats()["hosts/unsaved"] == 398
+    # Told once in the log, every time in the counts.
+    assert len(caplog.records) == 1
+    assert records.stats()["hosts/writes/failed"] == 3
+    # There is room again.
+    records.put(HostRecord("h1.test", pages=5))
+    save(records, executor)
+    save(records, executor)
+    assert records.failure is None
+    assert records.stats()["hosts/unsaved"] == 0
+    assert records.check() == []
+    assert records.get("h1.test").pages == 5
+    records.close()
+    records.open()
+    assert [records.get(f"h{n}.test") for n in range(2, 200)] == [
+        a_record(n) for n in range(2, 200)
+    ]
+    assert records.check() == []
+    records.close()
+
+
+def test_disk_that_is_full_at_the_end_is_an_error_and_all_is_closed(
+    path: Path, executor: PatientExecutor
+) -> None:
+    records = records_in(path, executor)
+    records.open()
+    records.put(a_record(0))
+    save(records, executor)
+    size = max(file.stat().st_size for file in path.iterdir())
+    records.put_robots("a", bytes(50_000))
+    records.flush()
+    with file_size_limit(size + 4096):
+        executor.run()
+        with pytest.raises(OSError, match=r"records\.sqlite") as caught:
+            records.close()
+    assert caught.value.errno == errno.EFBIG
+    records.open()
+    assert records.get("h0.test") == a_record(0)
+    assert records.check() == []
+    records.close()
+
+
+def test_directory_that_cannot_be_is_an_os_error(jobdir: Path, executor: PatientExecutor) -> None:
+    (jobdir / "hosts").write_bytes(b"")
+    with pytest.raises(OSError, match="hosts"):
+        records_in(jobdir / "hosts", executor).open()
+    (jobdir / "more" / "records.sqlite").mkdir(parents=True)
+    with pytest.raises(OSError, match=r"records\.sqlite"):
+        records_in(jobdir / "more", executor).open()
+
+
+# --- files of others
+
+
+def filled(path: Path, *, facts: int = 300) -> Path:
+    """A file of *facts* host records and as many others, cleanly closed."""
+    records = records_in(path, PatientExecutor())
+    records.open()
+    for number in range(facts):
+        records.put(a_record(number))
+        records.put_robots(f"h{number}", b"%d" % number * 40)
+    records.close()
+    return path / "records.sqlite"
+
+
+def test_newer_format_is_refused(path: Path, executor: PatientExecutor) -> None:
+    file = filled(path)
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(NewerFormatError, match="use the newer webcrawl"):
+        records_in(path, executor).open()
+
+
+@pytest.mark.parametrize(
+    "content", [b"garbage", b"no SQLite file at all. " * 400, b"SQLite format 3\0" + bytes(5000)]
+)
+def test_file_that_is_no_database_is_damage(
+    path: Path, executor: PatientExecutor, content: bytes
+) -> None:
+    path.mkdir(parents=True)
+    (path / "records.sqlite").write_bytes(content)
+    with pytest.raises(CorruptRecordError, match=r"records\.sqlite"):
+        records_in(path, executor).open()
+
+
+def test_database_of_something_else_is_refused(path: Path, executor: PatientExecutor) -> None:
+    path.mkdir(parents=True)
+    connection = sqlite3.connect(path / "records.sqlite")
+    connection.execute("CREATE TABLE moz_places (url TEXT)")
+    connection.close()
+    with pytest.raises(CorruptRecordError, match="not a file of host records"):
+        records_in(path, executor).open()
+
+
+def test_value_that_changed_on_the_disk_is_damage(path: Path, executor: PatientExecutor) -> None:
+    file = filled(path)
+    connection = sqlite3.connect(file)
+    connection.execute("UPDATE facts SET data = x'00' WHERE key = 'h7' OR key = 'h7.test'")
+    connection.commit()
+    connection.close()
+    records = records_in(path, executor)
+    records.open()
+    with pytest.raises(
+        CorruptRecordError, match=r"checksum mismatch in what is kept of 'h7\.test'"
+    ):
+        records.get("h7.test")
+    with pytest.raises(CorruptRecordError, match="checksum mismatch"):
+        records.robots("h7")
+    assert len(records.check()) == 2
+    records.close()
+
+
+def test_records_that_are_none_are_found(path: Path, executor: PatientExecutor) -> None:
+    records = records_in(path, executor)
+    records.open()
+    records._hosts.put("a.test", b"\xc1")
+    records._hosts.put("b.test", encode(HostRecord("c.test")))
+    save(records, executor)
+    with pytest.raises(CorruptRecordError, match=r"no record of 'a\.test'"):
+        records.get("a.test")
+    problems = records.check()
+    assert any("no record of 'a.test'" in problem for problem in problems)
+    assert any("'c.test' is kept for 'b.test'" in problem for problem in problems)
+    records.close()
+
+
+def test_check_finds_what_memory_and_disk_differ_in(path: Path, executor: PatientExecutor) -> None:
+    records = records_in(path, executor)
+    records.open()
+    records.put_robots("a", b"1")
+    save(records, executor)
+    records._robots._held["a"] = b"12"
+    connection = sqlite3.connect(path / "records.sqlite")
+    connection.execute("INSERT INTO facts VALUES (9, 'x', x'', 2363233923)")
+    connection.commit()
+    connection.close()
+    problems = records.check()
+    assert any("differ about 'a'" in problem for problem in problems)
+    assert any("1 bytes counted" in problem for problem in problems)
+    assert any("unknown kind 9" in problem for problem in problems)
+    records.close()
+
+
+def test_no_cut_and_no_garbage_gives_a_wrong_value(
+    path: Path, tmp_path: Path, executor: PatientExecutor
+) -> None:
+    """Cut at any length, or with any page overwritten: damage, or what was written."""
+    whole = filled(path).read_bytes()
+    assert len(whole) > 10 * 4096
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    wrecks = [whole[:size] for size in range(2, len(whole), 1500)]
+    wrecks += [
+        whole[:at] + b"\xa5" * 700 + whole[at + 700 :] for at in range(0, len(whole) - 700, 1300)
+    ]
+    told = 0
+    for wreck in wrecks:
+        for file in broken.iterdir():
+            file.unlink()
+        (broken / "records.sqlite").write_bytes(wreck)
+        records = records_in(broken, executor, size=1)
+        try:
+            records.open()
+            if records.check():
+                told += 1
+            else:
+                # The damage is in free space: nobody's data.
+                for number in range(300):
+                    assert records.get(f"h{number}.test") == a_record(number)
+        except CorruptRecordError:
+            told += 1
+        finally:
+            records.close()
+    assert len(wrecks) * 0.9 < told < len(wrecks)
+
+
+def with_a_page_overwritten(file: Path, key: bytes) -> None:
+    """Destroy the last page that has *key* in it."""
+    data = file.read_bytes()
+    page = data.rindex(key) // 4096 * 4096
+    assert page
+    file.write_bytes(data[:page] + b"\xa5" * 4096 + data[page + 4096 :])
+
+
+def test_damage_that_a_read_meets_is_told(path: Path, executor: PatientExecutor) -> None:
+    with_a_page_overwritten(filled(path, facts=2000), b"h1500.test")
+    records = records_in(path, executor)
+    records.open()
+    assert records.get("h1.test") == a_record(1)
+    with pytest.raises(CorruptRecordError, match=r"records\.sqlite: damaged"):
+        records.get("h1500.test")
+    assert records.check() != []
+    records.close()
+
+
+def test_damage_that_a_write_meets_is_told_by_the_next_flush(
+    path: Path, executor: PatientExecutor
+) -> None:
+    with_a_page_overwritten(filled(path, facts=2000), b"h1500.test")
+    records = records_in(path, executor)
+    records.open()
+    records.put(a_record(1500))
+    records.flush()
+    executor.run()
+    with pytest.raises(CorruptRecordError, match=r"records\.sqlite: damaged"):
+        records.flush()
+    assert records.get("h1500.test") == a_record(1500)
+    with pytest.raises(CorruptRecordError):
+        records.close()
