@@ -1,0 +1,152 @@
+"""Addresses before a worker is spent: a real resolver asking a real name server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import dns.message
+import dns.rcode
+import pytest
+from host_rig import Records
+from loopback import name_server, zone
+
+from webcrawl.addresses import HostAddresses, is_temporary
+from webcrawl.hosts import HostRecord
+from webcrawl.net.dns import DnsError, LookupFailedError, NameNotFoundError, Resolver
+from webcrawl.net.guard import AddressGuard
+
+ZONE = {
+    "a.test": ["300 A 8.8.8.8"],
+    "inside.test": ["300 A 10.0.0.1"],
+    "both.test": ["300 A 192.168.0.1", "300 A 9.9.9.9"],
+}
+
+
+@contextlib.asynccontextmanager
+async def addresses_by(answer, clock, records, *, allow_private=False):
+    async with name_server(answer) as names:
+        resolver = Resolver(
+            servers=[names.address], timeout=2.0, tries=1, cache_size=100, clock=clock
+        )
+        addresses = HostAddresses(
+            resolver=resolver,
+            guard=AddressGuard(allow_private=allow_private),
+            records=records,
+            wall=clock,
+        )
+        try:
+            yield addresses, names
+        finally:
+            addresses.close()
+            await resolver.close()
+
+
+async def looked_up(addresses, host):
+    done = asyncio.Event()
+    addresses.look_up(host, done.set)
+    await asyncio.wait_for(done.wait(), 10)
+    return addresses.look(host)
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [("a.test", "8.8.8.8"), ("inside.test", ""), ("both.test", "9.9.9.9"), ("10.1.1.1", "")],
+)
+def test_only_an_address_that_may_be_contacted_is_told(clock, host, found):
+    async def run():
+        async with addresses_by(zone(ZONE), clock, Records()) as (addresses, _):
+            assert await looked_up(addresses, host) == found
+
+    asyncio.run(run())
+
+
+def test_private_addresses_are_told_where_they_are_allowed(clock):
+    async def run():
+        async with addresses_by(zone(ZONE), clock, Records(), allow_private=True) as (found, _):
+            assert await looked_up(found, "inside.test") == "10.0.0.1"
+
+    asyncio.run(run())
+
+
+def test_what_is_not_known_must_be_looked_up_once(clock):
+    async def run():
+        async with addresses_by(zone(ZONE), clock, Records()) as (addresses, names):
+            assert addresses.look("a.test") is None
+            assert addresses.under_way == 0
+            assert await looked_up(addresses, "a.test") == "8.8.8.8"
+            assert addresses.look("a.test") == "8.8.8.8"
+            assert names.asked == ["udp a.test. A"]
+            assert addresses.under_way == 0
+
+    asyncio.run(run())
+
+
+def test_the_record_keeps_the_answer_over_a_restart_for_its_time(clock):
+    records = Records()
+
+    async def first():
+        async with addresses_by(zone(ZONE), clock, records) as (addresses, _):
+            await looked_up(addresses, "a.test")
+
+    async def second():
+        async with addresses_by(zone(ZONE), clock, records) as (addresses, names):
+            clock.advance(299)
+            assert addresses.look("a.test") == "8.8.8.8"
+            clock.advance(2)
+            assert addresses.look("a.test") is None
+            assert names.asked == []
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def test_an_address_from_the_record_is_guarded_too(clock):
+    records = Records()
+    records.put(HostRecord("a.test", addresses=["127.0.0.1"], addresses_until=clock() + 60))
+
+    async def run():
+        async with addresses_by(zone(ZONE), clock, records) as (addresses, _):
+            assert addresses.look("a.test") == ""
+
+    asyncio.run(run())
+
+
+def servfail(query):
+    response = dns.message.make_response(query)
+    response.set_rcode(dns.rcode.SERVFAIL)
+    return response
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "temporary"),
+    [(zone({}), NameNotFoundError, False), (servfail, LookupFailedError, True)],
+)
+def test_a_name_without_address_and_a_failing_server_are_told_apart(
+    clock, answer, error, temporary
+):
+    async def run():
+        records = Records()
+        async with addresses_by(answer, clock, records) as (addresses, _):
+            found = await looked_up(addresses, "a.test")
+            assert isinstance(found, DnsError)
+            assert isinstance(found, error)
+            assert is_temporary(found) is temporary
+            assert addresses.again_in("a.test") > 0
+            assert records.hosts == {}
+
+    asyncio.run(run())
+
+
+def test_closing_breaks_off_look_ups_and_tells_nobody(clock):
+    async def run():
+        told = []
+        async with addresses_by(lambda query: None, clock, Records()) as (addresses, _):
+            addresses.look_up("a.test", lambda: told.append(1))
+            await asyncio.sleep(0)
+            assert addresses.under_way == 1
+        await asyncio.sleep(0)
+        assert told == []
+        assert addresses.under_way == 0
+
+    asyncio.run(run())

@@ -1,0 +1,123 @@
+"""The host prelude: all reasons not to ask a host now, in their order."""
+
+from __future__ import annotations
+
+import pytest
+from frontier_rig import POLICY
+from host_rig import Records, host_knowledge
+
+from webcrawl.frontier import ERRAND, Entry
+from webcrawl.hosts import HostRecord
+from webcrawl.net.dns import LookupTimeoutError, NameNotFoundError
+from webcrawl.prelude import Decision, Verdict
+
+PAGE = Entry("http://www.a.test/page", "www.a.test")
+FETCH_ROBOTS = Decision(Verdict.FETCH_ROBOTS, address="8.8.8.8")
+
+
+class Told:
+    """Stands for the addresses, which test_addresses.py has real ones of."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def look(self, host):
+        assert host == "www.a.test"
+        return self.found
+
+    def again_in(self, host):
+        return 30.0
+
+
+def prelude(clock, **options):
+    options.setdefault("addresses", Told("8.8.8.8"))
+    return host_knowledge(policy=POLICY, clock=clock, wall=clock, **options)
+
+
+def with_rules(hosts, body):
+    hosts.robots.robots_url(PAGE.url)
+    hosts.robots._robots.put("http://www.a.test", 200, body)
+
+
+def test_robots_txt_comes_first_and_then_the_page(clock):
+    hosts = prelude(clock)
+    assert hosts.prelude.decide(PAGE) == FETCH_ROBOTS
+    with_rules(hosts, b"")
+    assert hosts.prelude.decide(PAGE) == Decision(Verdict.FETCH, address="8.8.8.8")
+
+
+@pytest.mark.parametrize(
+    ("found", "decision"),
+    [
+        (None, Decision(Verdict.RESOLVE)),
+        ("", Decision(Verdict.REFUSE, "address_forbidden")),
+        (NameNotFoundError("x"), Decision(Verdict.REFUSE, "dns_not_found")),
+        (LookupTimeoutError("x"), Decision(Verdict.RETRY, "dns_failed", 30.0)),
+    ],
+)
+def test_without_an_address_nothing_is_asked(clock, found, decision):
+    assert prelude(clock, addresses=Told(found)).prelude.decide(PAGE) == decision
+
+
+def test_where_a_proxy_looks_names_up_the_address_is_not_known(clock):
+    assert prelude(clock, addresses=None).prelude.decide(PAGE).address == ""
+
+
+@pytest.mark.parametrize("line", ["a.test", "www.a.test", "=www.a.test"])
+def test_a_host_that_asked_to_be_let_alone_is(clock, tmp_path, line):
+    path = tmp_path / "excluded.txt"
+    path.write_text(f"{line}\n")
+    hosts = prelude(clock, exclusion_file=path)
+    assert hosts.prelude.decide(PAGE) == Decision(Verdict.REFUSE, "excluded")
+    hosts.exclusions.close()
+
+
+def test_a_host_that_fails_too_often_is_let_alone_for_a_while(clock):
+    records = Records()
+    records.put(HostRecord("www.a.test", failures=3, penalty_until=clock() + 5))
+    hosts = prelude(clock, records=records, max_failures=3)
+    assert hosts.prelude.decide(PAGE) == Decision(Verdict.REFUSE, "host_failing")
+    clock.advance(5)
+    assert hosts.prelude.decide(PAGE) == FETCH_ROBOTS
+
+
+def test_the_key_decides_whether_it_is_failing_and_the_host_where_it_is(clock):
+    records = Records()
+    records.put(HostRecord("a.test", failures=3, penalty_until=clock() + 5))
+    hosts = prelude(clock, records=records, max_failures=3)
+    page = Entry(PAGE.url, "a.test")
+    assert hosts.prelude.decide(page) == Decision(Verdict.REFUSE, "host_failing")
+
+
+def test_what_robots_txt_denies_is_refused(clock):
+    hosts = prelude(clock)
+    with_rules(hosts, b"User-agent: *\nDisallow: /page\n")
+    assert hosts.prelude.decide(PAGE) == Decision(Verdict.REFUSE, "robots_denied")
+
+
+def test_an_unreachable_robots_txt_refuses_all_with_its_reason(clock):
+    hosts = prelude(clock)
+    for _ in range(3):
+        hosts.robots.answered(PAGE.url, "timeout", None)
+    assert hosts.prelude.decide(PAGE) == Decision(Verdict.REFUSE, "timeout")
+
+
+def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(clock):
+    hosts = prelude(clock, longest_crawl_delay=300.0)
+    with_rules(hosts, b"User-agent: *\nCrawl-delay: 300\n")
+    assert hosts.prelude.decide(PAGE).verdict is Verdict.FETCH
+    with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
+    assert hosts.prelude.decide(PAGE) == Decision(Verdict.REFUSE, "crawl_delay_too_long")
+
+
+def test_while_another_host_is_asked_for_the_rules_the_url_waits(clock):
+    hosts = prelude(clock)
+    hosts.robots.robots_url(PAGE.url)
+    hosts.robots._searches["http://www.a.test"].until = clock() + 10
+    assert hosts.prelude.decide(PAGE) == Decision(Verdict.WAIT, secs=1.0)
+
+
+def test_an_errand_needs_an_address_and_no_rules(clock):
+    errand = Entry(PAGE.url, "www.a.test", kind=ERRAND, via="http://b.test")
+    decision = prelude(clock).prelude.decide(errand)
+    assert decision == Decision(Verdict.FETCH, address="8.8.8.8")
