@@ -1,0 +1,152 @@
+"""Fetches with the handlers for ftp and gopher, from servers that say what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from loopback import raw_server
+from scrapy import Request
+from scrapy.utils.test import get_crawler
+
+from webcrawl.net.ftp import FtpDownloadHandler
+from webcrawl.net.gopher import GopherDownloadHandler
+from webcrawl.net.outcomes import outcome_of
+from webcrawl.net.shared import resolver_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from loopback import RawServer
+    from scrapy.http import Response
+
+HANDLERS = {"ftp": FtpDownloadHandler, "gopher": GopherDownloadHandler}
+
+
+async def fetch(url: str, **options: object) -> Response:
+    """Fetch once with a handler of its own; *options* in capitals are settings, others meta."""
+    scheme = url.partition(":")[0]
+    settings = {name: value for name, value in options.items() if name.isupper()}
+    meta = {name: value for name, value in options.items() if name.islower()}
+    if scheme == "gopher":
+        port = url.partition("://")[2].partition("/")[0].rpartition(":")[2]
+        settings.setdefault("GOPHER_PORTS", port if port.isdigit() else 70)
+    crawler = get_crawler(
+        settings_dict={"DNS_SERVERS": "127.0.0.1:9", "ALLOW_PRIVATE_ADDRESSES": True} | settings
+    )
+    handler = HANDLERS[scheme].from_crawler(crawler)
+    request = Request(url, meta=meta | {"verbatim_url": True})
+    try:
+        async with asyncio.timeout(20):
+            response = await handler.download_request(request)
+    finally:
+        await handler.close()
+        await resolver_of(crawler).close()
+    response.request = request
+    return response
+
+
+async def outcome(url: str, **options: object) -> str:
+    """How fetching *url* ends, in one word."""
+    try:
+        return outcome_of(await fetch(url, **options))
+    except Exception as error:  # noqa: BLE001  the outcome is what is asked for
+        return outcome_of(error)
+
+
+class FtpTalk:
+    """An FTP server of few words, some of which can be others than they should be.
+
+    *says* are replies by command ("" is the greeting; None hangs up); *data* goes over the data
+    connection at a command that is answered with 150, and is followed by *after*.
+    """
+
+    def __init__(self, says: dict[str, bytes | None] | None = None, *, data: bytes = b"") -> None:
+        self._says: dict[str, bytes | None] = {
+            "": b"220 ready\r\n",
+            "USER": b"331 password\r\n",
+            "PASS": b"230 welcome\r\n",
+            "TYPE": b"200 ok\r\n",
+            "CWD": b"250 ok\r\n",
+            "EPSV": b"229 port (|||PORT|)\r\n",
+            "PASV": b"227 port (HOST,HIGH,LOW)\r\n",
+            "RETR": b"150 here it comes\r\n",
+            "MLSD": b"150 here it comes\r\n",
+            "LIST": b"150 here it comes\r\n",
+            "QUIT": b"221 goodbye\r\n",
+            "after": b"226 that was all\r\n",
+        } | (says or {})
+        self._data = data
+        self.commands: list[str] = []
+        self.data_connections = 0
+        self.data_port = 0
+        self._data_open: asyncio.Future[asyncio.StreamWriter] | None = None
+
+    @contextlib.asynccontextmanager
+    async def served(self) -> AsyncIterator[str]:
+        """Serve; gives the URL of the root."""
+        async with (
+            raw_server(self._serve_data) as data,
+            raw_server(self._serve) as control,
+        ):
+            self.data_port = data.port
+            yield f"ftp://{control.address}:{control.port}/"
+
+    async def _serve_data(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.data_connections += 1
+        assert self._data_open is not None
+        self._data_open.set_result(writer)
+        await reader.read()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._data_open = asyncio.get_running_loop().create_future()
+        if not await self._say(writer, ""):
+            return
+        while line := await reader.readline():
+            self.commands.append(line.decode("latin-1").removesuffix("\r\n"))
+            verb = self.commands[-1].partition(" ")[0]
+            if not await self._say(writer, verb) or verb == "QUIT":
+                return
+            if (self._says.get(verb) or b"").startswith(b"150"):
+                data = await self._data_open
+                data.write(self._data)
+                with contextlib.suppress(ConnectionError):
+                    await data.drain()
+                data.close()
+                if not await self._say(writer, "after"):
+                    return
+
+    async def _say(self, writer: asyncio.StreamWriter, verb: str) -> bool:
+        reply = self._says.get(verb, b"502 unknown\r\n")
+        if reply is None:
+            return False
+        port = self.data_port
+        for word, value in (
+            (b"PORT", str(port)),
+            (b"HOST", "127,0,0,1"),
+            (b"HIGH", str(port >> 8)),
+            (b"LOW", str(port & 255)),
+        ):
+            reply = reply.replace(word, value.encode())
+        writer.write(reply)
+        await writer.drain()
+        return True
+
+
+@contextlib.asynccontextmanager
+async def gopher_server(says: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """Answers every selector with *says*; gives the origin, and the lines it was asked with."""
+    asked: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        writer.write(says)
+        await writer.drain()
+
+    async with raw_server(talk) as server:
+        yield origin_of(server), asked
+
+
+def origin_of(server: RawServer) -> str:
+    return f"gopher://{server.address}:{server.port}"

@@ -1,0 +1,279 @@
+"""The download handler for ftp: files, and directories as pages of links.
+
+Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS. A URL is read as RFC 1738 has it (section
+3.2): its path, relative to where the login leads, with ``%2F`` for the root, ``;type=`` behind it;
+a question mark has no meaning. A URL that ends in a slash is a directory. One that does not and is
+a directory all the same is answered as HTTP servers do, with 301 and the slash, because the names
+in a listing are relative to it, and a directory should not be stored under two URLs; that
+costs a second contact, for links that were written without the slash only.
+
+User and password: those of the URL or of ``request.meta`` (``ftp_user``, ``ftp_password``), else
+FTP_USER and FTP_PASSWORD: "anonymous" and, by custom, whom to write to, CRAWLER_CONTACT.
+
+What a server replies becomes a status of HTTP, so that robots rules and retries need to know no
+other: 404 for 550 and 553, 401 for those who are not let in, 503 for all that may pass (4xx), 400
+for the rest. In ``request.meta``: ``download_latency``, ``download_seconds`` as for HTTP,
+``wire_reason`` the text of the reply, ``wire_body`` a listing as it came. The header fields of the
+response are made up here: Content-Type (by the name of the file) and Location. Flags as for HTTP.
+
+Invariant: one call opens one control connection, and at most one data connection, to one and the
+same address (see ftp_session.py); both are closed when it returns or raises.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
+
+from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.exceptions import ResponseDataLossError
+
+from webcrawl.net import outcomes
+from webcrawl.net.contact import Connection, Dialer, contact
+from webcrawl.net.documents import Document, response_of, type_of_name
+from webcrawl.net.ftp_listing import entries, row_of
+from webcrawl.net.ftp_session import Reply, Session
+from webcrawl.net.limits import FetchLimits
+from webcrawl.net.links_page import CONTENT_TYPE, links_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+# Defaults of the settings of the same names.
+FTP_USER = "anonymous"
+FTP_PASSWORD = "guest"  # noqa: S105  # where nobody is to be written to (RFC 1635)
+
+_PORT: Final = 21
+_TYPE: Final = re.compile(r";type=([aid])\Z", re.IGNORECASE)
+_CROWDED: Final = re.compile(rb"too many|maximum|limit|later|busy|full", re.IGNORECASE)
+
+
+class Target(NamedTuple):
+    """What a URL asks for. *path* is decoded; *name* is its last segment as in the URL."""
+
+    host: str
+    port: int
+    user: str | None
+    password: str | None
+    path: bytes
+    name: str
+    is_listing: bool
+
+
+class FtpDownloadHandler(BaseDownloadHandler):
+    """Scrapy's `DownloadHandlerProtocol`. Raises the exceptions of `outcomes`."""
+
+    lazy = True
+    experimental = False
+
+    def __init__(
+        self,
+        *,
+        crawler: Crawler,
+        limits: FetchLimits,
+        dialer: Dialer,
+        user: str,
+        password: str,
+        fail_on_dataloss: bool,
+    ) -> None:
+        super().__init__(crawler)
+        self._limits = limits
+        self._dialer = dialer
+        self._user = user
+        self._password = password
+        self._fail_on_dataloss = fail_on_dataloss
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> FtpDownloadHandler:
+        """Build by the settings of `FetchLimits` and `Dialer`, FTP_USER, FTP_PASSWORD,
+        CRAWLER_CONTACT and DOWNLOAD_FAIL_ON_DATALOSS.
+
+        Raises FatalError with one sentence for a wrong value.
+        """
+        settings = crawler.settings
+        limits = FetchLimits.from_settings(settings)
+        return cls(
+            crawler=crawler,
+            limits=limits,
+            dialer=Dialer.from_crawler(crawler, limits),
+            user=settings.get("FTP_USER") or FTP_USER,
+            password=settings.get("FTP_PASSWORD")
+            or settings.get("CRAWLER_CONTACT")
+            or FTP_PASSWORD,
+            fail_on_dataloss=settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
+        )
+
+    async def download_request(self, request: Request) -> Response:
+        """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
+        target = target_of(request.url)
+        meta = request.meta
+        user = meta.get("ftp_user") or target.user or self._user
+        password = meta.get("ftp_password") or target.password or self._password
+        async with contact(request, self._limits) as answered:
+            control = await self._dialer.dial(target.host, target.port)
+            try:
+                visit = _Visit(
+                    session=Session(control, self._dialer),
+                    target=target,
+                    user=user.encode("utf-8", "replace"),
+                    password=password.encode("utf-8", "replace"),
+                    limit=meta.get("download_maxsize") or self._limits.max_bytes,
+                    answered=answered,
+                )
+                document = await visit.document()
+            finally:
+                await control.close()
+        if "dataloss" in document.flags and meta.get(
+            "download_fail_on_dataloss", self._fail_on_dataloss
+        ):
+            raise ResponseDataLossError(f"{request.url}: {document.reason}")
+        return response_of(document, request, address=control.address, protocol="FTP")
+
+    async def close(self) -> None:
+        """Do nothing: no connection outlives its request."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Visit:
+    """What is done on one control connection. *answered* is called when the document begins."""
+
+    session: Session
+    target: Target
+    user: bytes
+    password: bytes
+    limit: int
+    answered: Callable[[], None]
+
+    async def document(self) -> Document:
+        """Return what the server has, or says instead."""
+        reply = await self.session.reply()
+        if reply.is_good:
+            reply = await self.session.log_in(self.user, self.password)
+        if not reply.is_good:
+            document = _refusal(reply)
+        elif self.target.is_listing:
+            document = await self._list()
+        else:
+            document = await self._retrieve()
+        await self.session.end()
+        return document
+
+    async def _retrieve(self) -> Document:
+        """Return the file; 301 if it is a directory."""
+        target, session = self.target, self.session
+        await session.ask(b"TYPE", b"I")
+        data = await session.data_connection()
+        if isinstance(data, Reply):
+            return _refusal(data)
+        try:
+            reply = await session.ask(b"RETR", target.path)
+            if reply.is_preliminary or reply.is_good:
+                document = await self._receive(data, reply)
+                document.content_type = type_of_name(unquote(target.name))
+                return document
+        finally:
+            await data.close()
+        if reply.code == 550 and (await session.ask(b"CWD", target.path)).is_good:
+            # With the dot nothing in the name is read as a scheme or a host.
+            return Document(status=301, reason=_text(reply), location=f"./{target.name}/")
+        return _refusal(reply)
+
+    async def _list(self) -> Document:
+        """Return the directory as a page of links."""
+        path, session = self.target.path, self.session
+        if path:
+            # Not as an argument of the listing, where a name like -R would be an option.
+            reply = await session.ask(b"CWD", path)
+            if not reply.is_good:
+                return _refusal(reply)
+        data = await session.data_connection()
+        if isinstance(data, Reply):
+            return _refusal(data)
+        try:
+            reply = await session.ask(b"MLSD")
+            machine = not reply.is_unknown_command
+            if not machine:
+                reply = await session.ask(b"LIST")
+            if not (reply.is_preliminary or reply.is_good):
+                return _refusal(reply)
+            document = await self._receive(data, reply)
+        finally:
+            await data.close()
+        document.wire_body = document.body
+        title = "Index of /" + path.decode("utf-8", "replace").strip("/")
+        rows = map(row_of, entries(document.body, machine=machine))
+        document.body, cut = links_page(title, rows, limit=self.limit)
+        if cut and not document.flags:
+            document.flags.append("truncated")
+        document.content_type = CONTENT_TYPE
+        return document
+
+    async def _receive(self, data: Connection, reply: Reply) -> Document:
+        """Return what comes over the data connection, with a flag if that is not all."""
+        received = await data.rest(self.limit, begun=self.answered)
+        await data.close()
+        flags = ["truncated"] if received.cut else []
+        if reply.is_preliminary and not received.cut:
+            try:
+                reply = await self.session.reply()
+            except outcomes.ConnectionLostError:
+                reply = Reply(426, b"hung up before saying that this was all")
+            if not reply.is_good:
+                flags = ["dataloss"]
+        return Document(status=200, reason=_text(reply), body=received.data, flags=flags)
+
+
+def target_of(url: str) -> Target:
+    """Read *url*; BadUrlError if nothing can be asked for by it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORT
+    except ValueError as e:
+        raise outcomes.BadUrlError(f"{url}: {e}") from e
+    if not parts.hostname:
+        raise outcomes.BadUrlError(f"{url} names no host")
+    path = parts.path
+    if "?" in url:
+        path += "%3F" + parts.query
+    found = _TYPE.search(path)
+    if found is not None:
+        path = path[: found.start()]
+    decoded = unquote_to_bytes(path[1:])
+    if re.search(rb"[\r\n\0]", decoded):
+        raise outcomes.BadUrlError(f"{url} has a line break in its path")
+    is_listing = decoded[-1:] in (b"", b"/") or (found is not None and found[1] in "dD")
+    return Target(
+        host=parts.hostname,
+        port=port,
+        user=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
+        # The root itself is nothing but its slash.
+        path=(decoded.rstrip(b"/") or decoded[:1]) if is_listing else decoded,
+        name=path.rpartition("/")[2],
+        is_listing=is_listing,
+    )
+
+
+def _refusal(reply: Reply) -> Document:
+    """A reply that refuses, as a response of HTTP."""
+    return Document(status=_status_of(reply), reason=_text(reply))
+
+
+def _status_of(reply: Reply) -> int:
+    if reply.code in (530, 532):
+        # Of a server that takes no more guests just now, too, though there is 421 for that.
+        return 503 if _CROWDED.search(reply.text) else 401
+    if reply.code in (550, 553):
+        return 404
+    # 120 and 3xx: ready only later, or after something that a crawler does not have.
+    return 400 if reply.code >= 500 else 401 if reply.code in (331, 332) else 503
+
+
+def _text(reply: Reply) -> str:
+    return f"{reply.code} {reply.text[:200].decode('utf-8', 'replace')}".strip()

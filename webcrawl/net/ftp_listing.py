@@ -1,0 +1,101 @@
+"""The names in an FTP directory, from whatever its server sends as a listing.
+
+Called by the download handler for ftp with what came for MLSD (RFC 3659), which is made for
+programs, or for LIST, which is made for people: unix (``ls -l``) and DOS styles are read.
+
+Invariant: a name that is answered stands for something in that very directory. What could lead
+elsewhere (slashes, ``.`` and ``..``, links to a parent) or cannot be asked for (line breaks, NUL)
+is left out, and so is every line that is not understood. Time is linear in the listing's length.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
+
+from webcrawl.net.links_page import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAX_LINES: Final = 20_000
+_MAX_LINE_BYTES: Final = 1024  # of a name no file system has more than 255
+
+# drwxr-xr-x 2 ftp ftp 4096 Nov 20 11:02 name; owner and group may be missing, or a date be ISO's
+_UNIX: Final = re.compile(
+    rb"([-bcdlps])[-rwxsStTlL]{9}[+.@]?\s+\d[^\r\n]*?"
+    rb"\s(?:[A-Za-z]{3}\s+\d\d?\s+(?:\d{4}|\d\d?:\d\d)|\d{4}-\d\d-\d\d\s+\d\d:\d\d)\s(.+)",
+    re.DOTALL,
+)
+# 11-20-26  11:02AM       <DIR>          name
+_DOS: Final = re.compile(
+    rb"\d\d[-/]\d\d[-/]\d\d(?:\d\d)?\s+\d\d?:\d\d\s?(?:[AaPp][Mm])?\s+(<[A-Z]+>|[\d,.]+)\s+(.+)",
+    re.DOTALL,
+)
+_UPWARDS: Final = re.compile(rb"[./]+")
+_ASKABLE: Final = re.compile(rb"(?!\.{1,2}\Z)[^\x00/\r\n]+")
+
+
+class Entry(NamedTuple):
+    """A name in a directory."""
+
+    name: bytes
+    is_directory: bool
+
+
+def entries(listing: bytes, *, machine: bool) -> Iterator[Entry]:
+    """The names in *listing*, which came for MLSD if *machine*, for LIST if not."""
+    read = _machine_entry if machine else _human_entry
+    for line in itertools.islice(listing.split(b"\n", _MAX_LINES), _MAX_LINES):
+        if len(line) > _MAX_LINE_BYTES:
+            continue
+        found = read(line.removesuffix(b"\r"))
+        if found is not None and _ASKABLE.fullmatch(found.name):
+            yield found
+
+
+def row_of(entry: Entry) -> Row:
+    """The entry as a link, relative to the directory; directories end in a slash."""
+    text = entry.name.decode("utf-8", "replace")
+    # Every character that means something in a URL is escaped, so no name is a scheme or a query.
+    href = quote(entry.name, safe="")
+    return Row(href + "/", text + "/") if entry.is_directory else Row(href, text)
+
+
+def _machine_entry(line: bytes) -> Entry | None:
+    """``type=file;size=3; name`` (RFC 3659, section 7.2)."""
+    facts, space, name = line.partition(b" ")
+    if not space or not (facts == b"" or facts.endswith(b";")):
+        return None
+    kind = b"file"
+    for fact in facts.lower().split(b";"):
+        key, _, value = fact.partition(b"=")
+        if key == b"type":
+            kind = value
+    if kind in {b"cdir", b"pdir"} or _leads_upwards(kind.partition(b":")[2]):
+        return None
+    return Entry(name, kind == b"dir")
+
+
+def _human_entry(line: bytes) -> Entry | None:
+    match = _UNIX.fullmatch(line)
+    if match is not None:
+        kind, name = match[1], match[2]
+        if kind == b"l":
+            name, _, target = name.partition(b" -> ")
+            if _leads_upwards(target):
+                return None
+        elif kind not in b"-d":
+            return None  # devices, pipes, sockets
+        return Entry(name, kind == b"d")
+    match = _DOS.fullmatch(line)
+    if match is not None:
+        return Entry(match[2], match[1] in {b"<DIR>", b"<JUNCTION>", b"<SYMLINKD>"})
+    return None
+
+
+def _leads_upwards(target: bytes) -> bool:
+    """Whether a symbolic link leads to a parent: followed, it would have no end."""
+    return _UPWARDS.fullmatch(target) is not None

@@ -1,0 +1,138 @@
+"""The dialogue with one FTP server (RFC 959, 1123, 2428), over one control connection.
+
+Used by the download handler for ftp, once per contact. Written for a crawler in place of a
+library: aioftp 0.28 has no bound on the lines of a reply, resolves names in threads, and gives a
+listing up at the first line that it cannot read.
+
+Invariants. The data connection goes to the address of the control connection and to no other,
+whatever the server says: an answer to PASV that names somebody else would make the crawler
+connect there (the bounce attack of RFC 2577, turned round). A command is one line: no argument can
+end it. A server can say no more than `_MAX_LINES` lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from scrapy.exceptions import DownloadTimeoutError
+
+from webcrawl.net import outcomes
+
+if TYPE_CHECKING:
+    from webcrawl.net.contact import Connection, Dialer
+
+# Of all replies of a session together; a greeting may be a page long.
+_MAX_LINES: Final = 500
+# Seconds for the server to say goodbye.
+_GOODBYE_SECS: Final = 1.0
+# No server has a reason to name one below.
+_MIN_DATA_PORT: Final = 1024
+
+_REPLY: Final = re.compile(rb"([1-5]\d\d)(?:([ -])(.*))?", re.DOTALL)
+_EXTENDED_PORT: Final = re.compile(rb"\(([!-~])\1\1(\d{1,5})\1\)")
+_PASSIVE_PORT: Final = re.compile(rb"\d{1,3},\d{1,3},\d{1,3},\d{1,3},(\d{1,3}),(\d{1,3})")
+_BREAKS: Final = re.compile(rb"[\r\n\0]")
+
+
+class Reply(NamedTuple):
+    """A reply's code and the text of its last line."""
+
+    code: int
+    text: bytes
+
+    @property
+    def is_preliminary(self) -> bool:
+        """Whether another reply to the same command follows (1xx)."""
+        return self.code < 200
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the command was carried out (2xx)."""
+        return 200 <= self.code < 300
+
+    @property
+    def is_unknown_command(self) -> bool:
+        """Whether the server does not know the command, or not yet, or not in this form."""
+        return self.code in (500, 501, 502, 503, 504, 522)
+
+
+class Session:
+    """One control connection. Its methods raise the exceptions of `outcomes`."""
+
+    def __init__(self, control: Connection, dialer: Dialer) -> None:
+        self._control = control
+        self._dialer = dialer
+        self._lines = 0
+
+    async def reply(self) -> Reply:
+        """Return the next reply; BadAnswerError for what is none."""
+        found = await self._line()
+        match = _REPLY.fullmatch(found)
+        if match is None:
+            raise outcomes.BadAnswerError(f"no reply of FTP: {found[:80]!r}")
+        code, text = match[1], match[3] or b""
+        # More lines follow until one begins with the same code and a space (RFC 959, 4.2).
+        is_open = match[2] == b"-"
+        while is_open:
+            found = await self._line()
+            if found[:3] == code and found[3:4] in (b" ", b""):
+                text = found[4:]
+                is_open = False
+        return Reply(int(code), text)
+
+    async def ask(self, command: bytes, argument: bytes | None = None) -> Reply:
+        """Send one command and return the reply to it.
+
+        Raises BadUrlError for an *argument* that does not fit into a line.
+        """
+        if argument is not None:
+            if _BREAKS.search(argument):
+                raise outcomes.BadUrlError("a line break in a path, user name or password")
+            command = command + b" " + argument
+        self._control.send(command + b"\r\n")
+        return await self.reply()
+
+    async def log_in(self, user: bytes, password: bytes) -> Reply:
+        """Return the last reply to user name and password; it is good for whoever is let in."""
+        reply = await self.ask(b"USER", user)
+        if reply.code == 331:
+            reply = await self.ask(b"PASS", password)
+        return reply
+
+    async def data_connection(self) -> Connection | Reply:
+        """Open the data connection, passively; the reply of a server that offers none."""
+        reply = await self.ask(b"EPSV")
+        if reply.code == 229:
+            match = _EXTENDED_PORT.search(reply.text)
+            port = int(match[2]) if match else 0
+        else:
+            if not reply.is_unknown_command:
+                return reply
+            reply = await self.ask(b"PASV")
+            if reply.code != 227:
+                return reply
+            match = _PASSIVE_PORT.search(reply.text)
+            port = int(match[1]) << 8 | int(match[2]) if match else 0
+        if not _MIN_DATA_PORT <= port < 65536:
+            raise outcomes.BadAnswerError(f"no port for data: {reply.text[:80]!r}")
+        return await self._dialer.dial_address(self._control.address, port)
+
+    async def end(self) -> None:
+        """Say goodbye, as the standard wants it, without insisting on an answer."""
+        with contextlib.suppress(
+            TimeoutError,
+            DownloadTimeoutError,
+            outcomes.ConnectionLostError,
+            outcomes.BadAnswerError,
+        ):
+            async with asyncio.timeout(_GOODBYE_SECS):
+                await self.ask(b"QUIT")
+
+    async def _line(self) -> bytes:
+        self._lines += 1
+        if self._lines > _MAX_LINES:
+            raise outcomes.BadAnswerError(f"more than {_MAX_LINES} lines of replies")
+        return await self._control.line()

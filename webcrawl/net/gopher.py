@@ -1,0 +1,176 @@
+"""The download handler for gopher: texts, files, and menus as pages of links (RFC 1436).
+
+Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS. URLs are those of RFC 4266:
+``gopher://host:port/<type><selector>``, a menu where the type is left out. Searches (type 7) and
+sessions are not fetched; the Gopher+ part of a URL is none of this protocol.
+
+There are no statuses. An answer that is an error item is a 404, everything else a 200. The content
+type follows from the item type; texts and menus end with a lone dot, which is taken off a text.
+``request.meta`` as for ftp: ``download_latency``, ``download_seconds``, ``wire_body`` if the body
+is not what came. Flags: "truncated".
+
+GOPHER_PORTS: the ports that may be asked. A selector is any line, and the first thing that is said
+on the connection: a link must not make a crawler say a line of its author's choice to a mail server
+or a database. Browsers allowed port 70 only, while they knew the protocol.
+
+Invariant: one call opens one connection, sends one line, and closes the connection.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+
+from webcrawl.errors import FatalError
+from webcrawl.net import outcomes
+from webcrawl.net.contact import Dialer, contact
+from webcrawl.net.documents import Document, response_of
+from webcrawl.net.gopher_menu import (
+    MENU,
+    TEXT,
+    content_type_of,
+    is_document,
+    is_error,
+    items,
+    row_of,
+)
+from webcrawl.net.limits import FetchLimits
+from webcrawl.net.links_page import links_page
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
+
+# Default of the setting of the same name.
+GOPHER_PORTS = [70, 7070]
+
+_PORT: Final = 70
+# Tabs separate the parts of a request, line breaks requests.
+_UNASKABLE: Final = re.compile(rb"[\t\r\n\0]")
+
+
+class Target(NamedTuple):
+    """What a URL asks for: *kind* is the item type, *selector* decoded."""
+
+    host: str
+    port: int
+    kind: str
+    selector: bytes
+
+
+class GopherDownloadHandler(BaseDownloadHandler):
+    """Scrapy's `DownloadHandlerProtocol`. Raises the exceptions of `outcomes`."""
+
+    lazy = True
+    experimental = False
+
+    def __init__(
+        self, *, crawler: Crawler, limits: FetchLimits, dialer: Dialer, ports: frozenset[int]
+    ) -> None:
+        super().__init__(crawler)
+        self._limits = limits
+        self._dialer = dialer
+        self._ports = ports
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> GopherDownloadHandler:
+        """Build by the settings of `FetchLimits` and `Dialer`, and GOPHER_PORTS.
+
+        Raises FatalError with one sentence for a wrong value.
+        """
+        limits = FetchLimits.from_settings(crawler.settings)
+        return cls(
+            crawler=crawler,
+            limits=limits,
+            dialer=Dialer.from_crawler(crawler, limits),
+            ports=gopher_ports(crawler.settings),
+        )
+
+    async def download_request(self, request: Request) -> Response:
+        """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
+        target = target_of(request.url)
+        if target.port not in self._ports:
+            raise outcomes.BadUrlError(f"{request.url}: GOPHER_PORTS has no port {target.port}")
+        limit = request.meta.get("download_maxsize") or self._limits.max_bytes
+        async with contact(request, self._limits) as answered:
+            connection = await self._dialer.dial(target.host, target.port)
+            try:
+                connection.send(target.selector + b"\r\n")
+                received = await connection.rest(limit, begun=answered)
+            finally:
+                await connection.close()
+        if not received.data and target.kind == MENU:
+            raise outcomes.ConnectionLostError(f"{request.url}: not even a dot")
+        if received.data.startswith(b"HTTP/1."):
+            raise outcomes.BadAnswerError(f"{request.url}: a server of HTTP")
+        document = _document(target, received.data, limit)
+        if received.cut and not document.flags:
+            document.flags.append("truncated")
+        return response_of(document, request, address=connection.address, protocol="GOPHER")
+
+    async def close(self) -> None:
+        """Do nothing: no connection outlives its request."""
+
+
+def gopher_ports(settings: BaseSettings) -> frozenset[int]:
+    """Read GOPHER_PORTS; FatalError unless they are port numbers."""
+    try:
+        ports = frozenset(map(int, settings.getlist("GOPHER_PORTS", GOPHER_PORTS)))
+    except (TypeError, ValueError):
+        ports = frozenset({0})
+    if not all(0 < port < 65536 for port in ports):
+        raise FatalError(f"GOPHER_PORTS must be port numbers, not {settings['GOPHER_PORTS']!r}.")
+    return ports
+
+
+def target_of(url: str) -> Target:
+    """Read *url*; BadUrlError if nothing can be asked for by it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORT
+    except ValueError as e:
+        raise outcomes.BadUrlError(f"{url}: {e}") from e
+    if not parts.hostname:
+        raise outcomes.BadUrlError(f"{url} names no host")
+    # A question mark has no meaning here.
+    path = unquote_to_bytes(parts.path[1:] + ("?" + parts.query if "?" in url else ""))
+    kind = path[:1].decode("latin-1") or MENU
+    if not is_document(kind):
+        raise outcomes.BadUrlError(f"{url}: items of type {kind!r} are not documents")
+    if _UNASKABLE.search(path):
+        raise outcomes.BadUrlError(f"{url} has a tab or a line break in its selector")
+    return Target(host=parts.hostname, port=port, kind=kind, selector=path[1:])
+
+
+def _document(target: Target, data: bytes, limit: int) -> Document:
+    if is_error(data):
+        reason = next(items(data)).text
+        return Document(status=404, reason=reason[:200], wire_body=data)
+    document = Document(
+        status=200, body=data, content_type=content_type_of(target.kind, target.selector)
+    )
+    if target.kind == MENU:
+        rows = filter(None, map(row_of, items(data)))
+        title = f"{target.host} {target.selector.decode('utf-8', 'replace')}".rstrip()
+        document.wire_body = data
+        document.body, cut = links_page(title, rows, limit=limit)
+        if cut:
+            document.flags.append("truncated")
+    elif target.kind == TEXT:
+        document.body = _without_end(data)
+        if document.body is not data:
+            document.wire_body = data
+    return document
+
+
+def _without_end(text: bytes) -> bytes:
+    """The text without the line that ends it, if there is one."""
+    body = text.removesuffix(b"\n").removesuffix(b"\r")
+    if body == b"." or body.endswith(b"\n."):
+        return body[:-1]
+    return text

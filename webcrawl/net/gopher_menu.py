@@ -1,0 +1,129 @@
+"""Gopher menus (RFC 1436): their items as links, and the types that items have.
+
+Called by the download handler for gopher.
+
+Invariant: a link that is answered can be asked for: its type is a document's, its host and port
+can be, and its selector survives the way through a URL. All other lines are text or left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
+
+from webcrawl.net.documents import type_of_name
+from webcrawl.net.links_page import CONTENT_TYPE, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAX_LINES: Final = 20_000
+_MAX_LINE_BYTES: Final = 2048
+
+MENU: Final = "1"
+TEXT: Final = "0"
+# Content types by item type; None where the name of the file tells. Not here: 2 and 7, which ask
+# for something to look for, 8 and T, which are no documents, 3 and i, which nobody can ask for.
+_TYPES: Final[dict[str, bytes | None]] = {
+    TEXT: b"text/plain",
+    MENU: CONTENT_TYPE,
+    "4": b"application/mac-binhex40",
+    "5": None,
+    "6": b"text/x-uuencode",
+    "9": None,
+    "g": b"image/gif",
+    "p": b"image/png",
+    "I": None,
+    ":": None,
+    "h": b"text/html",
+    "d": None,
+    "P": b"application/pdf",
+    "s": None,
+    "<": None,
+    ";": None,
+    "X": b"application/xml",
+}
+
+_HOST: Final = re.compile(
+    r"(?:[0-9A-Za-z_-]+\.)*[0-9A-Za-z_-]+\.?|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]?"
+)
+_URL: Final = re.compile(r"/?URL:([A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+)")
+_DOT_SEGMENT: Final = re.compile(r"(?:^|/)\.\.?(?:/|$)")
+
+
+class Item(NamedTuple):
+    """A line of a menu, decoded byte by byte as ISO 8859-1."""
+
+    kind: str
+    text: str
+    selector: str
+    host: str
+    port: str
+
+
+def is_document(kind: str) -> bool:
+    """Whether items of that type can be fetched without asking for anything."""
+    return kind in _TYPES
+
+
+def content_type_of(kind: str, selector: bytes) -> bytes:
+    """The content type of such an item."""
+    name = selector.rpartition(b"/")[2].decode("latin-1")
+    return _TYPES[kind] or type_of_name(name)
+
+
+def items(menu: bytes) -> Iterator[Item]:
+    """The lines of *menu*, up to the one with nothing but a dot. Too long ones are left out."""
+    for raw in itertools.islice(menu.split(b"\n", _MAX_LINES), _MAX_LINES):
+        line = raw.rstrip(b"\r")
+        if line == b".":
+            return
+        if line and len(line) <= _MAX_LINE_BYTES:
+            kind, text = line[:1].decode("latin-1"), line[1:].decode("latin-1")
+            fields = [*text.split("\t"), "", "", ""][:4]
+            yield Item(kind, *fields)
+
+
+def is_error(answer: bytes) -> bool:
+    """Whether *answer* is a server's way to say that there is no such thing: an item of type 3,
+    and no item that could be fetched."""
+    if answer[:1] != b"3" or len(answer) > _MAX_LINE_BYTES:
+        return False
+    found = list(items(answer))
+    return all(item.kind in "3i" for item in found) and b"\t" in answer.partition(b"\n")[0]
+
+
+def row_of(item: Item) -> Row | None:
+    """The item as a line of the page; None where there is nothing to show."""
+    text = _text(item.text)
+    if item.kind in "i3":
+        return Row("", text)
+    href = _href(item)
+    return Row(href, text) if href else None
+
+
+def _href(item: Item) -> str:
+    if item.kind == "h" and (found := _URL.fullmatch(item.selector)):
+        return found[1]
+    host, port = item.host.strip(), item.port.strip()
+    if not is_document(item.kind) or _HOST.fullmatch(host) is None:
+        return ""
+    if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+        return ""
+    # A URL's dot segments are resolved by whoever reads it, whatever they mean to the server.
+    if "\0" in item.selector or _DOT_SEGMENT.search(item.kind + item.selector):
+        return ""
+    if ":" in host and host[0] != "[":
+        host = f"[{host}]"
+    selector = quote(item.selector.encode("latin-1"), safe="/")
+    return f"gopher://{host}:{int(port)}/{quote(item.kind, safe='')}{selector}"
+
+
+def _text(raw: str) -> str:
+    """Most servers say UTF-8, the old ones ISO 8859-1."""
+    try:
+        return raw.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return raw
