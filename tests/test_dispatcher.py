@@ -17,9 +17,11 @@ from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor
 from twisted.python.failure import Failure
 
+from webcrawl import signals
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry
 from webcrawl.frontier.politeness import cut_off
+from webcrawl.net.dns import LookupFailedError, NameNotFoundError
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
 from webcrawl.request_codec import RequestCodec
 from webcrawl.seen.content import ContentSeen
@@ -57,7 +59,7 @@ class Desk:
         self.rig = Rig(path / "frontier", clock)
         self.content = ContentSeen(path=path / "content", executor=InlineExecutor())
         self.content.open(None)
-        crawler = get_crawler()
+        self.crawler = crawler = get_crawler()
         self.stats = crawler.stats = StatsCollector(crawler)
         self.codec = RequestCodec(
             spider=Shop(),
@@ -529,3 +531,197 @@ def test_a_log_that_cannot_be_written_ends_the_crawl(desk, tmp_path):
     assert desk.frontier.leased == 1
     desk.rig.crash()
     assert len(desk.frontier) == 0  # nothing was in a snapshot, nothing was finished
+
+
+# --- look-ups
+
+
+class Names:
+    """Stands for the addresses: what is told of a host, and who waits for it."""
+
+    def __init__(self):
+        self.found = {}
+        self.waiting = {}
+
+    def look(self, host):
+        return self.found.get(host)
+
+    def again_in(self, host):
+        return 30.0
+
+    def look_up(self, host, then):
+        self.waiting[host] = then
+
+    def answer(self, host, found):
+        self.found[host] = found
+        self.waiting.pop(host)()
+
+
+@pytest.fixture
+def names():
+    return Names()
+
+
+@pytest.fixture
+def resolving(tmp_path, clock, names):
+    made = Desk(tmp_path, clock, obey=False, addresses=names)
+    yield made
+    assert made.frontier.check() == []
+    made.close()
+
+
+def test_a_host_is_looked_up_once_without_a_worker_while_its_urls_wait(resolving, names):
+    resolving.rig.push(entry("a.test", 0), entry("a.test", 1))
+    assert resolving.next() is None
+    assert resolving.dispatcher.looking_up == 1
+    assert resolving.frontier.leased == 0
+    assert resolving.next() is None
+    assert list(names.waiting) == ["a.test"]
+    names.answer("a.test", "8.8.8.8")
+    assert resolving.woken == 1
+    assert resolving.dispatcher.looking_up == 0
+    assert resolving.next().url == "http://a.test/0"
+
+
+@pytest.mark.parametrize("found", [HostNotFoundError("x"), ""])
+def test_urls_of_a_host_without_an_address_are_given_up(resolving, names, found):
+    names.found["a.test"] = NameNotFoundError("x") if found else ""
+    resolving.rig.push(entry("a.test", 0), entry("a.test", 1))
+    assert resolving.next() is None
+    assert resolving.next() is None
+    outcome = "dns_not_found" if found else "address_forbidden"
+    assert resolving.counts("outcome/") == {outcome: 2}
+    assert len(resolving.frontier) == resolving.frontier.leased == 0
+
+
+def test_a_failed_look_up_is_tried_again_when_the_name_servers_would_be_asked(resolving, names):
+    names.found["a.test"] = LookupFailedError("x")
+    resolving.rig.push(entry("a.test", 0))
+    for _ in range(2):
+        assert resolving.next() is None
+        assert resolving.rests() == pytest.approx(30.0)
+        resolving.wait(30)
+    assert resolving.counts("retry/") == {"dns_failed": 2}
+    assert resolving.next() is None
+    assert resolving.counts("outcome/") == {"dns_failed": 1}
+    assert len(resolving.frontier) == resolving.frontier.leased == 0
+
+
+def test_a_look_up_that_never_ends_gives_its_host_back_with_the_lease(resolving, names):
+    resolving.rig.push(entry("a.test", 0))
+    assert resolving.next() is None
+    resolving.wait(LEASE_SECS + 1)
+    resolving.dispatcher.expire(LEASE_SECS)
+    assert resolving.dispatcher.looking_up == 0
+    late = names.waiting.pop("a.test")
+    late()
+    assert resolving.ending.errors == []
+    resolving.wait(120)
+    assert resolving.next() is None
+    names.answer("a.test", "8.8.8.8")
+    assert resolving.next().url == "http://a.test/0"
+
+
+# --- robots.txt on another host
+
+
+def redirect_of_robots(desk, *, to):
+    desk.rig.push(entry("a.test", 0))
+    moved = page(301, Location=to)
+    desk.end(desk.next(), moved)
+
+
+def test_robots_txt_on_another_host_is_fetched_in_that_host_s_turn(obedient):
+    obedient.rig.push(entry("b.test", 0), entry("b.test", 1))
+    own = obedient.next()
+    assert own.url == "http://b.test/robots.txt"
+    redirect_of_robots(obedient, to="http://b.test/rules.txt")
+    # b.test is in process: nothing may be asked of it.
+    assert obedient.next() is None
+    obedient.end(own, page(404))
+    assert obedient.next() is None
+    obedient.wait(3)
+    # The page that needs it is looked at first, and waits without a worker.
+    errand = obedient.next() or obedient.next()
+    # It goes before the pages of its host.
+    assert errand.url == "http://b.test/rules.txt"
+    assert obedient.next() is None
+    obedient.end(errand, page(200, b"User-agent: *\nDisallow: /0\n"))
+    assert obedient.rests() <= 3.0
+    obedient.wait(3)
+    fetched = []
+    for _ in range(6):
+        request = obedient.next()
+        if request is not None:
+            fetched.append(request.url)
+            obedient.end(request, page())
+        obedient.wait(3)
+    assert fetched == ["http://b.test/0", "http://b.test/1"]
+    assert obedient.counts("outcome/") == {"robots_denied": 1, "http_200": 2}
+    assert obedient.counts("robots/") == {
+        "http_301": 1,
+        "http_404": 1,
+        "http_200": 1,
+        "errands": 1,
+        "origins": 2,
+    }
+    assert len(obedient.frontier) == obedient.frontier.leased == 0
+
+
+def test_an_errand_to_a_host_without_an_address_makes_robots_txt_unreachable(
+    tmp_path, clock, names
+):
+    desk = Desk(tmp_path, clock, obey=True, addresses=names)
+    names.found = {"a.test": "8.8.8.8", "b.test": NameNotFoundError("x")}
+    redirect_of_robots(desk, to="http://b.test/rules.txt")
+    assert desk.next() is None
+    desk.wait(3)
+    assert desk.next() is None
+    assert desk.counts("outcome/") == {"dns_not_found": 1}
+    assert len(desk.frontier) == desk.frontier.leased == 0
+    desk.close()
+
+
+def test_an_errand_survives_kill_9(obedient):
+    redirect_of_robots(obedient, to="http://b.test/rules.txt")
+    obedient.rig.crash()
+    obedient.dispatcher._frontier = obedient.rig.frontier
+    obedient.wait(120)
+    urls = set()
+    for _ in range(2):
+        request = obedient.next()
+        if request is not None:
+            urls.add(request.url)
+    assert urls == {"http://b.test/rules.txt"}
+
+
+def test_a_listener_hears_of_the_end_of_each_url_once(obedient):
+    ends = []
+
+    def heard(url, outcome, spider):
+        ends.append((url, outcome))
+
+    obedient.crawler.signals.connect(heard, signal=signals.url_finished)
+    obedient.rig.push(entry("a.test", 0), entry("a.test", 1))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /0\n"))
+    obedient.wait(3)
+    assert obedient.next() is None
+    request = obedient.next()
+    obedient.end(request, page(404))
+    assert ends == [("http://a.test/0", "robots_denied"), ("http://a.test/1", "http_404")]
+
+
+def test_the_rest_after_a_contact_is_learned_from_the_host(desk):
+    desk.rig.push(*(entry("a.test", n) for n in range(6)))
+    for _ in range(2):
+        request = desk.next()
+        fetch = request.meta["fetch"]
+        fetch.begin_download()
+        fetch.took = 1.0
+        fetch.answered(page())
+        fetch.end_download()
+        desk.dispatcher.done(request)
+        assert desk.rests() == pytest.approx(10.0)
+        desk.wait(10)
+    assert desk.hosts.records.get("a.test").took == [1.0, 1.0]
+    assert desk.hosts.records.get("a.test").pages == 2
