@@ -19,6 +19,7 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import FetchLimits
+from webcrawl.net.outcomes import HeaderTooLargeError
 from webcrawl.net.shared import resolver_of
 
 # --- what a response carries -----------------------------------------------------------------
@@ -198,17 +199,73 @@ def test_an_endless_body_ends_the_connection_when_it_is_cut():
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"X-Long: " + b"x" * 3000 + b"\r\n",
-        b"X" * 3000 + b": long\r\n",
-        b"".join(b"X-%d: many\r\n" % n for n in range(2000)),
-    ],
-)
-def test_a_header_beyond_the_bounds_is_a_bad_answer(head):
-    says = b"HTTP/1.1 200 OK\r\n" + head + b"Content-Length: 1\r\n\r\na"
-    assert outcome_for(says, NET_MAX_HEADER_BYTES=1024) == "bad_answer"
+LONG_VALUE = b"X-Long: " + b"x" * 3000 + b"\r\n"
+LONG_NAME = b"X" * 3000 + b": long\r\n"
+ENDLESS = b"X-Long: " + b"x" * 1_000_000
+TOO_MANY = b"".join(b"X-%d:\r\n" % n for n in range(60))
+MUCH_IN_ALL = b"".join(b"X-%d: %b\r\n" % (n, b"x" * 250) for n in range(8))
+BOUNDS = {"NET_MAX_HEADER_BYTES": 2000, "NET_MAX_HEADER_FIELDS": 50}
+
+
+@pytest.mark.parametrize("head", [LONG_VALUE, LONG_NAME, ENDLESS, TOO_MANY, MUCH_IN_ALL])
+@pytest.mark.parametrize("interim", [b"", b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"])
+def test_a_header_beyond_the_bounds_is_too_large(head, interim):
+    says = interim + b"HTTP/1.1 200 OK\r\n" + head + b"Content-Length: 1\r\n\r\na"
+    assert outcome_for(says, **BOUNDS) == "header_too_large"
+
+
+@pytest.mark.parametrize("head", [LONG_VALUE, LONG_NAME, ENDLESS, TOO_MANY])
+def test_a_header_with_other_line_ends_is_bounded_too(head):
+    says = b"HTTP/1.1 200 OK\n" + head.replace(b"\r", b"") + b"Content-Length: 1\n\na"
+    assert outcome_for(says, **BOUNDS) == "header_too_large"
+
+
+def test_many_interim_answers_are_one_large_header():
+    hints = b"HTTP/1.1 103 Early Hints\r\nLink: %b\r\n\r\n" % (b"x" * 400)
+    assert outcome_for(hints * 5 + OK, **BOUNDS) == "header_too_large"
+    assert outcome_for(hints * 2 + OK, **BOUNDS) == "http_200"
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+def test_a_header_that_never_ends_is_too_large_however_it_comes(end):
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.write(OK)
+            await server.head(reader)
+            writer.write(b"HTTP/1.1 200 OK" + end)
+            while True:
+                writer.write(b"X-Some: field" + end)
+                await writer.drain()
+                await asyncio.sleep(0)
+
+        settings = {"NET_MAX_HEADER_BYTES": 2000, "NET_MAX_HEADER_FIELDS": 10_000}
+        async with raw_server(talk) as server, handler_with(**settings) as handler:
+            url = f"http://127.0.0.1:{server.port}/"
+            assert (await handler.download_request(Request(url))).body == b"hello"
+            with pytest.raises(HeaderTooLargeError, match=url):
+                await handler.download_request(Request(url))
+            assert server.connections == 1
+
+    asyncio.run(scenario())
+
+
+def test_the_header_of_each_answer_is_counted_anew():
+    async def scenario() -> None:
+        async with raw_server(OK) as server, handler_with(NET_MAX_HEADER_BYTES=1024) as handler:
+            for _ in range(30):
+                response = await handler.download_request(
+                    Request(f"http://127.0.0.1:{server.port}/")
+                )
+                assert response.body == b"hello"
+            assert server.connections == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_large_page_behind_a_header_with_other_line_ends_is_no_large_header():
+    says = b"HTTP/1.1 200 OK\nContent-Length: 100000\n\n" + b"x" * 100_000
+    assert len(answer_to(says, NET_MAX_HEADER_BYTES=1024).body) == 100_000
 
 
 def test_long_but_bounded_header_fields_are_taken():
@@ -269,6 +326,10 @@ def test_listeners_hear_headers_and_bytes():
         ("PAGE_MAX_BYTES", "many"),
         ("DOWNLOAD_TIMEOUT", 0),
         ("NET_CONNECT_TIMEOUT_SECS", "nan"),
+        ("NET_FIRST_BYTE_TIMEOUT_SECS", 0),
+        ("NET_MIN_BYTES_PER_SEC", -1),
+        ("NET_MIN_RATE_SECS", 0),
+        ("NET_MAX_HEADER_FIELDS", 3),
         ("NET_KEEPALIVE_SECS", -1),
         ("NET_KEEPALIVE_CONNECTIONS", -1),
         ("NET_MAX_HEADER_BYTES", 0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from types import SimpleNamespace
 
 import pytest
 from fetching import CHUNKED, OK, answer_to, fetch, handler_with, outcome_for, outcome_of_url
@@ -19,8 +20,11 @@ from loopback import (
 )
 from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
+from scrapy.utils.test import get_crawler
 
-from webcrawl.net.outcomes import is_transient, outcome_of
+from webcrawl.errors import FatalError
+from webcrawl.net.limits import FetchLimits
+from webcrawl.net.outcomes import UnwantedTypeError, is_transient, outcome_of
 
 # --- outcomes --------------------------------------------------------------------------------
 
@@ -137,18 +141,267 @@ def test_silence_after_the_connection_is_a_timeout():
     asyncio.run(scenario())
 
 
-def test_a_stalling_body_is_a_timeout():
+def stalls(*pieces: bytes):
+    """What a server does that sends *pieces* and then nothing, with the connection open."""
+
+    async def talk(reader, writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.01)
+        await reader.read()
+
+    return talk
+
+
+def ending(talk, **options):
+    """The response of a server that does *talk*, or the exception; its connection is closed."""
+
+    async def scenario():
+        async with raw_server(talk) as server:
+            try:
+                return await fetch(server, **options)
+            except Exception as error:  # noqa: BLE001  any, for its outcome
+                return error
+            finally:
+                await server.left(0)
+
+    return asyncio.run(scenario())
+
+
+LENGTH_10 = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
+HURRY = {"NET_MIN_BYTES_PER_SEC": 1000, "NET_MIN_RATE_SECS": 0.1}
+
+
+@pytest.mark.parametrize(
+    "pieces", [(), (b"HTTP/1.1 200",), (b"HTTP/1.1 100 Continue\r\n\r\n",), (OK[:-7],)]
+)
+def test_a_header_that_is_not_there_in_time_has_its_own_outcome(pieces):
+    error = ending(stalls(*pieces), NET_FIRST_BYTE_TIMEOUT_SECS=0.1)
+    assert outcome_of(error) == "first_byte_timeout"
+    assert str(error).startswith("http://127.0.0.1")
+    assert "0.1 seconds" in str(error)
+
+
+def test_dripping_does_not_put_off_the_end_of_the_header():
+    async def talk(reader, writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nX: ")
+        while True:
+            writer.write(b"y")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    assert outcome_of(ending(talk, NET_FIRST_BYTE_TIMEOUT_SECS=0.1)) == "first_byte_timeout"
+
+
+def test_the_time_for_the_header_counts_from_each_request():
     async def scenario() -> None:
         async def talk(reader, writer) -> None:
-            await server.head(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
+            for n in range(3):
+                await server.head(reader)
+                await asyncio.sleep(0.15)
+                writer.write(OK.replace(b"hello", b"page%d" % n))
             await reader.read()
 
-        async with raw_server(talk) as server:
-            with pytest.raises(DownloadTimeoutError):
-                await fetch(server, DOWNLOAD_TIMEOUT=0.05)
+        async with raw_server(talk) as server, handler_with(**settings) as handler:
+            for n in range(3):
+                request = Request(f"http://127.0.0.1:{server.port}/")
+                assert (await handler.download_request(request)).body == b"page%d" % n
+            assert server.connections == 1
+
+    settings = {"NET_FIRST_BYTE_TIMEOUT_SECS": 0.3}
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"), [(b"\r\n", "bad_answer"), (b"\n", "header_too_large")]
+)
+def test_blank_lines_in_floods_are_no_answer(line, outcome):
+    async def talk(reader, writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        while True:
+            writer.write(line * 100_000)
+            await writer.drain()
+
+    assert outcome_of(ending(talk)) == outcome
+    assert outcome_for(line * 3 + OK) == "http_200"
+
+
+def test_a_body_of_which_nothing_comes_is_too_slow():
+    for head in (LENGTH_10, CHUNKED, b"HTTP/1.1 200 OK\r\n\r\n"):
+        error = ending(stalls(head), **HURRY)
+        assert outcome_of(error) == "too_slow"
+        assert str(error).startswith("http://127.0.0.1")
+        assert outcome_of(ending(stalls(head), DOWNLOAD_TIMEOUT=0.1)) == "timeout"
+
+
+@pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.1}])
+@pytest.mark.parametrize("fail", [True, False])
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (LENGTH_10 + b"abc",),
+        (LENGTH_10, b"abc"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"a", b"b", b"c"),
+        (CHUNKED, b"3\r\nabc\r\n", b"5"),
+        (CHUNKED, b"5\r\nabc"),
+    ],
+)
+def test_what_came_of_a_slow_body_is_a_page_cut_by_time(pieces, bound, fail):
+    response = ending(stalls(*pieces), DOWNLOAD_FAIL_ON_DATALOSS=fail, **bound)
+    assert (response.status, response.body) == (200, b"abc")
+    assert response.flags == ["truncated", "time"]
+
+
+@pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.1}])
+def test_a_part_of_a_robots_txt_is_no_robots_txt(bound):
+    """The rest might forbid what the part permits."""
+    contact = SimpleNamespace(robots_url="http://a.test/robots.txt")
+    error = ending(stalls(LENGTH_10 + b"abc"), fetch=contact, **bound)
+    assert outcome_of(error) == ("too_slow" if bound is HURRY else "timeout")
+    page = ending(stalls(LENGTH_10 + b"abc"), fetch=SimpleNamespace(robots_url=""), **bound)
+    assert page.body == b"abc"
+
+
+def test_a_body_that_comes_fast_enough_may_take_many_windows():
+    async def talk(reader, writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n")
+        for _ in range(30):
+            writer.write(b"x" * 100)
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    limits = {"NET_MIN_BYTES_PER_SEC": 500, "NET_MIN_RATE_SECS": 0.1}
+    response = ending(talk, **limits)
+    assert (len(response.body), response.flags) == (3000, [])
+
+
+def test_a_lowest_rate_of_nothing_leaves_the_body_to_the_whole_timeout():
+    stalled = stalls(LENGTH_10 + b"abc")
+    limits = {"NET_MIN_BYTES_PER_SEC": 0, "NET_MIN_RATE_SECS": 0.01, "DOWNLOAD_TIMEOUT": 0.2}
+    response = ending(stalled, **limits)
+    assert response.meta["download_seconds"] >= 0.2
+    assert response.flags == ["truncated", "time"]
+
+
+@pytest.mark.parametrize("head", [b"5;", CHUNKED + b"5;", CHUNKED + b"1\r\nx\r\n0\r\n"])
+def test_framing_without_end_is_given_up(head):
+    """Endless chunk extensions and trailers, which are no body and have no bound of their own."""
+
+    async def talk(reader, writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head if head.startswith(b"HTTP") else CHUNKED + head)
+        while True:
+            writer.write(b"x" * 1000 + (b"\r\n" if b"0\r\n" in head else b""))
+            await writer.drain()
+
+    result = ending(talk, PAGE_MAX_BYTES=10_000, DOWNLOAD_FAIL_ON_DATALOSS=False)
+    assert result.flags == ["dataloss"]
+    assert result.meta["download_seconds"] < 5
+
+
+def test_chunks_of_a_byte_are_no_framing_without_end():
+    says = CHUNKED + b"1\r\nx\r\n" * 9000 + b"0\r\n\r\n"
+    response = answer_to(says, PAGE_MAX_BYTES=10_000)
+    assert (response.body, response.flags) == (b"x" * 9000, [])
+
+
+def test_a_body_without_a_length_that_ends_in_a_reset_is_not_whole():
+    async def talk(reader, writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nabc")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        writer.transport.abort()
+
+    assert outcome_of(ending(talk)) == "incomplete"
+    response = ending(talk, DOWNLOAD_FAIL_ON_DATALOSS=False)
+    assert (response.body, response.flags) == (b"abc", ["dataloss"])
+
+
+# --- content types ---------------------------------------------------------------------------
+
+
+def typed(content_type: bytes, status: bytes = b"200 OK") -> bytes:
+    field = b"Content-Type: %b\r\n" % content_type if content_type else b""
+    return b"HTTP/1.1 %b\r\n%bContent-Length: 5\r\n\r\nhello" % (status, field)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "wanted"),
+    [
+        (b"text/html", True),
+        (b"TEXT/HTML; charset=utf-8", True),
+        (b" text/plain ;x", True),
+        (b"application/pdf", True),
+        (b"", True),
+        (b"image/png", False),
+        (b"application/pdfx", False),
+        (b"application/xhtml+xml", False),
+        (b"textual/html", False),
+        (b"text", True),
+        (b"\xff\xfe", True),
+        (b"\xff/\xfe", False),
+        (b"video/" + b"x" * 5000, False),
+    ],
+)
+def test_only_the_wanted_types_are_received(content_type, wanted):
+    settings = {"PAGE_CONTENT_TYPES": ["text/*", "Application/PDF"]}
+    outcome = outcome_for(typed(content_type), **settings)
+    assert outcome == ("http_200" if wanted else "unwanted_type")
+    assert outcome_for(typed(content_type)) == "http_200"
+    assert not is_transient("unwanted_type")
+
+
+def test_types_are_asked_for_by_a_list_in_one_string_too():
+    assert outcome_for(typed(b"image/png"), PAGE_CONTENT_TYPES="text/,image/png") == "http_200"
+    assert outcome_for(typed(b"image/gif"), PAGE_CONTENT_TYPES="text/,image/png") != "http_200"
+
+
+@pytest.mark.parametrize("status", [b"301 Moved", b"404 Not Found", b"503 Busy"])
+def test_answers_that_are_no_pages_may_be_of_any_type(status):
+    response = answer_to(typed(b"image/png", status), PAGE_CONTENT_TYPES="text/")
+    assert response.body == b"hello"
+
+
+def test_a_robots_txt_may_be_of_any_type():
+    contact = SimpleNamespace(robots_url="http://a.test/robots.txt")
+    says = typed(b"application/octet-stream")
+    assert answer_to(says, PAGE_CONTENT_TYPES="text/", fetch=contact).body == b"hello"
+
+
+def test_an_unwanted_body_is_not_received():
+    async def scenario() -> None:
+        gone = asyncio.Event()
+
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n")
+            try:
+                while True:
+                    writer.write(b"x" * 65536)
+                    await writer.drain()
+            except ConnectionError:
+                gone.set()
+
+        async with raw_server(talk) as server, asyncio.timeout(10):
+            with pytest.raises(UnwantedTypeError, match="video/mp4"):
+                await fetch(server, PAGE_CONTENT_TYPES="text/")
+            await gone.wait()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("value", ["html", "/", "text/html/", "*/*", "text/ht*ml", "/html"])
+def test_a_list_of_types_that_cannot_work_is_refused(value):
+    crawler = get_crawler(settings_dict={"PAGE_CONTENT_TYPES": value})
+    with pytest.raises(FatalError, match=r"^PAGE_CONTENT_TYPES must name .* is neither\.$"):
+        FetchLimits.from_settings(crawler.settings)
 
 
 def test_a_reset_is_a_lost_connection():

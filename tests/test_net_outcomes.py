@@ -21,7 +21,7 @@ OWN = [
 
 
 def test_every_exception_of_the_module_has_a_name_of_the_list():
-    assert len(OWN) == 10
+    assert len(OWN) == 14
     names = {outcome_of(cls("why")) for cls in OWN}
     assert len(names) == len(OWN)
     assert names <= OUTCOMES
@@ -84,7 +84,9 @@ def test_what_may_pass_is_transient_and_nothing_else():
         "connect_refused",
         "connect_failed",
         "connect_timeout",
+        "first_byte_timeout",
         "timeout",
+        "too_slow",
         "connection_lost",
         "incomplete",
     }

@@ -155,6 +155,9 @@ SEEN_BLOOM_ERROR_RATE = 0.001
 
 # Bytes of a body, on the wire and decoded, that are kept; the rest is cut off (Nielsen).
 PAGE_MAX_BYTES = 1 << 20
+# Content types to receive, as text/html or text/ for all of a kind; empty: all. Others are cut off
+# after the header. Pages that name no type are received.
+PAGE_CONTENT_TYPES: list[str] = []
 # Links of one page that are followed.
 PAGE_MAX_LINKS = 5000
 # Where WARC files go; empty: JOBDIR/warc. Their names begin with WARC_PREFIX.
@@ -174,15 +177,22 @@ URL_MAX_DEPTH = 0
 # Whether loopback, private, link-local and other special addresses may be contacted: for intranets
 # and simulations only. The crawler would read its own network for whoever writes a link to it.
 ALLOW_PRIVATE_ADDRESSES = False
-# Seconds for the whole download.
+# Seconds for the whole download. What has come of a page by then is kept, as truncated.
 DOWNLOAD_TIMEOUT = 60
 # Seconds for each address that is tried, TLS handshake included.
 NET_CONNECT_TIMEOUT_SECS = 10.0
+# Seconds from the request to the end of the answer's header.
+NET_FIRST_BYTE_TIMEOUT_SECS = 30.0
+# Bytes a second that a body must come at on the average of every NET_MIN_RATE_SECS, or it is cut
+# off there and kept; 0: any rate. A worker is worth more than the end of such a page.
+NET_MIN_BYTES_PER_SEC = 100.0
+NET_MIN_RATE_SECS = 15.0
 # Connections that wait for another request to their host: for so many seconds, so many at once.
 NET_KEEPALIVE_SECS = 10.0
 NET_KEEPALIVE_CONNECTIONS = 512
-# Bytes of one header field; some sites send security policies of 10 kB.
-NET_MAX_HEADER_BYTES = 32 * 1024
+# Bytes and fields of an answer's header; some sites send security policies of 10 kB.
+NET_MAX_HEADER_BYTES = 128 * 1024
+NET_MAX_HEADER_FIELDS = 256
 # A body that ends before its Content-Length is kept and marked, as browsers do.
 DOWNLOAD_FAIL_ON_DATALOSS = False
 # Name servers as address or address:port; empty: those of the system.

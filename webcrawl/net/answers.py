@@ -45,7 +45,10 @@ class Answer(aiohttp.ClientResponse):
             tls = transport.get_extra_info("ssl_object")
             if tls is not None:
                 self.certificate = tls.getpeercert(binary_form=True)
-        return await super().start(connection)
+        answer = await super().start(connection)
+        if self._exchange is not None:
+            self._exchange.watch_rate()
+        return answer
 
 
 def response_of(

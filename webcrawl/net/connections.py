@@ -1,11 +1,13 @@
 """Connections as the download handler wants them; the only module that reaches into aiohttp.
 
 aiohttp 3.14.5 has no public name for what is changed here: a bound on idle connections, no second
-sending of a request, no answers that nobody asked for, and keeping a body whose framing is broken
-behind it. tests/test_net_http.py and tests/test_net_http_outcomes.py fail when one of them stops
-working.
+sending of a request, no answers that nobody asked for, bounds on the header and on the time it
+takes, a lowest rate, and keeping a body whose framing is broken behind it. tests/test_net_http*.py
+fail when one of them stops working.
 
-Invariant: at most *max_idle* connections are open beside those in use, whatever hosts they are to.
+Invariants: at most *max_idle* connections are open beside those in use, whatever hosts they are
+to; a connection serves the scheme, host and port it was made for and no other, not even one at
+the same address; one that is through is closed at once.
 """
 
 from __future__ import annotations
@@ -17,17 +19,26 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.helpers import _EXC_SENTINEL
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
-from webcrawl.net.outcomes import ForbiddenAddressError
+from webcrawl.net.outcomes import (
+    FirstByteTimeoutError,
+    ForbiddenAddressError,
+    HeaderTooLargeError,
+    TooSlowError,
+)
 
 if TYPE_CHECKING:
+    import asyncio
+
     from aiohttp import StreamReader
     from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.http import RawResponseMessage
 
     from webcrawl.net.dns import Resolver
     from webcrawl.net.guard import AddressGuard
+    from webcrawl.net.limits import FetchLimits
 
 # aiohttp tries every address it is given, some of them twice, each with the connect time-out.
 _MAX_ADDRESSES: Final = 2
@@ -35,17 +46,25 @@ _NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 # Interim answers (1xx) before the one that counts, and that one. Real servers send one or none; a
 # stream of them would keep the loop busy until the time-out.
 _MAX_ANSWERS: Final = 20
+_SWITCHING_PROTOCOLS: Final = 101
+# Bytes of chunk sizes, extensions and trailers to a byte of the largest page: chunks of one byte
+# have five. More is a server that sends framing without an end, and no body.
+_FRAMING: Final = 8
+# What aiohttp's parser says, in so many words.
+_TOO_MANY_FIELDS: Final = "Too many headers received"
 
 
 class Connector(aiohttp.TCPConnector):
     """A connector whose pool of idle connections is bounded; aiohttp bounds only those in use."""
 
-    def __init__(self, *, max_idle: int, **options: Any) -> None:
+    def __init__(self, *, limits: FetchLimits, **options: Any) -> None:
         """*options* are those of aiohttp's connector."""
-        super().__init__(**options)
-        self._max_idle = max_idle
+        super().__init__(keepalive_timeout=limits.keepalive, **options)
+        self._max_idle = limits.idle_connections
         # Typed as a partial of aiohttp's class, and partials are invariant.
-        self._factory = functools.partial(Exchange, loop=self._loop)  # type: ignore[assignment]
+        self._factory = functools.partial(  # type: ignore[assignment]
+            Exchange, loop=self._loop, limits=limits
+        )
 
     def _release(
         self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False
@@ -53,8 +72,12 @@ class Connector(aiohttp.TCPConnector):
         # `_conns` has an entry per host with an idle connection, and the frontier lets a host have
         # one at a time. When it is full the newcomer goes: which of them will be used again first
         # is unknown, and all expire within seconds.
-        full = len(self._conns) >= self._max_idle
-        super()._release(key, protocol, should_close=should_close or full)
+        close = should_close or protocol.should_close or len(self._conns) >= self._max_idle
+        if close:
+            # An orderly end of TLS would leave it open until the server agrees, or for 30 s: to
+            # the server, a second connection beside that of the host's next page.
+            protocol.abort()
+        super()._release(key, protocol, should_close=close)
 
 
 class GuardedResolver(AbstractResolver):
@@ -108,18 +131,35 @@ class Exchange(ResponseHandler):
     The parser reports an error instead of everything it read in the same piece: a page that is a
     few bytes longer than its Content-Length would be lost, or not, by how it was cut into
     packets. And what it says of a broken body does not reach the reader of the body, who would
-    wait for the time-out. Here the body ends, and *damage* says why.
+    wait for the time-out. Here the body ends, and *damage* says why: always, so that reading it
+    raises nothing and what has come is never lost.
+
+    Before the body an exchange fails with the exceptions of `outcomes` and aiohttp's.
     """
 
     damage: BaseException | None = None
+    _clock: asyncio.TimerHandle | None = None  # of the header, then of the rate
     _seam = b""  # the last bytes of a header that goes on in the next piece
+    _has_header = False
+    _ends = 0  # of headers, or what looks like them: blank lines may come in floods
     _answers = 0
+    _received = 0  # bytes of the answer, and those of them that are header
+    _header_size = 0
+    _counted = 0  # bytes that had been received when the rate was looked at last
+
+    def __init__(self, *, loop: asyncio.AbstractEventLoop, limits: FetchLimits) -> None:
+        super().__init__(loop=loop)
+        self._limits = limits
+        self._most_framing = _FRAMING * limits.max_bytes
 
     def set_response_params(self, **params: Any) -> None:
         """Begin the exchange of one request and its answer."""
         self.damage = None
         self._seam = b""
-        self._answers = 0
+        self._has_header = False
+        self._ends = self._answers = self._received = self._header_size = self._counted = 0
+        self._stop_clock()
+        self._clock = self._loop.call_later(self._limits.first_byte_timeout, self._on_late_header)
         super().set_response_params(**params)
 
     def is_connected(self) -> bool:
@@ -129,31 +169,130 @@ class Exchange(ResponseHandler):
         """
         return super().is_connected() and not self._buffer and self._exception is None
 
+    def watch_rate(self) -> None:
+        """See to it that the body, unless it is there already, comes at the lowest rate or ends.
+
+        The damage is a TooSlowError then. Bytes are counted as they come, chunking included.
+        """
+        if self._limits.min_rate and not self._is_between_bodies():
+            self._counted = self._received
+            self._stop_clock()
+            self._clock = self._loop.call_later(self._limits.rate_window, self._on_window_end)
+
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
         """Take the header of an answer from the parser."""
         self._answers += 1
-        if self._answers <= _MAX_ANSWERS:
-            super().feed_data(data, size)
-        elif self._exception is None:
-            self.set_exception(HttpProcessingError(code=400, message="too many interim answers"))
-            if self.transport is not None:
-                self.transport.close()
+        if self._answers > _MAX_ANSWERS:
+            self._fail(_too_many_answers())
+            return
+        code = data[0].code
+        if code >= 200 or code == _SWITCHING_PROTOCOLS:
+            self._has_header = True
+            self._stop_clock()
+        super().feed_data(data, size)
+
+    def set_exception(self, exc: BaseException, exc_cause: BaseException = _EXC_SENTINEL) -> None:
+        if isinstance(exc_cause, LineTooLong) or exc_cause.args == (_TOO_MANY_FIELDS,):
+            exc = HeaderTooLargeError(str(exc_cause))
+        super().set_exception(exc, exc_cause)
 
     def data_received(self, data: bytes) -> None:
-        while self._exception is None and (self._payload is None or self._payload.is_eof()):
+        if self._exception is not None or self.damage is not None:
+            return  # what TLS still had to deliver when it was closed
+        self._received += len(data)
+        while self._is_between_bodies():
             found = (self._seam + data).find(b"\r\n\r\n")
             if found < 0:
                 self._seam = (self._seam + data)[-3:]
                 break
             end = found + 4 - len(self._seam)
             self._seam = b""
-            if end == len(data):
+            self._ends += 1
+            if self._ends > _MAX_ANSWERS:
+                self._fail(_too_many_answers())
+            else:
+                self._count_header(end)
+            if end == len(data) or self._exception is not None:
                 break
             super().data_received(data[:end])
             data = data[end:]
-        super().data_received(data)
-        if self._exception is not None and self._payload is not None:
-            body = self._payload
-            if not body.is_eof() and body.exception() is None:
-                self.damage = self._exception
-                body.feed_eof()
+        if self._exception is None:
+            super().data_received(data)
+            self._after(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._stop_clock()
+        parser = self._parser
+        if parser is not None and not self._is_between_bodies():
+            self._parser = None
+            try:
+                parser.feed_eof()
+            except HttpProcessingError as error:
+                self._end_body(error)
+            else:
+                # A body without a length ends with the connection; if that ends in disorder,
+                # nobody knows whether it is whole.
+                self.damage = exc
+        super().connection_lost(exc)
+
+    def _is_between_bodies(self) -> bool:
+        return self._payload is None or self._payload.is_eof()
+
+    def _after(self, data: bytes) -> None:
+        """Look at what the parser, having read *data*, has come to."""
+        body = self._payload
+        if not self._has_header:
+            if self._seam:
+                # Counted here since a header with other line ends may have ended in this piece.
+                self._count_header(len(data))
+        elif body is None or body.is_eof():
+            self._stop_clock()
+        elif self._exception is not None:
+            self._end_body(self._exception)
+        elif self._received - self._header_size - body.total_bytes > self._most_framing:
+            self._end_body(HttpProcessingError(message="more framing than body"))
+
+    def _count_header(self, size: int) -> None:
+        self._header_size += size
+        if self._header_size > self._limits.header_bytes and not self._has_header:
+            self._fail(HeaderTooLargeError(f"more than {self._limits.header_bytes} bytes"))
+
+    def _on_late_header(self) -> None:
+        self._clock = None
+        seconds = self._limits.first_byte_timeout
+        self._fail(FirstByteTimeoutError(f"no header within {seconds:g} seconds"))
+
+    def _on_window_end(self) -> None:
+        self._clock = None
+        window = self._limits.rate_window
+        came = self._received - self._counted
+        if came >= self._limits.min_rate * window:
+            self.watch_rate()
+        elif not self._is_between_bodies():
+            self._end_body(TooSlowError(f"{came} bytes in {window:g} seconds"))
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+    def _fail(self, error: Exception) -> None:
+        """End the exchange before its body."""
+        self._stop_clock()
+        self.set_exception(error)
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _end_body(self, why: BaseException) -> None:
+        """End the body here; what has come of it can still be read."""
+        assert self._payload is not None
+        self.damage = why
+        self._should_close = True
+        self._stop_clock()
+        self._payload.feed_eof()
+        if self.transport is not None:
+            self.transport.abort()
+
+
+def _too_many_answers() -> HttpProcessingError:
+    return HttpProcessingError(code=400, message="too many interim answers")

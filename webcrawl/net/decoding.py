@@ -10,9 +10,10 @@ same object.
 
 ``request.meta["wire_body"]`` is the body as received, there only if it was decoded: the body of a
 WARC record is ``meta.get("wire_body", response.body)``. The headers stay as received,
-Content-Encoding included. Flags: "truncated" where the decoded body was cut at the bound,
-"undecodable" where the stream is broken, ends early, or its coding is unknown. Of a broken stream
-the part before the damage is kept; where nothing can be decoded the body is left as it is.
+Content-Encoding included. Flags: "truncated" where the decoded body was cut at the bound, and
+"body_cut" beside it if that is all: then the body as received is whole. "undecodable" where the
+stream is broken, ends early, or its coding is unknown. Of a broken stream the part before the
+damage is kept; where nothing can be decoded the body is left as it is.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Headers
 
 _ACCEPTED: Final = b"gzip, deflate, br, zstd"
 # Servers say these of bodies that are not coded at all.
@@ -92,8 +94,7 @@ class ContentDecodingMiddleware:
         """Return *response*, or one with the decoded body if it has a content coding."""
         if b"Content-Encoding" not in response.headers or not response.body:
             return response
-        names = b",".join(response.headers.getlist("Content-Encoding")).lower().split(b",")
-        codings = [name for raw in names if (name := raw.strip()) not in _NO_CODINGS]
+        codings = _codings(response.headers)
         limit = request.meta.get("download_maxsize") or self._max_bytes
         body, cut, sound = decode(response.body, codings, limit=limit)
         flags = list(response.flags)
@@ -101,7 +102,7 @@ class ContentDecodingMiddleware:
         if not sound and "truncated" not in flags and "dataloss" not in flags:
             flags.append("undecodable")
         if cut and "truncated" not in flags:
-            flags.append("truncated")
+            flags += ("truncated", "body_cut")
         cls = class_for(response.headers, response.url, body)
         if issubclass(cls, TextResponse) and not sound and not binary_is_text(body[:5000]):
             cls = Response
@@ -121,15 +122,24 @@ class ContentDecodingMiddleware:
         return decoded
 
 
+def _codings(headers: Headers) -> list[bytes]:
+    """Return the names of the content codings, in the order they were applied."""
+    names = b",".join(headers.getlist(b"Content-Encoding")).lower().split(b",")
+    return [name for raw in names if (name := raw.strip()) not in _NO_CODINGS]
+
+
 def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
     """Undo *codings*, given in the order they were applied, each to at most *limit* bytes."""
     cut = False
     sound = len(codings) <= _MAX_CODINGS
     for coding in reversed(codings[-_MAX_CODINGS:]):
-        decoder = _DECODERS.get(coding)
-        if decoder is None:
+        make = _stream_of(coding, body)
+        if make is None:
             return Decoded(body, cut, False)
-        step = decoder(body, limit)
+        mark = _STREAMS[coding][1]
+        step = _decode_parts(make, body, limit, mark=mark)
+        if make is _zlib_stream and not step.body and not step.sound:
+            step = _decode_parts(_raw_deflate_stream, body, limit, mark=mark)
         if not step.body and not step.sound:
             return Decoded(body, cut, False)
         body = step.body
@@ -137,6 +147,52 @@ def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
         sound = sound and (step.sound or cut)
         cut = cut or step.cut
     return Decoded(body, cut, sound)
+
+
+class Gauge:
+    """Says, while a coded body is being received, when no more of it is needed.
+
+    It decodes for nothing but the size, so it begins only where that may pay: at an eighth of the
+    bound, which hardly a page exceeds on the wire. What is not one stream of one coding that it
+    knows, or is broken, is received up to the bound on the wire.
+    """
+
+    def __init__(self, headers: Headers, *, limit: int) -> None:
+        """*headers* are those of the answer, *limit* bytes are enough."""
+        codings = _codings(headers)
+        self._coding = codings[0] if len(codings) == 1 else b""
+        self._begins_at = limit >> 3
+        self._room = limit + 1
+        self._stream: _Stream | None = None
+        self._seen = 0
+
+    def is_full(self, chunks: list[bytes], size: int) -> bool:
+        """Say whether *chunks* decode to more than the limit; *size* is their length in all.
+
+        To be called with a list that grows at its end. Decodes the limit at most, in all calls.
+        """
+        if not self._coding or size <= self._begins_at:
+            return False
+        if self._stream is None:
+            make = _stream_of(self._coding, b"".join(chunks[:2]))
+            if make is None:
+                self._coding = b""
+                return False
+            self._stream = make()
+        fresh = chunks[self._seen :]
+        self._seen = len(chunks)
+        for chunk in fresh:
+            try:
+                self._room -= len(self._stream.decompress(chunk, self._room))
+            except _ERRORS:
+                self._coding = b""
+                break
+            if self._room <= 0:
+                return True
+            if self._stream.eof:
+                self._coding = b""
+                break
+        return False
 
 
 class _Stream(Protocol):
@@ -176,37 +232,43 @@ class _BrotliStream:
         return b"".join(parts)
 
 
-def _gunzip(body: bytes, limit: int) -> Decoded:
-    return _decode_parts(lambda: isal_zlib.decompressobj(31), body, limit, mark=b"\x1f\x8b")
+def _gzip_stream() -> _Stream:
+    return cast("_Stream", isal_zlib.decompressobj(31))
 
 
-def _unzstd(body: bytes, limit: int) -> Decoded:
+def _zlib_stream() -> _Stream:
+    return cast("_Stream", isal_zlib.decompressobj(15))
+
+
+def _raw_deflate_stream() -> _Stream:
+    return cast("_Stream", isal_zlib.decompressobj(-15))
+
+
+def _zstd_stream() -> _Stream:
     options = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_LOG}
-    mark = b"\x28\xb5\x2f\xfd"
-    return _decode_parts(lambda: zstd.ZstdDecompressor(options=options), body, limit, mark=mark)
+    return zstd.ZstdDecompressor(options=options)
 
 
-def _unbrotli(body: bytes, limit: int) -> Decoded:
-    return _decode_parts(_BrotliStream, body, limit, mark=None)
-
-
-def _inflate(body: bytes, limit: int) -> Decoded:
-    """Decode deflate with its zlib header, as it should have, or without, as many servers do."""
-    with_header = len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
-    if with_header:
-        decoded = _decode_parts(lambda: isal_zlib.decompressobj(15), body, limit, mark=None)
-        if decoded.body or decoded.sound:
-            return decoded
-    return _decode_parts(lambda: isal_zlib.decompressobj(-15), body, limit, mark=None)
-
-
-_DECODERS: Final[dict[bytes, Callable[[bytes, int], Decoded]]] = {
-    b"gzip": _gunzip,
-    b"x-gzip": _gunzip,
-    b"deflate": _inflate,
-    b"br": _unbrotli,
-    b"zstd": _unzstd,
+# What makes a decoder, and how another stream begins in the same body.
+_STREAMS: Final[dict[bytes, tuple[Callable[[], _Stream], bytes | None]]] = {
+    b"gzip": (_gzip_stream, b"\x1f\x8b"),
+    b"x-gzip": (_gzip_stream, b"\x1f\x8b"),
+    b"deflate": (_zlib_stream, None),
+    b"br": (_BrotliStream, None),
+    b"zstd": (_zstd_stream, b"\x28\xb5\x2f\xfd"),
 }
+
+
+def _stream_of(coding: bytes, body: bytes) -> Callable[[], _Stream] | None:
+    """Return what makes a decoder for *body*, of which the beginning is enough."""
+    if coding == b"deflate" and not _has_zlib_header(body):
+        return _raw_deflate_stream
+    return _STREAMS[coding][0] if coding in _STREAMS else None
+
+
+def _has_zlib_header(body: bytes) -> bool:
+    """Say whether deflate has its zlib header, as it should, which many servers leave out."""
+    return len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
 
 
 def _decode_parts(

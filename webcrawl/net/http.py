@@ -21,13 +21,22 @@ What it leaves in ``request.meta`` (the ``meta`` of the response, too):
 
 The body is what the server meant as content, before content codings are undone; chunking is
 undone, so a ``Transfer-Encoding`` in the headers describes the way, not the body. Flags:
-"truncated" for a body cut at PAGE_MAX_BYTES or the ``download_maxsize`` of the request,
-"dataloss" for one that ended early where DOWNLOAD_FAIL_ON_DATALOSS is off.
+
+``truncated``
+    The body was cut on purpose: at PAGE_MAX_BYTES or the ``download_maxsize`` of the request, on
+    the wire or as far as can be told when decoded.
+``time``
+    Beside ``truncated``: what had come when the time was up (DOWNLOAD_TIMEOUT), or when the body
+    came at less than NET_MIN_BYTES_PER_SEC. Fetching it again would take as long and bring no
+    more. If nothing had come the fetch fails, and so does a robots.txt in any case.
+``dataloss``
+    The body ended early or its framing is broken, where DOWNLOAD_FAIL_ON_DATALOSS is off.
 """
 
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import aiohttp
@@ -44,7 +53,9 @@ from scrapy.utils.ssl import _make_ssl_context
 
 from webcrawl.net import dns, outcomes
 from webcrawl.net.answers import Answer, headers_of, response_of
+from webcrawl.net.body import read_body
 from webcrawl.net.connections import Connector, GuardedResolver, send_once
+from webcrawl.net.decoding import Gauge
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
@@ -52,13 +63,13 @@ from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.exceptions import StopDownload
     from scrapy.http import Headers, Response
 
-_MAX_HEADER_FIELDS: Final = 256
 # What aiohttp holds of one answer before it stops reading from the socket.
 _READ_BUFFER: Final = 256 * 1024
 
@@ -131,7 +142,10 @@ class HttpDownloadHandler(BaseDownloadHandler):
             meta["wire_reason"] = answer.reason
             meta["wire_request_headers"] = answer.request_info.headers
             return await self._receive(answer, request)
-        except (OSError, ValueError, aiohttp.ClientError, HttpProcessingError) as e:
+        except _WITHOUT_URL as e:
+            e.args = (f"{request.url}: {e}",)
+            raise
+        except (OSError, ValueError, RuntimeError, aiohttp.ClientError, HttpProcessingError) as e:
             _rename(e, request, seconds)
         finally:
             if answer is not None:
@@ -148,13 +162,12 @@ class HttpDownloadHandler(BaseDownloadHandler):
         limits = self._limits
         session = aiohttp.ClientSession(
             connector=Connector(
-                max_idle=limits.idle_connections,
+                limits=limits,
                 resolver=GuardedResolver(self._resolver, guard),
                 socket_factory=guard.open_socket,
                 use_dns_cache=False,  # the resolver has one, with the right times
                 happy_eyeballs_delay=None,  # one connection at a time, one after the other
                 limit=0,  # the downloader bounds them; here waiting costs a shuffle per page
-                keepalive_timeout=limits.keepalive,
                 local_addr=self._local_address,
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -164,7 +177,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             read_bufsize=_READ_BUFFER,
             max_line_size=limits.header_bytes,
             max_field_size=limits.header_bytes,
-            max_headers=_MAX_HEADER_FIELDS,
+            max_headers=limits.header_fields,
         )
         send_once(session)
         return session
@@ -230,36 +243,47 @@ class HttpDownloadHandler(BaseDownloadHandler):
             )
             if stop is not None:
                 return self._stopped(stop, answer, request, headers, b"")
+        for_robots = _is_for_robots(request)
+        if not for_robots:
+            self._refuse_unwanted(answer.status, headers, request)
         limit = request.meta.get("download_maxsize") or self._limits.max_bytes
-        heard = is_heard(self.crawler.signals, signals.bytes_received)
-        content = answer.content
-        chunks: list[bytes] = []
-        size = 0
+        listener: Callable[[bytes], StopDownload | None] | None = None
+        if is_heard(self.crawler.signals, signals.bytes_received):
+            listener = partial(self._tell_bytes, request)
+        body = await read_body(
+            answer,
+            limit=limit,
+            gauge=Gauge(headers, limit=limit) if b"Content-Encoding" in headers else None,
+            listener=listener,
+        )
         flags: list[str] | None = None
-        damage: BaseException | None
-        try:
-            while chunk := await content.readany():
-                chunks.append(chunk)
-                size += len(chunk)
-                if heard:
-                    stop = check_stop_download(
-                        signals.bytes_received, self.crawler, request, data=chunk
-                    )
-                    if stop is not None:
-                        return self._stopped(stop, answer, request, headers, b"".join(chunks))
-                if size > limit:
-                    chunks[-1] = chunk[: limit - size]
-                    flags = ["truncated"]
-                    break
-            damage = answer.damage
-        except aiohttp.ClientPayloadError as e:
-            damage = e
-        if damage is not None and flags is None:
+        if body.stop is not None:
+            return self._stopped(body.stop, answer, request, headers, body.data)
+        if body.cut:
+            flags = ["truncated"]
+        elif isinstance(body.end, TimeoutError | outcomes.TooSlowError):
+            # Half of a robots.txt may permit what the other half forbids.
+            if not body.data or for_robots:
+                raise body.end
+            flags = ["truncated", "time"]
+        elif body.end is not None:
             if request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
-                raise ResponseDataLossError(f"{request.url}: {damage}") from damage
+                raise ResponseDataLossError(f"{request.url}: {body.end}") from body.end
             flags = ["dataloss"]
-        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        return response_of(answer, request.url, headers, body, flags)
+        return response_of(answer, request.url, headers, body.data, flags)
+
+    def _refuse_unwanted(self, status: int, headers: Headers, request: Request) -> None:
+        """Raise UnwantedTypeError for a page of a type that is not in PAGE_CONTENT_TYPES.
+
+        Only for good answers: the status of others says more than their type.
+        """
+        content_type = headers.get(b"Content-Type") or b""
+        if 200 <= status < 300 and content_type not in self._limits.wanted:
+            shown = content_type[:100].decode("latin-1")
+            raise outcomes.UnwantedTypeError(f"{request.url}: {shown} is not wanted")
+
+    def _tell_bytes(self, request: Request, chunk: bytes) -> StopDownload | None:
+        return check_stop_download(signals.bytes_received, self.crawler, request, data=chunk)
 
     @staticmethod
     def _stopped(
@@ -277,6 +301,11 @@ class HttpDownloadHandler(BaseDownloadHandler):
         return response
 
 
+def _is_for_robots(request: Request) -> bool:
+    # The crawl's own record of this contact (webcrawl/fetch.py), if it is the crawl's.
+    return bool(getattr(request.meta.get("fetch"), "robots_url", ""))
+
+
 def _rename(error: Exception, request: Request, seconds: float) -> NoReturn:
     """Raise the exception of `outcomes` that says what *error* means."""
     if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
@@ -292,6 +321,13 @@ def _meaning_of(error: Exception) -> type[Exception]:
     return _meaning_of(error.os_error)
 
 
+# Raised below, where the URL is not known.
+_WITHOUT_URL: Final = (
+    outcomes.FirstByteTimeoutError,
+    outcomes.ForbiddenAddressError,
+    outcomes.HeaderTooLargeError,
+    outcomes.TooSlowError,
+)
 # The first that fits; None is for wrappers of the error that tells.
 _MEANINGS: Final[tuple[tuple[type[Exception], type[Exception] | None], ...]] = (
     (aiohttp.ConnectionTimeoutError, outcomes.ConnectTimeoutError),
@@ -305,6 +341,8 @@ _MEANINGS: Final[tuple[tuple[type[Exception], type[Exception] | None], ...]] = (
     (aiohttp.NonHttpUrlClientError, outcomes.BadUrlError),
     (ValueError, outcomes.BadUrlError),  # aiohttp.InvalidURL is one
     (aiohttp.ClientError, outcomes.ConnectionLostError),
+    # What aiohttp and uvloop say of a connection or a session that was closed under them.
+    (RuntimeError, outcomes.ConnectionLostError),
     (ConnectionRefusedError, outcomes.ConnectRefusedError),
     (TimeoutError, outcomes.ConnectTimeoutError),
     (ConnectionError, outcomes.ConnectionLostError),  # reset or aborted: somebody was there

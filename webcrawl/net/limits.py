@@ -9,9 +9,11 @@ Invariant: a `FetchLimits` that exists can work.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.setting_values import positive, whole
+from webcrawl.errors import FatalError
+from webcrawl.setting_values import number, positive, whole
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -19,33 +21,47 @@ if TYPE_CHECKING:
 # Defaults of the settings of the same names.
 PAGE_MAX_BYTES = 5 * 2**20  # as Common Crawl cuts them since 2025
 NET_CONNECT_TIMEOUT_SECS = 10.0
+NET_FIRST_BYTE_TIMEOUT_SECS = 30.0  # a database at work takes its time; a dead one all of it
+NET_MIN_BYTES_PER_SEC = 100.0  # a modem of 1962 is three times as fast
+NET_MIN_RATE_SECS = 15.0
 NET_KEEPALIVE_SECS = 10.0  # Apache hangs up after 5, nginx after 75
 NET_KEEPALIVE_CONNECTIONS = 512
-NET_MAX_HEADER_BYTES = 32 * 1024  # of one field: there are content security policies of 10 kB
+NET_MAX_HEADER_BYTES = 128 * 1024  # there are content security policies of 10 kB; Chrome: 256 kB
+NET_MAX_HEADER_FIELDS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
     """What one fetch may take, and what is kept after it. Times in seconds.
 
-    max_bytes: of a body on the wire; the rest is cut off.
+    max_bytes: of a body, on the wire and decoded; the rest is cut off.
     total_timeout: for the whole fetch, unless the request says otherwise.
     connect_timeout: for each address that is tried, TLS handshake included.
+    first_byte_timeout: from the request to the end of the answer's header.
+    min_rate: bytes a second of a body, on the average of every window; 0 for any.
+    rate_window: length of a window; the first begins when the header is there.
     keepalive: how long an idle connection waits for another request to its host.
     idle_connections: at most so many at once.
-    header_bytes: of one field of the header, and of the status line.
+    header_bytes: of a whole header, those of interim answers included.
+    header_fields: of one header.
+    wanted: the content types to receive.
     """
 
     max_bytes: int
     total_timeout: float
     connect_timeout: float
+    first_byte_timeout: float
+    min_rate: float
+    rate_window: float
     keepalive: float
     idle_connections: int
     header_bytes: int
+    header_fields: int
+    wanted: WantedTypes
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Read PAGE_MAX_BYTES, DOWNLOAD_TIMEOUT and NET_*.
+        """Read PAGE_MAX_BYTES, PAGE_CONTENT_TYPES, DOWNLOAD_TIMEOUT and NET_*.
 
         Raises FatalError with one sentence for a value that cannot work.
         """
@@ -55,6 +71,11 @@ class FetchLimits:
             connect_timeout=positive(
                 settings, "NET_CONNECT_TIMEOUT_SECS", NET_CONNECT_TIMEOUT_SECS
             ),
+            first_byte_timeout=positive(
+                settings, "NET_FIRST_BYTE_TIMEOUT_SECS", NET_FIRST_BYTE_TIMEOUT_SECS
+            ),
+            min_rate=number(settings, "NET_MIN_BYTES_PER_SEC", NET_MIN_BYTES_PER_SEC, at_least=0),
+            rate_window=positive(settings, "NET_MIN_RATE_SECS", NET_MIN_RATE_SECS),
             keepalive=positive(settings, "NET_KEEPALIVE_SECS", NET_KEEPALIVE_SECS),
             idle_connections=whole(
                 settings, "NET_KEEPALIVE_CONNECTIONS", NET_KEEPALIVE_CONNECTIONS, at_least=0
@@ -63,7 +84,55 @@ class FetchLimits:
             header_bytes=whole(
                 settings, "NET_MAX_HEADER_BYTES", NET_MAX_HEADER_BYTES, at_least=1024
             ),
+            header_fields=whole(
+                settings, "NET_MAX_HEADER_FIELDS", NET_MAX_HEADER_FIELDS, at_least=32
+            ),
+            wanted=WantedTypes.from_settings(settings),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTypes:
+    """Which content types are to be received: all if there are no names.
+
+    names: media types, and beginnings of media types that end in a slash, in lower case.
+    """
+
+    names: frozenset[str]
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """Read PAGE_CONTENT_TYPES, as ``["text/", "application/pdf"]``; ``text/*`` is ``text/``."""
+        names = [
+            str(name).strip().lower().removesuffix("*")
+            for name in settings.getlist("PAGE_CONTENT_TYPES")
+        ]
+        for name in names:
+            kind, slash, rest = name.partition("/")
+            if not kind or not slash or "/" in rest or "*" in name:
+                raise FatalError(
+                    "PAGE_CONTENT_TYPES must name media types (text/html) or all of one kind "
+                    f"(text/), {name!r} is neither."
+                )
+        return cls(names=frozenset(names))
+
+    def __contains__(self, field: bytes) -> bool:
+        """Say whether an answer with *field* as its Content-Type is wanted.
+
+        One without a type, or with what is none, is: most often that is HTML.
+        """
+        return not self.names or _is_among(self.names, field[:_LONGEST_TYPE])
+
+
+# Longer ones are hostile, and would fill the memory of what is remembered.
+_LONGEST_TYPE = 100
+
+
+@lru_cache(1024)
+def _is_among(names: frozenset[str], field: bytes) -> bool:
+    kind = field.decode("latin-1").partition(";")[0].strip().lower()
+    main, slash, _ = kind.partition("/")
+    return not slash or kind in names or main + slash in names
 
 
 def page_max_bytes(settings: BaseSettings) -> int:

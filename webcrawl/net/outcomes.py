@@ -59,6 +59,18 @@ class ConnectTimeoutError(DownloadTimeoutError):
     outcome: ClassVar[str] = "connect_timeout"
 
 
+class FirstByteTimeoutError(DownloadTimeoutError):
+    """The header of the answer was not there in time after the request."""
+
+    outcome: ClassVar[str] = "first_byte_timeout"
+
+
+class TooSlowError(DownloadTimeoutError):
+    """The body came at less than the lowest rate that is borne, and nothing of it was there."""
+
+    outcome: ClassVar[str] = "too_slow"
+
+
 class TlsFailedError(DownloadFailedError):
     """The TLS handshake failed, or a certificate that was to be verified is not valid."""
 
@@ -72,9 +84,21 @@ class ConnectionLostError(DownloadFailedError):
 
 
 class BadAnswerError(DownloadFailedError):
-    """What came is not HTTP, or its header is beyond the bounds."""
+    """What came is not HTTP."""
 
     outcome: ClassVar[str] = "bad_answer"
+
+
+class HeaderTooLargeError(DownloadFailedError):
+    """The header has more bytes or fields than the bounds allow."""
+
+    outcome: ClassVar[str] = "header_too_large"
+
+
+class UnwantedTypeError(DownloadCancelledError):
+    """The answer is of a content type that is not wanted; its body was not received. Final."""
+
+    outcome: ClassVar[str] = "unwanted_type"
 
 
 class ForbiddenAddressError(DownloadCancelledError):
@@ -114,10 +138,14 @@ OUTCOMES: Final[frozenset[str]] = frozenset(
         "connect_failed",
         "connect_timeout",
         "tls_failed",
+        "first_byte_timeout",
         "timeout",
+        "too_slow",
         "connection_lost",
         "incomplete",
         "bad_answer",
+        "header_too_large",
+        "unwanted_type",
         "too_large",
         "bad_url",
         "stopped",
@@ -132,7 +160,9 @@ _TRANSIENT: Final = frozenset(
         "connect_refused",
         "connect_failed",
         "connect_timeout",
+        "first_byte_timeout",
         "timeout",
+        "too_slow",
         "connection_lost",
         "incomplete",
         "http_408",

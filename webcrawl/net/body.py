@@ -1,0 +1,61 @@
+"""The body of an answer as it comes, until there is enough of it.
+
+Called by the download handler once the header is there. What is enough: the bound on the wire, as
+many bytes as come to the bound when decoded, or what a listener of ``bytes_received`` says.
+
+Invariant: what has come is returned, whatever ended it; no more is held than the bound and one
+piece of what was received last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.exceptions import StopDownload
+
+    from webcrawl.net.answers import Answer
+    from webcrawl.net.decoding import Gauge
+
+
+class Body(NamedTuple):
+    """What came of a body.
+
+    cut: it was enough, and the server had more or may have.
+    stop: from the listener that had enough.
+    end: what ended it early; TimeoutError for the time of the whole fetch. None for a whole body.
+    """
+
+    data: bytes
+    cut: bool = False
+    stop: StopDownload | None = None
+    end: BaseException | None = None
+
+
+async def read_body(
+    answer: Answer,
+    *,
+    limit: int,
+    gauge: Gauge | None,
+    listener: Callable[[bytes], StopDownload | None] | None,
+) -> Body:
+    """Read up to *limit* bytes of *answer*'s body, or as many as fill *gauge*."""
+    content = answer.content
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        while chunk := await content.readany():
+            chunks.append(chunk)
+            size += len(chunk)
+            if listener is not None and (stop := listener(chunk)) is not None:
+                return Body(b"".join(chunks), stop=stop)
+            if size > limit:
+                chunks[-1] = chunk[: limit - size]
+                return Body(b"".join(chunks), cut=True)
+            if gauge is not None and gauge.is_full(chunks, size):
+                return Body(b"".join(chunks), cut=True)
+    except TimeoutError as error:
+        return Body(b"".join(chunks), end=error)
+    return Body(b"".join(chunks), end=answer.damage)
