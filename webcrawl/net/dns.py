@@ -1,8 +1,9 @@
 """Asynchronous look-ups of host names, many in parallel, in one thread (Mercator, section 3.3).
 
-Called by the download handlers (as `AiohttpResolver`) and by whoever needs the addresses of a
-host before the fetch. Queries go straight to the configured name servers over UDP, without the
-operating system's resolver and its threads; a truncated answer is fetched again over TCP.
+Called by the prelude for the addresses of a host before a worker is spent on it, and by the
+download handlers when they connect. Queries go straight to the configured name servers over UDP,
+without the operating system's resolver and its threads; a truncated answer is fetched again over
+TCP.
 
 Invariant: at most one look-up of a name and type is under way, whoever and however many wait for
 it; a waiter that is cancelled cancels nobody else's. Nothing survives a restart.
@@ -15,15 +16,12 @@ import ipaddress
 import random
 import socket
 import time
-from collections import OrderedDict
-from pathlib import Path
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-
-from webcrawl.errors import FatalError
 from webcrawl.net import dnswire
 from webcrawl.net.dnsquery import NameServers, Unanswered
+from webcrawl.net.dnsservers import SystemServers, server_address
 from webcrawl.setting_values import positive, whole
 
 if TYPE_CHECKING:
@@ -45,10 +43,8 @@ _MAX_TTL: Final = 24 * 3600
 _FAILURE_TTL: Final = 30
 # Aliases that leave one answer and need another question.
 _MAX_ALIASES: Final = 8
-# aiohttp tries every address it is given, some of them twice, each with the connect time-out.
-_MAX_ADDRESSES: Final = 2
-
-_NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+# Addresses of one name that are kept; a hostile answer could have 512.
+_MAX_KEPT: Final = 16
 
 
 class DnsError(OSError):
@@ -89,10 +85,12 @@ class Resolver:
         timeout: float,
         tries: int,
         cache_size: int,
+        system: SystemServers | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
-        """*servers* are IP addresses and ports, the preferred one first.
+        """*servers* are IP addresses and ports, the preferred one first; *system* takes their
+        place when its own change.
 
         *timeout* is in seconds and doubles with each of the *tries* of one question. Names expire
         from the cache, bounded to *cache_size* names, by *clock*; *rng* draws the message ids,
@@ -101,7 +99,11 @@ class Resolver:
         if not servers:
             raise ValueError("a resolver needs at least one name server")
         self._servers = NameServers(
-            servers=servers, timeout=timeout, tries=tries, rng=rng or random.SystemRandom()
+            servers=servers,
+            system=system,
+            timeout=timeout,
+            tries=tries,
+            rng=rng or random.SystemRandom(),
         )
         self._cache_size = cache_size
         self._clock = clock
@@ -116,17 +118,20 @@ class Resolver:
         self.checks = 0
         self.checks_unknown = 0
         self.remembered = 0
+        self._results: Counter[type[DnsError]] = Counter()
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Resolver:
         """Build a resolver by DNS_SERVERS, DNS_QUERY_TIMEOUT_SECS, DNS_TRIES, DNS_CACHE_SIZE.
 
-        Reads /etc/resolv.conf when DNS_SERVERS is empty. Raises FatalError with one sentence for
-        a value that cannot work.
+        The name servers of /etc/resolv.conf when DNS_SERVERS is empty; none but those named when
+        it is not. Raises FatalError with one sentence for a value that cannot work.
         """
         servers = [server_address(s) for s in settings.getlist("DNS_SERVERS")]
+        system = None if servers else SystemServers()
         return cls(
-            servers=servers or system_servers(),
+            servers=servers if system is None else system.current(),
+            system=system,
             timeout=positive(settings, "DNS_QUERY_TIMEOUT_SECS", DNS_QUERY_TIMEOUT_SECS),
             tries=whole(settings, "DNS_TRIES", DNS_TRIES, at_least=1),
             cache_size=whole(settings, "DNS_CACHE_SIZE", DNS_CACHE_SIZE, at_least=1),
@@ -225,9 +230,15 @@ class Resolver:
             "checks": self.checks,
             "checks_unknown": self.checks_unknown,
             "remembered": self.remembered,
+            "found": self._results[DnsError],
+            "not_found": self._results[NameNotFoundError],
+            "no_address": self._results[NoAddressError],
+            "failed": self._results[LookupFailedError],
+            "timed_out": self._results[LookupTimeoutError],
             "queries": sent.sent,
             "query_timeouts": sent.timed_out,
             "over_tcp": sent.over_tcp,
+            "unwanted_answers": sent.unwanted,
         }
 
     def _cached_otherwise(self, host: str) -> list[str] | DnsError | None:
@@ -294,7 +305,7 @@ class Resolver:
                 self._ask(key, answer.alias, qtype, aliases=aliases + 1, ttl=min(ttl, answer.ttl))
             elif answer.addresses:
                 kept = max(_MIN_TTL, min(ttl, answer.ttl))
-                self._finish(key, (answer.addresses, DnsError, ""), kept)
+                self._finish(key, (answer.addresses[:_MAX_KEPT], DnsError, ""), kept)
             else:
                 result = _NO_NAME if answer.rcode == dnswire.NXDOMAIN else _NO_ADDRESS
                 self._finish(key, result, max(_FAILURE_TTL, answer.ttl))
@@ -302,6 +313,7 @@ class Resolver:
         self._servers.ask(name, qtype, done)
 
     def _finish(self, key: str, result: _Result, ttl: float) -> None:
+        self._results[result[1]] += 1
         if not self._closed:
             self._keep(key, result, ttl)
         for waiter in self._waiters.pop(key):
@@ -313,71 +325,6 @@ class Resolver:
         self._cache.move_to_end(key)
         if len(self._cache) > self._cache_size:
             self._cache.popitem(last=False)
-
-
-class AiohttpResolver(AbstractResolver):
-    """The resolver as aiohttp's connector wants it. Closing it leaves the resolver open."""
-
-    def __init__(self, resolver: Resolver) -> None:
-        self._resolver = resolver
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Return the first addresses of *host*; raises DnsError, which is an OSError."""
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=_NUMERIC,
-            )
-            for address in (await self._resolver.resolve(host, family))[:_MAX_ADDRESSES]
-        ]
-
-    async def close(self) -> None:
-        """Do nothing: the resolver is shared."""
-
-
-def server_address(text: str) -> tuple[str, int]:
-    """Read ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address; the port may be left out.
-
-    Raises FatalError unless the host is an IP address: there is nobody to resolve a name.
-    """
-    host, port = text.strip(), "53"
-    if host.startswith("[") and "]" in host:
-        host, _, rest = host[1:].partition("]")
-        port = rest.removeprefix(":") if rest else port
-    elif host.count(":") == 1:
-        host, port = host.split(":")
-    try:
-        address = str(ipaddress.ip_address(host))
-        number = int(port)
-    except ValueError:
-        number = 0
-        address = ""
-    if not 0 < number < 65536:
-        raise FatalError(f"DNS_SERVERS must name addresses (ip or ip:port), {text!r} is none.")
-    return address, number
-
-
-def system_servers(path: Path = Path("/etc/resolv.conf")) -> list[tuple[str, int]]:
-    """Return the name servers of the system, the local one if it names none (resolv.conf(5))."""
-    servers = []
-    try:
-        lines = path.read_text("utf-8", "replace").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        words = line.split()
-        if len(words) >= 2 and words[0] == "nameserver":
-            try:
-                servers.append((str(ipaddress.ip_address(words[1])), 53))
-            except ValueError:
-                continue  # the C library skips such lines too
-    return servers or [("127.0.0.1", 53)]
 
 
 def _key(host: str) -> str:

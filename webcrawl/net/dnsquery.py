@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,12 +23,26 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Sequence
 
+    from webcrawl.net.dnsservers import Address, SystemServers
+
+# Questions under way; the others wait their turn. A name server drops what it has no room for:
+# unbound takes 1,024 for each of its threads, and its socket holds fewer. At 200 ms each these are
+# 5,000 answers a second.
+_MAX_UNDER_WAY: Final = 1024
+# Connections under way, each for one answer that was truncated.
+_MAX_OVER_TCP: Final = 64
+# Seconds after which a name server that fell silent is asked one question again.
+_PROBE_EVERY: Final = 30.0
+# Messages that answer no open question and come to one port before another port is taken. To
+# guess the id of an open question takes a forger 2**15 on average (RFC 5452, section 4.5).
+_MAX_UNWANTED: Final = 1000
 # Ids are drawn at random; with more in flight to one server the draw would take long.
 _MAX_IN_FLIGHT: Final = 2**15
 # Then the loop has its turn again.
 _MESSAGES_PER_WAKE: Final = 64
 # Answers to a thousand questions sent in one go fit into the socket.
 _RECEIVE_BUFFER: Final = 1 << 20
+_NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 _RCODES: Final = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED"}
 
 
@@ -45,29 +60,44 @@ class QueryCounts:
     sent: int = 0
     timed_out: int = 0
     over_tcp: int = 0
+    unwanted: int = 0
 
 
 class NameServers:
-    """The configured servers, each behind one connected socket.
+    """The name servers, each behind one connected socket.
 
     A connected socket takes messages from its server only and learns at once that nobody
     listens there. An answer must carry the id (random) and repeat the question.
+
+    The first server is preferred. One that fell silent is not asked while another answers, but
+    for a question now and then.
     """
 
     def __init__(
-        self, *, servers: Sequence[tuple[str, int]], timeout: float, tries: int, rng: random.Random
+        self,
+        *,
+        servers: Sequence[Address],
+        system: SystemServers | None,
+        timeout: float,
+        tries: int,
+        rng: random.Random,
     ) -> None:
-        """*timeout*, in seconds, is for the first of the *tries* and doubles with each."""
+        """*timeout*, in seconds, is for the first of the *tries* and doubles with each.
+
+        With *system* its servers are used as they change.
+        """
         self.counts = QueryCounts()
-        self._servers = tuple(servers)
+        self._servers = servers
+        self._system = system
         self._timeout = timeout
         self._tries = tries
         self._rng = rng
         self._loop: asyncio.AbstractEventLoop | None = None
         self._channels: list[_Channel] = []
-        # Where questions begin: moves on when the server there lets one time out.
-        self._first = 0
         self._open: set[_Question] = set()
+        self._queue: deque[_Question] = deque()
+        self._beginning = False
+        self._over_tcp = asyncio.Semaphore(_MAX_OVER_TCP)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(
@@ -80,13 +110,16 @@ class NameServers:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._channels = [_Channel(self, server) for server in self._servers]
-        question = _Question(self, dnswire.question(name, qtype), done)
-        self._open.add(question)
-        question.ask()
+        if self._system is not None:
+            self._use(self._system.current())
+        self._queue.append(_Question(self, dnswire.question(name, qtype), done))
+        self.begin()
 
     async def close(self) -> None:
         """Answer every open question with Unanswered and close the sockets."""
-        for question in list(self._open):
+        questions = [*self._open, *self._queue]
+        self._queue.clear()
+        for question in questions:
             question.finish(Unanswered("the resolver was closed", timed_out=False))
         tasks = list(self._tasks)
         for task in tasks:
@@ -95,6 +128,20 @@ class NameServers:
         for channel in self._channels:
             channel.close()
         self._channels = []
+
+    def _use(self, servers: Sequence[Address]) -> None:
+        """Ask *servers* from now on; what those that are gone were asked goes to them."""
+        if servers is self._servers:
+            return
+        self._servers = servers
+        older = {channel.address: channel for channel in self._channels}
+        self._channels = [
+            older.pop(address) if address in older else _Channel(self, address)
+            for address in servers
+        ]
+        for channel in older.values():
+            channel.abandon("is a name server no more")
+            channel.close()
 
     # The rest is for the questions and channels of this module.
 
@@ -110,16 +157,40 @@ class NameServers:
     def timeout_of(self, attempt: int) -> float:
         return self._timeout * 2.0**attempt
 
+    @property
+    def over_tcp(self) -> asyncio.Semaphore:
+        return self._over_tcp
+
+    def begin(self) -> None:
+        """Ask the questions that wait, as many as may be under way.
+
+        Not again from within: where nothing can be sent a thousand of them end at once.
+        """
+        if self._beginning:
+            return
+        self._beginning = True
+        try:
+            while self._queue and len(self._open) < _MAX_UNDER_WAY:
+                question = self._queue.popleft()
+                self._open.add(question)
+                question.ask()
+        finally:
+            self._beginning = False
+
     def next_channel(self, last: _Channel | None, useless: set[_Channel]) -> _Channel | None:
         """Return the preferred server that is of use, another than *last* if there is one."""
-        count = len(self._channels)
-        order = [self._channels[(self._first + n) % count] for n in range(count)]
-        usable = [channel for channel in order if channel not in useless]
-        return next((c for c in usable if c is not last), usable[0] if usable else None)
-
-    def say_silent(self, channel: _Channel) -> None:
-        if self._channels[self._first] is channel:
-            self._first = (self._first + 1) % len(self._channels)
+        usable = [channel for channel in self._channels if channel not in useless]
+        usable = [channel for channel in usable if channel is not last] or usable
+        if len(usable) < 2:
+            return usable[0] if usable else None
+        best = min(usable, key=_silences)  # the first of equals
+        if last is None and best is not usable[0]:
+            now = self.loop.time()
+            for channel in usable[: usable.index(best)]:
+                if now >= channel.probe_at:
+                    channel.probe_at = now + _PROBE_EVERY
+                    return channel
+        return best
 
     def draw_id(self) -> int:
         return self._rng.getrandbits(16)
@@ -187,24 +258,35 @@ class _Question:
 
     def _timed_out(self, channel: _Channel) -> None:
         self._servers.counts.timed_out += 1
-        self._servers.say_silent(channel)
+        channel.fell_silent()
         self.ask()
 
-    def answered(self, channel: _Channel, message: bytes) -> None:
-        """Take a message with one of this question's ids; ignore it if it is no answer."""
+    def ask_again(self, channel: _Channel) -> None:
+        """Send the same to *channel* once more: it has another port, and knows no id of before."""
+        self._ids = [(other, ident) for other, ident in self._ids if other is not channel]
+        ident = channel.send(self._asked, self)
+        if ident is None:
+            self.give_up_on(channel, f"cannot send to {channel.name}")
+        else:
+            self._servers.counts.sent += 1
+            self._ids.append((channel, ident))
+
+    def answered(self, channel: _Channel, message: bytes) -> bool:
+        """Take a message with one of this question's ids; return whether it answers it."""
         try:
             answer = dnswire.read_answer(message, self._asked)
         except dnswire.MalformedAnswerError:
-            return
+            return False
         if answer.truncated:
             if self._over_tcp:
-                return  # said twice, or sent twice
+                return True  # said twice, or sent twice
             self._over_tcp = True
             self._stop_timer()
             self._servers.counts.over_tcp += 1
             self._servers.start(self._ask_over_tcp(channel))
         else:
             self._judge(channel, answer)
+        return True
 
     def _judge(self, channel: _Channel, answer: dnswire.Answer) -> None:
         if answer.rcode in {dnswire.NOERROR, dnswire.NXDOMAIN}:
@@ -217,13 +299,13 @@ class _Question:
         """Ask the servers that are left, unless one of them is being asked already."""
         self._useless.add(channel)
         self._why = why
-        if self._ids[-1][0] is channel:
+        if not self._ids or self._ids[-1][0] is channel:
             self._stop_timer()
             self.ask()
 
     async def _ask_over_tcp(self, channel: _Channel) -> None:
         try:
-            async with asyncio.timeout(self._servers.timeout_of(1)):
+            async with asyncio.timeout(self._servers.timeout_of(1)), self._servers.over_tcp:
                 message = await channel.ask_over_tcp(dnswire.query(0, self._asked))
             answer = dnswire.read_answer(message, self._asked)
         except (OSError, EOFError, dnswire.MalformedAnswerError) as e:
@@ -244,6 +326,7 @@ class _Question:
             channel.forget(ident)
         self._servers.forget(self)
         done(result)
+        self._servers.begin()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -254,23 +337,38 @@ class _Question:
 class _Channel:
     """One name server: its socket, and the questions by message id that wait for it."""
 
-    def __init__(self, servers: NameServers, address: tuple[str, int]) -> None:
+    def __init__(self, servers: NameServers, address: Address) -> None:
         host, port = address
+        self.address = address
         self.name = f"{host}:{port}" if ":" not in host else f"[{host}]:{port}"
+        # Questions that timed out since the last answer, and when one of them may be tried again.
+        self.silences = 0
+        self.probe_at = 0.0
         self._servers = servers
-        self._address = address
         self._waiting: dict[int, _Question] = {}
+        self._unwanted = 0
         self._socket: socket.socket | None = None
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._connect()
+
+    def _connect(self) -> None:
+        """Open a socket, on a port that the system draws at random."""
+        host, port = self.address
+        sock = None
         try:
-            self._socket = socket.socket(family, socket.SOCK_DGRAM)
-            self._socket.setblocking(False)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-            self._socket.connect(address)
+            # Nothing is looked up: this reads the scope of a link-local address ("fe80::1%eth0").
+            family, kind, proto, _, there = socket.getaddrinfo(
+                host, port, type=socket.SOCK_DGRAM, flags=_NUMERIC
+            )[0]
+            sock = socket.socket(family, kind, proto)
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+            sock.connect(there)
         except OSError:  # no way there, as to an IPv6 server from a host without IPv6
-            self.close()
+            if sock is not None:
+                sock.close()
         else:
-            self._listen(self._socket)
+            self._socket = sock
+            self._listen(sock)
 
     def _listen(self, sock: socket.socket) -> None:
         """Be told of messages, and of errors; to be called again after each error.
@@ -300,6 +398,7 @@ class _Channel:
             except BlockingIOError:
                 pass
             except OSError:
+                self.fell_silent()
                 return None
         self._waiting[ident] = question
         return ident
@@ -314,17 +413,43 @@ class _Channel:
                 return
             except OSError as e:  # nobody listens there, or no way to it
                 self._listen(sock)
-                for question in set(self._waiting.values()):
-                    question.give_up_on(self, f"{self.name}: {e.strerror}")
+                self.fell_silent()
+                self.abandon(str(e.strerror))
                 return
-            if len(message) >= 2:
-                asker = self._waiting.get(int.from_bytes(message[:2], "big"))
-                if asker is not None:
-                    asker.answered(self, message)
+            asker = self._waiting.get(int.from_bytes(message[:2], "big"))
+            if asker is not None and asker.answered(self, message):
+                self.silences = 0
+            elif self._is_flooded():
+                return
+
+    def _is_flooded(self) -> bool:
+        """Count a message that nobody asked for; with too many, go on at another port."""
+        self._servers.counts.unwanted += 1
+        self._unwanted += 1
+        if self._unwanted < _MAX_UNWANTED:
+            return False
+        questions = set(self._waiting.values())
+        self._waiting.clear()
+        self._unwanted = 0
+        self.close()
+        self._connect()
+        for question in questions:
+            question.ask_again(self)
+        return True
+
+    def fell_silent(self) -> None:
+        """A question has timed out, or nobody listens."""
+        self.silences += 1
+        self.probe_at = self._servers.loop.time() + _PROBE_EVERY
+
+    def abandon(self, why: str) -> None:
+        """Nothing will come from here: what waits for it asks the other servers."""
+        for question in set(self._waiting.values()):
+            question.give_up_on(self, f"{self.name}: {why}")
 
     async def ask_over_tcp(self, message: bytes) -> bytes:
         """Return the answer to one message over a connection of its own."""
-        reader, writer = await asyncio.open_connection(*self._address)
+        reader, writer = await asyncio.open_connection(*self.address)
         try:
             writer.write(struct.pack(">H", len(message)) + message)
             size = int.from_bytes(await reader.readexactly(2), "big")
@@ -340,3 +465,7 @@ class _Channel:
             self._servers.loop.remove_reader(self._socket.fileno())
             self._socket.close()
             self._socket = None
+
+
+def _silences(channel: _Channel) -> int:
+    return channel.silences

@@ -1,0 +1,44 @@
+"""The resolver against a name server that takes 200 ms for each answer, as far ones do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import uvloop
+
+from webcrawl.net.dns import Resolver
+from webcrawl.net.dnsservers import server_address
+from webcrawl.simweb import Faults, World, start_in_process
+
+NAMES = 2_000  # in each round, never the same
+ROUNDS = 3
+LATENCY = 0.2
+# What Scrapy's resolver has: each of its threads waits for one answer at a time.
+THREADS = 10
+BEST_OF_THREADS = THREADS / LATENCY  # look-ups a second, if all else took no time
+
+
+def test_two_thousand_names_are_resolved_twenty_times_as_fast_as_ten_threads_ever_could():
+    world = World(hosts=ROUNDS * NAMES, http_port=0, https_share=0.0, faults=Faults.none())
+
+    async def resolve(numbers: range) -> float:
+        resolver = Resolver(
+            servers=[server_address(web.dns)], timeout=2.0, tries=3, cache_size=NAMES
+        )
+        hosts = [world.host(number) for number in numbers]
+        try:
+            began = time.perf_counter()
+            found = await asyncio.gather(*(resolver.resolve(host.name) for host in hosts))
+            took = time.perf_counter() - began
+        finally:
+            await resolver.close()
+        assert found == [[host.address] for host in hosts]
+        return took
+
+    with start_in_process(world, log_path=None, dns_latency=LATENCY) as web:
+        # A busy machine may spoil one round, with a lost packet that is sent again after 2 s.
+        took = min(uvloop.run(resolve(range(n * NAMES, (n + 1) * NAMES))) for n in range(ROUNDS))
+    # Not less than the latency, or the answers came from somewhere else.
+    assert took >= LATENCY
+    assert NAMES / took >= 20 * BEST_OF_THREADS

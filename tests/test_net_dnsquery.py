@@ -1,0 +1,312 @@
+"""Questions to name servers: how many at once, which server, and whom to believe."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import TYPE_CHECKING
+
+import dns.flags
+import dns.message
+import dns.rcode
+import pytest
+from loopback import (
+    each_loop,  # noqa: F401  runs every test twice
+    name_server,
+    raw_server,
+    zone,
+)
+
+from webcrawl.net import dnsquery
+from webcrawl.net.dns import LookupFailedError, LookupTimeoutError, Resolver
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ZONE = {f"{name}.test": ["300 A 127.0.0.1"] for name in "abcdefgh"}
+GOOD = zone(ZONE)
+
+
+class System:
+    """Name servers that change when the test says so."""
+
+    def __init__(self, *servers: tuple[str, int]) -> None:
+        self.servers = servers
+
+    def current(self) -> tuple[tuple[str, int], ...]:
+        return self.servers
+
+
+@contextlib.asynccontextmanager
+async def resolver_on(
+    *servers: tuple[str, int], secs: float = 60.0, tries: int = 3, system: System | None = None
+) -> AsyncIterator[Resolver]:
+    resolver = Resolver(
+        servers=servers or system.current(),
+        system=system,
+        timeout=secs,
+        tries=tries,
+        cache_size=10_000,
+    )
+    try:
+        async with asyncio.timeout(30):
+            yield resolver
+    finally:
+        await resolver.close()
+
+
+def channels(resolver: Resolver) -> list[dnsquery._Channel]:
+    return resolver._servers._channels
+
+
+def silence(query: dns.message.Message) -> None:
+    return None
+
+
+def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeypatch):
+    monkeypatch.setattr(dnsquery, "_MAX_UNDER_WAY", 20)
+    held: list[dns.message.Message] = []
+
+    def answer(query: dns.message.Message) -> list[bytes]:
+        # Silent until as many are there as there may be, or the last have come.
+        held.append(query)
+        if len(held) < 20 and len(names.asked) < 110:
+            return []
+        most.append(len(resolver._servers._open))
+        replies = [zone({str(q.question[0].name)[:-1]: ["300 A 127.0.0.1"]})(q) for q in held]
+        held.clear()
+        return [reply.to_wire() for reply in replies]
+
+    async def scenario() -> None:
+        nonlocal names, resolver
+        async with name_server(answer) as names, resolver_on(names.address) as resolver:
+            found = await asyncio.gather(*(resolver.resolve(f"{n}.x.test") for n in range(110)))
+            assert found == [["127.0.0.1"]] * 110
+            assert max(most) == 20
+            assert not resolver._servers._open
+
+    names = resolver = None
+    most: list[int] = []
+    asyncio.run(scenario())
+
+
+def test_thousands_of_questions_that_cannot_be_sent_fail_one_after_the_other():
+    async def scenario() -> None:
+        async with resolver_on(("255.255.255.255", 53)) as resolver:
+            lookups = (resolver.resolve(f"{n}.test") for n in range(5000))
+            results = await asyncio.gather(*lookups, return_exceptions=True)
+            assert {type(result) for result in results} == {LookupFailedError}
+
+    asyncio.run(scenario())
+
+
+def test_closing_answers_the_questions_that_wait_for_their_turn(monkeypatch):
+    monkeypatch.setattr(dnsquery, "_MAX_UNDER_WAY", 2)
+
+    async def scenario() -> None:
+        async with name_server(silence) as names, resolver_on(names.address) as resolver:
+            lookups = [asyncio.create_task(resolver.resolve(f"{n}.test")) for n in range(9)]
+            await asyncio.sleep(0)
+            await resolver.close()
+            results = await asyncio.gather(*lookups, return_exceptions=True)
+            assert {type(result) for result in results} == {LookupFailedError}
+            assert all("closed" in str(result) for result in results)
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_fell_silent_is_tried_again_with_one_question():
+    async def scenario() -> None:
+        alive = False
+
+        async with (
+            name_server(lambda query: GOOD(query) if alive else None) as first,
+            name_server(GOOD) as second,
+            resolver_on(first.address, second.address, secs=0.05) as resolver,
+        ):
+            for name in "abc":
+                await resolver.resolve(f"{name}.test")
+            assert (len(first.asked), len(second.asked)) == (1, 3)
+            channel = channels(resolver)[0]
+            assert channel.probe_at > asyncio.get_running_loop().time()
+            channel.probe_at = 0.0
+            await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "def"))
+            assert (len(first.asked), len(second.asked)) == (2, 6)
+            alive = True
+            channel.probe_at = 0.0
+            await resolver.resolve("g.test")
+            await resolver.resolve("h.test")
+            assert (len(first.asked), len(second.asked)) == (4, 6)
+
+    asyncio.run(scenario())
+
+
+def test_a_server_silent_about_one_name_is_not_left_for_a_dead_one():
+    def mostly(query: dns.message.Message) -> dns.message.Message | None:
+        return None if "gone" in str(query.question[0].name) else GOOD(query)
+
+    async def scenario() -> None:
+        async with (
+            name_server(mostly) as good,
+            name_server(silence) as dead,
+            resolver_on(good.address, dead.address, secs=0.05) as resolver,
+        ):
+            with pytest.raises(LookupTimeoutError):
+                await resolver.resolve("gone.test")
+            await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "ab"))
+            dead.asked.clear()
+            await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "cdefgh"))
+            assert dead.asked == []
+
+    asyncio.run(scenario())
+
+
+def test_a_flood_of_answers_to_nothing_makes_it_ask_again_from_another_port(monkeypatch):
+    monkeypatch.setattr(dnsquery, "_MAX_UNWANTED", 50)
+
+    def answer(query: dns.message.Message) -> list[bytes] | dns.message.Message:
+        if len(names.asked) > 2:
+            return GOOD(query)
+        forged = [dns.message.make_response(query).to_wire() for _ in range(25)]
+        return [bytes((wire[0] ^ 0x55, n)) + wire[2:] for n, wire in enumerate(forged)]
+
+    async def scenario() -> None:
+        nonlocal names
+        async with name_server(answer) as names, resolver_on(names.address) as resolver:
+            lookups = asyncio.gather(resolver.resolve("a.test"), resolver.resolve("b.test"))
+            await asyncio.sleep(0)
+            port = channels(resolver)[0]._socket.getsockname()
+            assert await lookups == [["127.0.0.1"]] * 2
+            assert channels(resolver)[0]._socket.getsockname() != port
+            assert len(names.asked) == 4
+            counts = resolver.counts()
+            assert (counts["queries"], counts["query_timeouts"]) == (4, 0)
+            assert counts["unwanted_answers"] == 50
+
+    names = None
+    asyncio.run(scenario())
+
+
+def test_answers_from_anywhere_but_the_name_server_are_not_seen():
+    def answer(query: dns.message.Message) -> None:
+        there = channels(resolver)[0]._socket.getsockname()
+        forged = zone({"a.test": ["300 A 10.6.6.6"]})(query).to_wire()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as elsewhere:
+            elsewhere.sendto(forged, there)
+
+    async def scenario() -> None:
+        nonlocal resolver
+        async with (
+            name_server(answer) as names,
+            resolver_on(names.address, secs=0.05, tries=2) as resolver,
+        ):
+            with pytest.raises(LookupTimeoutError):
+                await resolver.resolve("a.test")
+            assert len(names.asked) == 2
+            assert resolver.counts()["unwanted_answers"] == 0
+
+    resolver = None
+    asyncio.run(scenario())
+
+
+def test_addresses_that_nobody_asked_for_are_not_taken():
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        response = GOOD(query)
+        for section in (response.answer, response.additional):
+            section.append(dns.rrset.from_text("bank.test.", 9999, "IN", "A", "10.6.6.6"))
+        return response
+
+    async def scenario() -> None:
+        async with name_server(answer) as names, resolver_on(names.address) as resolver:
+            assert await resolver.resolve("a.test") == ["127.0.0.1"]
+            assert resolver.cached("bank.test") is None
+
+    asyncio.run(scenario())
+
+
+def test_the_system_changes_its_name_servers_and_open_questions_go_to_the_new_ones():
+    async def scenario() -> None:
+        async with (
+            name_server(silence) as old,
+            name_server(GOOD) as kept,
+            name_server(GOOD) as new,
+        ):
+            system = System(old.address, kept.address)
+            async with resolver_on(system=system) as resolver:
+                waiting = asyncio.create_task(resolver.resolve("a.test"))
+                await asyncio.sleep(0)
+                before = channels(resolver)
+                assert len(old.asked) == 0
+                system.servers = (new.address, kept.address)
+                assert await resolver.resolve("b.test") == ["127.0.0.1"]
+                assert await waiting == ["127.0.0.1"]
+                assert channels(resolver)[1] is before[1]
+                assert before[0]._socket is None
+                assert sorted(new.asked) == ["udp a.test. A", "udp b.test. A"]
+                assert kept.asked == []
+
+    asyncio.run(scenario())
+
+
+def test_only_so_many_connections_are_made_for_truncated_answers(monkeypatch):
+    monkeypatch.setattr(dnsquery, "_MAX_OVER_TCP", 3)
+
+    def truncate(query: dns.message.Message) -> dns.message.Message:
+        response = dns.message.make_response(query)
+        response.flags |= dns.flags.TC
+        return response
+
+    async def scenario() -> None:
+        most = 0
+
+        async def over_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal most
+            most = max(most, tcp.open)
+            size = int.from_bytes(await reader.readexactly(2), "big")
+            query = dns.message.from_wire(await reader.readexactly(size))
+            name = str(query.question[0].name)[:-1]
+            reply = zone({name: ["300 A 127.0.0.1"]})(query).to_wire()
+            writer.write(len(reply).to_bytes(2, "big") + reply)
+            await writer.drain()
+
+        async with (
+            name_server(truncate) as names,
+            raw_server(over_tcp) as tcp,
+            resolver_on(names.address) as resolver,
+        ):
+            monkeypatch.setattr(
+                dnsquery.asyncio, "open_connection", lambda *_: open_connection(*there)
+            )
+            there = (tcp.address, tcp.port)
+            found = await asyncio.gather(*(resolver.resolve(f"{n}.test") for n in range(30)))
+            assert found == [["127.0.0.1"]] * 30
+            assert resolver.counts()["over_tcp"] == 30
+        # The server may see that a connection has ended after the next one has begun.
+        assert 1 < most <= 6
+
+    open_connection = asyncio.open_connection
+    asyncio.run(scenario())
+
+
+def test_what_came_of_the_look_ups_is_counted():
+    def answer(query: dns.message.Message) -> dns.message.Message | None:
+        name = str(query.question[0].name)
+        if name == "mute.test.":
+            return None
+        response = zone({**ZONE, "text.test": ["300 TXT text"]})(query)
+        if name == "broken.test.":
+            response.set_rcode(dns.rcode.SERVFAIL)
+        return response
+
+    async def scenario() -> None:
+        async with name_server(answer) as names, resolver_on(names.address, secs=0.05) as resolver:
+            hosts = ("a.test", "b.test", "text.test", "no.such.test", "broken.test", "mute.test")
+            await asyncio.gather(*map(resolver.resolve, hosts), return_exceptions=True)
+            counts = resolver.counts()
+            # text.test was asked for its IPv6 addresses too.
+            assert [counts[name] for name in ("found", "not_found", "no_address")] == [2, 1, 2]
+            assert [counts[name] for name in ("failed", "timed_out")] == [1, 1]
+            assert counts["queries"] == 7 + 2
+
+    asyncio.run(scenario())

@@ -1,0 +1,94 @@
+"""Which name servers to ask: those of DNS_SERVERS, else those of the system.
+
+Called by the resolver. The system's may change while a crawl runs for weeks (a lease, a VPN), so
+their file is looked at again now and then.
+
+Invariant: there is always at least one name server.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Address = tuple[str, int]
+
+_RESOLV_CONF: Final = Path("/etc/resolv.conf")
+# What the C library asks when nothing is configured (resolv.conf(5)).
+_LOCAL: Final = (("127.0.0.1", 53),)
+# Seconds between two looks at the file: one stat, 2 us.
+_LOOK_EVERY: Final = 5.0
+
+
+class SystemServers:
+    """The name servers of a file like /etc/resolv.conf, as they are now."""
+
+    def __init__(
+        self, path: Path = _RESOLV_CONF, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._next_look = float("-inf")
+        self._version: tuple[int, int, int] | None = None
+        self._servers: tuple[Address, ...] = _LOCAL
+
+    def current(self) -> tuple[Address, ...]:
+        """Return the name servers, the same object until they change; looks every 5 s.
+
+        A file that cannot be read or names none, as while it is being written, changes nothing.
+        """
+        now = self._clock()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_EVERY
+            try:
+                stat = self._path.stat()
+                version = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                if version != self._version:
+                    servers = _read(self._path)
+                    if servers and servers != self._servers:
+                        self._servers = servers
+                    self._version = version
+            except OSError:
+                pass
+        return self._servers
+
+
+def server_address(text: str) -> Address:
+    """Read ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address; the port may be left out.
+
+    Raises FatalError unless the host is an IP address: there is nobody to resolve a name.
+    """
+    host, port = text.strip(), "53"
+    if host.startswith("[") and "]" in host:
+        host, _, rest = host[1:].partition("]")
+        port = rest.removeprefix(":") if rest else port
+    elif host.count(":") == 1:
+        host, port = host.split(":")
+    try:
+        address = str(ipaddress.ip_address(host))
+        number = int(port)
+    except ValueError:
+        number = 0
+        address = ""
+    if not 0 < number < 65536:
+        raise FatalError(f"DNS_SERVERS must name addresses (ip or ip:port), {text!r} is none.")
+    return address, number
+
+
+def _read(path: Path) -> tuple[Address, ...]:
+    servers = []
+    for line in path.read_text("utf-8", "replace").splitlines():
+        words = line.split()
+        if len(words) >= 2 and words[0] == "nameserver":
+            try:
+                servers.append((str(ipaddress.ip_address(words[1])), 53))
+            except ValueError:
+                continue  # the C library skips such lines too
+    return tuple(servers)
