@@ -1,22 +1,33 @@
-"""What many hosts allow, remembered for a day in bounded memory.
+"""What many hosts allow: kept in a store over restarts, the rules in use ready in memory.
 
 Called by whoever leases hosts: `get` before a fetch, `put` after robots.txt was fetched. One
 origin (scheme, host and port) is one entry, since a robots.txt speaks for no other (RFC 9309,
-section 2.3).
+section 2.3). How long an answer holds:
 
-Invariant: never more than *size* entries and *max_bytes* of files, however many hosts are asked
-for; the origin unused for longest is forgotten first, and its robots.txt will be fetched again.
-Nothing survives a restart.
+* A file, or the lack of one (4xx), holds for *expire* seconds, a day by default (2.4).
+* A failure (429, 5xx, no answer) disallows everything, and is tried again after *retry* seconds.
+  If there was a file before, it goes on to be followed meanwhile (2.4).
+* A host that has been failing for *unreachable_limit* seconds in a row, 30 days by default, counts
+  as having no robots.txt (2.3.1.4). Only time in which the crawl looked counts.
+
+Times are by the wall clock, since they outlive the process. When that is set back, what lies in
+the future now holds as if just fetched: not longer than ever, and it is not forgotten either.
+
+Invariant: never more than *size* rules, nor much more than *max_bytes* of them, are in memory;
+those unused for longest go first and are read from the store again. Nothing blocks longer than the
+store does and the parsing of one file takes.
 """
 
 from __future__ import annotations
 
 import time
-import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
-from webcrawl.robots.rules import MAX_BYTES, Rules, user_agent_token
-from webcrawl.setting_values import positive, whole
+import msgspec
+
+from webcrawl.robots.entry import Entry, after, pack, unpack
+from webcrawl.robots.rules import Rules, user_agent_token
+from webcrawl.setting_values import positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,125 +35,182 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # Defaults of the settings of the same names.
-ROBOTS_CACHE_SIZE = 2**17  # origins; 0.5 kB each, with small files
-ROBOTS_CACHE_BYTES = 64 * 2**20  # of compressed files
 ROBOTS_EXPIRE_SECS = 24 * 3600.0  # RFC 9309, section 2.4: no longer than a day
-ROBOTS_RETRY_SECS = 600.0  # after a failure, during which the whole host is disallowed
+ROBOTS_RETRY_SECS = 600.0  # after a failure
+ROBOTS_UNREACHABLE_SECS = 30 * 24 * 3600.0  # RFC 9309, section 2.3.1.4: "for example, 30 days"
 
-# Files kept parsed: those of the hosts in use. Parsed, a file is about 25 times as large, hence
-# the second bound, on the sum of their sizes.
-_PARSED: Final = 4096
-_PARSED_BYTES: Final = 2 * 2**20
+# Rules kept ready: those of the hosts in use. Others take 0.1 ms to be read again.
+_READY = 2**14
+_READY_BYTES = 64 * 2**20  # five of the largest files there can be, or 30,000 usual ones
 
 
-class _Entry(NamedTuple):
-    """One origin: when it expires, the answer it was made from."""
+class RobotsStore(Protocol):
+    """Where the packed entries live, and outlive the process. It may forget, and never raises."""
 
-    expires_at: float
-    status: int | None
-    packed: bytes  # compressed; empty where the status alone tells
+    def robots(self, origin: str) -> bytes | None:
+        """What was put last for *origin*; None if nothing was, or it was forgotten."""
+
+    def put_robots(self, origin: str, data: bytes) -> None:
+        """Keep *data* for *origin*."""
+
+
+class RobotsFacts(NamedTuple):
+    """How an origin's rules came about, for explanations. Times are epoch seconds."""
+
+    status: int | None  # of the last answer, None if none came
+    fetched_at: float  # when that was
+    expires_at: float  # when it will be fetched again
+    failing_for: float  # seconds for which every try has failed
+    file_at: float | None  # when the file that is followed came, None if none is
+
+
+class _Ready(NamedTuple):
+    """Rules in memory, good from *since* until before *until*."""
+
+    rules: Rules
+    since: float
+    until: float
 
 
 class RobotsCache:
-    """Rules by origin, packed; those used last are kept ready as well."""
+    """Rules by origin."""
 
     def __init__(
         self,
         *,
+        store: RobotsStore,
         user_agent: str,
         size: int,
         max_bytes: int,
         expire: float,
         retry: float,
-        clock: Callable[[], float] = time.monotonic,
+        unreachable_limit: float,
+        wall: Callable[[], float] = time.time,
     ) -> None:
-        """*user_agent* is a product token, see `user_agent_token`; the times are in seconds."""
+        """*user_agent* is a product token, see `user_agent_token`; the times are in seconds.
+
+        *size* and *max_bytes* bound the rules that are kept ready in memory.
+        """
         self.user_agent = user_agent
+        self._store = store
         self._size = size
         self._max_bytes = max_bytes
         self._expire = expire
         self._retry = retry
-        self._clock = clock
-        # Both in order of use, longest ago first.
-        self._entries: dict[str, _Entry] = {}
-        self._parsed: dict[str, Rules] = {}
+        self._unreachable_limit = unreachable_limit
+        self._wall = wall
+        self._ready: dict[str, _Ready] = {}  # in order of use, longest ago first
         self._bytes = 0
-        self._parsed_bytes = 0
 
     @classmethod
-    def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build by ROBOTS_CACHE_SIZE, ROBOTS_CACHE_BYTES, ROBOTS_EXPIRE_SECS, ROBOTS_RETRY_SECS
-        and the user agent of the settings. Raises FatalError with one sentence.
+    def from_settings(cls, settings: BaseSettings, *, store: RobotsStore) -> Self:
+        """Build by ROBOTS_EXPIRE_SECS, ROBOTS_RETRY_SECS, ROBOTS_UNREACHABLE_SECS and the user agent
+        of the settings. Raises FatalError with one sentence.
         """
         return cls(
+            store=store,
             user_agent=user_agent_token(settings),
-            size=whole(settings, "ROBOTS_CACHE_SIZE", ROBOTS_CACHE_SIZE, at_least=1),
-            max_bytes=whole(settings, "ROBOTS_CACHE_BYTES", ROBOTS_CACHE_BYTES, at_least=MAX_BYTES),
+            size=_READY,
+            max_bytes=_READY_BYTES,
             expire=positive(settings, "ROBOTS_EXPIRE_SECS", ROBOTS_EXPIRE_SECS),
             retry=positive(settings, "ROBOTS_RETRY_SECS", ROBOTS_RETRY_SECS),
+            unreachable_limit=positive(
+                settings, "ROBOTS_UNREACHABLE_SECS", ROBOTS_UNREACHABLE_SECS
+            ),
         )
 
     def get(self, origin: str) -> Rules | None:
         """Return the rules of *origin* (``scheme://host:port``), None when they must be fetched.
 
-        None for an origin that is unknown, was forgotten, or whose time has come: a day after an
-        answer, ROBOTS_RETRY_SECS after a failure.
+        None for an origin that is unknown or was forgotten, and when its time has come: see above.
         """
-        entry = self._entries.pop(origin, None)
-        if entry is None:
+        now = self._wall()
+        ready = self._ready.get(origin)
+        if ready is not None and ready.since <= now < ready.until:
+            self._ready[origin] = self._ready.pop(origin)  # used last
+            return ready.rules
+        entry = self._entry(origin, now)
+        if entry is None or now >= self._expires_at(entry):
+            self._forget(origin)
             return None
-        if entry.expires_at <= self._clock():
-            self._bytes -= len(entry.packed)
-            self._forget_parsed(origin)
-            return None
-        self._entries[origin] = entry
-        rules = self._forget_parsed(origin)
-        if rules is None:
-            body = zlib.decompress(entry.packed) if entry.packed else b""
-            rules = Rules.from_outcome(entry.status, body, user_agent=self.user_agent)
-        self._remember_parsed(origin, rules)
-        return rules
+        return self._remember(origin, entry)
 
     def put(self, origin: str, status: int | None, body: bytes = b"") -> Rules:
-        """Remember what fetching the robots.txt of *origin* gave, and return the rules.
+        """Remember what fetching the robots.txt of *origin* gave, and return the rules to follow.
 
-        *status* and *body* are as for `Rules.from_outcome`: those of the last answer, the status
-        None when there was none.
+        *status* and *body* are those of the last answer: the status None when there was none, or
+        when the body did not come whole, for half a file allows too much.
         """
-        rules = Rules.from_outcome(status, body, user_agent=self.user_agent)
-        said = status is not None and 200 <= status <= 299
-        packed = zlib.compress(body[:MAX_BYTES], 6) if said and body else b""
-        self._forget(origin)
-        lasts = self._retry if rules.failed else self._expire
-        self._entries[origin] = _Entry(self._clock() + lasts, status, packed)
-        self._bytes += len(packed)
-        while len(self._entries) > self._size or self._bytes > self._max_bytes:
-            self._forget(next(iter(self._entries)))
-        self._remember_parsed(origin, rules)
-        return rules
+        now = self._wall()
+        entry = after(
+            self._entry(origin, now),
+            status,
+            body,
+            now=now,
+            longest_gap=max(self._expire, self._retry),
+        )
+        self._store.put_robots(origin, pack(entry))
+        return self._remember(origin, entry)
+
+    def facts(self, origin: str) -> RobotsFacts | None:
+        """How the rules of *origin* came about; None when nothing is known of it."""
+        entry = self._entry(origin, self._wall())
+        if entry is None:
+            return None
+        follows_file = entry.file is not None and not self._gave_up(entry)
+        return RobotsFacts(
+            status=entry.status,
+            fetched_at=entry.fetched_at,
+            expires_at=self._expires_at(entry),
+            failing_for=entry.failing_for,
+            file_at=entry.file_at if follows_file else None,
+        )
 
     def __len__(self) -> int:
-        return len(self._entries)
+        """How many rules are ready in memory."""
+        return len(self._ready)
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all files as they are kept; keys and bookkeeping take about 0.4 kB each."""
+        """Roughly the memory of the rules that are ready."""
         return self._bytes
 
-    def _forget(self, origin: str) -> None:
-        entry = self._entries.pop(origin, None)
-        if entry is not None:
-            self._bytes -= len(entry.packed)
-            self._forget_parsed(origin)
+    def _entry(self, origin: str, now: float) -> Entry | None:
+        entry = unpack(self._store.robots(origin))
+        if entry is not None and entry.fetched_at > now:  # the clock was set back
+            entry = msgspec.structs.replace(entry, fetched_at=now)
+            self._store.put_robots(origin, pack(entry))
+        return entry
 
-    def _remember_parsed(self, origin: str, rules: Rules) -> None:
-        self._parsed[origin] = rules
-        self._parsed_bytes += rules.size_bytes
-        while len(self._parsed) > _PARSED or self._parsed_bytes > _PARSED_BYTES:
-            self._forget_parsed(next(iter(self._parsed)))
+    def _gave_up(self, entry: Entry) -> bool:
+        """Whether the host has been failing for so long that it counts as without robots.txt."""
+        return entry.failing and entry.failing_for >= self._unreachable_limit
 
-    def _forget_parsed(self, origin: str) -> Rules | None:
-        rules = self._parsed.pop(origin, None)
-        if rules is not None:
-            self._parsed_bytes -= rules.size_bytes
+    def _expires_at(self, entry: Entry) -> float:
+        waits = entry.failing and not self._gave_up(entry)
+        return entry.fetched_at + (self._retry if waits else self._expire)
+
+    def _rules(self, entry: Entry) -> Rules:
+        status = entry.status
+        if self._gave_up(entry):
+            status = 404
+        elif entry.file is not None:
+            status = 200
+        return Rules.from_outcome(status, entry.file or b"", user_agent=self.user_agent)
+
+    def _remember(self, origin: str, entry: Entry) -> Rules:
+        self._forget(origin)
+        rules = self._rules(entry)
+        self._ready[origin] = _Ready(rules, entry.fetched_at, self._expires_at(entry))
+        self._bytes += rules.size_bytes
+        # The last one stays however large, or it would be parsed again for every URL.
+        while len(self._ready) > self._size or (
+            self._bytes > self._max_bytes and len(self._ready) > 1
+        ):
+            self._forget(next(iter(self._ready)))
         return rules
+
+    def _forget(self, origin: str) -> None:
+        ready = self._ready.pop(origin, None)
+        if ready is not None:
+            self._bytes -= ready.rules.size_bytes

@@ -1,9 +1,10 @@
-"""The rules of one robots.txt for one user agent (RFC 9309), matched by Protego.
+"""The rules of one robots.txt for one crawler (RFC 9309).
 
-Called by the robots cache, and by whoever has just fetched a robots.txt. A value: immutable, and
-the same bytes give the same answers.
+Called by the robots cache, and by whoever has just fetched a robots.txt. `grammar` reads the file,
+`match` finds the rule that decides. A value: immutable, and the same bytes give the same answers.
 
-Invariant: parsing and matching raise nothing, and take time linear in the file, whatever it says.
+Invariant: parsing and matching raise nothing, whatever the file says, and take no more than their
+bounds: parsing grows with the file, of which 500 KiB are read, matching stays within `match`'s.
 """
 
 from __future__ import annotations
@@ -11,91 +12,98 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Self
 
-from protego import Protego
-
 from webcrawl.errors import FatalError
+from webcrawl.robots.grammar import read
+from webcrawl.robots.match import Decision, RuleSet
+from webcrawl.robots.spelling import path_of, spelled
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-# RFC 9309, section 2.5: at least this much is read. More is ignored.
-MAX_BYTES: Final = 500 * 1024
-
-# Every spelling that Protego takes for a user agent line, and the name in it.
-_USER_AGENT_LINE: Final = re.compile(r"\s*user(?:-|\s+)?agent(?:\s*:|\s)([^#]*)", re.IGNORECASE)
-_NOBODY: Final = "nobody"
+# Section 2.2.2: robots.txt itself is allowed, whatever it says.
+_ROBOTS_PATH: Final = "/robots.txt"
 _PRODUCT: Final = re.compile(r"[A-Za-z][A-Za-z_-]*")
 _COMPATIBLE: Final = re.compile(r"\(compatible;\s*([A-Za-z][A-Za-z_-]*)", re.IGNORECASE)
+# What Rules take in memory without any rule.
+_EMPTY_BYTES: Final = 1000
+
+
+def is_file(status: int | None) -> bool:
+    """Whether an answer with *status* carries a robots.txt (RFC 9309, 2.3.1.1)."""
+    return status is not None and 200 <= status <= 299
+
+
+def is_unreachable(status: int | None) -> bool:
+    """Whether *status*, None for no answer, says that the host could not say (2.3.1.4).
+
+    5xx, and 429, which asks to come later. A number that is no HTTP status counts as 5xx (RFC
+    9110, section 15): 999 is how some sites refuse crawlers.
+    """
+    return status is None or status == 429 or not 100 <= status <= 499
 
 
 class Rules:
-    """What one user agent may fetch from one origin.
+    """What one crawler may fetch from one origin.
 
     *failed* says that this is no robots.txt but the lack of one: the host could not say, so
-    everything is disallowed until it can. *size_bytes* is that of the file as it was read.
+    everything is disallowed until it can. *crawl_delay* is the seconds that the file wants between
+    two requests, None if it does not say; *sitemaps* are the absolute URLs that it names.
+    *size_bytes* is roughly the memory that this takes.
     """
 
-    __slots__ = ("_agent", "_everything", "_parser", "failed", "size_bytes")
+    __slots__ = ("_rules", "crawl_delay", "failed", "sitemaps", "size_bytes")
 
     def __init__(
         self,
         *,
-        parser: Protego | None,
-        agent: str,
-        everything: bool,
+        rules: RuleSet,
+        crawl_delay: float | None,
+        sitemaps: tuple[str, ...],
         failed: bool,
-        size_bytes: int = 0,
     ) -> None:
-        """For this module; *everything* answers where there is no *parser*."""
-        self.size_bytes = size_bytes
-        self._parser = parser
-        self._agent = agent
-        self._everything = everything
+        """For this module: see `parse` and `from_outcome`."""
+        self._rules = rules
+        self.crawl_delay = crawl_delay
+        self.sitemaps = sitemaps
         self.failed = failed
+        self.size_bytes = _EMPTY_BYTES + rules.size_bytes + sum(map(len, sitemaps))
 
     @classmethod
     def parse(cls, body: bytes, *, user_agent: str) -> Self:
         """Read robots.txt, its first 500 KiB up to a whole line, for a product token."""
-        agent = user_agent.lower()
-        return cls(
-            parser=Protego.parse(_legible(body, agent)),
-            agent=agent,
-            everything=True,
-            failed=False,
-            size_bytes=min(len(body), MAX_BYTES),
-        )
+        rules, crawl_delay, sitemaps = read(body, token=user_agent)
+        return cls(rules=RuleSet(rules), crawl_delay=crawl_delay, sitemaps=sitemaps, failed=False)
 
     @classmethod
     def from_outcome(cls, status: int | None, body: bytes, *, user_agent: str) -> Self:
         """Return the rules that follow from fetching robots.txt (RFC 9309, section 2.3.1).
 
-        *status* is that of the last answer, None if there was none or a redirect too many. 2xx:
-        the file. 4xx: no rules, except 429, which asks to come later. 429, 5xx, None: the host
-        could not say, so nothing is allowed; `failed` is set. Any other status is no file.
+        *status* is that of the last answer, None if there was none. 2xx: the file. 429, 5xx and
+        None: the host could not say, so nothing is allowed; `failed` is set. Anything else, as 4xx
+        or a redirect too many: there is no file, so there are no rules.
         """
-        if status is not None and 200 <= status <= 299:
+        if is_file(status):
             return cls.parse(body, user_agent=user_agent)
-        failed = status is None or status == 429 or 500 <= status <= 599
-        return cls(parser=None, agent=user_agent.lower(), everything=not failed, failed=failed)
+        failed = is_unreachable(status)
+        rules = RuleSet([(False, "/", "")] if failed else [])
+        return cls(rules=rules, crawl_delay=None, sitemaps=(), failed=failed)
 
     def allowed(self, url: str) -> bool:
-        """Say whether *url*, of the origin of this file, may be fetched."""
-        if self._parser is None:
-            return self._everything
-        try:
-            return bool(self._parser.can_fetch(url, self._agent))
-        except ValueError:  # not a URL, so nothing that could be fetched
-            return False
+        """Say whether *url*, of the origin of this file, may be fetched. About 2 us."""
+        decision = self._decide(url)
+        return decision is None or decision.allow
 
-    @property
-    def crawl_delay(self) -> float | None:
-        """The seconds that the file wants between two requests, None if it does not say."""
-        return None if self._parser is None else self._parser.crawl_delay(self._agent)
+    def decided_by(self, url: str) -> str:
+        """The line that decides about *url*, without comment; "" when there is none."""
+        decision = self._decide(url)
+        if decision is None:
+            return ""
+        return decision.line.strip().encode("latin-1").decode("utf-8", "replace")
 
-    @property
-    def sitemaps(self) -> tuple[str, ...]:
-        """The sitemaps that the file names, as they stand there."""
-        return () if self._parser is None else tuple(self._parser.sitemaps)
+    def _decide(self, url: str) -> Decision | None:
+        path = spelled(path_of(url))
+        decision = self._rules.decide(path)
+        return None if path == _ROBOTS_PATH else decision
 
 
 def user_agent_token(settings: BaseSettings) -> str:
@@ -114,28 +122,3 @@ def user_agent_token(settings: BaseSettings) -> str:
     if found is None:
         raise FatalError(f"USER_AGENT must begin with a product name, {text!r} does not.")
     return found[0]
-
-
-def _legible(body: bytes, agent: str) -> str:
-    """Return the text of *body* with at most three user agents: *agent*, the star, and nobody.
-
-    Protego copies each rule for each user agent of its group: a file with thousands of both
-    would take minutes and gigabytes. It also takes "web" for the start of "webcrawl", where RFC
-    9309 compares whole product tokens.
-    """
-    if len(body) > MAX_BYTES:
-        end = max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES))
-        body = body[: end + 1]
-    lines = body.decode("utf-8-sig", "ignore").splitlines()
-    for n, line in enumerate(lines):
-        found = _USER_AGENT_LINE.match(line)
-        if found is None:
-            continue
-        name = found[1].strip().replace("*", "").lower()
-        if name:
-            product = _PRODUCT.match(name)
-            ours = product is not None and product[0] == agent
-            lines[n] = f"User-agent: {agent if ours else _NOBODY}"
-        elif "*" in found[1]:
-            lines[n] = "User-agent: *"
-    return "\n".join(lines)

@@ -1,0 +1,170 @@
+"""The lines of a robots.txt, as far as they concern one crawler (RFC 9309, section 2.2).
+
+Called by `rules`. Read are the rules of all groups that name the crawler's product token, or, when
+there is none, of those for ``*``; the crawl delay of the same groups; and the sitemaps, which
+belong to no group. Everything else (Host, Request-rate, Visit-time, ...) is passed over and does
+not disturb the groups (2.2.4).
+
+As lenient as Google's parser, where that can only make the crawl more obedient: white space
+anywhere around names and values, common misspellings, a byte order mark or part of one, a space in
+place of the colon.
+
+Invariant: nothing raises, and all takes time linear in the file, of which 500 KiB are read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Section 2.5: at least this much is parsed. More is ignored, beginning with a line cut in two.
+MAX_BYTES: Final = 500 * 1024
+# Seconds; a site that asks for more is not visited again within any crawl.
+MAX_CRAWL_DELAY: Final = 30 * 24 * 3600.0
+
+_AGENT: Final = 1
+_ALLOW: Final = 2
+_DISALLOW: Final = 3
+_DELAY: Final = 4
+_SITEMAP: Final = 5
+_KINDS: Final = {
+    "user-agent": _AGENT,
+    "useragent": _AGENT,
+    "user agent": _AGENT,
+    "allow": _ALLOW,
+    "disallow": _DISALLOW,
+    "dissallow": _DISALLOW,
+    "dissalow": _DISALLOW,
+    "disalow": _DISALLOW,
+    "diasllow": _DISALLOW,
+    "disallaw": _DISALLOW,
+    "crawl-delay": _DELAY,
+    "crawldelay": _DELAY,
+    "crawl delay": _DELAY,
+    "sitemap": _SITEMAP,
+    "site-map": _SITEMAP,
+}
+
+# The RFC has space and tab. No others of those that Python knows: in UTF-8 they are parts of
+# letters.
+_BLANK: Final = " \t\v\f"
+_TWO_WORDS: Final = re.compile(r"[ \t]*([^ \t]+)[ \t]+([^ \t]+)[ \t]*")
+_PRODUCT: Final = re.compile(r"[A-Za-z_-]+")
+_SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+")
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]")
+
+# Whether it allows, the pattern, and the whole line, both as octets: one character each.
+RuleLine: TypeAlias = tuple[bool, str, str]
+
+
+class Reading(NamedTuple):
+    """What a robots.txt says to one crawler: *crawl_delay* in seconds, the *sitemaps* absolute."""
+
+    rules: list[RuleLine]
+    crawl_delay: float | None
+    sitemaps: tuple[str, ...]
+
+
+def read(body: bytes, *, token: str) -> Reading:
+    """Read *body* for the crawler with the product token *token*, whatever its case."""
+    reader = _Reader(token.lower())
+    for kind, value, line in _records(body):
+        if kind is _ALLOW or kind is _DISALLOW:
+            reader.rule(value, line, allow=kind is _ALLOW)
+        elif kind is _AGENT:
+            reader.agent(value)
+        elif kind is _DELAY:
+            reader.delay(value)
+        elif _ABSOLUTE.match(value):
+            reader.sitemaps[_text(value)] = None
+    group = reader.named if reader.named.exists else reader.everyone
+    return Reading(group.rules, group.crawl_delay, tuple(reader.sitemaps))
+
+
+@dataclass(slots=True)
+class _Group:
+    """All groups of one name, merged (2.2.1)."""
+
+    exists: bool = False
+    rules: list[RuleLine] = field(default_factory=list)
+    crawl_delay: float | None = None
+
+
+class _Reader:
+    """Where a crawler stands in the file: which of its groups the next rule is for."""
+
+    def __init__(self, token: str) -> None:
+        self.named = _Group()
+        self.everyone = _Group()
+        self.sitemaps: dict[str, None] = {}
+        self._token = token
+        self._for_us = False
+        self._for_all = False
+        self._ruled = False  # there was a rule since the last User-agent
+
+    def agent(self, name: str) -> None:
+        if self._ruled:
+            self._for_us = self._for_all = self._ruled = False
+        if name.startswith("*") and name.lstrip("*")[:1] in {"", " ", "\t"}:
+            self._for_all = self.everyone.exists = True
+            return
+        product = _PRODUCT.match(name)
+        if product is not None and product[0].lower() == self._token:
+            self._for_us = self.named.exists = True
+
+    def rule(self, pattern: str, line: str, *, allow: bool) -> None:
+        self._ruled = True
+        if not pattern:  # matches nothing
+            return
+        if self._for_us:
+            self.named.rules.append((allow, pattern, line))
+        if self._for_all:
+            self.everyone.rules.append((allow, pattern, line))
+
+    def delay(self, value: str) -> None:
+        """Of the number that *value* begins with. Of several, the longest counts."""
+        found = _SECONDS.match(value[:40])
+        if found is None:
+            return
+        seconds = min(float(found[0]), MAX_CRAWL_DELAY)
+        for group, concerned in ((self.named, self._for_us), (self.everyone, self._for_all)):
+            if concerned:
+                group.crawl_delay = max(seconds, group.crawl_delay or 0.0)
+
+
+def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
+    """The lines that mean something: their kind, their value, and the line without comment."""
+    for text in _lines(body):
+        cut = text.find("#")
+        line = text if cut < 0 else text[:cut]
+        name, colon, value = line.partition(":")
+        if not colon:
+            words = _TWO_WORDS.fullmatch(line)
+            if words is None:
+                continue
+            name, value = words.groups()
+        kind = _KINDS.get(name.strip().lower())
+        if kind is not None:
+            yield kind, value.strip(_BLANK), line
+
+
+def _lines(body: bytes) -> list[str]:
+    """The lines of *body* as octets; they end in CR, LF, or both."""
+    if len(body) > MAX_BYTES:
+        # A line cut in two would forbid more than it says, or less.
+        end = max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES))
+        body = body[: end + 1]
+    for octet in (b"\xef", b"\xbb", b"\xbf"):
+        if not body.startswith(octet):
+            break
+        body = body[1:]
+    text = body.decode("latin-1")
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _text(octets: str) -> str:
+    return octets.encode("latin-1").decode("utf-8", "replace")
