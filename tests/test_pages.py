@@ -134,6 +134,9 @@ def test_a_redirect_without_location_leads_nowhere(status):
     [
         (None, ""),
         (["truncated"], "length"),
+        (["truncated", "time"], "time"),
+        (["truncated", "body_cut"], ""),
+        (["dataloss", "truncated", "body_cut"], "disconnect"),
         (["dataloss"], "disconnect"),
         (["dataloss", "truncated"], "length"),
         (["undecodable", "cached"], ""),
@@ -192,3 +195,21 @@ def test_of_a_plain_scrapy_response_its_own_headers_and_body_stand_for_the_wire(
 def test_a_body_that_was_not_coded_is_kept_once():
     found = page(body=b"x" * 1000)
     assert found.wire_body is found.body
+
+
+def test_a_body_that_was_received_whole_and_cut_when_it_was_decoded_is_told_apart():
+    assert page(flags=["truncated", "body_cut"]).body_cut
+    assert not page(flags=["truncated"]).body_cut
+
+
+@pytest.mark.parametrize(
+    ("status", "permanent"), [(301, True), (308, True), (302, False), (303, False), (307, False)]
+)
+def test_a_redirect_is_permanent_or_not(status, permanent):
+    moved = page(status=status, headers={"Location": "/new"})
+    assert moved.redirect_target.endswith("/new")
+    assert moved.redirect_permanent is permanent
+
+
+def test_what_is_no_redirect_moved_nowhere():
+    assert not page(status=301).redirect_permanent

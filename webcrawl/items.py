@@ -38,13 +38,14 @@ class Page:
     - ``ip``: the address that was contacted, empty if not known
     - ``fetched_at``: epoch seconds at which the request was sent
     - ``download_seconds``: from sending the request to the last byte
-    - ``truncated``: why the body is not whole (``length``, ``time``, ``disconnect``), empty if
-      whole
+    - ``truncated``: why the body as received is not whole (``length``, ``time``, ``disconnect``),
+      empty if whole
     - ``attempts``: failed attempts before this one
 
     The document:
 
     - ``body``: after content decoding; what was received of it when ``truncated``
+    - ``body_cut``: whether more was received than PAGE_MAX_BYTES allowed to decode
     - ``content_type``: media type in lower case without parameters, empty if none was sent
     - ``charset``: label of the Content-Type header in lower case, empty if none; see ``codec``
     - ``links``: of the document, each once, in document order
@@ -74,6 +75,7 @@ class Page:
     ip: str = ""
     download_seconds: float = 0.0
     truncated: Truncation = ""
+    body_cut: bool = False
     attempts: int = 0
     content_type: str = ""
     charset: str = ""

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from webcrawl.fetch import Fetch
 
-# Moved for good (RFC 9110, section 15.4); all others may lead elsewhere tomorrow.
-_PERMANENT = frozenset({301, 308})
+#: Moved for good (RFC 9110, section 15.4); all others may lead elsewhere tomorrow.
+PERMANENT = frozenset({301, 308})
 
 
 def page_of(response: Response, fetch: Fetch) -> Page:
@@ -46,12 +46,13 @@ def page_of(response: Response, fetch: Fetch) -> Page:
         reason=meta.get("wire_reason") or "",
         ip="" if response.ip_address is None else str(response.ip_address),
         download_seconds=fetch.took,
-        truncated=_truncation(response),
+        truncated=_truncation(response.flags),
+        body_cut="body_cut" in response.flags,
         attempts=entry.attempts,
         content_type=content_type,
         charset=charset,
         redirect_target=target,
-        redirect_permanent=bool(target) and response.status in _PERMANENT,
+        redirect_permanent=bool(target) and response.status in PERMANENT,
         depth=entry.depth,
         via=entry.via,
         kind=entry.kind,
@@ -67,10 +68,10 @@ def _wire_headers(response: Response) -> Headers:
     return [(name, value) for name, values in response.headers.items() for value in values]
 
 
-def _truncation(response: Response) -> Truncation:
-    if "truncated" in response.flags:
-        return "length"
-    return "disconnect" if "dataloss" in response.flags else ""
+def _truncation(flags: list[str]) -> Truncation:
+    if "truncated" in flags and "body_cut" not in flags:
+        return "time" if "time" in flags else "length"
+    return "disconnect" if "dataloss" in flags else ""
 
 
 def _redirect_target(response: Response, url: str) -> str:
