@@ -12,7 +12,6 @@ from webcrawl.politeness import Politeness
 from webcrawl.prelude import HostPrelude
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
-from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,12 +45,14 @@ class Records:
 
 def robots_cache(records: Records, *, wall: Callable[[], float]) -> RobotsCache:
     return RobotsCache(
+        store=records,
         user_agent="webcrawl",
         size=100,
         max_bytes=1 << 20,
         expire=86_400.0,
         retry=600.0,
-        clock=wall,
+        unreachable_limit=30 * 86_400.0,
+        wall=wall,
     )
 
 
@@ -103,6 +104,5 @@ def host_knowledge(
             robots=robots,
             longest_crawl_delay=longest_crawl_delay,
         ),
-        key_of=KEYS[key],
-        shared_clocks=key == "address",
+        key=key,
     )

@@ -141,3 +141,10 @@ def test_by_default_it_goes_to_standard_error(capsys):
     assert "=== crawl summary ===" in captured.err
     assert captured.out == ""
     del made
+
+
+@pytest.mark.parametrize(("bound", "said"), [(0.0, False), (6.1, False), (6.2, True), (61.5, True)])
+def test_a_crawl_that_waited_for_its_hosts_says_so(bound, said):
+    text = summary(STATS | {"politeness/bound_secs": bound}, jobdir="x", warc_dir="w")
+    line = f"politeness-bound for {bound:.0f} s: every host with URLs was resting"
+    assert (line in text) is said

@@ -12,6 +12,8 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING
 
+from webcrawl.urls.politeness_key import KEYS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -28,8 +30,7 @@ _FLUSH_SECS = 1.0
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class HostKnowledge:
-    """*addresses* is None when a proxy looks names up. *key_of* gives a URL's politeness key, and
-    with *shared_clocks* a contact needs the clock of its address, too."""
+    """*addresses* is None when a proxy looks names up. *key* is POLITENESS_KEY."""
 
     records: HostRecords
     exclusions: Exclusions
@@ -37,9 +38,18 @@ class HostKnowledge:
     robots: RobotsSearch
     politeness: Politeness
     prelude: HostPrelude
-    key_of: Callable[[str], str]
-    shared_clocks: bool
+    key: str
     _flushed_at: float = 0.0
+
+    @property
+    def key_of(self) -> Callable[[str], str]:
+        """Gives a URL's politeness key."""
+        return KEYS[self.key]
+
+    @property
+    def shares_clocks(self) -> bool:
+        """Whether a contact needs the clock of the address it goes to, too."""
+        return self.key == "address"
 
     def open(self) -> None:
         """Raises FatalError, CorruptRecordError, NewerFormatError, OSError; then nothing is left

@@ -101,6 +101,8 @@ class Job:
         self._prepared: PreparedCheckpoint | None = None
         self._published: PreparedCheckpoint | None = None
         self.resumed = False
+        # What the live checkpoint says for people to read; empty for a new crawl.
+        self.facts: Mapping[str, Any] = {}
         # True when the machine may have gone down since the last checkpoint: what was written but
         # not fsynced may be gone, so the logs' word that a page is finished cannot be taken.
         self.rebooted = False
@@ -145,6 +147,7 @@ class Job:
             live = msgspec.convert(manifest, _LiveCheckpoint)
         except msgspec.ValidationError as error:
             raise CorruptRecordError(self.path / "CURRENT", 0, f"its manifest: {error}") from error
+        self.facts = live.facts
         owner = live.facts.get("spider", spider)
         if spider and owner != spider:
             raise FatalError(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.asyncio import create_looping_call
@@ -36,12 +36,14 @@ from webcrawl.checkpointer import Checkpointer
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.ending import Ending
 from webcrawl.errors import FatalError
+from webcrawl.figures import Figures
 from webcrawl.frontier import encode
+from webcrawl.politeness_bound import PolitenessBound
 from webcrawl.request_codec import RequestCodec
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from concurrent.futures import ThreadPoolExecutor
 
     from scrapy import Request, Spider
@@ -68,6 +70,8 @@ _SLICE_SECS = 0.01
 _SLICE_ENTRIES = 256
 # What a broken or damaged disk makes the parts raise.
 _DISK_ERRORS = (OSError, CorruptRecordError)
+# Hosts that are looked up at once: name servers that are slow must not keep workers idle.
+_LOOKUPS_PER_WORKER = 4
 # How many URLs one call may find denied by robots.txt before it lets the reactor breathe.
 _DENIALS_PER_CALL = 64
 
@@ -88,10 +92,9 @@ class MercatorScheduler(BaseScheduler):
         hosts: HostKnowledge,
         executor: ThreadPoolExecutor,
         retry_times: int,
-        lookups: int,
         lease_secs: float,
         grace_secs: float,
-        low_water: int,
+        workers: int,
     ) -> None:
         self._crawler = crawler
         self._job = job
@@ -102,10 +105,9 @@ class MercatorScheduler(BaseScheduler):
         self._links = links
         self._hosts = hosts
         self._executor = executor
-        self._lookups = lookups
         self._lease_secs = lease_secs
         self._grace_secs = grace_secs
-        self._low_water = low_water
+        self._workers = workers
         self._stats = crawler.stats
         spider = crawler.spider
         assert spider is not None
@@ -127,11 +129,22 @@ class MercatorScheduler(BaseScheduler):
             ending=self._ending,
             wake=lambda: wake(crawler.engine),
         )
+        self._bound = PolitenessBound(frontier=frontier, workers=workers, clock=time.monotonic)
+        self._figures = Figures(
+            spider=spider.name,
+            stats=self._stats,
+            frontier=frontier,
+            eliminator=eliminator,
+            content=content,
+            links=links,
+            hosts=hosts,
+            bound=self._bound,
+        )
         self._checkpoints = Checkpointer(
             job=job,
             signals=crawler.signals,
             stats=self._stats,
-            facts=self._facts,
+            facts=self._figures.facts,
             ending=self._ending,
         )
         self._tick = create_looping_call(self._work)
@@ -198,6 +211,12 @@ class MercatorScheduler(BaseScheduler):
             "shards/00/ranks": self._ranks,
         }
         saved = self._job.saved
+        key = self._job.facts.get("politeness_key", self._hosts.key)
+        if key != self._hosts.key:
+            raise FatalError(
+                f"JOBDIR {self._job.path} holds a crawl with POLITENESS_KEY {key}, not "
+                f"{self._hosts.key}: go on with that, or choose another JOBDIR."
+            )
         self._hosts.open()
         self._eliminator.open(saved("shards/00/seen"))
         self._content.open(saved("shards/00/content"))
@@ -237,7 +256,7 @@ class MercatorScheduler(BaseScheduler):
             if await self._checkpoints.make():
                 logger.info("Crawl state saved (%s)", reason, extra={"spider": self._spider})
         finally:
-            self._publish_stats()
+            self._figures.publish()
             await asyncio.to_thread(self._executor.shutdown)
             for part in (
                 self._hosts,
@@ -284,7 +303,7 @@ class MercatorScheduler(BaseScheduler):
         """The next request that politeness allows, or None; then the engine is woken in time."""
         try:
             for _ in range(_DENIALS_PER_CALL):
-                if self._dispatcher.looking_up >= self._lookups:
+                if self._dispatcher.looking_up >= _LOOKUPS_PER_WORKER * self._workers:
                     return None  # the first answer wakes the engine
                 lease = self._frontier.acquire()
                 if lease is None:
@@ -361,18 +380,12 @@ class MercatorScheduler(BaseScheduler):
     def start_checkpoint(self) -> None:
         """Begin a checkpoint unless one is being made; returns at once."""
         if self._is_open and not self._ending.has_begun:
-            self._publish_stats()
+            self._figures.publish()
             self._checkpoints.start()
 
     def progress(self) -> str:
         """The state of the crawl in a line, for the log."""
-        stats = self._frontier.stats()
-        return (
-            f"{len(self._frontier):,} URLs waiting, {self._eliminator.waiting:,} to be checked, "
-            f"{stats['frontier/leased']} in process; hosts: "
-            f"{stats['frontier/hosts/ready']:,} ready, "
-            f"{stats['frontier/hosts/snoozed']:,} resting"
-        )
+        return self._figures.progress()
 
     # --- background work
 
@@ -392,6 +405,7 @@ class MercatorScheduler(BaseScheduler):
             self._merge_if_low()
             self._dispatcher.expire(self._lease_secs)
             self._hosts.work()
+            self._bound.look()
         except Exception as error:  # noqa: BLE001  # a looping call that raised never comes back
             self._ending.fail(error)
             return
@@ -419,30 +433,11 @@ class MercatorScheduler(BaseScheduler):
         """Merge at once when workers are idle or the front end runs low: a small crawl must not
         wait for T to fill. Merging takes at most a tenth of the time."""
         now = time.monotonic()
-        low = self._starving or self._frontier.front_size < self._low_water
+        low = self._starving or self._frontier.front_size < self._workers
         if low and now >= self._merge_at and not self._eliminator.merging:
             self._eliminator.merge()
             self._merge_at = now + 10 * self._eliminator.last_merge_secs
         self._starving = False
-
-    # --- figures and the end
-
-    def _facts(self) -> Mapping[str, Any]:
-        return {
-            "spider": self._spider.name,
-            "waiting": len(self._frontier),
-            "in_eliminator": self._eliminator.waiting,
-            "finished": self._frontier.stats()["frontier/finished"],
-        }
-
-    def _publish_stats(self) -> None:
-        for part in (self._frontier, self._eliminator, self._content, self._hosts):
-            for name, value in part.stats().items():
-                self._stats.set_value(name, value)
-        self._stats.set_value("seen/waiting", self._eliminator.waiting)
-        self._stats.set_value("links/submitted", self._links.submitted)
-        for name, value in self._links.refused.items():
-            self._stats.set_value(f"urls/refused/{name}", value)
 
 
 def is_mercator(kind: type) -> bool:

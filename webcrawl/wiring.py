@@ -35,7 +35,6 @@ from webcrawl.robots_search import RobotsSearch
 from webcrawl.seen.content import ContentSeen
 from webcrawl.setting_values import number, whole
 from webcrawl.urls.filters import standard_filters
-from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -100,12 +99,11 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
             wall=time.time,
         ),
         "hosts": hosts,
-        "lookups": 4 * _workers(settings),
         "executor": executor,
         "retry_times": whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
         "lease_secs": _lease_secs(settings),
         "grace_secs": number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
-        "low_water": _workers(settings),
+        "workers": _workers(settings),
     }
 
 
@@ -124,7 +122,7 @@ def _hosts(
         wall=time.time,
     )
     robots = RobotsSearch(
-        robots=RobotsCache.from_settings(settings),
+        robots=RobotsCache.from_settings(settings, store=records),
         obey=settings.getbool("ROBOTSTXT_OBEY"),
         retry_times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
         clock=time.monotonic,
@@ -143,8 +141,7 @@ def _hosts(
             robots=robots,
             longest_crawl_delay=longest_crawl_delay(settings),
         ),
-        key_of=KEYS[key],
-        shared_clocks=key == "address",
+        key=key,
     )
 
 

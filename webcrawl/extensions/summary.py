@@ -81,6 +81,7 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
         ("redirects", f"{redirects:,}"),
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
         ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
+        *_pace(float(stats.get("politeness/bound_secs", 0.0)), seconds),
         ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
         ("links", f"{count('links/submitted'):,} found, {count('seen/new'):,} new URLs"),
         ("waiting", f"{count('frontier/waiting') + count('seen/waiting'):,} URLs"),
@@ -97,3 +98,10 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
     else:
         rows.append(("resume", "run the same command again: it goes on where this one stopped"))
     return "\n=== crawl summary ===\n" + "".join(f"{name:>10}  {value}\n" for name, value in rows)
+
+
+def _pace(bound: float, seconds: float) -> list[tuple[str, str]]:
+    """A row on politeness if the crawl waited for it a tenth of its time or more."""
+    if not seconds or bound < 0.1 * seconds:
+        return []
+    return [("", f"politeness-bound for {bound:.0f} s: every host with URLs was resting")]

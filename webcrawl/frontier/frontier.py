@@ -102,6 +102,12 @@ class Frontier:
         return self._front.size
 
     @property
+    def all_rest(self) -> bool:
+        """Whether URLs wait, all of them for hosts that rest or are in process."""
+        back = self._back
+        return bool(back.size) and not self._front.size and not back.ready
+
+    @property
     def waiting_by_level(self) -> list[int]:
         """URLs waiting in each front-end queue, level 1 first."""
         return self._front.waiting

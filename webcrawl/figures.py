@@ -1,0 +1,63 @@
+"""The crawl in figures: for the stats, for the progress line, for the manifest of a checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.statscollectors import StatsCollector
+
+    from webcrawl.frontier import Frontier
+    from webcrawl.host_knowledge import HostKnowledge
+    from webcrawl.links import LinkSubmitter
+    from webcrawl.politeness_bound import PolitenessBound
+    from webcrawl.seen.content import ContentSeen
+    from webcrawl.seen.interface import Eliminator
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Figures:
+    """Reads them off the parts of the crawl. O(1), no disk."""
+
+    spider: str
+    stats: StatsCollector
+    frontier: Frontier
+    eliminator: Eliminator
+    content: ContentSeen
+    links: LinkSubmitter
+    hosts: HostKnowledge
+    bound: PolitenessBound
+
+    def facts(self) -> Mapping[str, Any]:
+        """What a checkpoint says of the crawl, for people and for whoever resumes it."""
+        return {
+            "spider": self.spider,
+            "politeness_key": self.hosts.key,
+            "waiting": len(self.frontier),
+            "in_eliminator": self.eliminator.waiting,
+            "finished": self.frontier.stats()["frontier/finished"],
+        }
+
+    def publish(self) -> None:
+        """Put all of them into the stats."""
+        for part in (self.frontier, self.eliminator, self.content, self.hosts):
+            for name, value in part.stats().items():
+                self.stats.set_value(name, value)
+        self.stats.set_value("politeness/bound_secs", round(self.bound.secs, 1))
+        self.stats.set_value("seen/waiting", self.eliminator.waiting)
+        self.stats.set_value("links/submitted", self.links.submitted)
+        for name, value in self.links.refused.items():
+            self.stats.set_value(f"urls/refused/{name}", value)
+
+    def progress(self) -> str:
+        """The state of the crawl in a line, for the log."""
+        stats = self.frontier.stats()
+        return (
+            f"{len(self.frontier):,} URLs waiting, {self.eliminator.waiting:,} to be checked, "
+            f"{stats['frontier/leased']} in process; hosts: "
+            f"{stats['frontier/hosts/ready']:,} ready, "
+            f"{stats['frontier/hosts/snoozed']:,} resting{self.bound.sentence()}"
+        )
