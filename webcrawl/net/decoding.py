@@ -102,7 +102,7 @@ class ContentDecodingMiddleware:
         if not sound and "truncated" not in flags and "dataloss" not in flags:
             flags.append("undecodable")
         if cut and "truncated" not in flags:
-            flags += ("truncated", "body_cut")
+            flags += ("truncated",) if "dataloss" in flags else ("truncated", "body_cut")
         cls = class_for(response.headers, response.url, body)
         if issubclass(cls, TextResponse) and not sound and not binary_is_text(body[:5000]):
             cls = Response
@@ -227,7 +227,8 @@ class _BrotliStream:
             data = b""
             parts.append(part)
             room -= len(part)
-            if self._decoder.can_accept_more_data():
+            # It says that it wants more while it still holds decoded bytes back.
+            if not part and self._decoder.can_accept_more_data():
                 break
         return b"".join(parts)
 
