@@ -292,3 +292,69 @@ def test_every_record_has_the_length_it_says(values, headers, request_headers):
             start, *http_lines = block.partition(b"\r\n\r\n")[0].split(b"\r\n")
             assert start
             assert all(re.match(rb"[!-9;-~]+: ", line + b" ") for line in http_lines)
+
+
+# pages that did not come by HTTP
+
+
+@pytest.mark.parametrize(
+    ("protocol", "content_type", "wire_body", "stored_type"),
+    [
+        ("FTP", b"text/plain", None, "text/plain"),
+        ("FTP", b"text/html; charset=utf-8", b"-rw-r--r-- x", "text/plain"),
+        ("FTP", b"text/html", None, "text/html"),
+        ("FTP", b"", None, "application/octet-stream"),
+        ("FTP", b"x/y\r\nWARC-Type: response", None, "application/octet-stream"),
+        ("GOPHER", b"text/html; charset=utf-8", b"0a\tb\r\n.\r\n", "application/gopher-menu"),
+        ("GOPHER", b"text/plain", b"text\r\n.\r\n", "text/plain"),
+        ("GOPHER", b"text/html; charset=utf-8", None, "text/html; charset=utf-8"),
+    ],
+)  # fmt: skip
+def test_page_without_http_becomes_resource_and_metadata(
+    stored, protocol, content_type, wire_body, stored_type
+):
+    one = page(
+        url=f"{protocol.lower()}://a.test/x",
+        protocol=protocol,
+        headers=[(b"Content-Type", content_type)],
+        content_type=content_type.decode().partition(";")[0],
+        truncated="length",
+        depth=2,
+        **({} if wire_body is None else {"wire_body": wire_body}),
+    )
+    path = stored(one, page(1))
+    assert complaints(path) == {}
+    _, resource, metadata, *following = records(path)
+    assert (resource.kind, metadata.kind) == ("resource", "metadata")
+    assert [record.kind for record in following] == ["response", "request", "metadata"]
+    assert resource.headers["Content-Type"] == stored_type
+    assert resource.headers["WARC-Target-URI"] == one.url
+    assert resource.headers["WARC-Truncated"] == "length"
+    assert resource.headers["WARC-IP-Address"] == "127.0.0.1"
+    assert resource.body == one.wire_body
+    assert metadata.headers["WARC-Concurrent-To"] == resource.headers["WARC-Record-ID"]
+    assert ("depth", "2") in fields(metadata.body)
+
+
+def test_page_without_http_and_without_a_document_becomes_metadata_that_says_why(stored):
+    path = stored(
+        page(
+            url="ftp://a.test/d",
+            protocol="FTP",
+            status=301,
+            reason="550 a directory\r\nstatus: 200",
+            headers=[],
+            body=b"",
+            redirect_target="ftp://a.test/d/",
+            links=[],
+        )
+    )
+    assert complaints(path) == {}
+    _, metadata = records(path)
+    assert metadata.kind == "metadata"
+    assert "WARC-Concurrent-To" not in metadata.headers
+    assert fields(metadata.body)[:2] == [
+        ("status", "301"),
+        ("reason", "550 a directory status: 200"),
+    ]
+    assert ("redirectTarget", "ftp://a.test/d/") in fields(metadata.body)

@@ -3,7 +3,7 @@
 ``WarcWriter`` is driven by ``warc.WarcPipeline`` from one thread. A file is called
 ``<prefix>-<time>-<serial>.warc.gz.open`` while it grows and loses the ``.open`` when it is
 complete, so whoever picks up ``*.warc.gz`` finds whole records only. The invariants: under a final
-name there are only whole sets of records (response, request, metadata); a page whose ``write`` has
+name there are only whole sets of records (see warc_records); a page whose ``write`` has
 returned is in the file even if the process is killed on the next line; after an error the file ends
 where it ended before.
 
@@ -116,14 +116,15 @@ class WarcWriter:
 
         Raises WarcWriteError when they are not; the file then ends where it ended before.
         """
+        records = page_records(page)
         members = b"".join(
-            isal_zlib.compress(record, self._level, _GZIP_FORMAT) for record in page_records(page)
+            [isal_zlib.compress(record, self._level, _GZIP_FORMAT) for record in records]
         )
         if self._fd >= 0 and self._size + len(members) > self._max_file_bytes:
             self.close()
         if self._fd < 0:
             self._start_file()
-        self._append(members, records=3)
+        self._append(members, records=len(records))
 
     def sync(self) -> None:
         """fsync what was written so far. Blocks on the disk; may be called from any thread."""

@@ -1,9 +1,11 @@
 """WARC records of a Page, as bytes (WARC 1.1, ISO 28500:2017; block layout by its annexes).
 
 Pure functions, called by ``warc_file`` in its worker thread. A page becomes three records, always
-in this order, which recovery relies on: ``response``, ``request``, ``metadata``; the latter two
-point to the first by WARC-Concurrent-To. The invariant: whatever the page holds, a record is
-well-formed: its lengths are true, and no value can break out of its line.
+in this order: ``response``, ``request``, ``metadata``; the latter two point to the first by
+WARC-Concurrent-To. A page that did not come by HTTP becomes two: ``resource``, which is the
+document and nothing else, and ``metadata``; if there was no document the second alone, which says
+why. Recovery relies on ``metadata`` being the last. The invariant: whatever the page holds, a
+record is well-formed: its lengths are true, and no value can break out of its line.
 
 What a reader of the response block must know, as the block is not byte for byte what the server
 sent:
@@ -11,6 +13,8 @@ sent:
 - The body is what came after transfer decoding and before content decoding, because that is what
   replay tools expect. So ``Transfer-Encoding`` is kept as ``X-Crawler-Transfer-Encoding``, and
   ``Content-Length`` is put right, the server's own being kept as ``X-Crawler-Content-Length``.
+- A ``resource`` is what came over the wire: of an FTP directory the listing, of a Gopher menu the
+  menu, not the pages of links that the crawl made of them.
 - The status line of HTTP/2 and later is written as HTTP/1.1. Hop-by-hop fields (``Connection``,
   ``Keep-Alive``, ``Trailer``) stay as received: they describe the exchange and harm nobody.
 """
@@ -43,11 +47,14 @@ _LINE_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 _HEADER_BREAKS: Final = re.compile(rb"[\r\n\x00]+")
 _NOT_TOKEN: Final = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
 _PROTOCOL: Final = re.compile(r"HTTP/1\.[01]")
+_MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; charset=[\w-]+)?", re.ASCII)
+# Protocols without headers, and the type of what the crawl makes a page of links of.
+_LISTING_TYPES: Final = {"FTP": "text/plain", "GOPHER": "application/gopher-menu"}
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f.:]+")
 
 
-def page_records(page: Page) -> tuple[bytes, bytes, bytes]:
-    """The response, request and metadata records of *page*, not compressed.
+def page_records(page: Page) -> tuple[bytes, ...]:
+    """The records of *page*, not compressed; the last one is its metadata.
 
     About 70 µs for 20 kB, one copy of the body, no I/O. Raises ValueError for a page that cannot be
     stored: one whose URL is too long.
@@ -56,23 +63,20 @@ def page_records(page: Page) -> tuple[bytes, bytes, bytes]:
     target = _safe_url(page.url)
     if len(target) > MAX_URL_BYTES:
         raise ValueError(f"a URL of {len(target)} bytes cannot be stored: {target[:200]}...")
-    response_id = _record_id()
     common = [("WARC-Target-URI", target), ("WARC-Date", date)]
     if _ADDRESS.fullmatch(page.ip):
         common.append(("WARC-IP-Address", page.ip))
-    concurrent = [*common, ("WARC-Concurrent-To", response_id)]
-
-    body = page.wire_body
-    fields = [*common, ("WARC-Payload-Digest", _digest(body))]
-    if page.truncated:
-        fields.append(("WARC-Truncated", page.truncated))
+    if page.protocol in _LISTING_TYPES:
+        return _resource_records(page, common)
+    document_id = _record_id()
+    concurrent = [*common, ("WARC-Concurrent-To", document_id)]
     response = _record(
         "response",
-        response_id,
-        fields,
+        document_id,
+        _cut(page, [*common, ("WARC-Payload-Digest", _digest(page.wire_body))]),
         content_type="application/http;msgtype=response",
         head=_response_head(page),
-        body=body,
+        body=page.wire_body,
     )
     request = _record(
         "request",
@@ -81,14 +85,44 @@ def page_records(page: Page) -> tuple[bytes, bytes, bytes]:
         content_type="application/http;msgtype=request",
         head=_request_head(page, target),
     )
-    metadata = _record(
-        "metadata",
-        _record_id(),
-        concurrent,
-        content_type="application/warc-fields",
-        head=_metadata(page),
+    return response, request, _metadata_record(concurrent, _metadata(page))
+
+
+def _resource_records(page: Page, common: list[tuple[str, str]]) -> tuple[bytes, ...]:
+    """The records of a page that did not come by HTTP."""
+    if page.status != 200:
+        said = [("status", str(page.status)), ("reason", page.reason)]
+        return (_metadata_record(common, _warc_fields(said) + _metadata(page)),)
+    document_id = _record_id()
+    resource = _record(
+        "resource",
+        document_id,
+        # No digest of a payload: it would be the block's, and validators do not find it there.
+        _cut(page, common),
+        content_type=_resource_type(page),
+        head=page.wire_body,
     )
-    return response, request, metadata
+    concurrent = [*common, ("WARC-Concurrent-To", document_id)]
+    return resource, _metadata_record(concurrent, _metadata(page))
+
+
+def _resource_type(page: Page) -> str:
+    """The media type of what came over the wire."""
+    if page.wire_body is not page.body and page.content_type == "text/html":
+        return _LISTING_TYPES[page.protocol]
+    found = _MEDIA_TYPE.fullmatch((page.header(b"Content-Type") or b"").decode("latin-1"))
+    return found[0] if found else "application/octet-stream"
+
+
+def _cut(page: Page, fields: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The fields of a document's record, with the one that says that it is not whole."""
+    return [*fields, ("WARC-Truncated", page.truncated)] if page.truncated else fields
+
+
+def _metadata_record(fields: list[tuple[str, str]], block: bytes) -> bytes:
+    return _record(
+        "metadata", _record_id(), fields, content_type="application/warc-fields", head=block
+    )
 
 
 def warcinfo_record(*, filename: str, at: float, fields: Iterable[tuple[str, str]]) -> bytes:
