@@ -21,7 +21,7 @@ from loopback import (
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.net import dnsquery
+from webcrawl.net import dnschannel
 from webcrawl.net.dns import (
     LookupFailedError,
     LookupTimeoutError,
@@ -211,7 +211,7 @@ def test_a_server_without_a_route_is_passed_over():
 
 
 def test_more_questions_than_one_socket_can_tell_apart_fail(monkeypatch):
-    monkeypatch.setattr(dnsquery, "_MAX_IN_FLIGHT", 2)
+    monkeypatch.setattr(dnschannel, "_MAX_IN_FLIGHT", 2)
 
     async def scenario() -> None:
         async with (

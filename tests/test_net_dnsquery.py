@@ -18,11 +18,13 @@ from loopback import (
     zone,
 )
 
-from webcrawl.net import dnsquery
+from webcrawl.net import dnschannel, dnsquery
 from webcrawl.net.dns import LookupFailedError, LookupTimeoutError, Resolver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from webcrawl.net.dnschannel import Channel
 
 ZONE = {f"{name}.test": ["300 A 127.0.0.1"] for name in "abcdefgh"}
 GOOD = zone(ZONE)
@@ -56,7 +58,7 @@ async def resolver_on(
         await resolver.close()
 
 
-def channels(resolver: Resolver) -> list[dnsquery._Channel]:
+def channels(resolver: Resolver) -> list[Channel]:
     return resolver._servers._channels
 
 
@@ -163,7 +165,7 @@ def test_a_server_silent_about_one_name_is_not_left_for_a_dead_one():
 
 
 def test_a_flood_of_answers_to_nothing_makes_it_ask_again_from_another_port(monkeypatch):
-    monkeypatch.setattr(dnsquery, "_MAX_UNWANTED", 50)
+    monkeypatch.setattr(dnschannel, "_MAX_UNWANTED", 50)
 
     def answer(query: dns.message.Message) -> list[bytes] | dns.message.Message:
         if len(names.asked) > 2:
@@ -185,6 +187,43 @@ def test_a_flood_of_answers_to_nothing_makes_it_ask_again_from_another_port(monk
             assert counts["unwanted_answers"] == 50
 
     names = None
+    asyncio.run(scenario())
+
+
+def test_a_silent_server_is_spoken_to_through_another_socket_after_a_while(monkeypatch):
+    monkeypatch.setattr(dnschannel, "PROBE_EVERY", 0.0)
+
+    def answer(query: dns.message.Message) -> dns.message.Message | None:
+        ports.append(channels(resolver)[0]._socket.getsockname())
+        return GOOD(query) if len(set(ports)) > 1 else None
+
+    async def scenario() -> None:
+        nonlocal resolver
+        async with (
+            name_server(answer) as names,
+            resolver_on(names.address, secs=0.05) as resolver,
+        ):
+            assert await resolver.resolve("a.test") == ["127.0.0.1"]
+
+    resolver = None
+    ports: list[tuple[str, int]] = []
+    asyncio.run(scenario())
+
+
+def test_a_socket_that_cannot_send_any_more_is_replaced():
+    async def scenario() -> None:
+        async with (
+            name_server(GOOD) as one,
+            name_server(GOOD) as two,
+            resolver_on(one.address, two.address) as resolver,
+        ):
+            await resolver.resolve("a.test")
+            channels(resolver)[0]._socket.shutdown(socket.SHUT_WR)
+            assert await resolver.resolve("b.test") == ["127.0.0.1"]
+            assert await resolver.resolve("c.test") == ["127.0.0.1"]
+            assert one.asked == ["udp a.test. A", "udp c.test. A"]
+            assert two.asked == ["udp b.test. A"]
+
     asyncio.run(scenario())
 
 
@@ -276,7 +315,7 @@ def test_only_so_many_connections_are_made_for_truncated_answers(monkeypatch):
             resolver_on(names.address) as resolver,
         ):
             monkeypatch.setattr(
-                dnsquery.asyncio, "open_connection", lambda *_: open_connection(*there)
+                dnschannel.asyncio, "open_connection", lambda *_: open_connection(*there)
             )
             there = (tcp.address, tcp.port)
             found = await asyncio.gather(*(resolver.resolve(f"{n}.test") for n in range(30)))
