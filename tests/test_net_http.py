@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import ipaddress
+import random
+import sys
+import zlib
 
+import brotli
 import pytest
-from fetching import CHUNKED, OK, answer_to, handler_with, outcome_for
+from fetching import CHUNKED, OK, answer_to, fetch, handler_with, outcome_for, outcome_of_url
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
+    name_server,
     raw_server,
+    self_signed,
+    zone,
 )
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
@@ -18,9 +26,22 @@ from scrapy.responsetypes import responsetypes
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
+from webcrawl.net.decoding import ContentDecodingMiddleware
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import HeaderTooLargeError
 from webcrawl.net.shared import resolver_of
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+PACK = {
+    b"gzip": gzip.compress,
+    b"deflate": zlib.compress,
+    b"br": brotli.compress,
+    b"zstd": zstd.compress,
+}
 
 # --- what a response carries -----------------------------------------------------------------
 
@@ -199,6 +220,47 @@ def test_an_endless_body_ends_the_connection_when_it_is_cut():
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("coding", [b"gzip", b"br", b"zstd", b"deflate"])
+def test_a_coded_body_is_received_no_further_than_it_is_needed(coding):
+    """A bomb of 10 MB decoded: an eighth of the bound on the wire is far more than the bound."""
+    packed = PACK[coding](bytes(10**7) + random.Random(1).randbytes(200_000))
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: %b\r\n\r\n" % coding
+
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.write(head)
+            for place in range(0, len(packed), 2000):
+                writer.write(packed[place : place + 2000])
+                await writer.drain()
+                await asyncio.sleep(0)
+
+        async with raw_server(talk) as server:
+            response = await fetch(server, PAGE_MAX_BYTES=100_000)
+            await server.left(0)
+        assert 12_500 < len(response.body) < 100_000
+        assert response.flags == ["truncated"]
+        decoder = ContentDecodingMiddleware(max_bytes=100_000)
+        page = decoder.process_response(response.request, response)
+        assert (page.body, page.flags) == (bytes(100_000), ["truncated"])
+
+    asyncio.run(scenario())
+
+
+def test_a_coded_body_below_the_bound_is_received_whole():
+    body = random.Random(1).randbytes(40_000).hex().encode()
+    packed = gzip.compress(body)
+    says = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+    response = answer_to(says % len(packed) + packed, PAGE_MAX_BYTES=80_000)
+    assert (response.body, response.flags) == (packed, [])
+
+
+def test_no_bound_but_that_on_the_wire_holds_for_a_coding_that_is_a_lie():
+    says = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + b"<html>" * 2000
+    response = answer_to(says, PAGE_MAX_BYTES=10_000)
+    assert (response.body, response.flags) == ((b"<html>" * 2000)[:10_000], ["truncated"])
+
+
 LONG_VALUE = b"X-Long: " + b"x" * 3000 + b"\r\n"
 LONG_NAME = b"X" * 3000 + b": long\r\n"
 ENDLESS = b"X-Long: " + b"x" * 1_000_000
@@ -271,6 +333,49 @@ def test_a_large_page_behind_a_header_with_other_line_ends_is_no_large_header():
 def test_long_but_bounded_header_fields_are_taken():
     says = OK.replace(b"\r\n\r\n", b"\r\nContent-Security-Policy: " + b"x" * 20_000 + b"\r\n\r\n")
     assert answer_to(says).body == b"hello"
+
+
+# --- IPv6 ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_addresses_in_brackets_are_contacted(scheme, tmp_path):
+    async def scenario() -> None:
+        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        async with raw_server(OK, tls=tls, address="::1") as server, handler_with() as handler:
+            for host in ("[::1]", "[0:0::0:1]"):
+                url = f"{scheme}://{host}:{server.port}/"
+                response = await handler.download_request(Request(url))
+                assert response.body == b"hello"
+                assert response.ip_address == ipaddress.ip_address("::1")
+            assert b"\r\nHost: [::1]:%d\r\n" % server.port in server.heads[0]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_host_that_has_only_an_ipv6_address_is_contacted(scheme, tmp_path):
+    async def scenario() -> None:
+        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        async with (
+            name_server(zone({"a.test": ["300 AAAA ::1"]})) as names,
+            raw_server(OK, tls=tls, address="::1") as server,
+            handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+        ):
+            for _ in range(2):
+                request = Request(f"{scheme}://a.test:{server.port}/")
+                response = await handler.download_request(request)
+                assert (response.body, str(response.ip_address)) == (b"hello", "::1")
+            assert server.connections == 1
+            assert b"\r\nHost: a.test:%d\r\n" % server.port in server.heads[0]
+
+    asyncio.run(scenario())
+
+
+def test_an_ipv6_address_that_does_not_answer_has_its_outcome():
+    assert outcome_of_url("http://[::1]:1/") == "connect_refused"
+    assert outcome_of_url("http://[fe80::1%25lo]:1/") in {"bad_url", "connect_failed"}
+    assert outcome_of_url("http://[::1/") == "bad_url"
 
 
 # --- Scrapy's side ---------------------------------------------------------------------------

@@ -543,18 +543,82 @@ def test_redirects_are_not_followed():
     assert answer_to(says).status == 301
 
 
-def test_a_connection_is_used_again_for_its_own_host_only():
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_connection_is_used_again_for_its_own_host_only(scheme, address, tmp_path):
+    """Not for another host at the same address and port, whose turn it is not."""
+
     async def scenario() -> None:
-        records = {name: ["300 A 127.0.0.1"] for name in ("a.test", "b.test")}
+        kind = "AAAA" if ":" in address else "A"
+        records = {name: [f"300 {kind} {address}"] for name in ("a.test", "b.test")}
+        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
         async with (
             name_server(zone(records)) as names,
-            raw_server(OK) as server,
+            raw_server(OK, tls=tls, address=address) as server,
             handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
         ):
             for host, connections in (("a", 1), ("a", 1), ("b", 2), ("a", 2), ("b", 2)):
-                url = f"http://{host}.test:{server.port}/"
+                url = f"{scheme}://{host}.test:{server.port}/"
                 await handler.download_request(Request(url))
                 assert server.connections == connections
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme, tmp_path):
+    """TLS has an orderly end that a server can refuse to take notice of, as this one does."""
+
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.transport.pause_reading()
+            try:
+                while True:
+                    writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 20_000)
+                    await writer.drain()
+            except ConnectionError:
+                gone.set()
+
+        gone = asyncio.Event()
+        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        async with (
+            raw_server(talk, tls=tls) as server,
+            handler_with(PAGE_MAX_BYTES=10_000) as handler,
+            asyncio.timeout(5),
+        ):
+            request = Request(f"{scheme}://127.0.0.1:{server.port}/")
+            assert (await handler.download_request(request)).flags == ["truncated"]
+            await gone.wait()
+
+    asyncio.run(scenario())
+
+
+def test_what_came_before_a_hasty_end_is_never_lost():
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * 300_000)
+
+        async with (
+            raw_server(talk) as server,
+            handler_with(DOWNLOAD_FAIL_ON_DATALOSS=False) as handler,
+        ):
+            for _ in range(20):
+                request = Request(f"http://127.0.0.1:{server.port}/")
+                response = await handler.download_request(request)
+                assert (len(response.body), response.flags) == (300_000, ["dataloss"])
+
+    asyncio.run(scenario())
+
+
+def test_a_fetch_with_a_closed_handler_has_an_outcome():
+    async def scenario() -> None:
+        async with handler_with() as handler:
+            await handler.close()
+            with pytest.raises(Exception, match="closed") as failed:
+                await handler.download_request(Request("http://127.0.0.1:1/"))
+            assert outcome_of(failed.value) == "connection_lost"
 
     asyncio.run(scenario())
 
