@@ -363,6 +363,23 @@ def test_a_server_that_truncates_and_hangs_up_over_tcp_is_left_for_the_next():
     asyncio.run(scenario())
 
 
+def test_part_of_an_answer_will_do_where_there_is_no_tcp():
+    async def scenario() -> None:
+        def truncate(query: dns.message.Message) -> bytes | None:
+            if names.asked[-1].startswith("tcp"):
+                return None
+            response = zone(ZONE)(query)
+            response.flags |= dns.flags.TC
+            return response.to_wire()
+
+        async with name_server(truncate) as names, resolver_on(names.address) as resolver:
+            assert len(await resolver.resolve("a.test")) == 2
+            assert names.asked == ["udp a.test. A", "tcp a.test. A"]
+            assert resolver.ttl("a.test") > 290
+
+    asyncio.run(scenario())
+
+
 def test_answers_that_come_twice_do_no_harm():
     async def scenario() -> None:
         def answer(query: dns.message.Message) -> list[bytes] | dns.message.Message:

@@ -259,7 +259,7 @@ class _Question:
             self._over_tcp = True
             self._stop_timer()
             self._servers.counts.over_tcp += 1
-            self._servers.start(self._ask_over_tcp(channel))
+            self._servers.start(self._ask_over_tcp(channel, answer))
         else:
             self._judge(channel, answer)
         return True
@@ -279,14 +279,17 @@ class _Question:
             self._stop_timer()
             self.ask()
 
-    async def _ask_over_tcp(self, channel: Channel) -> None:
+    async def _ask_over_tcp(self, channel: Channel, part: dnswire.Answer) -> None:
+        """Get the whole answer, or make do with *part* of it: some firewalls pass no DNS by TCP."""
         try:
             async with asyncio.timeout(self._servers.timeout_of(1)), self._servers.over_tcp:
                 message = await channel.ask_over_tcp(dnswire.query(0, self._asked))
             answer = dnswire.read_answer(message, self._asked)
         except (OSError, EOFError, dnswire.MalformedAnswerError) as e:
             self._over_tcp = False
-            if self._done is not None:
+            if self._done is not None and part.addresses:
+                self._judge(channel, part)
+            elif self._done is not None:
                 self.give_up_on(channel, f"{channel.name} over TCP: {e or type(e).__name__}")
             return
         if self._done is not None:

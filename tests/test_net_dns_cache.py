@@ -1,0 +1,67 @@
+"""What the resolver remembers, against a model of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from conftest import FakeClock
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from webcrawl.net.dns import Resolver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HOSTS = st.sampled_from([f"{name}.test" for name in "abcdef"])
+
+
+class Cache(RuleBasedStateMachine):
+    """The cache against a list of names in order of use, each with its addresses and its end."""
+
+    SIZE = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock()
+        self.resolver = Resolver(
+            servers=[("127.0.0.1", 1)], timeout=1, tries=1, cache_size=self.SIZE, clock=self.clock
+        )
+        self.known: list[tuple[str, list[str], float]] = []
+
+    def _used(self, host: str) -> list[str] | None:
+        for entry in self.known:
+            if entry[0] == host and entry[2] > self.clock():
+                self.known.remove(entry)
+                self.known.append(entry)
+                return entry[1]
+        return None
+
+    @rule(host=HOSTS, last=st.integers(0, 9), ttl=st.integers(-1, 40))
+    def remember(self, host: str, last: int, ttl: int) -> None:
+        self.resolver.remember(host, [f"10.0.0.{last}"], ttl)
+        alive = any(name == host and end > self.clock() for name, _, end in self.known)
+        if ttl > 0 and not alive:
+            self.known = [entry for entry in self.known if entry[0] != host]
+            self.known.append((host, [f"10.0.0.{last}"], self.clock() + ttl))
+            self.known = self.known[-self.SIZE :]
+
+    @rule(host=HOSTS, spelled=st.sampled_from([str.lower, str.upper, "{}.".format]))
+    def ask(self, host: str, spelled: Callable[[str], str]) -> None:
+        assert self.resolver.cached(spelled(host)) == self._used(host)
+
+    @rule(host=HOSTS)
+    def ask_how_long(self, host: str) -> None:
+        ends = [end for name, _, end in self.known if name == host]
+        assert self.resolver.ttl(host) == max([0, *(end - self.clock() for end in ends)])
+
+    @rule(seconds=st.integers(0, 20))
+    def wait(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    @invariant()
+    def is_bounded(self) -> None:
+        assert len(self.resolver) == len(self.known) <= self.SIZE
+
+
+TestCache = Cache.TestCase
