@@ -1,9 +1,6 @@
-"""The rules of many origins in bounded memory."""
+"""The rules of many origins, over restarts, failures and clocks that are set."""
 
 from __future__ import annotations
-
-import random
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -12,185 +9,335 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.robots import cache as cache_module
 from webcrawl.robots.cache import RobotsCache
-from webcrawl.robots.rules import MAX_BYTES
 
-if TYPE_CHECKING:
-    from conftest import FakeClock
-
-DAY = 24 * 3600
+DAY = 86_400.0
+RETRY = 600.0
+LIMIT = 30 * DAY
+A = "http://a.test:80"
+X = "http://a.test/x"
 FORBIDDING = b"User-agent: *\nDisallow: /x\nCrawl-delay: 7\n"
 
 
-def cache_with(clock: FakeClock, **changes: int) -> RobotsCache:
-    values = {"size": 100, "max_bytes": 1 << 20, "expire": DAY, "retry": 600, **changes}
-    return RobotsCache(user_agent="webcrawl", clock=clock, **values)
+class Store:
+    """A store in a dictionary, which outlives its caches."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+        self.reads = 0
+
+    def robots(self, origin: str) -> bytes | None:
+        self.reads += 1
+        return self.kept.get(origin)
+
+    def put_robots(self, origin: str, data: bytes) -> None:
+        self.kept[origin] = data
 
 
-def test_an_unknown_origin_has_no_rules(clock):
-    assert cache_with(clock).get("http://a.test:80") is None
+@pytest.fixture
+def store():
+    return Store()
 
 
-def test_rules_are_those_of_their_own_origin(clock):
-    cache = cache_with(clock)
-    cache.put("http://a.test:80", 200, FORBIDDING)
+@pytest.fixture
+def wall(clock):
+    clock.now = 1.7e9
+    return clock
+
+
+def opened(store, wall, **changes) -> RobotsCache:
+    values = {"size": 100, "max_bytes": 1 << 20, **changes}
+    return RobotsCache(
+        store=store, user_agent="webcrawl", expire=DAY, retry=RETRY, unreachable_limit=LIMIT,
+        wall=wall, **values,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def cache(store, wall):
+    return opened(store, wall)
+
+
+def test_an_unknown_origin_has_no_rules_and_no_facts(cache):
+    assert cache.get(A) is None
+    assert cache.facts(A) is None
+
+
+def test_rules_are_those_of_their_own_origin(cache):
+    cache.put(A, 200, FORBIDDING)
     cache.put("https://a.test:443", 404, FORBIDDING)
-    assert not cache.get("http://a.test:80").allowed("http://a.test/x")
-    assert cache.get("http://a.test:80").crawl_delay == 7
+    assert not cache.get(A).allowed(X)
+    assert cache.get(A).crawl_delay == 7
     assert cache.get("https://a.test:443").allowed("https://a.test/x")
     assert cache.get("http://a.test:8080") is None
     assert len(cache) == 2
 
 
-def test_put_returns_the_rules_it_remembers(clock):
-    cache = cache_with(clock)
-    assert cache.put("http://a.test", 200, FORBIDDING) is cache.get("http://a.test")
+def test_put_returns_the_rules_it_remembers_and_get_reads_the_store_no_more(cache, store):
+    made = cache.put(A, 200, FORBIDDING)
+    reads = store.reads
+    assert cache.get(A) is made
+    assert store.reads == reads
 
 
-def test_rules_are_forgotten_after_a_day(clock):
-    cache = cache_with(clock)
-    cache.put("http://a.test", 200, FORBIDDING)
-    clock.advance(DAY - 1)
-    assert cache.get("http://a.test") is not None
-    clock.advance(1)
-    assert cache.get("http://a.test") is None
+def test_rules_survive_a_restart_and_end_with_their_day(cache, store, wall):
+    cache.put(A, 200, FORBIDDING)
+    wall.advance(DAY - 1)
+    again = opened(store, wall).get(A)
+    assert (again.allowed(X), again.crawl_delay) == (False, 7)
+    wall.advance(1)
+    assert opened(store, wall).get(A) is None
+    assert cache.get(A) is None
     assert (len(cache), cache.size_bytes) == (0, 0)
 
 
-@pytest.mark.parametrize("status", [429, 503, None])
-def test_a_failure_is_forgotten_sooner(clock, status):
-    cache = cache_with(clock)
-    assert cache.put("http://a.test", status).failed
-    clock.advance(599)
-    assert not cache.get("http://a.test").allowed("http://a.test/")
-    clock.advance(1)
-    assert cache.get("http://a.test") is None
+@pytest.mark.parametrize("status", [429, 503, 999, None])
+def test_a_failure_disallows_everything_until_it_is_tried_again(cache, store, wall, status):
+    assert cache.put(A, status, b"User-agent: *\nAllow: /").failed
+    wall.advance(RETRY - 1)
+    for seen in (cache.get(A), opened(store, wall).get(A)):
+        assert seen.failed
+        assert not seen.allowed("http://a.test/")
+    wall.advance(1)
+    assert cache.get(A) is None
+    assert opened(store, wall).get(A) is None
 
 
-def test_a_new_answer_replaces_the_old_one(clock):
-    cache = cache_with(clock)
-    cache.put("http://a.test", 200, FORBIDDING)
-    cache.put("http://a.test", 404)
-    assert cache.get("http://a.test").allowed("http://a.test/x")
-    assert (len(cache), cache.size_bytes) == (1, 0)
+def test_a_new_answer_replaces_the_old_one(cache):
+    cache.put(A, 200, FORBIDDING)
+    cache.put(A, 404)
+    assert cache.get(A).allowed(X)
+    assert len(cache) == 1
 
 
-def test_the_origin_unused_for_longest_is_forgotten_first(clock):
-    cache = cache_with(clock, size=3)
-    for name in "abc":
-        cache.put(name, 200, FORBIDDING)
-    cache.get("a")
-    cache.put("d", 200, FORBIDDING)
-    assert [name for name in "abcd" if cache.get(name) is not None] == ["a", "c", "d"]
+def test_an_older_file_is_followed_while_the_host_fails(cache, store, wall):
+    cache.put(A, 200, FORBIDDING)
+    for _ in range(3):
+        wall.advance(DAY)
+        assert cache.get(A) is None
+        rules = cache.put(A, 503, b"busy")
+        assert (rules.failed, rules.allowed(X), rules.allowed("http://a.test/")) == (
+            False, False, True,
+        )  # fmt: skip
+        wall.advance(RETRY - 1)
+        assert opened(store, wall).get(A).crawl_delay == 7
+        wall.advance(1)
+        assert cache.get(A) is None
 
 
-def test_files_take_no_more_bytes_than_the_bound(clock):
-    cache = cache_with(clock, max_bytes=10_000)
-    rng = random.Random(1)
-    for n in range(50):
-        body = b"".join(b"Disallow: /%x\n" % rng.getrandbits(64) for _ in range(100))
-        cache.put(f"http://{n}.test", 200, b"User-agent: *\n" + body)
-        assert cache.size_bytes <= 10_000
-    assert 1 < len(cache) < 50
-    assert cache.get("http://49.test") is not None
+def test_an_older_lack_of_a_file_is_none_to_be_followed(cache, wall):
+    cache.put(A, 404)
+    wall.advance(DAY)
+    assert cache.put(A, 503).failed
 
 
-def test_only_so_much_of_a_file_is_kept_as_is_read(clock):
-    cache = cache_with(clock, max_bytes=MAX_BYTES)
-    body = b"User-agent: *\n" + random.Random(1).randbytes(2 * MAX_BYTES)
-    cache.put("http://a.test", 200, body)
-    assert cache.size_bytes <= MAX_BYTES + 1000
-    assert cache.get("http://a.test") is not None or len(cache) == 0
+@pytest.mark.parametrize("first", [200, 404, None])
+def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(
+    cache, store, wall, first
+):
+    cache.put(A, first, FORBIDDING)
+    wall.advance(DAY)
+    # The time counts from the first failure on.
+    for _ in range(29 if first is None else 30):
+        assert not cache.put(A, 503).allowed(X)
+        wall.advance(DAY)
+        assert cache.get(A) is None
+    rules = cache.put(A, None)
+    assert (rules.failed, rules.allowed(X), rules.crawl_delay) == (False, True, None)
+    # Like any lack of a file, that holds for a day; then it is asked for again.
+    wall.advance(DAY - 1)
+    assert opened(store, wall).get(A).allowed(X)
+    wall.advance(1)
+    assert cache.get(A) is None
+    assert cache.put(A, None).allowed(X)
+    # One answer, and it is as if nothing had been.
+    assert not cache.put(A, 200, FORBIDDING).allowed(X)
+    wall.advance(DAY)
+    assert not cache.put(A, 503).allowed(X)
 
 
-def test_rules_are_the_same_when_they_were_packed_meanwhile(clock, monkeypatch):
-    monkeypatch.setattr(cache_module, "_PARSED", 2)
-    cache = cache_with(clock)
-    made = cache.put("http://a.test", 200, FORBIDDING)
-    cache.put("http://failed.test", 503)
-    for n in range(5):
+def test_a_month_in_which_nobody_asked_is_no_month_of_failures(cache, store, wall):
+    cache.put(A, None)
+    wall.advance(60 * DAY)
+    again = opened(store, wall)
+    assert again.get(A) is None
+    assert again.put(A, None).failed
+
+
+def test_a_clock_set_back_neither_forgets_a_rule_nor_makes_it_immortal(cache, store, wall):
+    cache.put(A, 200, FORBIDDING)
+    wall.now -= 1000 * DAY
+    assert not cache.get(A).allowed(X)
+    assert not opened(store, wall).get(A).allowed(X)
+    wall.advance(DAY - 1)
+    assert not cache.get(A).allowed(X)
+    wall.advance(1)
+    assert cache.get(A) is None
+    assert opened(store, wall).get(A) is None
+
+
+def test_a_failure_before_the_clock_was_set_back_is_tried_again_in_time(cache, store, wall):
+    cache.put(A, 503)
+    wall.now -= 1000 * DAY
+    assert cache.get(A).failed
+    wall.advance(RETRY)
+    assert cache.get(A) is None
+    assert opened(store, wall).get(A) is None
+
+
+def test_garbage_in_the_store_is_as_unknown(cache, store, wall):
+    cache.put(A, 200, FORBIDDING)
+    for damaged in (b"", b"garbage", store.kept[A][:-1]):
+        store.kept[A] = damaged
+        again = opened(store, wall)
+        assert again.get(A) is None
+        assert again.facts(A) is None
+        assert again.put(A, 503).failed
+
+
+def test_facts_tell_how_the_rules_came_about(cache, store, wall):
+    start = wall.now
+    cache.put(A, 200, FORBIDDING)
+    assert cache.facts(A) == (200, start, start + DAY, 0.0, start)
+    wall.advance(DAY)
+    cache.put(A, 503)
+    wall.advance(RETRY)
+    cache.put(A, None)
+    facts = opened(store, wall).facts(A)
+    assert facts == (None, wall.now, wall.now + RETRY, RETRY, start)
+    for _ in range(31):
+        wall.advance(DAY)
+        cache.put(A, 500)
+    assert cache.facts(A).file_at is None
+    assert cache.facts(A).expires_at == wall.now + DAY
+    cache.put(A, 404)
+    assert cache.facts(A) == (404, wall.now, wall.now + DAY, 0.0, None)
+
+
+def test_the_rules_unused_for_longest_leave_memory_first_but_not_the_store(store, wall):
+    cache = opened(store, wall, size=3)
+    made = {name: cache.put(name, 200, FORBIDDING) for name in "abc"}
+    assert cache.get("a") is made["a"]
+    made["d"] = cache.put("d", 200, FORBIDDING)
+    assert [name for name in "acd" if cache.get(name) is made[name]] == ["a", "c", "d"]
+    again = cache.get("b")
+    assert again is not made["b"]
+    assert not again.allowed(X)
+    assert len(cache) == 3
+
+
+def test_rules_take_no_more_memory_than_the_bound_but_for_one_file(store, wall):
+    cache = opened(store, wall, max_bytes=20_000)
+    for n in range(20):
         cache.put(f"http://{n}.test", 200, FORBIDDING)
-    again = cache.get("http://a.test")
-    assert again is not made
-    assert (again.crawl_delay, again.allowed("http://a.test/x")) == (7, False)
-    assert cache.get("http://failed.test").failed
-
-
-def test_large_files_do_not_stay_parsed(clock, monkeypatch):
-    monkeypatch.setattr(cache_module, "_PARSED_BYTES", 1000)
-    cache = cache_with(clock)
-    large = FORBIDDING + b"# filler\n" * 200
-    made = cache.put("http://a.test", 200, large)
-    assert cache.get("http://a.test") is not made
-    small = cache.put("http://b.test", 200, FORBIDDING)
-    assert cache.get("http://b.test") is small
+        assert cache.size_bytes <= 20_000
+    assert 1 < len(cache) < 20
+    large = b"User-agent: *\n" + b"".join(b"Disallow: /%d\n" % n for n in range(1000))
+    made = cache.put(A, 200, large)
+    assert made.size_bytes > 20_000
+    # Or it would be parsed again for each URL.
+    assert cache.get(A) is made
+    assert len(cache) == 1
+    cache.put("http://0.test", 404)
+    assert cache.size_bytes <= 20_000
 
 
 class CacheMachine(RuleBasedStateMachine):
-    """The cache against a list of what was put, in order of use."""
+    """The cache, closed and opened at will, against the answers each origin gave."""
+
+    EXPIRE, RETRY, LIMIT = 100.0, 10.0, 250.0
+    origins = st.sampled_from("abc")
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = 0.0
+        self.now = 1e6
+        self.store = Store()
+        # By origin: failing, its seconds, whether there is a file, when it was asked.
+        self.model: dict[str, tuple[bool, float, bool, float]] = {}
+        self.reopen()
+
+    @rule()
+    def reopen(self) -> None:
         self.cache = RobotsCache(
-            user_agent="webcrawl", size=4, max_bytes=1 << 20, expire=100, retry=10,
-            clock=lambda: self.now,
+            store=self.store, user_agent="webcrawl", size=2, max_bytes=1 << 20,
+            expire=self.EXPIRE, retry=self.RETRY, unreachable_limit=self.LIMIT,
+            wall=lambda: self.now,
         )  # fmt: skip
-        self.model: dict[str, tuple[float, int]] = {}
 
-    origins = st.sampled_from("abcdef")
-
-    @rule(origin=origins, status=st.sampled_from([200, 404, 503]))
-    def put(self, origin: str, status: int) -> None:
+    @rule(origin=origins, status=st.sampled_from([200, 404, 503, 503, 503, None]))
+    def put(self, origin: str, status: int | None) -> None:
+        self.look(origin)
         self.cache.put(origin, status, FORBIDDING)
-        self.model.pop(origin, None)
-        self.model[origin] = (self.now + (10 if status == 503 else 100), status)
-        if len(self.model) > 4:
-            del self.model[next(iter(self.model))]
+        if status in (200, 404):
+            self.model[origin] = (False, 0.0, status == 200, self.now)
+            return
+        failing, seconds, file, asked = self.model.get(origin, (False, 0.0, False, self.now))
+        if failing:
+            seconds += min(self.now - asked, self.EXPIRE)
+        self.model[origin] = (True, seconds, file, self.now)
 
     @rule(origin=origins)
-    def get(self, origin: str) -> None:
-        found = self.cache.get(origin)
-        expires, status = self.model.pop(origin, (self.now, 0))
-        if expires <= self.now:
-            assert found is None
-            return
-        self.model[origin] = (expires, status)
-        assert found is not None
-        assert found.failed == (status == 503)
-        assert found.allowed("http://a.test/x") == (status == 404)
+    def forget(self, origin: str) -> None:
+        self.store.kept.pop(origin, None)
+        self.model.pop(origin, None)
+        self.reopen()
 
-    @rule(seconds=st.sampled_from([1, 9, 50]))
+    @rule(seconds=st.sampled_from([1, 9, 50, 99, 120]))
     def wait(self, seconds: int) -> None:
         self.now += seconds
 
+    @rule(seconds=st.sampled_from([1, 500]))
+    def set_the_clock_back(self, seconds: int) -> None:
+        self.now -= seconds
+        for origin in "abc":
+            self.look(origin)
+
+    @rule(origin=origins)
+    def look(self, origin: str) -> None:
+        rules = self.cache.get(origin)
+        if origin not in self.model:
+            assert rules is None
+            return
+        failing, seconds, file, asked = self.model[origin]
+        if asked > self.now:
+            asked = self.now
+            self.model[origin] = (failing, seconds, file, asked)
+        gave_up = seconds >= self.LIMIT
+        lasts = self.RETRY if failing and not gave_up else self.EXPIRE
+        if self.now >= asked + lasts:
+            assert rules is None
+            return
+        assert rules is not None
+        assert rules.failed == (failing and not file and not gave_up)
+        assert rules.allowed(X) == (gave_up or not (failing or file))
+        assert rules.allowed("http://a.test/") == (not rules.failed)
+
     @invariant()
-    def sizes_are_right(self) -> None:
-        assert len(self.cache) == len(self.model)
-        files = sum(status == 200 for _, status in self.model.values())
-        assert (self.cache.size_bytes > 0) == (files > 0)
+    def memory_is_bounded(self) -> None:
+        assert len(self.cache) <= 2
+        assert (self.cache.size_bytes > 0) == (len(self.cache) > 0)
 
 
 TestCacheMachine = CacheMachine.TestCase
-TestCacheMachine.settings = hypothesis_settings(max_examples=60, stateful_step_count=40)
+TestCacheMachine.settings = hypothesis_settings(max_examples=150, stateful_step_count=40)
 
 
-def test_the_cache_is_built_from_the_settings(clock):
-    cache = RobotsCache.from_settings(Settings({"USER_AGENT": "webcrawl/1.0"}))
+def test_the_cache_is_built_from_the_settings(store):
+    cache = RobotsCache.from_settings(Settings({"USER_AGENT": "webcrawl/1.0"}), store=store)
     assert cache.user_agent == "webcrawl"
-    assert cache.put("http://a.test", 404) is cache.get("http://a.test")
+    assert cache.put(A, 404) is cache.get(A)
+    facts = cache.facts(A)
+    assert facts.expires_at - facts.fetched_at == DAY
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("ROBOTS_CACHE_SIZE", 0),
-        ("ROBOTS_CACHE_BYTES", 1000),
         ("ROBOTS_EXPIRE_SECS", 0),
         ("ROBOTS_RETRY_SECS", "soon"),
+        ("ROBOTS_UNREACHABLE_SECS", "nan"),
     ],
 )
-def test_settings_that_cannot_work_are_refused_by_name(name, value):
+def test_settings_that_cannot_work_are_refused_by_name(store, name, value):
     with pytest.raises(FatalError, match=f"^{name} must be"):
-        RobotsCache.from_settings(Settings({name: value}))
+        RobotsCache.from_settings(Settings({name: value}), store=store)

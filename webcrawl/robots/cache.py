@@ -104,8 +104,8 @@ class RobotsCache:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, *, store: RobotsStore) -> Self:
-        """Build by ROBOTS_EXPIRE_SECS, ROBOTS_RETRY_SECS, ROBOTS_UNREACHABLE_SECS and the user agent
-        of the settings. Raises FatalError with one sentence.
+        """Build by ROBOTS_EXPIRE_SECS, ROBOTS_RETRY_SECS, ROBOTS_UNREACHABLE_SECS and the user
+        agent of the settings. Raises FatalError with one sentence.
         """
         return cls(
             store=store,

@@ -90,7 +90,7 @@ def unpack(data: bytes | None) -> Entry | None:
     except (msgspec.DecodeError, zlib.error):
         return None
     times = (entry.fetched_at, entry.failing_for, entry.file_at)
-    return entry if entry.version == VERSION and all(map(_is_time, times)) else None
+    return entry if entry.version == VERSION and all(map(math.isfinite, times)) else None
 
 
 def _inflated(stream: bytes) -> bytes:
@@ -100,7 +100,3 @@ def _inflated(stream: bytes) -> bytes:
     if not inflater.eof and (inflater.decompress(inflater.unconsumed_tail, 1) or not inflater.eof):
         raise zlib.error("the stream does not end")
     return file
-
-
-def _is_time(seconds: float) -> bool:
-    return math.isfinite(seconds) and seconds >= 0

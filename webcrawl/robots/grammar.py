@@ -142,12 +142,13 @@ def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
         cut = text.find("#")
         line = text if cut < 0 else text[:cut]
         name, colon, value = line.partition(":")
-        if not colon:
+        kind = _KINDS.get(name.strip().lower()) if colon else None
+        if kind is None:
             words = _TWO_WORDS.fullmatch(line)
             if words is None:
                 continue
             name, value = words.groups()
-        kind = _KINDS.get(name.strip().lower())
+            kind = _KINDS.get(name.lower())
         if kind is not None:
             yield kind, value.strip(_BLANK), line
 

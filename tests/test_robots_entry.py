@@ -1,0 +1,121 @@
+"""What is kept of one robots.txt, and its bytes."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.robots.entry import VERSION, Entry, after, pack, unpack
+from webcrawl.robots.grammar import MAX_BYTES
+
+TIMES = st.floats(-1e11, 1e11)
+ENTRIES = st.builds(
+    Entry,
+    version=st.just(VERSION),
+    status=st.none() | st.integers(-5, 1000),
+    fetched_at=TIMES,
+    failing_for=TIMES,
+    file_at=TIMES,
+    file=st.none() | st.binary(max_size=200),
+)
+DAY = 86_400.0
+FILE = after(None, 200, b"User-agent: *", now=1.0, longest_gap=DAY)
+
+
+@given(ENTRIES)
+def test_an_unpacked_entry_is_the_packed_one(entry):
+    assert unpack(pack(entry)) == entry
+
+
+@pytest.mark.parametrize("size", [0, 1, MAX_BYTES - 1, MAX_BYTES])
+def test_files_of_any_size_are_packed_whole(size):
+    for file in (b"a" * size, random.Random(1).randbytes(size)):
+        entry = after(None, 200, file, now=1.0, longest_gap=DAY)
+        assert unpack(pack(entry)) == entry
+        assert entry.file == file
+
+
+def test_no_more_of_a_file_is_kept_than_is_read():
+    entry = after(None, 200, b"a" * (MAX_BYTES + 1), now=1.0, longest_gap=DAY)
+    assert len(entry.file) == MAX_BYTES
+
+
+@given(ENTRIES, st.data())
+def test_a_damaged_entry_is_unknown_or_still_an_entry(entry, data):
+    packed = bytearray(pack(entry))
+    at = data.draw(st.integers(0, len(packed) - 1))
+    packed[at] ^= 1 << data.draw(st.integers(0, 7))
+    found = unpack(bytes(packed))
+    assert found is None or found.version == VERSION
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_unknown_or_an_entry(data):
+    found = unpack(data)
+    assert found is None or found.version == VERSION
+
+
+def test_an_entry_that_was_cut_is_unknown():
+    packed = pack(FILE)
+    assert [unpack(packed[:n]) for n in range(len(packed))] == [None] * len(packed)
+    assert unpack(None) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [VERSION + 1, 200, 1.0, 0.0, 0.0, None],
+        [0, 200, 1.0, 0.0, 0.0, None],
+        [VERSION, 200, float("nan"), 0.0, 0.0, None],
+        [VERSION, 503, 1.0, float("inf"), 0.0, None],
+        [VERSION, "200", 1.0, 0.0, 0.0, None],
+        [VERSION, 200, 1.0, 0.0, 0.0, b"no zlib"],
+        [VERSION, 200, 1.0, 0.0, 0.0, b""],
+        [VERSION, 200, 1.0, 0.0, 0.0, zlib.compress(b"abc")[:-1]],
+        [VERSION, 200, 1.0, 0.0, 0.0, zlib.compress(bytes(MAX_BYTES + 1))],
+        [VERSION],
+        {},
+    ],
+)
+def test_what_no_version_of_ours_wrote_is_unknown(fields):
+    assert unpack(msgspec.msgpack.encode(fields)) is None
+
+
+def test_a_packed_bomb_does_not_take_its_memory():
+    bomb = zlib.compress(bytes(50 * 2**20), 9)
+    assert unpack(msgspec.msgpack.encode([VERSION, 200, 1.0, 0.0, 0.0, bomb])) is None
+
+
+def test_fields_that_a_later_version_added_are_passed_over():
+    fields = msgspec.msgpack.decode(pack(FILE))
+    assert unpack(msgspec.msgpack.encode([*fields, "new", 5])) == FILE
+
+
+def test_a_file_stays_while_its_host_fails_and_goes_when_it_says_so():
+    failing = after(FILE, 503, b"busy", now=9.0, longest_gap=DAY)
+    assert (failing.failing, failing.status, failing.fetched_at) == (True, 503, 9.0)
+    assert (failing.file, failing.file_at) == (FILE.file, 1.0)
+    gone = after(failing, 404, b"no", now=10.0, longest_gap=DAY)
+    assert (gone.failing, gone.file, gone.file_at, gone.failing_for) == (False, None, 0.0, 0.0)
+    assert after(gone, None, b"", now=11.0, longest_gap=DAY).file is None
+
+
+def test_failing_counts_from_the_first_failure_on_and_no_more_than_a_gap_at_a_time():
+    entry = FILE
+    for now, failing_for in [
+        (5 * DAY, 0),  # was no failure before
+        (5 * DAY + 600, 600),
+        (6 * DAY, DAY),
+        (90 * DAY, 2 * DAY),  # nobody looked meanwhile
+        (80 * DAY, 2 * DAY),  # the clock was set back
+        (80 * DAY + 60, 2 * DAY + 60),
+    ]:
+        entry = after(entry, None, b"", now=now, longest_gap=DAY)
+        assert entry.failing_for == failing_for
+    again = after(entry, 200, b"x", now=81 * DAY, longest_gap=DAY)
+    assert (again.failing_for, again.file) == (0, b"x")
