@@ -3,14 +3,15 @@
 A crawler meets here what it meets outside, with the truth known. `World` (world.py) is the set of
 parameters; hosts, pages, links and bytes are pure functions of it (pages.py, bodies.py, robots.py,
 answers.py), so 200,000 hosts need no more memory than ten. `SimWeb` (server.py) serves a World by
-HTTP, HTTPS and DNS, `start_in_process` (process.py) does so from a child process. The access log
-(accesslog.py) says what came when, truth.py which URLs there are to be found, and judge.py what
-the one says about the other.
+HTTP, HTTPS, FTP, Gopher and DNS, `start_in_process` (process.py) does so from a child process. The
+access log (accesslog.py) says what came when, truth.py which URLs there are to be found, and
+judge.py what the one says about the other.
 
 The life of a request: the name server (nameserver.py) answers with one of the world's 127.x.y.z
 addresses; connection.py reads the request there, finds the host by its Host header, asks
 answers.py what a sound host would say, and then does to it what this host does: delay it, cut it,
-spoil it. One line goes to the log.
+spoil it. One line goes to the log. Hosts that speak FTP (ftp.py) or Gopher (gopher.py) have an
+address each, and are found by it; talks.py is what the two have in common.
 
 Invariants: the same World is the same web, byte for byte, in every process. Nothing is bound
 outside 127.0.0.0/8. Every request read leaves one line in the log. This package imports nothing

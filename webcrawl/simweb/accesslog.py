@@ -17,6 +17,11 @@ epoch with six decimals, from a clock that never steps. *status* is 0 if no stat
 *outcome* is an `Outcome`. What could be mistaken for the end of a field, and what is not ASCII, is
 written with percent signs.
 
+FTP and Gopher hosts write the same lines, ``"RETR /docs/abra-4.html FTP/-"`` for instance. Their
+methods are RETR, LIST, MLSD and GOPHER, the target is the path of the URL, the status the one that
+HTTP would have had, referer and agent are missing. There is one line a contact: it starts with the
+connection of the client, and ends with the goodbye that was said to it or when it was gone.
+
 Lines are written at the latest 0.2 s after the end of the answer. Connections that are refused,
 or closed before a whole request was read, leave no line.
 """
@@ -40,7 +45,7 @@ _BUFFER_BYTES: Final = 1 << 16
 
 _LINE = re.compile(
     r"(?P<client>\S+) - - \[(?P<start>\d+\.\d{6}) (?P<end>\d+\.\d{6})\] "
-    r'"(?P<method>\S*) (?P<target>\S*) HTTP/(?P<version>\S*)" (?P<status>\d+) (?P<size>\d+) '
+    r'"(?P<method>\S*) (?P<target>\S*) [A-Z]+/(?P<version>\S*)" (?P<status>\d+) (?P<size>\d+) '
     r'"(?P<referer>[^"]*)" "(?P<agent>[^"]*)" (?P<origin>\S+) (?P<address>\S+) (?P<outcome>\S+)\n',
     re.ASCII,
 )

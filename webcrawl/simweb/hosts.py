@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Behaviour(StrEnum):
-    """How a host answers. Only the first four answer HTTP at all."""
+    """How a host answers. Only the first four answer at all."""
 
     SOUND = "sound"
     SLOW = "slow"  # waits slow_secs, or dribbles the answer over that time
@@ -17,12 +17,21 @@ class Behaviour(StrEnum):
     REFUSE = "refuse"  # its address refuses connections
     RESET = "reset"  # resets the connection, before or within the answer
     STALL = "stall"  # sends nothing, or half the answer, and holds the line for stall_secs
-    GARBAGE = "garbage"  # answers with bytes that are not HTTP
+    GARBAGE = "garbage"  # answers with bytes that are not its protocol
     NXDOMAIN = "nxdomain"  # its name does not exist
     SERVFAIL = "servfail"  # its name server fails
     DNS_TIMEOUT = "dns_timeout"  # its name server does not answer
 
 
+# What a host can be that speaks a protocol without statuses: the truth about the others would
+# depend on how often they are asked, or on a robots.txt that they cannot have.
+FTP_BEHAVIOURS: Final = frozenset(Behaviour) - {Behaviour.THROTTLE}
+GOPHER_BEHAVIOURS: Final = frozenset(
+    {
+        *(Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE),
+        *(Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT),
+    }
+)
 ANSWERING: Final = frozenset(
     {Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, Behaviour.SERVER_ERROR}
 )
@@ -95,18 +104,24 @@ class HostSpec:
     name: str
     rank: int  # 1 is the largest and most popular host
     origin: str  # scheme://name:port, without a final slash
-    scheme: str
+    scheme: str  # http, https, ftp or gopher
     address: str
     behaviour: Behaviour
     robots: RobotsKind
     crawl_delay: float  # seconds; 0 for none
     pages: int
-    trunk: int  # pages 0 to trunk-1 are sound HTML pages that hold the host together
+    # Pages 0 to trunk-1 hold the host together: sound HTML pages, directories or menus.
+    trunk: int
     guide: bool
     endless: bool
     framing: Framing
 
     @property
     def answers(self) -> bool:
-        """Whether HTTP answers come back at all (5xx are answers)."""
+        """Whether answers come back at all (5xx are answers)."""
         return self.behaviour in ANSWERING
+
+    @property
+    def is_web(self) -> bool:
+        """Whether it speaks HTTP."""
+        return self.scheme[:4] == "http"

@@ -26,6 +26,7 @@ class PageKind(StrEnum):
     LARGE = "large"
     REDIRECT = "redirect"
     ERROR = "error"
+    LISTING = "listing"  # an FTP directory or a Gopher menu
 
 
 class Leaf(NamedTuple):
@@ -39,6 +40,8 @@ class Leaf(NamedTuple):
 
 
 TRUNK: Final = Leaf(PageKind.HTML, 200, HTML, ".html")
+# As the crawler sees it: a page of links.
+LISTING: Final = Leaf(PageKind.LISTING, 200, HTML, "")
 GONE: Final = Leaf(PageKind.ERROR, 404, HTML, ".html")
 
 

@@ -4,6 +4,9 @@ A page is named by a *key*, one integer: host number << 32 | page number << 8 | 
 root. The pages below `HostSpec.trunk` form a tree of HTML pages from the root, every other page
 hangs on one of them, so all of a host can be reached from its root; most links are random.
 
+On hosts that speak FTP or Gopher the trunk pages are directories and menus, and what hangs on them
+is in them. Nothing redirects there, and all HTML is UTF-8.
+
 Redirects have several hops: hop 0 is the page itself, the next ones have ``?hop=N`` added.
 Duplicates take their bytes from a *content* that several pages name. Everything here is a pure
 function of the World.
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.distributions import HTML
-from webcrawl.simweb.leaves import GONE, TRUNK, Leaf, PageKind
+from webcrawl.simweb.leaves import GONE, LISTING, TRUNK, Leaf, PageKind
 
 if TYPE_CHECKING:
     from webcrawl.simweb.hosts import HostSpec
@@ -103,10 +106,13 @@ def is_endless(key: int) -> bool:
 def leaf_of(world: World, host: HostSpec, number: int) -> Leaf:
     """What page *number* of *host* answers."""
     if number < host.trunk:
-        return TRUNK
+        return TRUNK if host.is_web else LISTING
     if number >= host.pages:
         return GONE
-    return world.leaves[chance.draw(world.seed, chance.PAGE, host.index, number) & 4095]
+    leaf = world.leaves[chance.draw(world.seed, chance.PAGE, host.index, number) & 4095]
+    if not host.is_web and (leaf.kind is PageKind.REDIRECT or leaf.odd_charset):
+        return TRUNK
+    return leaf
 
 
 def path_of(world: World, host: HostSpec, number: int, hop: int = 0) -> str:
@@ -117,6 +123,8 @@ def path_of(world: World, host: HostSpec, number: int, hop: int = 0) -> str:
         return ENDLESS_PATHS[hop]
     value = chance.draw(world.seed, chance.PAGE, host.index, number)
     stem = value >> 12 & 4095
+    if not host.is_web:
+        return _own_path(world, host, number, stem)
     style = value >> 24 & 15
     if number < host.trunk:
         extension = ".html"
@@ -132,9 +140,8 @@ def path_of(world: World, host: HostSpec, number: int, hop: int = 0) -> str:
             return f"/{DIRECTORIES[stem & 15]}/view?id={number}"
         if style == 2:
             return f"{_STEMS[stem]}{number}/"
-    if hop:
-        return f"{_STEMS[stem]}{number}{extension}?hop={hop}"
-    return f"{_STEMS[stem]}{number}{extension}"
+    query = f"?hop={hop}" if hop else ""
+    return f"{_STEMS[stem]}{number}{extension}{query}"
 
 
 def url_of(world: World, key: int) -> str:
@@ -156,7 +163,7 @@ def find_page(world: World, host: HostSpec, target: str) -> PageSpec | None:
         return page(world, host, 0)
     match = _NUMBER.search(target)
     if match is None or match.end() != len(target):
-        return None
+        return _top_directory(world, host, target) if host.scheme == "ftp" else None
     number, hop = int(match[1]), int(match[2] or 0)
     if not 0 < number < host.pages or path_of(world, host, number, hop) != target:
         return None
@@ -242,6 +249,8 @@ def links_of(world: World, page: PageSpec) -> list[int]:
     """The keys of the links on a page that `has_links`, in their order, repeats included."""
     index, number = content_of(world, page)
     host = page.host
+    if page.kind is PageKind.LISTING and host.scheme == "ftp":
+        return _trunk_links(host, number)  # a directory has nothing but what is in it
     size = size_of(world, page)
     wanted = min(world.profile_spec.links(size), max(0, size - _PAGE_BYTES) // _LINK_BYTES)
     base = index << 32
@@ -271,6 +280,43 @@ def links_of(world: World, page: PageSpec) -> list[int]:
             other |= ((value >> 40 & 0x3FFFFF) * world.page_count(rank0) >> 22) << 8
         append(other)
     return keys
+
+
+def _own_path(world: World, host: HostSpec, number: int, stem: int) -> str:
+    """The path of a page of a host that speaks FTP or Gopher.
+
+    FTP: directories lie in directories as `_trunk_links` has them. Gopher: a selector, which means
+    nothing but to its server, behind an item type.
+    """
+    leaf = leaf_of(world, host, number)
+    if host.scheme == "gopher":
+        return f"/{item_type(leaf)}{_STEMS[stem]}{number}{leaf.extension}"
+    if number <= _BRANCHES and number < host.trunk:
+        # Below the root those that robots.txt files know, no two the same.
+        return f"/{DIRECTORIES[(host.index + number) & 15]}/"
+    if number < host.trunk:
+        above = path_of(world, host, (number - 1) // _BRANCHES)
+        return f"{above}{WORDS[stem >> 4]}-{number}/"
+    above = path_of(world, host, number % host.trunk)
+    return f"{above}{WORDS[stem >> 4]}-{number}{leaf.extension}"
+
+
+def _top_directory(world: World, host: HostSpec, target: str) -> PageSpec | None:
+    for number in range(1, min(_BRANCHES + 1, host.trunk)):
+        if path_of(world, host, number) == target:
+            return page(world, host, number)
+    return None
+
+
+def item_type(leaf: Leaf) -> str:
+    """The Gopher item type of what is no page of the web."""
+    if leaf.kind is PageKind.LISTING:
+        return "1"
+    if leaf.content_type == HTML:
+        return "h"
+    return {"text/plain": "0", "image/gif": "g"}.get(
+        leaf.content_type, "I" if leaf.content_type.startswith("image/") else "9"
+    )
 
 
 def _trunk_links(host: HostSpec, number: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The simulated web on its sockets: HTTP, HTTPS and DNS, on loopback only.
+"""The simulated web on its sockets: HTTP, HTTPS, FTP, Gopher and DNS, on loopback only.
 
 Used as an async context manager inside an event loop, or from other processes by
 `webcrawl.simweb.process`. Invariant: every socket is bound to one address of 127.0.0.0/8.
@@ -22,8 +22,11 @@ from webcrawl.simweb.accesslog import AccessLog
 from webcrawl.simweb.certificates import server_context
 from webcrawl.simweb.connection import Connection
 from webcrawl.simweb.errors import SimWebError
+from webcrawl.simweb.ftp import talk_ftp
+from webcrawl.simweb.gopher import talk_gopher
 from webcrawl.simweb.nameserver import NameServer, bind_udp
 from webcrawl.simweb.shared import Shared
+from webcrawl.simweb.talks import Talks
 from webcrawl.simweb.text import stock
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ DNS_ADDRESS: Final = "127.0.0.1"
 _FLUSH_SECS: Final = 0.1
 _BACKLOG: Final = 1024
 _PORT_TRIES: Final = 50
+# The protocols in which no request names its host, by scheme.
+_TALKS: Final = {"ftp": talk_ftp, "gopher": talk_gopher}
 
 
 class SimWeb:
@@ -90,10 +95,23 @@ class SimWeb:
             secure, https_port = _listen(stack, addresses, https_port)
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="simweb-"))
             context, self.ca_path = server_context(Path(directory))
+        others = {scheme: self.world.hosts_by_address(scheme) for scheme in _TALKS}
+        ports = {"ftp": self.world.ftp_port, "gopher": self.world.gopher_port}
+        sockets_of: dict[str, list[socket.socket]] = {}
+        for scheme, hosts in others.items():
+            sockets_of[scheme] = []
+            if hosts:
+                sockets_of[scheme], ports[scheme] = _listen(stack, list(hosts), ports[scheme])
         dns_socket = bind_udp(DNS_ADDRESS, self._dns_port)
         stack.callback(dns_socket.close)
         self._dns_port = dns_socket.getsockname()[1]
-        self.world = dataclasses.replace(self.world, http_port=http_port, https_port=https_port)
+        self.world = dataclasses.replace(
+            self.world,
+            http_port=http_port,
+            https_port=https_port,
+            ftp_port=ports["ftp"],
+            gopher_port=ports["gopher"],
+        )
 
         log = None
         if self._log_path is not None:
@@ -119,6 +137,13 @@ class SimWeb:
             for sock in sockets:
                 server = await loop.create_server(factory, sock=sock, ssl=tls, backlog=_BACKLOG)
                 stack.callback(server.close)
+        for scheme, talk in _TALKS.items():
+            # With the real ports.
+            hosts = self.world.hosts_by_address(scheme)
+            talks = Talks(shared=shared, hosts=hosts, talk=talk)
+            stack.push_async_callback(talks.abort_all)
+            for sock in sockets_of[scheme]:
+                stack.callback((await talks.listen(sock)).close)
 
 
 def _listen(

@@ -1,12 +1,13 @@
 """What the simulated web knows about itself: which URLs a crawl from the seeds can find.
 
 A walk over the World with no network. It judges robots.txt with Protego, from the bytes which the
-server sends. Endless URL spaces are left out, as are hosts that give no HTTP answer.
+server sends, also for FTP; Gopher has none. Endless URL spaces are left out, as are hosts that give
+no answer.
 
 The rules are those of this crawler: a redirect's target is a link like any other, links are taken
-from 200 answers in HTML only, a page that robots.txt forbids is not fetched and so its links stay
-unknown, and links of duplicates are taken once (their bytes are the same, and their links
-absolute, so that makes no difference).
+from 200 answers in HTML only (which directories of FTP and menus of Gopher are made to), a page
+that robots.txt forbids is not fetched and so its links stay unknown, and links of duplicates are
+taken once (their bytes are the same, and their links absolute, so that makes no difference).
 """
 
 from __future__ import annotations
@@ -122,6 +123,8 @@ def _walk(world: World, user_agent: str | None) -> Iterator[tuple[int, PageSpec]
 
 def _rules_of(world: World, host: HostSpec) -> Protego | bool:
     """The rules of a host's robots.txt, or True or False for everything (RFC 9309, section 2.3)."""
+    if host.scheme == "gopher":
+        return True
     answer = robots_of(world, host)
     if answer.location:
         answer = robots_of(world, host, MOVED_PATH)

@@ -5,9 +5,9 @@ each is computed from the seed when asked for (a bounded cache keeps the hosts a
 Pages are in `webcrawl.simweb.pages`.
 
 Invariant: every host can be reached from the seeds. The hosts are ranked by size and popularity;
-the first `seed_share` of the ranks are seeds, and every fourth of these is a *guide*: it never
-fails, its robots.txt allows its trunk pages, and it links to the roots of its part of the hosts
-that are no seeds.
+the first `seed_share` of the ranks are seeds, and every fourth of these is a *guide*: it speaks
+HTTP and never fails, its robots.txt allows its trunk pages, and it links to the roots of its part
+of the hosts that are no seeds.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from webcrawl.simweb.distributions import PROFILES, Profile
 from webcrawl.simweb.errors import SimWebError
 from webcrawl.simweb.hosts import (
     FRAMINGS,
+    FTP_BEHAVIOURS,
+    GOPHER_BEHAVIOURS,
     GUIDE_ROBOTS,
     OPEN_ROBOTS,
     RESTRICTING_ROBOTS,
     Behaviour,
     Framing,
     HostSpec,
+    RobotsKind,
 )
 from webcrawl.simweb.leaves import Leaf, leaf_table
 
@@ -43,6 +46,8 @@ ZONE: Final = "sim.test"
 # Host numbers have 32 bits in a page key, page numbers 24 (the upper half is for duplicates).
 MAX_HOSTS: Final = 10_000_000
 MAX_PAGES: Final = 4_000_000
+# Hosts that speak FTP or Gopher have an address each, as no request names its host.
+MAX_HOSTS_OF_OWN_ADDRESS: Final = 4_000_000
 
 # How many hosts a World remembers: about 10 MB.
 _CACHED_HOSTS: Final = 16_384
@@ -92,11 +97,15 @@ class World:
     profile: str = "mercator"
     http_port: int = 8480
     https_port: int = 8443
+    ftp_port: int = 8421
+    gopher_port: int = 7070
     addresses: int = 0  # distinct addresses; 0 means a quarter of the hosts, at most 256
     mean_pages: float = 10.0  # URLs per host
     max_pages: int = 300  # URLs of the largest host
     seed_share: float = 0.5  # of the hosts, by rank, whose roots are seeds
     https_share: float = 0.3
+    ftp: float = 0.0  # hosts that speak FTP instead of HTTP
+    gopher: float = 0.0  # hosts that speak Gopher instead of HTTP
     local_links: float = 0.8  # share of links that stay within the host
     faults: Faults = field(default_factory=Faults)
     restricting: float = 0.12  # hosts whose robots.txt forbids something
@@ -164,6 +173,8 @@ class World:
             ("hosts", 1, MAX_HOSTS),
             ("http_port", 0, 65535),
             ("https_port", 0, 65535),
+            ("ftp_port", 0, 65535),
+            ("gopher_port", 0, 65535),
             ("addresses", 0, 20_000),
             ("max_pages", 1, MAX_PAGES),
             ("mean_pages", 1, MAX_PAGES),
@@ -181,6 +192,7 @@ class World:
             for name in (
                 *("seed_share", "https_share", "local_links", "restricting", "crawl_delays"),
                 *("errors", "redirects", "duplicates", "odd_charsets", "endless", "large_files"),
+                *("ftp", "gopher"),
             )
         } | dataclasses.asdict(self.faults)
         for name, value in shares.items():
@@ -188,6 +200,12 @@ class World:
                 raise SimWebError(f"{name} is a share from 0 to 1, not {value}")
         if sum(dataclasses.asdict(self.faults).values()) > 1 - 1 / _GUIDE_EVERY:
             raise SimWebError("the shares of faulty hosts add up to more than three quarters")
+        if self.ftp + self.gopher > 1 - 1 / _GUIDE_EVERY:
+            raise SimWebError("hosts of FTP and Gopher make up more than three quarters")
+        if self.ftp + self.gopher > 0 and self.hosts > MAX_HOSTS_OF_OWN_ADDRESS:
+            raise SimWebError(
+                f"with FTP or Gopher, hosts must be at most {MAX_HOSTS_OF_OWN_ADDRESS}"
+            )
         if self.errors + self.redirects > 0.5:
             raise SimWebError("errors and redirects make up more than half of the URLs")
 
@@ -241,8 +259,15 @@ class World:
             yield self.host(self.index_of(rank0)).origin + "/"
 
     def address_list(self) -> list[str]:
-        """Every address that has hosts which do not refuse; all in 127.16.0.0/12."""
+        """Every address that has web hosts which do not refuse; all in 127.16.0.0/12."""
         return [_address(16, number) for number in range(self.address_count)]
+
+    def hosts_by_address(self, scheme: str) -> dict[str, HostSpec]:
+        """The hosts of *scheme*, ftp or gopher, that do not refuse, by their addresses."""
+        if not getattr(self, scheme):
+            return {}
+        hosts = [self.host(i) for i in range(self.hosts) if self._own_scheme(i) == scheme]
+        return {host.address: host for host in hosts if host.behaviour is not Behaviour.REFUSE}
 
     def to_json(self) -> str:
         """The parameters, for `from_json` in another process."""
@@ -264,8 +289,13 @@ class World:
         one = draw(self.seed, HOST, index, 0)
         two = draw(self.seed, HOST, index, 1)
         behaviour = Behaviour.SOUND if guide else self._behaviour(_part(one, 0), pages)
+        own_scheme = self._own_scheme(index)
+        if own_scheme and behaviour not in _BEHAVIOURS[own_scheme]:
+            behaviour = Behaviour.SOUND
         if behaviour is Behaviour.REFUSE:
             address = _address(99, draw(self.seed, HOST, index, 2) % 5000)
+        elif own_scheme:
+            address = _address(32, index)
         else:
             # Squared, so that some addresses carry many hosts and most only a few.
             address = _address(16, int(_part(one, 24) ** 2 * self.address_count))
@@ -273,9 +303,17 @@ class World:
             kinds = GUIDE_ROBOTS if guide else RESTRICTING_ROBOTS
         else:
             kinds = OPEN_ROBOTS
+        robots = kinds[(one >> 48 & 0xFF) % len(kinds)]
         delayed = pages <= _LARGEST_TROUBLED and _part(two, 24) < self.crawl_delays
         secure = (two >> 48 & 0xFFF) / 4096 < self.https_share
         scheme, port = ("https", self.https_port) if secure else ("http", self.http_port)
+        if own_scheme == "ftp":
+            scheme, port = own_scheme, self.ftp_port
+            if robots is RobotsKind.REDIRECT:  # there are none in FTP
+                robots = RobotsKind.PREFIX
+        elif own_scheme:
+            scheme, port = own_scheme, self.gopher_port
+            robots, delayed = RobotsKind.MISSING, False  # there is no place for one
         name = f"site{index:05d}.{ZONE}"
         return HostSpec(
             index=index,
@@ -285,15 +323,28 @@ class World:
             scheme=scheme,
             address=address,
             behaviour=behaviour,
-            robots=kinds[(one >> 48 & 0xFF) % len(kinds)],
+            robots=robots,
             # Halves and whole seconds: fractions are legal and often mishandled.
             crawl_delay=self.max_crawl_delay / (1, 2, 4)[(two >> 60) % 3] if delayed else 0.0,
             pages=pages,
             trunk=(pages + _TRUNK_SHARE - 1) // _TRUNK_SHARE,
             guide=guide,
-            endless=draw(self.seed, HOST, index, 3) / 2**64 < self.endless,
+            endless=not own_scheme and draw(self.seed, HOST, index, 3) / 2**64 < self.endless,
             framing=Framing.LENGTH if self.profile == "bench" else FRAMINGS[one >> 60],
         )
+
+    def _own_scheme(self, index: int) -> str:
+        """ftp or gopher, if host *index* speaks that; else empty. Cheap."""
+        if not (self.ftp or self.gopher):
+            return ""
+        rank0 = self.rank_of(index)
+        if rank0 < self.seed_hosts and rank0 % _GUIDE_EVERY == 0:
+            return ""
+        # As guides are none of these, the others are a little more often.
+        at = draw(self.seed, HOST, index, 4) / 2**64 * (1 - self.seed_share / _GUIDE_EVERY)
+        if at < self.ftp:
+            return "ftp"
+        return "gopher" if at < self.ftp + self.gopher else ""
 
     def _behaviour(self, at: float, pages: int) -> Behaviour:
         edge = 0.0
@@ -315,6 +366,7 @@ def write_seeds(world: World, path: Path) -> int:
     return world.seed_hosts
 
 
+_BEHAVIOURS: Final = {"ftp": FTP_BEHAVIOURS, "gopher": GOPHER_BEHAVIOURS}
 _PARAMETERS = [f for f in dataclasses.fields(World) if f.init]
 
 
