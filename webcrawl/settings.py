@@ -24,11 +24,13 @@ DOWNLOADER = "webcrawl._engine.MercatorDownloader"
 DOWNLOAD_HANDLERS_BASE = default_settings.DOWNLOAD_HANDLERS_BASE | {
     "http": "webcrawl.net.http.HttpDownloadHandler",
     "https": "webcrawl.net.http.HttpDownloadHandler",
+    # None for one of the four: its URLs are refused, as are those of all other schemes.
+    "ftp": "webcrawl.net.ftp.FtpDownloadHandler",
+    "gopher": "webcrawl.net.gopher.GopherDownloadHandler",
     # The crawl must not be led to files of its own machine or to paid storage.
     "file": None,
     "s3": None,
     "data": None,
-    "ftp": None,
 }
 # Processing modules (Mercator, section 3), by content type; users add theirs after the WARC.
 ITEM_PIPELINES = {"webcrawl.pipelines.warc.WarcPipeline": 100}
@@ -197,6 +199,11 @@ NET_MAX_HEADER_BYTES = 128 * 1024
 NET_MAX_HEADER_FIELDS = 256
 # A body that ends before its Content-Length is kept and marked, as browsers do.
 DOWNLOAD_FAIL_ON_DATALOSS = False
+# Anonymous guests of FTP servers say whom to write to; empty: CRAWLER_CONTACT, or else "guest".
+FTP_PASSWORD = ""
+# Ports that may be asked by Gopher: a link must not make the crawler say a line of its author's
+# choice to another service. 70 is the protocol's own, 7070 the usual one for a second server.
+GOPHER_PORTS = [70, 7070]
 # Name servers as address or address:port; empty: those of the system.
 DNS_SERVERS: list[str] = []
 # Seconds until a question is asked again, doubled each time; questions in all.
