@@ -35,6 +35,8 @@ def crawl_command(
         "POLITENESS_MIN_DELAY": 0.05,
         "ALLOW_PRIVATE_ADDRESSES": 1,
         "POLITENESS_BACKOFF_SECS": 0.1,
+        # The truth follows the chains of redirects to their ends.
+        "REDIRECT_MAX_TIMES": 100,
         "DOWNLOAD_TIMEOUT": 5,
         **settings,
     }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import crawl
 from scrapy.exceptions import UsageError
+from scrapy.utils.misc import load_object
 
 from webcrawl.errors import FatalError
 
@@ -44,6 +45,12 @@ class Command(crawl.Command):
             # Scrapy takes the last one and says nothing of the others.
             raise UsageError(f"-a {twice} is given more than once", print_help=False)
         super().process_options(args, opts)
+        assert self.settings is not None
+        loop = self.settings.get("ASYNCIO_EVENT_LOOP")
+        if loop:
+            # Scrapy would make one of Python's loops first and throw it away, which complains when
+            # it is collected.
+            asyncio.set_event_loop(load_object(loop)())
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
