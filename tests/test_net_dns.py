@@ -803,3 +803,10 @@ def test_asking_for_what_is_cached_keeps_it_from_being_forgotten(clock: FakeCloc
     resolver.cached("1.TEST")
     resolver.remember("3.test", ["10.0.0.1"], 60)
     assert [resolver.cached(f"{n}.test") is None for n in range(4)] == [False, False, True, False]
+
+
+def test_the_system_is_asked_only_where_no_name_server_is_named():
+    named = Resolver.from_settings(Settings({"DNS_SERVERS": "127.0.0.1:5353"}))
+    assert named._servers._system is None
+    left_open = Resolver.from_settings(Settings())
+    assert left_open._servers._system.current() == left_open._servers._servers
