@@ -1,0 +1,217 @@
+"""The servers of the hostile suite, on loopback, with a record of who asked when.
+
+Every kind of hostile.py has a host of its own, ``<kind>.hostile.test``, with a robots.txt and an
+ordinary page at ``/good``; what is hostile beside them is said by its `Place`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import hostile_dns
+from hostile import KINDS, Kind, Place
+from hostile_answers import Contact, Talk, answer
+from hostile_bodies import html, make_all
+from loopback import name_server
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+ZONE = "hostile.test"
+ROBOTS = b"User-agent: *\nDisallow: /private/\n"
+_LISTEN_BACKLOG = 16
+
+
+@dataclass
+class Site:
+    """A host of the suite while it serves."""
+
+    kind: Kind
+    tls: ssl.SSLContext | None = None
+    good_port: int = 0
+    hostile_port: int = 0
+    contacts: list[Contact] = field(default_factory=list)
+
+    @property
+    def host(self) -> str:
+        return f"{self.kind.name}.{ZONE}"
+
+    @property
+    def good_url(self) -> str:
+        return f"http://{self.host}:{self.good_port}/good"
+
+    @property
+    def private_url(self) -> str:
+        return f"http://{self.host}:{self.good_port}/private/page"
+
+    def url(self, path: str = "/hostile") -> str:
+        scheme = "https" if self.kind.place in {Place.TLS, Place.HANDSHAKE} else "http"
+        return f"{scheme}://{self.host}:{self.hostile_port}{path}"
+
+    def good_body(self) -> bytes:
+        return html(b"<p>the ordinary page of " + self.host.encode())
+
+    def expected(self) -> dict[str, str]:
+        """The outcome of every URL of this host that the crawl knows of."""
+        outcomes = {self.url(): self.kind.outcome}
+        outcomes |= {self.url(path): outcome for path, outcome in self.kind.leads_to.items()}
+        if self.has_address:
+            outcomes |= {self.good_url: "http_200", self.private_url: "robots_denied"}
+        return outcomes
+
+    @property
+    def has_address(self) -> bool:
+        return not self.kind.outcome.startswith("dns_")
+
+    def impolite(self, *, pause: float, notice: float) -> list[str]:
+        """Contacts that began less than *pause* seconds after the one before them was over.
+
+        After one that the client broke off *notice* seconds less will do, since its end is known
+        from when the server noticed it.
+        """
+        found = []
+        for before, after in itertools.pairwise(self.contacts):
+            gap = after.began - before.ended
+            if gap < pause - (0 if before.is_over else notice):
+                found.append(f"{self.host}: {after.path} {gap:.3f} s after {before.path}")
+        return found
+
+
+class HostileServers:
+    """All of them, on one loop."""
+
+    def __init__(self, directory: Path) -> None:
+        self.sites = {kind.name: Site(kind) for kind in KINDS}
+        for site in self.sites.values():
+            if site.kind.certificate is not None:
+                site.tls = site.kind.certificate(directory, name=site.host)
+        self.dns = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.errors: list[Exception] = []
+
+    def there(self, kind: str, path: str) -> str:
+        """The URL of *path* on the host of *kind*."""
+        return self.sites[kind].url(path)
+
+    def seeds(self) -> Iterator[str]:
+        for site in self.sites.values():
+            yield site.url()
+            if site.has_address:
+                yield from (site.good_url, site.private_url)
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[HostileServers]:
+        make_all()
+        async with contextlib.AsyncExitStack() as stack:
+            names = await stack.enter_async_context(name_server(hostile_dns.reply))
+            self.dns = f"127.0.0.1:{names.port}"
+            for site in self.sites.values():
+                site.good_port = await self._listen(stack, site, hostile=False)
+                if site.kind.place in {Place.PAGE, Place.NAME}:
+                    site.hostile_port = site.good_port
+                else:
+                    site.hostile_port = await self._listen(stack, site, hostile=True)
+            try:
+                yield self
+            finally:
+                for task in self._tasks:
+                    task.cancel()
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _listen(self, stack: contextlib.AsyncExitStack, site: Site, *, hostile: bool) -> int:
+        if hostile and site.kind.place in {Place.CLOSED, Place.DEAF}:
+            return _unanswered(stack, deaf=site.kind.place is Place.DEAF)
+        serve = functools.partial(self._connected, site, hostile)
+        tls = site.tls if hostile and site.kind.place is Place.TLS else None
+        server = await asyncio.start_server(
+            serve, "127.0.0.1", 0, ssl=tls, limit=1 << 20, backlog=_LISTEN_BACKLOG
+        )
+        stack.callback(server.close)
+        return server.sockets[0].getsockname()[1]
+
+    def _connected(
+        self,
+        site: Site,
+        hostile: bool,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(site, hostile, reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(
+        self,
+        site: Site,
+        hostile: bool,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        contact = _begun(site)
+        try:
+            stays = True
+            while stays:
+                if not hostile or site.kind.place not in {Place.CONNECTION, Place.HANDSHAKE}:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    if contact.is_over:
+                        contact = _begun(site)
+                    contact.path = head.split(b" ")[1].decode("latin-1")
+                talk = Talk(reader, writer, contact.path, self.there, contact, site.tls)
+                stays = await self._answer(site, hostile, talk)
+                contact.is_over = True
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the crawler is through with it
+        except Exception as error:
+            self.errors.append(error)
+            raise
+        finally:
+            writer.close()
+
+    async def _answer(self, site: Site, hostile: bool, talk: Talk) -> bool:
+        """Answer one request and say whether the connection stays open."""
+        kind, path = site.kind, talk.path
+        if kind.attack is not None and _is_attacked(kind.place, path, hostile=hostile):
+            await kind.attack(talk)
+            return False
+        if path == "/robots.txt":
+            await talk.send(answer(ROBOTS))
+        elif path == "/good":
+            await talk.send(answer(site.good_body()))
+        elif path == "/hostile":
+            await talk.send(answer(html(b"<p>nothing wrong at " + site.host.encode())))
+        else:
+            await talk.send(answer(b"", status=b"404 Not Found"))
+        return True
+
+
+def _is_attacked(place: Place, path: str, *, hostile: bool) -> bool:
+    if place is Place.PAGE:
+        return path.startswith("/hostile")
+    return hostile and (place is not Place.ROBOTS or path == "/robots.txt")
+
+
+def _begun(site: Site) -> Contact:
+    contact = Contact(began=time.monotonic())
+    contact.touch()
+    site.contacts.append(contact)
+    return contact
+
+
+def _unanswered(stack: contextlib.AsyncExitStack, *, deaf: bool) -> int:
+    """The port of a socket that refuses connections, or of a *deaf* one that lets them wait."""
+    bound = stack.enter_context(socket.socket())
+    bound.bind(("127.0.0.1", 0))
+    if deaf:
+        bound.listen(0)
+        # One connection fills the queue; the next one's SYN is dropped.
+        stack.enter_context(socket.create_connection(bound.getsockname()))
+    return bound.getsockname()[1]

@@ -1,0 +1,200 @@
+"""Certificates nobody should trust (CERTIFICATES), and handshakes that lead nowhere (ATTACKS)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import ssl
+import struct
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from hostile_answers import HEAD, Attack, Talk, answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_DAY = dt.timedelta(days=1)
+_ALERT, _HANDSHAKE = 21, 22
+
+
+def context(directory: Path, *, name: str, days: tuple[int, int] = (-1, 1)) -> ssl.SSLContext:
+    """The server side of TLS with a certificate of its own making for *name*, valid from the
+    first to the second of *days*, counted from today."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hostile")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now + days[0] * _DAY)
+        .not_valid_after(now + days[1] * _DAY)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = directory / f"{name}.pem"
+    pem.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(pem)
+    return made
+
+
+def for_somebody_else(directory: Path, *, name: str) -> ssl.SSLContext:
+    return context(directory, name=f"not-{name}")
+
+
+def version_of_1999(directory: Path, *, name: str) -> ssl.SSLContext:
+    """A server that knows nothing newer than TLS 1.0."""
+    made = context(directory, name=name)
+    made.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # which is the point of it
+        made.minimum_version = made.maximum_version = ssl.TLSVersion.TLSv1
+    return made
+
+
+def _record(kind: int, data: bytes) -> bytes:
+    return struct.pack(">BHH", kind, 0x0303, len(data)) + data
+
+
+async def alert(talk: Talk) -> None:
+    """Refuse the handshake, properly: fatal, handshake_failure."""
+    await talk.reader.read(1)
+    await talk.send(_record(_ALERT, b"\2\x28"))
+
+
+async def warnings_without_end(talk: Talk) -> None:
+    """Nothing but warnings, each of which is legal."""
+    await talk.reader.read(1)
+    await talk.flood(_record(_ALERT, b"\1\x5a") * 100)
+
+
+async def stall(talk: Talk) -> None:
+    """Take the ClientHello and never answer it."""
+    await talk.hold()
+
+
+async def garbage(talk: Talk) -> None:
+    await talk.reader.read(1)
+    await talk.send(b"\xff" * 2000)
+    await talk.hold()
+
+
+async def plain_http(talk: Talk) -> None:
+    """A web server without TLS on that port, as many are found on 443."""
+    await talk.reader.read(1)
+    await talk.send(answer(b"<p>no TLS here", status=b"400 Bad Request"))
+
+
+async def close_in_handshake(talk: Talk) -> None:
+    await talk.reader.read(1)
+
+
+async def reset_in_handshake(talk: Talk) -> None:
+    await talk.reader.read(1)
+    talk.reset()
+
+
+async def huge_server_hello(talk: Talk) -> None:
+    """A handshake message that says it is 16 MB long, and goes on and on."""
+    await talk.reader.read(1)
+    await talk.send(_record(_HANDSHAKE, b"\2\xff\xff\xff" + bytes(1000)))
+    await talk.flood(_record(_HANDSHAKE, bytes(16_000)))
+
+
+class _Session:
+    """TLS by hand, so that one can do badly what a library does well."""
+
+    def __init__(self, talk: Talk) -> None:
+        assert talk.tls is not None
+        self._talk = talk
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = talk.tls.wrap_bio(self._incoming, self._outgoing, server_side=True)
+
+    async def do(self, step: Callable[[], object]) -> None:
+        """Take *step* as soon as what it needs has come, and send what it leaves, also if that
+        is the alert of its failure."""
+        while True:
+            try:
+                step()
+            except ssl.SSLWantReadError:
+                done = False
+            else:
+                done = True
+            finally:
+                await self._talk.send(self._outgoing.read())
+            if done:
+                return
+            data = await self._talk.reader.read(65536)
+            if not data:
+                raise ConnectionResetError
+            self._incoming.write(data)
+
+
+async def handshake_only(talk: Talk) -> None:
+    """As far as it goes, with the alert in which it ends."""
+    session = _Session(talk)
+    with contextlib.suppress(ssl.SSLError):
+        await session.do(session.tls.do_handshake)
+    await talk.hold()
+
+
+def breaks_off(*, garbage_first: bool) -> Attack:
+    """A sound handshake and half an answer, and then bytes that are no TLS record, or an end
+    without the closing alert, as somebody on the way would do it."""
+
+    async def attack(talk: Talk) -> None:
+        session = _Session(talk)
+        await session.do(session.tls.do_handshake)
+        await session.do(lambda: session.tls.read(65536))
+        await session.do(
+            lambda: session.tls.write(HEAD + b"\r\n<p>half of it" + bytes(garbage_first))
+        )
+        if garbage_first:
+            await asyncio.sleep(0.05)
+            await talk.send(b"\xff" * 500)
+
+    return attack
+
+
+ATTACKS = {
+    "tls-1.0": handshake_only,
+    "tls-plain-http": plain_http,
+    "tls-alert": alert,
+    "tls-warnings": warnings_without_end,
+    "tls-garbage": garbage,
+    "tls-huge-hello": huge_server_hello,
+    "tls-stall": stall,
+    "tls-close": close_in_handshake,
+    "tls-reset": reset_in_handshake,
+    "tls-garbage-after": breaks_off(garbage_first=True),
+    "tls-truncated": breaks_off(garbage_first=False),
+}
+
+#: Makes the server's side of TLS, from a directory and a name.
+CERTIFICATES: dict[str, Callable[..., ssl.SSLContext]] = {
+    "tls-self-signed": context,
+    "tls-expired": partial(context, days=(-30, -10)),
+    "tls-not-yet": partial(context, days=(10, 30)),
+    "tls-wrong-name": for_somebody_else,
+    "tls-1.0": version_of_1999,
+    "tls-garbage-after": context,
+    "tls-truncated": context,
+}
