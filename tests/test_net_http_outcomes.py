@@ -279,6 +279,12 @@ def test_a_body_that_comes_fast_enough_may_take_many_windows():
     assert (len(response.body), response.flags) == (3000, [])
 
 
+def test_a_quick_start_does_not_excuse_a_standstill():
+    response = ending(stalls(LENGTH_10.replace(b"10", b"99999") + b"x" * 50_000), **HURRY)
+    assert (len(response.body), response.flags) == (50_000, ["truncated", "time"])
+    assert response.meta["download_seconds"] < 5
+
+
 def test_a_lowest_rate_of_nothing_leaves_the_body_to_the_whole_timeout():
     stalled = stalls(LENGTH_10 + b"abc")
     limits = {"NET_MIN_BYTES_PER_SEC": 0, "NET_MIN_RATE_SECS": 0.01, "DOWNLOAD_TIMEOUT": 0.2}
@@ -594,20 +600,23 @@ def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme, tmp_p
     asyncio.run(scenario())
 
 
-def test_what_came_before_a_hasty_end_is_never_lost():
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("size", [3, 3000, 300_000])
+def test_what_came_before_a_hasty_end_is_never_lost(size, scheme, tmp_path):
     async def scenario() -> None:
         async def talk(reader, writer) -> None:
             await server.head(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * 300_000)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * size)
 
+        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
         async with (
-            raw_server(talk) as server,
+            raw_server(talk, tls=tls) as server,
             handler_with(DOWNLOAD_FAIL_ON_DATALOSS=False) as handler,
         ):
-            for _ in range(20):
-                request = Request(f"http://127.0.0.1:{server.port}/")
+            for _ in range(10):
+                request = Request(f"{scheme}://127.0.0.1:{server.port}/")
                 response = await handler.download_request(request)
-                assert (len(response.body), response.flags) == (300_000, ["dataloss"])
+                assert (len(response.body), response.flags) == (size, ["dataloss"])
 
     asyncio.run(scenario())
 

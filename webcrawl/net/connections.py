@@ -198,7 +198,7 @@ class Exchange(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         if self._exception is not None or self.damage is not None:
-            return  # what TLS still had to deliver when it was closed
+            return  # TLS may still deliver what it had when it was closed
         self._received += len(data)
         while self._is_between_bodies():
             found = (self._seam + data).find(b"\r\n\r\n")
@@ -240,14 +240,15 @@ class Exchange(ResponseHandler):
 
     def _after(self, data: bytes) -> None:
         """Look at what the parser, having read *data*, has come to."""
-        body = self._payload
         if not self._has_header:
             if self._seam:
                 # Counted here since a header with other line ends may have ended in this piece.
                 self._count_header(len(data))
-        elif body is None or body.is_eof():
-            self._stop_clock()
-        elif self._exception is not None:
+            return
+        body = self._payload
+        if body is None or body.is_eof():
+            return
+        if self._exception is not None:
             self._end_body(self._exception)
         elif self._received - self._header_size - body.total_bytes > self._most_framing:
             self._end_body(HttpProcessingError(message="more framing than body"))
