@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
+from webcrawl.hosts import HostRecords
 from webcrawl.robots.cache import RobotsCache
 
 DAY = 86_400.0
@@ -212,6 +215,24 @@ def test_facts_tell_how_the_rules_came_about(cache, store, wall):
     assert cache.facts(A).expires_at == wall.now + DAY
     cache.put(A, 404)
     assert cache.facts(A) == (404, wall.now, wall.now + DAY, 0.0, None)
+
+
+def test_rules_survive_a_restart_in_the_host_records(tmp_path, wall):
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        records = HostRecords(
+            path=tmp_path / "hosts", size=9, robots_size=9, robots_bytes=9999, executor=executor
+        )
+        records.open()
+        cache = opened(records, wall)
+        cache.put(A, 200, FORBIDDING)
+        cache.put("http://b.test", 404)
+        records.close()
+        records.open()
+        again = opened(records, wall)
+        assert again.get(A).decided_by(X) == "Disallow: /x"
+        assert again.get("http://b.test").allowed(X)
+        assert again.get("http://c.test") is None
+        records.close()
 
 
 def test_the_rules_unused_for_longest_leave_memory_first_but_not_the_store(store, wall):

@@ -45,7 +45,9 @@ _READY_BYTES = 64 * 2**20  # five of the largest files there can be, or 30,000 u
 
 
 class RobotsStore(Protocol):
-    """Where the packed entries live, and outlive the process. It may forget, and never raises."""
+    """Where the packed entries live, and outlive the process. It may forget; what it raises is
+    raised here too.
+    """
 
     def robots(self, origin: str) -> bytes | None:
         """What was put last for *origin*; None if nothing was, or it was forgotten."""

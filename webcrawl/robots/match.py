@@ -11,6 +11,7 @@ disallowed: it may be that a rule says so, and no honest file comes near the bou
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from webcrawl.robots.grammar import MAX_BYTES
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from webcrawl.robots.grammar import RuleLine
 
 _Key = TypeVar("_Key")
+
+_STARS: Final = re.compile(r"\*+")
 
 # A step is about an octet of the path that is compared with a rule with wildcards; all of them take
 # 8 ms at most. Honest files stay below 200,000 (1,000 such rules, a URL of 100 octets).
@@ -140,7 +143,14 @@ class _Build:
             if loose != pattern:
                 self._keep(self.prefixes, loose, found)
             return
-        pieces = (pattern[:-1] if ends else pattern).split("*")
+        if ends:
+            pattern = pattern[:-1]
+        if pattern[-1:] == "*":  # anything may follow
+            ends = False
+            pattern = pattern.rstrip("*")
+        if "**" in pattern:
+            pattern = _STARS.sub("*", pattern)
+        pieces = pattern.split("*")
         self._place(pieces, found, ends=ends)
         loose_pieces = _loosened(pieces) if "%" in pattern else pieces
         if loose_pieces != pieces:
@@ -149,17 +159,13 @@ class _Build:
     def _place(self, pieces: list[str], found: _Found, *, ends: bool) -> None:
         head = pieces[0]
         if len(pieces) == 1:
-            self._keep(self.whole, head, found)
+            self._keep(self.whole if ends else self.prefixes, head, found)
             return
-        tail = pieces[-1] if ends else ""
-        middle = tuple([piece for piece in (pieces[1:-1] if ends else pieces[1:]) if piece])
-        if middle or tail:
-            rules = self.wild.get(head)
-            if rules is None:
-                rules = self.wild[head] = {}
-            self._keep(rules, (middle, tail), found)
-        else:  # nothing but stars: anything may follow
-            self._keep(self.prefixes, head, found)
+        rules = self.wild.get(head)
+        if rules is None:
+            rules = self.wild[head] = {}
+        rest = (tuple(pieces[1:-1]), pieces[-1]) if ends else (tuple(pieces[1:]), "")
+        self._keep(rules, rest, found)
 
     def _keep(self, rules: dict[_Key, _Found], key: _Key, found: _Found) -> None:
         known = rules.setdefault(key, found)
