@@ -10,11 +10,11 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import hostile_connections
 import hostile_dns
 import hostile_pages
 import hostile_robots
 import hostile_tls
-from hostile_answers import holds, resets
 
 if TYPE_CHECKING:
     import ssl
@@ -40,6 +40,7 @@ header-endless-status    header_too_large      -           a status line without
 header-endless-blanks    bad_answer            -           line ends without end, and no status line
 header-cookies           http_200              -           two hundred cookies; none is kept
 header-no-colon          bad_answer            -           a field without a name
+header-space-colon       http_200              -           a space before the colon
 header-nul               bad_answer            -           NUL is never legal in a field
 header-folded            http_200              -           one field over two lines, as of old
 header-8-bit             http_200              -           fields that are no text are kept as bytes
@@ -57,10 +58,13 @@ status-999               http_999              -           not registered, but i
 status-99999             bad_answer            -           five digits
 status-negative          bad_answer            -           a status has three digits and no sign
 status-words             bad_answer            -           no number at all
+status-bytes             http_200              -           a reason phrase that is no text
 status-line-only         connection_lost       -           hung up within the header
 continue-flood           bad_answer            -           interim answers without end
+continue-silence         first_byte_timeout    -           an interim answer, and no other
 switching-protocols      http_101              -           an upgrade that nobody asked for
 204-with-body            http_204              -           a body where none may be is not read
+204-flood                http_204              -           a body without end where none may be
 205-with-body            http_205              -           reset what
 206-unasked              http_206              -           a part that nobody asked for
 304-unasked              http_304              -           not modified since never
@@ -81,6 +85,7 @@ closed-port              connect_refused       -           nobody listens
 deaf-port                connect_timeout       -           nobody accepts
 length-too-long          http_200              disconnect  what came is kept, as browsers do
 length-too-short         http_200              -           what is beyond it is not the page's
+length-zero-flood        http_200              -           what is beyond it is not read
 length-negative          bad_answer            -           where the body ends cannot be known
 length-1e18              http_200              disconnect  the announcement is not believed
 length-1e30              bad_answer            -           more than any length can be
@@ -88,6 +93,7 @@ length-two               bad_answer            -           two lengths of one bo
 length-words             bad_answer            -           no number
 length-and-chunks        bad_answer            -           the mark of smuggling (RFC 9112, 6.3)
 transfer-unknown         http_200              -           kept as it came, up to the end
+transfer-twice           http_200              -           chunked, and chunked again
 chunk-size-words         http_200              disconnect  the part before it is kept
 chunk-size-huge          http_200              disconnect  the part before it is kept
 chunk-size-negative      http_200              disconnect  the part before it is kept
@@ -129,6 +135,7 @@ redirect-injection       http_302              -           a line end ends the f
 redirect-bare-cr         bad_answer            -           a bare CR is never legal in a field
 redirect-empty           http_302              -           nowhere to go
 redirect-no-location     http_302              -           nowhere to go
+redirect-two             http_302              -           the last of two is followed
 redirect-bad-utf8        http_302              -           bytes that are no text are escaped
 redirect-bad-url         http_302              -           no URL can be made of it
 redirect-bad-port        http_302              -           there is no such port
@@ -147,6 +154,7 @@ html-refresh-self        http_200              -           a page that loads its
 html-base-garbage        http_200              -           links are resolved without it
 html-long-type           http_200              -           a content type of 20 kB
 html-bad-charset         http_200              -           a charset that is none
+html-bad-links           http_200              -           hosts and ports that cannot be
 robots-endless           robots_denied         -           its first 500 KiB count
 robots-wildcards         http_200              -           500 KiB of stars, and nothing fits
 robots-agents            http_200              -           thousands of names times rules
@@ -173,6 +181,7 @@ tls-self-signed          http_200              -           a crawler reads what 
 tls-expired              http_200              -           a crawler reads what browsers warn of
 tls-not-yet              http_200              -           a crawler reads what browsers warn of
 tls-wrong-name           http_200              -           a crawler reads what browsers warn of
+tls-client-certificate   connection_lost       -           it wants to see ours; we have none
 tls-1.0                  tls_failed            -           nothing newer is offered
 tls-plain-http           tls_failed            -           no TLS on that port
 tls-alert                tls_failed            -           refused
@@ -184,6 +193,18 @@ tls-close                connection_lost       -           hung up in the handsh
 tls-reset                connection_lost       -           reset in the handshake
 tls-garbage-after        http_200              disconnect  half an answer, then noise
 tls-truncated            http_200              -           the end without the closing alert
+ftp-silence              timeout               -           no greeting
+ftp-garbage              bad_answer            -           no reply can be read
+ftp-endless-greeting     bad_answer            -           lines without end
+ftp-endless-line         bad_answer            -           a line without an end
+ftp-greeting-drip        timeout               -           a greeting that does not come to its end
+ftp-busy                 http_503              -           it asks us to come later
+ftp-low-port             bad_answer            -           data ports are not those of services
+ftp-bounce               connect_refused       -           nobody but the server itself is asked
+gopher-silence           timeout               -           no answer
+gopher-nothing           http_200              -           empty
+gopher-http              bad_answer            -           a web server on that port
+gopher-endless           http_200              length      cut at PAGE_MAX_BYTES
 dns-nxdomain             dns_not_found         -           no such name
 dns-no-address           dns_not_found         -           a name without an address
 dns-servfail             dns_failed            -           the server cannot say
@@ -202,16 +223,18 @@ dns-forged-extra         http_200              -           somebody else's addre
 dns-victim               http_200              -           which somebody else does not get
 """
 
-#: Where the crawl is led to on the same host, and how that ends.
+#: Where the crawl is led to, on the same host unless it says otherwise, and how that ends.
 LEADS_TO: dict[str, dict[str, str]] = {
     "redirect-pair": {"/hostile-2": "http_302"},
     "redirect-endless": {f"/hostile-{n + 1}": "http_301" for n in range(MAX_REDIRECTS)},
     "redirect-injection": {"/hostile-2": "http_302"},
+    "redirect-two": {"/private/two": "robots_denied"},
     "redirect-bad-utf8": {"/private/%FF%FE": "robots_denied"},
     "redirect-storm": {f"/hostile-{n}": "http_307" for n in range(MAX_LINKS)},
     "redirect-victim": {f"/v/{n}": "http_404" for n in range(MAX_LINKS)},
     "html-million-links": {f"/l/{n}": "http_404" for n in range(MAX_LINKS)},
     "html-base-garbage": {"/l/1": "http_404"},
+    "html-bad-links": {"http://a..b/": "dns_not_found", "http://xn--vdab/": "dns_not_found"},
 }
 
 
@@ -234,10 +257,7 @@ _ATTACKS: dict[Place, Mapping[str, Attack | None]] = {
     Place.ROBOTS: hostile_robots.ATTACKS,
     Place.HANDSHAKE: hostile_tls.ATTACKS,
     Place.TLS: dict.fromkeys(hostile_tls.CERTIFICATES.keys() - hostile_tls.ATTACKS.keys()),
-    Place.CONNECTION: {
-        "reset-on-connect": resets(b""),
-        "speaks-first": holds(b"220 smtp.hostile.test ESMTP\r\n"),
-    },
+    Place.CONNECTION: hostile_connections.ATTACKS,
     Place.CLOSED: {"closed-port": None},
     Place.DEAF: {"deaf-port": None},
 }
@@ -255,6 +275,14 @@ class Kind:
     attack: Attack | None
     leads_to: Mapping[str, str] = field(default_factory=dict)
     certificate: Callable[..., ssl.SSLContext] | None = None
+
+    @property
+    def scheme(self) -> str:
+        """The scheme under which what is hostile is asked for."""
+        if self.place in {Place.TLS, Place.HANDSHAKE}:
+            return "https"
+        first = self.name.partition("-")[0]
+        return first if first in {"ftp", "gopher"} else "http"
 
 
 def _kinds() -> tuple[Kind, ...]:

@@ -138,6 +138,22 @@ def many_attributes() -> bytes:
     return html(b"<a " + b" ".join(b"x%d=1" % n for n in range(100_000)) + b">x</a>")
 
 
+def bad_links() -> bytes:
+    """References of which no URL can be made, or none that anybody could ask."""
+    hosts = [
+        b"[::1",
+        b"a..b",
+        b"h:99999",
+        b"h:-1",
+        b"a b",
+        b"\xff\xfe",
+        b"%zz",
+        b"x@",
+        b"1.2.3.4.5",
+    ]
+    return b"".join(b'<a href="http://%s/">x</a>' % host for host in hosts)
+
+
 _MADE_ONCE = (
     gzip_bomb,
     nested_gzip,

@@ -1,20 +1,27 @@
-"""A name server that lies: one behaviour for each first label, and 127.0.0.1 for all others."""
+"""A name server that lies: one behaviour for each first label, and 127.0.0.1 for all others of its
+zone."""
 
 from __future__ import annotations
 
 import dns.flags
 import dns.message
+import dns.name
 import dns.rcode
 import dns.rrset
 
 Reply = dns.message.Message | bytes | list[bytes] | None
 
 LOOPBACK = "127.0.0.1"
+ZONE = "hostile.test"
+_ZONE = dns.name.from_text(ZONE)
 
 
 def reply(query: dns.message.Message) -> Reply:
     """The answer to *query*, or what stands for one."""
-    label = query.question[0].name.labels[0].decode()
+    name = query.question[0].name
+    if not name.is_subdomain(_ZONE):
+        return with_code(dns.rcode.NXDOMAIN)(query)
+    label = name.labels[0].decode()
     attack = ATTACKS.get(label.partition("--")[0])
     return (attack or sound)(query)
 

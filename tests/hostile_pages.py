@@ -33,6 +33,7 @@ HEADERS = {
     "header-endless-blanks": floods(b"", b"\r\n" * 5000),
     "header-cookies": says(answer(b"<p>crumbs", *(b"Set-Cookie: %d=1" % n for n in range(200)))),
     "header-no-colon": says(b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n<p>no colon"),
+    "header-space-colon": says(HEAD + b"Content-Length : 5\r\n\r\n<p>: "),
     "header-nul": says(HEAD + b"X-Nul: a\0b\r\n\r\n<p>nul"),
     "header-folded": says(answer(b"<p>folded", b"X-Folded: one\r\n two")),
     "header-8-bit": says(answer(b"<p>8 bit", b"X-Bytes: \xff\xfe\x80")),
@@ -53,10 +54,13 @@ STATUS = {
     "status-99999": says(answer(b"9", status=b"99999 Lots")),
     "status-negative": says(answer(b"-", status=b"-200 OK")),
     "status-words": says(answer(b"-", status=b"OK 200")),
+    "status-bytes": says(answer(b"<p>no reason", status=b"200 \xff\xfe")),
     "status-line-only": says(b"HTTP/1.1 200 OK\r\n"),
     "continue-flood": floods(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 50),
+    "continue-silence": holds(b"HTTP/1.1 100 Continue\r\n\r\n"),
     "switching-protocols": holds(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n"),
     "204-with-body": says(answer(b"<p>not empty", status=b"204 No Content")),
+    "204-flood": floods(b"HTTP/1.1 204 No Content\r\n\r\n", b"<p>more" * 1000),
     "205-with-body": says(answer(b"<p>reset what", status=b"205 Reset Content")),
     "206-unasked": says(
         answer(b"<p>part", b"Content-Range: bytes 5-9/1", status=b"206 Partial Content")
@@ -80,6 +84,7 @@ FRAMING = {
     "reset-in-body": resets(HEAD + b"Content-Length: 5000\r\n\r\n<p>half a page"),
     "length-too-long": says(HEAD + b"Content-Length: 5000\r\n\r\n<p>a short page"),
     "length-too-short": says(HEAD + b"Content-Length: 5\r\n\r\n<p>ab and more of it"),
+    "length-zero-flood": floods(HEAD + b"Content-Length: 0\r\n\r\n", b"<p>more" * 1000),
     "length-negative": says(HEAD + b"Content-Length: -1\r\n\r\n<p>negative"),
     "length-1e18": says(HEAD + b"Content-Length: 1000000000000000000\r\n\r\n<p>in truth"),
     "length-1e30": says(HEAD + b"Content-Length: 1" + b"0" * 30 + b"\r\n\r\n<p>in truth"),
@@ -89,6 +94,9 @@ FRAMING = {
         HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n<p>\r\n0\r\n\r\n"
     ),
     "transfer-unknown": says(HEAD + b"Transfer-Encoding: snappy\r\n\r\n\xff\x06\0\0"),
+    "transfer-twice": says(
+        HEAD + b"Transfer-Encoding: chunked, chunked\r\n\r\n3\r\n<p>\r\n0\r\n\r\n"
+    ),
     "chunk-size-words": says(CHUNKED + b"8\r\n<p>words\r\nmany\r\nx\r\n"),
     "chunk-size-huge": says(CHUNKED + b"7\r\n<p>huge\r\n" + b"f" * 20 + b"\r\n<p>small"),
     "chunk-size-negative": says(CHUNKED + b"8\r\n<p>minus\r\n-5\r\nhello\r\n0\r\n\r\n"),
@@ -136,6 +144,7 @@ REDIRECTS = {
     "redirect-bare-cr": redirects(b"/hostile-2\rX-Injected: 1"),
     "redirect-empty": redirects(b""),
     "redirect-no-location": says(answer(b"", status=_MOVED)),
+    "redirect-two": redirects(b"/private/one\r\nLocation: /private/two"),
     "redirect-bad-utf8": redirects(b"/private/\xff\xfe"),
     "redirect-bad-url": redirects(b"http://[::1/\\\\:99999999/"),
     "redirect-bad-port": redirects(b"http://redirect-bad-port.hostile.test:99999/"),
@@ -162,6 +171,7 @@ HTML = {
     "html-long-type": says(
         b"HTTP/1.1 200 OK\r\nContent-Type: " + b"x/" * 10_000 + b"\r\n\r\n<p>a long type"
     ),
+    "html-bad-links": says(answer(bodies.html(bodies.bad_links()))),
     "html-bad-charset": says(
         b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=\xff; charset=undefined\r\n"
         b"Content-Length: 5\r\n\r\n<p>\xff\xfe"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-ZONE = "hostile.test"
 ROBOTS = b"User-agent: *\nDisallow: /private/\n"
 _LISTEN_BACKLOG = 16
 
@@ -43,7 +42,7 @@ class Site:
 
     @property
     def host(self) -> str:
-        return f"{self.kind.name}.{ZONE}"
+        return f"{self.kind.name}.{hostile_dns.ZONE}"
 
     @property
     def good_url(self) -> str:
@@ -54,8 +53,7 @@ class Site:
         return f"http://{self.host}:{self.good_port}/private/page"
 
     def url(self, path: str = "/hostile") -> str:
-        scheme = "https" if self.kind.place in {Place.TLS, Place.HANDSHAKE} else "http"
-        return f"{scheme}://{self.host}:{self.hostile_port}{path}"
+        return f"{self.kind.scheme}://{self.host}:{self.hostile_port}{path}"
 
     def good_body(self) -> bytes:
         return html(b"<p>the ordinary page of " + self.host.encode())
@@ -63,7 +61,10 @@ class Site:
     def expected(self) -> dict[str, str]:
         """The outcome of every URL of this host that the crawl knows of."""
         outcomes = {self.url(): self.kind.outcome}
-        outcomes |= {self.url(path): outcome for path, outcome in self.kind.leads_to.items()}
+        outcomes |= {
+            self.url(path) if path.startswith("/") else path: outcome
+            for path, outcome in self.kind.leads_to.items()
+        }
         if self.has_address:
             outcomes |= {self.good_url: "http_200", self.private_url: "robots_denied"}
         return outcomes

@@ -60,6 +60,13 @@ def for_somebody_else(directory: Path, *, name: str) -> ssl.SSLContext:
     return context(directory, name=f"not-{name}")
 
 
+def for_friends_only(directory: Path, *, name: str) -> ssl.SSLContext:
+    """A server that lets in only who has a certificate."""
+    made = context(directory, name=name)
+    made.verify_mode = ssl.CERT_REQUIRED
+    return made
+
+
 def version_of_1999(directory: Path, *, name: str) -> ssl.SSLContext:
     """A server that knows nothing newer than TLS 1.0."""
     made = context(directory, name=name)
@@ -176,6 +183,7 @@ def breaks_off(*, garbage_first: bool) -> Attack:
 
 ATTACKS = {
     "tls-1.0": handshake_only,
+    "tls-client-certificate": handshake_only,
     "tls-plain-http": plain_http,
     "tls-alert": alert,
     "tls-warnings": warnings_without_end,
@@ -194,6 +202,7 @@ CERTIFICATES: dict[str, Callable[..., ssl.SSLContext]] = {
     "tls-expired": partial(context, days=(-30, -10)),
     "tls-not-yet": partial(context, days=(10, 30)),
     "tls-wrong-name": for_somebody_else,
+    "tls-client-certificate": for_friends_only,
     "tls-1.0": version_of_1999,
     "tls-garbage-after": context,
     "tls-truncated": context,
