@@ -83,6 +83,7 @@ def host_knowledge(
         rng=random.Random(1),
         jitter=0.0,
         longest_crawl_delay=crawl_delay_cap,
+        long_crawl_delay="cap",
         longest_retry_after=longest_retry_after,
         max_failures=max_failures,
         penalty=3600.0,

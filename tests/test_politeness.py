@@ -28,6 +28,7 @@ def politeness(clock, records, **changes):
         "rng": random.Random(1),
         "jitter": 0.0,
         "longest_crawl_delay": math.inf,
+        "long_crawl_delay": "cap",
         "longest_retry_after": 86_400.0,
         "max_failures": 4,
         "penalty": 1000.0,
@@ -101,6 +102,13 @@ def test_crawl_delay_and_retry_after_are_honoured_up_to_their_limits(clock, reco
     assert after(polite, crawl_delay=1e9).secs == 300
     assert after(polite, "http_429", retry_after=499.0).secs == 499
     assert after(polite, "http_429", retry_after=1e12).secs == 500
+
+
+@pytest.mark.parametrize(("what", "secs"), [("cap", 300), ("obey", 1000), ("skip", 3)])
+def test_beyond_the_limit_a_crawl_delay_is_capped_obeyed_or_the_host_skipped(clock, what, secs):
+    polite = politeness(clock, Records(), longest_crawl_delay=300.0, long_crawl_delay=what)
+    assert after(polite, crawl_delay=1000.0).secs == secs
+    assert after(polite, crawl_delay=300.0).secs == 300
 
 
 def test_a_host_that_fails_too_often_is_left_alone_for_the_penalty(polite, clock):

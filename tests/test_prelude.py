@@ -63,7 +63,7 @@ def test_where_a_proxy_looks_names_up_the_address_is_not_known(clock):
     assert prelude(clock, addresses=None).prelude.decide(PAGE).address == ""
 
 
-@pytest.mark.parametrize("line", ["a.test", "www.a.test", "=www.a.test"])
+@pytest.mark.parametrize("line", ["a.test", "www.a.test", "=www.a.test", "8.8.0.0/16"])
 def test_a_host_that_asked_to_be_let_alone_is(clock, tmp_path, line):
     path = tmp_path / "excluded.txt"
     path.write_text(f"{line}\n")

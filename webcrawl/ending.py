@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from webcrawl._engine import is_closing
-from webcrawl.errors import StoreError
+from webcrawl.errors import DiskFullError, FatalError, StoreError
 from webcrawl.job import is_disk_full
 from webcrawl.storage.records import CorruptRecordError
 
@@ -82,6 +82,13 @@ def _fetch_behind(response: Any) -> Fetch | None:
     meta = getattr(getattr(response, "request", None), "meta", {})
     fetch: Fetch | None = meta.get("fetch")
     return fetch
+
+
+def unopened(error: Exception, jobdir: Path) -> FatalError:
+    """What to tell the user when the crawl in *jobdir* could not even be opened."""
+    if is_disk_full(error):
+        return DiskFullError(_explained(error, jobdir)[1])
+    return FatalError(f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}.")
 
 
 def _explained(error: Exception, jobdir: Path) -> tuple[str, str]:

@@ -15,3 +15,7 @@ class FatalError(ValueError):
 class StoreError(OSError):
     """Pages cannot be stored any more. Raised by a processing module, it ends the crawl: the
     page's URL goes back to the frontier, and the same command goes on when the disk is mended."""
+
+
+class DiskFullError(FatalError):
+    """As FatalError, but nothing is wrong with the input: the disk has no room to begin with."""

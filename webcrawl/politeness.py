@@ -134,6 +134,7 @@ class Politeness:
         rng: random.Random,
         jitter: float,
         longest_crawl_delay: float,
+        long_crawl_delay: str,
         longest_retry_after: float,
         max_failures: int,
         penalty: float,
@@ -145,6 +146,7 @@ class Politeness:
         self._rng = rng
         self._jitter = jitter
         self._longest_crawl_delay = longest_crawl_delay
+        self._long_crawl_delay = long_crawl_delay
         self._longest_retry_after = longest_retry_after
         self._max_failures = max_failures
         self._penalty = penalty
@@ -155,9 +157,8 @@ class Politeness:
         """*parts* are policy, records, wall and rng. FatalError with one sentence."""
         return cls(
             jitter=number(settings, "POLITENESS_JITTER", at_least=0),
-            longest_crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0)
-            if settings["POLITENESS_LONG_CRAWL_DELAY"] == "cap"
-            else math.inf,
+            longest_crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
+            long_crawl_delay=settings["POLITENESS_LONG_CRAWL_DELAY"],
             longest_retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
             max_failures=whole(settings, "POLITENESS_MAX_FAILURES", at_least=1),
             penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
@@ -177,7 +178,9 @@ class Politeness:
             record.took = times
             if outcome.startswith("http_2"):
                 record.pages += 1
-        crawl_delay = min(crawl_delay, self._longest_crawl_delay)
+        if crawl_delay > self._longest_crawl_delay and self._long_crawl_delay != "obey":
+            # Who is skipped is asked for nothing more, and its URLs need not wait to be told.
+            crawl_delay = self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
         retry_after = min(retry_after, self._longest_retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, record.failures)
         secs = self._rest(record, facts)

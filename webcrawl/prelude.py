@@ -81,6 +81,8 @@ class HostPrelude:
             found = self._addresses.look(host)
             if not isinstance(found, str) or not found:
                 return self._without_address(host, found)
+            if self._exclusions.excludes(found):
+                return Decision(Verdict.REFUSE, "excluded")
             address = found
         if entry.kind == ERRAND:
             return Decision(Verdict.FETCH, address=address)

@@ -34,7 +34,7 @@ from webcrawl._engine import (
 from webcrawl.alarm import Alarm
 from webcrawl.checkpointer import Checkpointer
 from webcrawl.dispatcher import Dispatcher
-from webcrawl.ending import Ending
+from webcrawl.ending import Ending, unopened
 from webcrawl.errors import FatalError
 from webcrawl.figures import Figures
 from webcrawl.frontier import encode
@@ -174,9 +174,7 @@ class MercatorScheduler(BaseScheduler):
             never_opened(self._crawler.engine)
             if isinstance(error, FatalError):
                 raise
-            raise FatalError(
-                f"The crawl in JOBDIR {self._job.path} cannot be resumed: {error}."
-            ) from error
+            raise unopened(error, self._job.path) from error
         self._is_open = True
         undo_failed_opening(self._crawler.engine, self._undo)
         watch_requests(self._crawler.engine, self._dispatcher.done)

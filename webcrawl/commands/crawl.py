@@ -17,7 +17,7 @@ from scrapy.commands import crawl
 from scrapy.exceptions import UsageError
 from scrapy.utils.misc import load_object
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import DiskFullError, FatalError
 
 if TYPE_CHECKING:
     import argparse
@@ -83,7 +83,7 @@ class Command(crawl.Command):
         bad_input.sort(key=lambda cause: not isinstance(cause, FatalError))
         if bad_input:
             logger.debug("The crawl could not start", exc_info=error)
-            self.exitcode = 2
+            self.exitcode = 3 if isinstance(bad_input[0], DiskFullError) else 2
             sys.stderr.write(f"webcrawl: {bad_input[0]}\n")
         else:
             logger.error("The crawl could not start", exc_info=error)
