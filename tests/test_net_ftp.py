@@ -398,6 +398,43 @@ def test_a_server_that_never_says_goodbye_is_left():
     assert time.monotonic() - started < 5
 
 
+def test_half_a_robots_txt_is_none():
+    class Fetch:
+        """As much of the crawl's own record as the handler looks at."""
+
+        robots_url = "ftp://a.test/robots.txt"
+        request_id = 0
+
+    says = {"after": b"426 something broke\r\n"}
+    options = {"path": "robots.txt", "data": b"User-agent: *", "DOWNLOAD_FAIL_ON_DATALOSS": False}
+    assert outcome_from(says, **options) == "http_200"
+    assert outcome_from(says, **options, fetch=Fetch()) == "incomplete"
+
+    async def trickle(reader, writer):
+        while not writer.is_closing():
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async def scenario():
+        async with raw_server(trickle) as data:
+            server = FtpTalk({"EPSV": b"229 port (|||%d|)\r\n" % data.port, "RETR": b"125 now\r\n"})
+            async with server.served() as root:
+                url = root + "robots.txt"
+                response = await fetch(url, DOWNLOAD_TIMEOUT=0.5)
+                return response.flags, await outcome(url, DOWNLOAD_TIMEOUT=0.5, fetch=Fetch())
+
+    assert asyncio.run(scenario()) == (["truncated", "time"], "too_slow")
+
+
+def test_files_of_types_that_are_not_wanted_are_not_even_asked_for():
+    options = {"data": b"x", "PAGE_CONTENT_TYPES": "text/html"}
+    assert outcome_from(path="a.zip", **options) == "unwanted_type"
+    assert outcome_from(path="a.html", **options) == "http_200"
+    assert outcome_from(path="README", **options) == "http_200"  # nobody knows what it is
+    assert outcome_from(path="d/", **options) == "http_200"
+
+
 def test_names_are_text_and_stay_in_their_directory():
     names = [
         b"<script>alert(1)</script>", b'"onmouseover="x', b"&amp;", b"javascript:alert(1)",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 import time
 
 import pytest
@@ -102,7 +104,7 @@ def test_links_ask_for_the_selectors_that_the_menu_has():
         ("/g/x", b"/x", b"image/gif"),
         ("/I/x.jpg", b"/x.jpg", b"image/jpeg"),
         ("/9/x.tar.gz", b"/x.tar.gz", b"application/gzip"),
-        ("/5/x", b"/x", b"application/octet-stream"),
+        ("/5/x", b"/x", None),
         ("/0/x?y=z", b"/x?y=z", b"text/plain"),
         ("/0/caf%E9", b"/caf\xe9", b"text/plain"),
         ("/0//x", b"//x", b"text/plain"),
@@ -111,7 +113,7 @@ def test_links_ask_for_the_selectors_that_the_menu_has():
 def test_documents_are_asked_for_by_one_line_and_typed_by_their_item(path, line, content_type):
     response, asked = get(b"hello\r\n", path)
     assert asked == [line + b"\r\n"]
-    assert response.headers["Content-Type"] == content_type
+    assert response.headers.get("Content-Type") == content_type
     assert response.body == b"hello\r\n"
     assert "wire_body" not in response.meta
 
@@ -213,9 +215,89 @@ def test_a_server_that_says_nothing_is_left():
     async def scenario():
         async with raw_server(silent) as server:
             origin = origin_of(server)
-            return await outcome(origin + "/", DOWNLOAD_TIMEOUT=0.3)
+            return [
+                await outcome(origin + "/", DOWNLOAD_TIMEOUT=0.3),
+                await outcome(origin + "/", NET_FIRST_BYTE_TIMEOUT_SECS=0.3),
+            ]
 
-    assert asyncio.run(scenario()) == "timeout"
+    assert asyncio.run(scenario()) == ["timeout", "first_byte_timeout"]
+
+
+async def trickle(reader, writer):
+    """A byte every 10 ms, for ever."""
+    while not writer.is_closing():
+        writer.write(b"x")
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"DOWNLOAD_TIMEOUT": 0.4},
+        {"download_timeout": 0.4},
+        {"NET_MIN_BYTES_PER_SEC": 10_000, "NET_MIN_RATE_SECS": 0.3},
+    ],
+)
+def test_what_has_come_of_a_slow_document_is_kept(limits):
+    async def scenario():
+        async with raw_server(trickle) as server:
+            return await fetch(origin_of(server) + "/0x", **limits)
+
+    response = asyncio.run(scenario())
+    assert response.flags == ["truncated", "time"]
+    assert 0 < len(response.body) < 100
+
+
+def test_a_slow_document_at_a_bearable_rate_is_read_to_its_end():
+    async def slow(reader, writer):
+        for _ in range(40):
+            writer.write(b"x" * 100)
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async def scenario():
+        async with raw_server(slow) as server:
+            options = {"NET_MIN_BYTES_PER_SEC": 500, "NET_MIN_RATE_SECS": 0.1}
+            return await fetch(origin_of(server) + "/0x", **options)
+
+    response = asyncio.run(scenario())
+    assert (response.flags, len(response.body)) == ([], 4000)
+
+
+def test_a_document_that_breaks_off_is_marked_or_fails():
+    async def breaking(reader, writer):
+        await reader.readline()
+        writer.write(b"half")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        linger_none = struct.pack("ii", 1, 0)  # closing sends RST
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_none)
+        writer.transport.abort()
+
+    async def scenario():
+        async with raw_server(breaking) as server:
+            url = origin_of(server) + "/0x"
+            return (
+                await fetch(url, DOWNLOAD_FAIL_ON_DATALOSS=False),
+                await outcome(url, DOWNLOAD_FAIL_ON_DATALOSS=True),
+            )
+
+    response, failed = asyncio.run(scenario())
+    assert (response.body, response.flags, failed) == (b"half", ["dataloss"], "incomplete")
+
+
+def test_types_that_are_not_wanted_are_not_even_asked_for():
+    async def scenario():
+        async with gopher_server(b"hello") as (origin, asked):
+            options = {"PAGE_CONTENT_TYPES": "text/"}
+            return [
+                await outcome(origin + path, **options) for path in ("/g/x", "/0/x", "/9/x")
+            ], len(asked)
+
+    # Of the last nobody knows what it is.
+    assert asyncio.run(scenario()) == (["unwanted_type", "http_200", "http_200"], 2)
 
 
 def test_an_endless_answer_is_cut():

@@ -11,35 +11,103 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
+import math
 import socket
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from scrapy.exceptions import DownloadTimeoutError
+from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
 from webcrawl.net import dns, outcomes
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.shared import resolver_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from webcrawl.net.documents import Document
     from webcrawl.net.limits import FetchLimits
 
 # As for HTTP: of a host's addresses the first, and one more where that does not answer.
 _MAX_ADDRESSES: Final = 2
 # The longest line; a connection holds twice as much before it stops reading from the socket.
 _READ_BUFFER: Final = 64 * 1024
+# The share of a contact's time after which a document is cut; the rest is for goodbyes.
+_FOR_DOCUMENTS: Final = 0.95
+
+
+class Ending(enum.Enum):
+    """Why nothing more is read from a connection."""
+
+    WHOLE = "the other side ended it"
+    CUT = "it says more than it may"
+    LATE = "it is too slow, or the time is over"
+    LOST = "it broke"
 
 
 class Received(NamedTuple):
-    """What a connection said until its end; *cut* if there was more than allowed."""
+    """What a connection said. There is something of it unless it is whole."""
 
     data: bytes
-    cut: bool
+    ending: Ending
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags of a response with that body, as for HTTP."""
+        return list(_FLAGS[self.ending])
+
+
+_FLAGS: Final = {
+    Ending.WHOLE: (),
+    Ending.CUT: ("truncated",),
+    Ending.LATE: ("truncated", "time"),
+    Ending.LOST: ("dataloss",),
+}
+
+
+@dataclass(slots=True)
+class Contact:
+    """One contact under way.
+
+    *started* is of the monotonic clock, as loops' clocks may be coarse; *until* is of the loop's.
+    """
+
+    request: Request
+    started: float
+    # A document that is not whole by then is cut, so that what has come can still be used.
+    until: float
+
+    def answered(self) -> None:
+        """Note that the document begins."""
+        self.request.meta["download_latency"] = time.monotonic() - self.started
+
+    @property
+    def is_for_robots(self) -> bool:
+        """Whether it is for a robots.txt, half of which may permit what the other half forbids."""
+        # The crawl's own record of this contact (webcrawl/fetch.py), if it is the crawl's.
+        return bool(getattr(self.request.meta.get("fetch"), "robots_url", ""))
+
+    def check_type(self, content_type: bytes, limits: FetchLimits) -> None:
+        """Raise UnwantedTypeError if PAGE_CONTENT_TYPES does not have *content_type*."""
+        if content_type not in limits.wanted and not self.is_for_robots:
+            shown = content_type.decode("latin-1")
+            raise outcomes.UnwantedTypeError(f"{self.request.url}: {shown} is not wanted")
+
+    def check_ending(self, received: Received) -> None:
+        """Raise TooSlowError for half a document that is worse than none."""
+        if self.is_for_robots and received.ending is Ending.LATE:
+            raise outcomes.TooSlowError(f"{self.request.url}: only half of it came")
+
+    def check_loss(self, document: Document, *, fail: bool) -> None:
+        """Raise ResponseDataLossError for a lost part, if *fail* or the request says so."""
+        fail = self.request.meta.get("download_fail_on_dataloss", fail) or self.is_for_robots
+        if fail and "dataloss" in document.flags:
+            raise ResponseDataLossError(f"{self.request.url}: {document.reason}")
 
 
 class Connection:
@@ -51,13 +119,12 @@ class Connection:
         writer: asyncio.StreamWriter,
         *,
         address: str,
-        patience: float,
+        limits: FetchLimits,
     ) -> None:
-        """*patience* is how many seconds may pass until the other side says something."""
         self.address = address
         self._reader = reader
         self._writer = writer
-        self._patience = patience
+        self._limits = limits
 
     def send(self, data: bytes) -> None:
         """Send *data*, which is small: it waits in memory if need be."""
@@ -66,39 +133,68 @@ class Connection:
     async def line(self) -> bytes:
         """Return the next line without its end; BadAnswerError if it is longer than 64 kB."""
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._limits.first_byte_timeout):
                 line = await self._reader.readuntil(b"\n")
         except TimeoutError as e:
-            raise _silent(self.address, self._patience) from e
+            raise self._silent() from e
         except asyncio.LimitOverrunError as e:
             raise outcomes.BadAnswerError("a line without an end") from e
         except (asyncio.IncompleteReadError, OSError) as e:
             raise outcomes.ConnectionLostError(str(e) or type(e).__name__) from e
         return line.rstrip(b"\r\n")
 
-    async def rest(self, limit: int, *, begun: Callable[[], None]) -> Received:
-        """Return what comes until the end, *limit* bytes at most; *begun* is called at once when
-        the first byte is there."""
+    async def rest(self, limit: int, contact: Contact) -> Received:
+        """Return what comes until the end: *limit* bytes at most, at the lowest rate at least,
+        and until *contact* has to end."""
+        limits = self._limits
+        window = limits.rate_window if limits.min_rate else math.inf
         chunks: list[bytes] = []
-        size = 0
-        while chunk := await self._some():
-            if not size:
-                begun()
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > limit:
-                chunks[-1] = chunk[: limit - size]
-                break
-        return Received(b"".join(chunks), size > limit)
+        size = counted = 0
+        look_at = _now() + limits.first_byte_timeout
+        ending: Ending | None = None
+        while ending is None:
+            chunk = await self._some(min(look_at, contact.until))
+            now = _now()
+            if isinstance(chunk, bytes) and chunk:
+                if not chunks:
+                    contact.answered()
+                    look_at = now + window
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > limit:
+                    chunks[-1] = chunk[: limit - size]
+                    ending = Ending.CUT
+            elif chunk is not None:
+                ending = self._end(chunk, is_begun=size > 0)
+            elif not chunks:
+                raise self._silent(contact)
+            if ending is None and now >= min(look_at, contact.until):
+                if now >= contact.until or size - counted < limits.min_rate * window:
+                    ending = Ending.LATE
+                counted, look_at = size, now + window
+        return Received(b"".join(chunks), ending)
 
-    async def _some(self) -> bytes:
+    async def _some(self, until: float) -> bytes | OSError | None:
+        """What comes next, nothing at the end; None if it does not come in time."""
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout_at(until) as time_left:
                 return await self._reader.read(_READ_BUFFER)
-        except TimeoutError as e:
-            raise _silent(self.address, self._patience) from e
-        except OSError as e:
-            raise outcomes.ConnectionLostError(str(e) or type(e).__name__) from e
+        except OSError as e:  # a TimeoutError is one, and sockets have some of their own
+            return None if time_left.expired() else e
+
+    @staticmethod
+    def _end(end: bytes | OSError, *, is_begun: bool) -> Ending:
+        if not isinstance(end, OSError):
+            return Ending.WHOLE
+        if not is_begun:
+            raise outcomes.ConnectionLostError(str(end) or type(end).__name__) from end
+        return Ending.LOST
+
+    def _silent(self, contact: Contact | None = None) -> Exception:
+        if contact is not None and _now() >= contact.until:
+            return DownloadTimeoutError(f"{self.address} said nothing")
+        seconds = self._limits.first_byte_timeout
+        return outcomes.FirstByteTimeoutError(f"{self.address} said nothing for {seconds:g} s")
 
     async def close(self) -> None:
         """Close at once, whatever is still on its way."""
@@ -174,33 +270,30 @@ class Dialer:
                 where = f"{address}, port {port}"
                 raise _meaning_of(e)(f"{where}: {e or type(e).__name__}") from e
             raise
-        return Connection(reader, writer, address=address, patience=self._limits.total_timeout)
+        return Connection(reader, writer, address=address, limits=self._limits)
 
 
 @contextlib.asynccontextmanager
-async def contact(request: Request, limits: FetchLimits) -> AsyncIterator[Callable[[], None]]:
+async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[Contact]:
     """Bound the whole of one contact, and note in ``request.meta`` how long it took.
 
-    Gives a function to call when the answer begins. Raises DownloadTimeoutError in place of what
-    was awaited when the time is over.
+    Raises DownloadTimeoutError in place of what was awaited when the time is over.
     """
-    started = time.monotonic()
     seconds = request.meta.get("download_timeout", limits.total_timeout)
-
-    def answered() -> None:
-        request.meta["download_latency"] = time.monotonic() - started
-
+    started = time.monotonic()
+    until = _now() + _FOR_DOCUMENTS * seconds
+    contact = Contact(request=request, started=started, until=until)
     try:
         async with asyncio.timeout(seconds):
-            yield answered
+            yield contact
     except TimeoutError as e:
         raise DownloadTimeoutError(f"{request.url}: not done within {seconds} seconds") from e
     finally:
         request.meta["download_seconds"] = time.monotonic() - started
 
 
-def _silent(address: str, seconds: float) -> DownloadTimeoutError:
-    return DownloadTimeoutError(f"{address} said nothing for {seconds} seconds")
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _meaning_of(error: OSError) -> type[Exception]:

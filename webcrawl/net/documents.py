@@ -27,7 +27,6 @@ _BY_ENCODING: Final = {
     "xz": b"application/x-xz",
     "compress": b"application/x-compress",
 }
-_UNKNOWN: Final = b"application/octet-stream"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,11 +50,11 @@ class Document:
 
 
 def type_of_name(name: str) -> bytes:
-    """The content type of a file of that name; of bytes in general if the name tells none."""
+    """The content type of a file of that name, empty if the name tells none."""
     kind, encoding = _TYPES.guess_type("/" + name)
     if encoding is not None:
-        return _BY_ENCODING.get(encoding, _UNKNOWN)
-    return kind.encode() if kind else _UNKNOWN
+        return _BY_ENCODING.get(encoding, b"application/octet-stream")
+    return kind.encode() if kind else b""
 
 
 def response_of(document: Document, request: Request, *, address: str, protocol: str) -> Response:

@@ -28,10 +28,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
-from scrapy.exceptions import ResponseDataLossError
 
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Connection, Dialer, contact
+from webcrawl.net.contact import Connection, Contact, Dialer, Ending, contact_for
 from webcrawl.net.documents import Document, response_of, type_of_name
 from webcrawl.net.ftp_listing import entries, row_of
 from webcrawl.net.ftp_session import Reply, Session
@@ -39,8 +38,6 @@ from webcrawl.net.limits import FetchLimits
 from webcrawl.net.links_page import CONTENT_TYPE, links_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -115,7 +112,9 @@ class FtpDownloadHandler(BaseDownloadHandler):
         meta = request.meta
         user = meta.get("ftp_user") or target.user or self._user
         password = meta.get("ftp_password") or target.password or self._password
-        async with contact(request, self._limits) as answered:
+        content_type = CONTENT_TYPE if target.is_listing else type_of_name(unquote(target.name))
+        async with contact_for(request, self._limits) as contact:
+            contact.check_type(content_type, self._limits)
             control = await self._dialer.dial(target.host, target.port)
             try:
                 visit = _Visit(
@@ -124,15 +123,14 @@ class FtpDownloadHandler(BaseDownloadHandler):
                     user=user.encode("utf-8", "replace"),
                     password=password.encode("utf-8", "replace"),
                     limit=meta.get("download_maxsize") or self._limits.max_bytes,
-                    answered=answered,
+                    contact=contact,
                 )
                 document = await visit.document()
+                if document.status == 200:
+                    document.content_type = content_type
             finally:
                 await control.close()
-        if "dataloss" in document.flags and meta.get(
-            "download_fail_on_dataloss", self._fail_on_dataloss
-        ):
-            raise ResponseDataLossError(f"{request.url}: {document.reason}")
+        contact.check_loss(document, fail=self._fail_on_dataloss)
         return response_of(document, request, address=control.address, protocol="FTP")
 
     async def close(self) -> None:
@@ -141,14 +139,14 @@ class FtpDownloadHandler(BaseDownloadHandler):
 
 @dataclass(slots=True, kw_only=True)
 class _Visit:
-    """What is done on one control connection. *answered* is called when the document begins."""
+    """What is done on one control connection."""
 
     session: Session
     target: Target
     user: bytes
     password: bytes
     limit: int
-    answered: Callable[[], None]
+    contact: Contact
 
     async def document(self) -> Document:
         """Return what the server has, or says instead."""
@@ -174,9 +172,7 @@ class _Visit:
         try:
             reply = await session.ask(b"RETR", target.path)
             if reply.is_preliminary or reply.is_good:
-                document = await self._receive(data, reply)
-                document.content_type = type_of_name(unquote(target.name))
-                return document
+                return await self._receive(data, reply)
         finally:
             await data.close()
         if reply.code == 550 and (await session.ask(b"CWD", target.path)).is_good:
@@ -211,15 +207,15 @@ class _Visit:
         document.body, cut = links_page(title, rows, limit=self.limit)
         if cut and not document.flags:
             document.flags.append("truncated")
-        document.content_type = CONTENT_TYPE
         return document
 
     async def _receive(self, data: Connection, reply: Reply) -> Document:
         """Return what comes over the data connection, with a flag if that is not all."""
-        received = await data.rest(self.limit, begun=self.answered)
+        received = await data.rest(self.limit, self.contact)
         await data.close()
-        flags = ["truncated"] if received.cut else []
-        if reply.is_preliminary and not received.cut:
+        self.contact.check_ending(received)
+        flags = received.flags
+        if reply.is_preliminary and received.ending is Ending.WHOLE:
             try:
                 reply = await self.session.reply()
             except outcomes.ConnectionLostError:

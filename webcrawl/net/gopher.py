@@ -7,7 +7,7 @@ sessions are not fetched; the Gopher+ part of a URL is none of this protocol.
 There are no statuses. An answer that is an error item is a 404, everything else a 200. The content
 type follows from the item type; texts and menus end with a lone dot, which is taken off a text.
 ``request.meta`` as for ftp: ``download_latency``, ``download_seconds``, ``wire_body`` if the body
-is not what came. Flags: "truncated".
+is not what came. Flags as for HTTP.
 
 GOPHER_PORTS: the ports that may be asked. A selector is any line, and the first thing that is said
 on the connection: a link must not make a crawler say a line of its author's choice to a mail server
@@ -26,7 +26,7 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from webcrawl.errors import FatalError
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Dialer, contact
+from webcrawl.net.contact import Dialer, contact_for
 from webcrawl.net.documents import Document, response_of
 from webcrawl.net.gopher_menu import (
     MENU,
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
+
+    from webcrawl.net.contact import Received
 
 # Default of the setting of the same name.
 GOPHER_PORTS = [70, 7070]
@@ -70,16 +72,24 @@ class GopherDownloadHandler(BaseDownloadHandler):
     experimental = False
 
     def __init__(
-        self, *, crawler: Crawler, limits: FetchLimits, dialer: Dialer, ports: frozenset[int]
+        self,
+        *,
+        crawler: Crawler,
+        limits: FetchLimits,
+        dialer: Dialer,
+        ports: frozenset[int],
+        fail_on_dataloss: bool,
     ) -> None:
         super().__init__(crawler)
         self._limits = limits
         self._dialer = dialer
         self._ports = ports
+        self._fail_on_dataloss = fail_on_dataloss
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> GopherDownloadHandler:
-        """Build by the settings of `FetchLimits` and `Dialer`, and GOPHER_PORTS.
+        """Build by the settings of `FetchLimits` and `Dialer`, GOPHER_PORTS and
+        DOWNLOAD_FAIL_ON_DATALOSS.
 
         Raises FatalError with one sentence for a wrong value.
         """
@@ -89,6 +99,7 @@ class GopherDownloadHandler(BaseDownloadHandler):
             limits=limits,
             dialer=Dialer.from_crawler(crawler, limits),
             ports=gopher_ports(crawler.settings),
+            fail_on_dataloss=crawler.settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
         )
 
     async def download_request(self, request: Request) -> Response:
@@ -97,20 +108,21 @@ class GopherDownloadHandler(BaseDownloadHandler):
         if target.port not in self._ports:
             raise outcomes.BadUrlError(f"{request.url}: GOPHER_PORTS has no port {target.port}")
         limit = request.meta.get("download_maxsize") or self._limits.max_bytes
-        async with contact(request, self._limits) as answered:
+        content_type = content_type_of(target.kind, target.selector)
+        async with contact_for(request, self._limits) as contact:
+            contact.check_type(content_type, self._limits)
             connection = await self._dialer.dial(target.host, target.port)
             try:
                 connection.send(target.selector + b"\r\n")
-                received = await connection.rest(limit, begun=answered)
+                received = await connection.rest(limit, contact)
             finally:
                 await connection.close()
         if not received.data and target.kind == MENU:
             raise outcomes.ConnectionLostError(f"{request.url}: not even a dot")
         if received.data.startswith(b"HTTP/1."):
             raise outcomes.BadAnswerError(f"{request.url}: a server of HTTP")
-        document = _document(target, received.data, limit)
-        if received.cut and not document.flags:
-            document.flags.append("truncated")
+        document = _document(target, received, content_type, limit)
+        contact.check_loss(document, fail=self._fail_on_dataloss)
         return response_of(document, request, address=connection.address, protocol="GOPHER")
 
     async def close(self) -> None:
@@ -147,19 +159,18 @@ def target_of(url: str) -> Target:
     return Target(host=parts.hostname, port=port, kind=kind, selector=path[1:])
 
 
-def _document(target: Target, data: bytes, limit: int) -> Document:
+def _document(target: Target, received: Received, content_type: bytes, limit: int) -> Document:
+    data = received.data
     if is_error(data):
         reason = next(items(data)).text
         return Document(status=404, reason=reason[:200], wire_body=data)
-    document = Document(
-        status=200, body=data, content_type=content_type_of(target.kind, target.selector)
-    )
+    document = Document(status=200, body=data, content_type=content_type, flags=received.flags)
     if target.kind == MENU:
         rows = filter(None, map(row_of, items(data)))
         title = f"{target.host} {target.selector.decode('utf-8', 'replace')}".rstrip()
         document.wire_body = data
         document.body, cut = links_page(title, rows, limit=limit)
-        if cut:
+        if cut and not document.flags:
             document.flags.append("truncated")
     elif target.kind == TEXT:
         document.body = _without_end(data)
