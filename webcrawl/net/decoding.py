@@ -152,7 +152,7 @@ def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
 class Gauge:
     """Says, while a coded body is being received, when no more of it is needed.
 
-    It decodes for nothing but the size, so it begins only where that may pay: at an eighth of the
+    It decodes for nothing but the size, so it begins only where that may pay: at a quarter of the
     bound, which hardly a page exceeds on the wire. What is not one stream of one coding that it
     knows, or is broken, is received up to the bound on the wire.
     """
@@ -161,7 +161,7 @@ class Gauge:
         """*headers* are those of the answer, *limit* bytes are enough."""
         codings = _codings(headers)
         self._coding = codings[0] if len(codings) == 1 else b""
-        self._begins_at = limit >> 3
+        self._begins_at = limit >> 2
         self._room = limit + 1
         self._stream: _Stream | None = None
         self._seen = 0
