@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import datetime as dt
 import ssl
@@ -135,9 +134,9 @@ class _Session:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = talk.tls.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
-    async def do(self, step: Callable[[], object]) -> None:
+    async def do(self, step: Callable[[], object], *, behind: bytes = b"") -> None:
         """Take *step* as soon as what it needs has come, and send what it leaves, also if that
-        is the alert of its failure."""
+        is the alert of its failure, with *behind* it what TLS knows nothing of."""
         while True:
             try:
                 step()
@@ -146,7 +145,7 @@ class _Session:
             else:
                 done = True
             finally:
-                await self._talk.send(self._outgoing.read())
+                await self._talk.send(self._outgoing.read() + behind)
             if done:
                 return
             data = await self._talk.reader.read(65536)
@@ -163,20 +162,16 @@ async def handshake_only(talk: Talk) -> None:
     await talk.hold()
 
 
-def breaks_off(*, garbage_first: bool) -> Attack:
-    """A sound handshake and half an answer, and then bytes that are no TLS record, or an end
-    without the closing alert, as somebody on the way would do it."""
+def breaks_off(behind: bytes) -> Attack:
+    """A sound handshake, half an answer, and *behind* it in the same packet what is no TLS, and an
+    end without the closing alert, as somebody on the way would do it."""
 
     async def attack(talk: Talk) -> None:
         session = _Session(talk)
         await session.do(session.tls.do_handshake)
         await session.do(lambda: session.tls.read(65536))
-        await session.do(
-            lambda: session.tls.write(HEAD + b"\r\n<p>half of it" + bytes(garbage_first))
-        )
-        if garbage_first:
-            await asyncio.sleep(0.05)
-            await talk.send(b"\xff" * 500)
+        half = HEAD + b"\r\n<p>half of it"
+        await session.do(lambda: session.tls.write(half), behind=behind)
 
     return attack
 
@@ -192,8 +187,8 @@ ATTACKS = {
     "tls-stall": stall,
     "tls-close": close_in_handshake,
     "tls-reset": reset_in_handshake,
-    "tls-garbage-after": breaks_off(garbage_first=True),
-    "tls-truncated": breaks_off(garbage_first=False),
+    "tls-garbage-after": breaks_off(behind=b"\xff" * 500),
+    "tls-truncated": breaks_off(behind=b""),
 }
 
 #: Makes the server's side of TLS, from a directory and a name.
