@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from webcrawl.items import Headers, Page, Truncation
-from webcrawl.urls import normalize
+from webcrawl.urls import HTTP_SCHEMES, normalize
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 PERMANENT = frozenset({301, 308})
 
 
-def page_of(response: Response, fetch: Fetch) -> Page:
-    """The Page of *response*, without its links.
+def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_SCHEMES) -> Page:
+    """The Page of *response*, without its links. A redirect leads to one of *schemes* or nowhere.
 
     The handler leaves what was on the wire in the request's meta (net/http.py); without it, as
     with a user's own handler, Scrapy's view of headers and body stands for it. Header fields are
@@ -28,7 +28,7 @@ def page_of(response: Response, fetch: Fetch) -> Page:
     assert response.request is not None
     entry = fetch.lease.entry
     meta = response.request.meta
-    target = _redirect_target(response, entry.url)
+    target = _redirect_target(response, entry.url, schemes)
     content_type, charset = _content_type(response.headers.get(b"Content-Type") or b"")
     return Page(
         url=entry.url,
@@ -74,13 +74,13 @@ def _truncation(flags: list[str]) -> Truncation:
     return "disconnect" if "dataloss" in flags else ""
 
 
-def _redirect_target(response: Response, url: str) -> str:
+def _redirect_target(response: Response, url: str, schemes: frozenset[str]) -> str:
     if not 300 <= response.status < 400:
         return ""
     location = response.headers.get(b"Location")
     if not location:
         return ""
-    return normalize(location.strip(), url) or ""
+    return normalize(location.strip(), url, schemes=schemes) or ""
 
 
 @lru_cache(1024)

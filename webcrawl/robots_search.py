@@ -16,7 +16,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from webcrawl.net.outcomes import is_transient
-from webcrawl.urls import host_of, normalize, origin_of
+from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,5 +166,5 @@ def _redirected_to(search: _Search, response: Response) -> str | None:
     location = response.headers.get(b"Location")
     if not location or search.redirects >= _MAX_REDIRECTS:
         return None
-    target = normalize(location.strip(), search.url)
+    target = normalize(location.strip(), search.url, schemes=SCHEMES)
     return target if target is not None and target.startswith(_WITH_ROBOTS) else None

@@ -27,6 +27,7 @@ from webcrawl.job import Job
 from webcrawl.links import LinkSubmitter
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
+from webcrawl.net.schemes import followed_schemes
 from webcrawl.net.shared import resolver_of
 from webcrawl.politeness import Politeness, longest_crawl_delay, profile_of
 from webcrawl.prelude import HostPrelude
@@ -92,6 +93,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
             filters=standard_filters(
                 max_bytes=whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0),
                 max_depth=whole(settings, "URL_MAX_DEPTH", at_least=0),
+                schemes=followed_schemes(settings),
             ),
             ranks=ranks,
             key_of=hosts.key_of,

@@ -25,6 +25,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.misc import load_object
 
 from webcrawl.errors import FatalError
+from webcrawl.net.schemes import followed_schemes
 from webcrawl.pages import page_of
 from webcrawl.scheduler import is_mercator
 from webcrawl.seeds import SeedReader, SeedsError, split_sources
@@ -54,10 +55,11 @@ class WebSpider(Spider):
 
     name = "web"
 
-    def __init__(self, *, seeds: SeedReader, max_links: int) -> None:
+    def __init__(self, *, seeds: SeedReader, max_links: int, schemes: frozenset[str]) -> None:
         super().__init__()
         self._seeds = seeds
         self._max_links = max_links
+        self._schemes = schemes
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *, seeds: str = "", **unknown: str) -> Self:
@@ -79,7 +81,8 @@ class WebSpider(Spider):
             stdin=_standard_input(),
         )
         max_links = whole(crawler.settings, "PAGE_MAX_LINKS", at_least=0)
-        return super().from_crawler(crawler, seeds=reader, max_links=max_links)
+        schemes = followed_schemes(crawler.settings)
+        return super().from_crawler(crawler, seeds=reader, max_links=max_links, schemes=schemes)
 
     async def start(self) -> AsyncIterator[Any]:
         """Feed the seeds to the eliminator, batch by batch, as fast as it takes them.
@@ -113,7 +116,7 @@ class WebSpider(Spider):
         """The Page of *response*, unless its document was seen under another URL."""
         assert response.request is not None
         fetch: Fetch = response.request.meta["fetch"]
-        page = page_of(response, fetch)
+        page = page_of(response, fetch, schemes=self._schemes)
         if page.redirect_target:
             page.links = [Link(url=page.redirect_target, kind="redirect")]
         elif page.status == 200 and page.body:
@@ -122,7 +125,11 @@ class WebSpider(Spider):
                 return []
             if page.content_type in _HTML:
                 page.links = extract_links(
-                    page.body, url=page.url, charset=page.charset, limit=self._max_links
+                    page.body,
+                    url=page.url,
+                    charset=page.charset,
+                    limit=self._max_links,
+                    schemes=self._schemes,
                 )
         return [page] if self._scheduler.submit_page(page, fetch) else []
 
