@@ -128,6 +128,12 @@ def test_an_older_file_is_followed_while_the_host_fails(cache, store, wall):
         assert cache.get(A) is None
 
 
+def test_an_older_file_without_rules_is_followed_as_well(cache, wall):
+    cache.put(A, 200, b"")
+    wall.advance(DAY)
+    assert cache.put(A, 503).allowed(X)
+
+
 def test_an_older_lack_of_a_file_is_none_to_be_followed(cache, wall):
     cache.put(A, 404)
     wall.advance(DAY)

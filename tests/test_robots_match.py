@@ -54,6 +54,7 @@ def decided(path, *lines):
         ("/page.htm", ["+/page", "-/*.htm"], "-/*.htm"),
         ("/fish", ["+/fish", "-/fish*"], "-/fish*"),
         ("/fishing", ["+/fish****", "-/fishing"], "+/fish****"),
+        ("/fishing", ["+/fish****", "-/fishing", "-/fishi"], "+/fish****"),
         ("/fishing", ["-/fish*$", "+/fish"], "-/fish*$"),
         ("/a/b/c", ["-/*/*/c", "+/a/b/"], "-/*/*/c"),
         ("/abc", ["-/a*b*c$", "+/ab*c"], "-/a*b*c$"),
@@ -61,6 +62,7 @@ def decided(path, *lines):
         ("/ab", ["-/a*ab$"], ""),
         ("/aab", ["-/a*ab$"], "-/a*ab$"),
         ("/ab", ["-/ab*b$"], ""),
+        ("/ab", ["-/a*b*b$"], ""),
         ("/x", ["-*"], "-*"),
         ("/x.gif", ["-*.gif"], "-*.gif"),
         # Those that do not begin as they should are taken for what was meant.
