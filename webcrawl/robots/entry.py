@@ -29,7 +29,7 @@ from webcrawl.robots.rules import is_file, is_unreachable
 # Fields may be added at the end; readers skip those they do not know.
 VERSION: Final = 1
 
-# zlib's level: of 500 KiB it takes 4 ms, where its usual 6 takes 15 for a tenth less.
+# zlib's level: 500 KiB of rules take 2 ms, where its usual 6 takes 6 and saves 1 %.
 _LEVEL: Final = 1
 
 
