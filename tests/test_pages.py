@@ -213,3 +213,8 @@ def test_a_redirect_is_permanent_or_not(status, permanent):
 
 def test_what_is_no_redirect_moved_nowhere():
     assert not page(status=301).redirect_permanent
+
+
+@pytest.mark.parametrize("status", [200, 300, 304, 305, 306, 399, 404])
+def test_a_location_that_comes_with_another_status_is_not_followed(status):
+    assert page(status=status, headers={"Location": "/new"}).redirect_target == ""

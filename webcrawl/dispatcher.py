@@ -24,7 +24,7 @@ from webcrawl.fetch import Fetch, fetch_of
 from webcrawl.frontier import ERRAND, Entry
 from webcrawl.net.outcomes import is_transient, outcome_of
 from webcrawl.net.retry_after import retry_after
-from webcrawl.pages import PERMANENT
+from webcrawl.pages import PERMANENT, REDIRECTS
 from webcrawl.prelude import Decision, Verdict
 from webcrawl.request_codec import LostRequestError
 from webcrawl.urls import host_of, origin_of
@@ -308,7 +308,7 @@ class Dispatcher:
         if fetch.response is not None:
             body = fetch.response.meta.get("wire_body", fetch.response.body)
             self._stats.inc_value("fetch/bytes", len(body))
-            if "Location" in fetch.response.headers and 300 <= fetch.response.status < 400:
+            if fetch.response.status in REDIRECTS:
                 kind = "permanent" if fetch.response.status in PERMANENT else "temporary"
                 self._stats.inc_value(f"redirects/{kind}")
         outcome = fetch.outcome

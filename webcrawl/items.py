@@ -49,7 +49,7 @@ class Page:
     - ``content_type``: media type in lower case without parameters, empty if none was sent
     - ``charset``: label of the Content-Type header in lower case, empty if none; see ``codec``
     - ``links``: of the document, each once, in document order
-    - ``redirect_target``: where a 3xx points to, empty if nowhere
+    - ``redirect_target``: where a redirect points to, empty if nowhere
     - ``redirect_permanent``: whether it moved there for good (301, 308)
     - ``content_fingerprint``: 64-bit fingerprint of ``body`` by the content-seen test, 0 if
       untested

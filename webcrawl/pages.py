@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from webcrawl.fetch import Fetch
 
+#: Statuses whose Location is followed (Fetch Standard, "redirect status"); 300 may have one, too.
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 #: Moved for good (RFC 9110, section 15.4); all others may lead elsewhere tomorrow.
 PERMANENT = frozenset({301, 308})
 
@@ -75,7 +77,7 @@ def _truncation(flags: list[str]) -> Truncation:
 
 
 def _redirect_target(response: Response, url: str, schemes: frozenset[str]) -> str:
-    if not 300 <= response.status < 400:
+    if response.status not in REDIRECTS:
         return ""
     location = response.headers.get(b"Location")
     if not location:

@@ -16,6 +16,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from webcrawl.net.outcomes import is_transient
+from webcrawl.pages import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class RobotsSearch:
         """
         origin = origin_of(url)
         search = self._search(origin)
-        if response is not None and 300 <= response.status < 400:
+        if response is not None and response.status in REDIRECTS:
             target = _redirected_to(search, response)
             if target is not None:
                 search.url = target
