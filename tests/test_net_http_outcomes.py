@@ -229,6 +229,24 @@ def test_blank_lines_in_floods_are_no_answer(line, outcome):
     assert outcome_for(line * 3 + OK) == "http_200"
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("says", [b"220 a.test ESMTP\r\n", b"\r\n" * 200_000])
+def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme, tmp_path):
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            writer.write(says)
+            await reader.read()
+
+        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        async with raw_server(talk, tls=tls) as server, handler_with() as handler:
+            for _ in range(20):
+                with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
+                    await handler.download_request(Request(f"{scheme}://127.0.0.1:{server.port}/"))
+                assert outcome_of(failed.value) == "bad_answer"
+
+    asyncio.run(scenario())
+
+
 def test_a_body_of_which_nothing_comes_is_too_slow():
     for head in (LENGTH_10, CHUNKED, b"HTTP/1.1 200 OK\r\n\r\n"):
         error = ending(stalls(head), **HURRY)

@@ -160,7 +160,12 @@ class Exchange(ResponseHandler):
         self._ends = self._answers = self._received = self._header_size = self._counted = 0
         self._stop_clock()
         self._clock = self._loop.call_later(self._limits.first_byte_timeout, self._on_late_header)
+        # What a server says before it is asked is no answer, most often. Read at once, it would
+        # close the connection under the request, which then fails for that and not for this.
+        early, self._tail = self._tail, b""
         super().set_response_params(**params)
+        if early:
+            self._loop.call_soon(self.data_received, early)
 
     def is_connected(self) -> bool:
         """Say whether the connection can be used again.
@@ -199,6 +204,9 @@ class Exchange(ResponseHandler):
     def data_received(self, data: bytes) -> None:
         if self._exception is not None or self.damage is not None:
             return  # TLS may still deliver what it had when it was closed
+        if self._parser is None:
+            super().data_received(data)  # nothing has been asked yet: it is kept, some of it
+            return
         self._received += len(data)
         while self._is_between_bodies():
             found = (self._seam + data).find(b"\r\n\r\n")
