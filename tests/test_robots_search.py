@@ -175,6 +175,22 @@ def test_what_another_attempt_would_not_change_is_not_retried(search, outcome):
     assert search.reason(PAGE) == outcome
 
 
+@pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"]])
+def test_half_a_robots_txt_is_none(search, flags):
+    half = Response(ROBOTS, body=b"User-agent: *\n", flags=flags)
+    for _ in range(2):
+        search.answered(PAGE, "http_200", half)
+        assert search.look(PAGE) is Finding.UNKNOWN
+    search.answered(PAGE, "http_200", half)
+    assert search.look(PAGE) is Finding.UNREACHABLE
+    assert search.reason(PAGE) == "incomplete"
+
+
+def test_a_robots_txt_that_is_only_long_is_read_as_far_as_it_counts(search):
+    search.answered(PAGE, "http_200", Response(ROBOTS, body=RULES, flags=["truncated"]))
+    assert search.look(SECRET) is Finding.DENIED
+
+
 def test_the_reason_is_that_of_the_last_time(search, clock):
     search.answered(PAGE, "dns_not_found", None)
     clock.advance(600)

@@ -27,6 +27,7 @@ from webcrawl.net.retry_after import retry_after
 from webcrawl.pages import PERMANENT, REDIRECTS
 from webcrawl.prelude import Decision, Verdict
 from webcrawl.request_codec import LostRequestError
+from webcrawl.robots.grammar import MAX_BYTES
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
@@ -114,8 +115,10 @@ class Dispatcher:
         return self._robots_request(lease, self._hosts.robots.robots_url(entry.url))
 
     def _robots_request(self, lease: Lease, url: str) -> Request:
+        # Whatever PAGE_MAX_BYTES is: half a robots.txt allows too much.
+        meta = {**_LINK_META, "download_maxsize": MAX_BYTES}
         request = Request(
-            url, callback=_ignore, errback=self._unforeseen, meta=_LINK_META, dont_filter=True
+            url, callback=_ignore, errback=self._unforeseen, meta=meta, dont_filter=True
         )
         return self._bound(request, self._fetch(lease, robots_url=url))
 

@@ -33,6 +33,8 @@ _MAX_REDIRECTS = 5
 _WITH_ROBOTS = ("http://", "https://", "ftp://")
 # Unreachable origins of which the reason is remembered; the others are just unreachable.
 _REASONS = 65_536
+# Flags of an answer that ended before its end (net/http.py).
+_BROKEN_OFF = frozenset({"dataloss", "time"})
 # An errand that has not come back after so many seconds got lost, as with a host that is excluded
 # meanwhile: the search begins anew.
 _ERRAND_SECS = 3600.0
@@ -122,6 +124,9 @@ class RobotsSearch:
         """
         origin = origin_of(url)
         search = self._search(origin)
+        if response is not None and _BROKEN_OFF.intersection(response.flags):
+            # Half a file allows too much.
+            response, outcome = None, "incomplete"
         if response is not None and response.status in REDIRECTS:
             target = _redirected_to(search, response)
             if target is not None:
