@@ -115,8 +115,9 @@ class Dispatcher:
         return self._robots_request(lease, self._hosts.robots.robots_url(entry.url))
 
     def _robots_request(self, lease: Lease, url: str) -> Request:
-        # Whatever PAGE_MAX_BYTES is: half a robots.txt allows too much.
-        meta = {**_LINK_META, "download_maxsize": MAX_BYTES}
+        # Whatever PAGE_MAX_BYTES is: half a robots.txt allows too much. With a byte more its reader
+        # sees that the last line is not whole.
+        meta = {**_LINK_META, "download_maxsize": MAX_BYTES + 1}
         request = Request(
             url, callback=_ignore, errback=self._unforeseen, meta=meta, dont_filter=True
         )
