@@ -3,20 +3,27 @@
 Life of a fetch::
 
     HttpDownloadHandler ─► GuardedResolver ─► Resolver ─► name servers over UDP, TCP when truncated
+          │ addresses that AddressGuard permits, and the one connected to is judged again
           │ connect, one at a time, plain or TLS; connections are reused within one host only
           ▼
-    answer, cut at PAGE_MAX_BYTES ─► ContentDecodingMiddleware ─► the spider's Response
+    header, in time and within bounds; a content type that is wanted
+          ▼
+    body, fast enough, cut at PAGE_MAX_BYTES ─► ContentDecodingMiddleware ─► the spider's Response
           │ failed
           ▼
     an exception of `outcomes`, whose name is counted in the stats and decides on a retry
 
-Modules: `dnswire`, `dnschannel` and `dnsquery` (DNS messages and their exchange), `dnsservers`
-(whom to ask), `dns` (the resolver and its cache), `shared` (the one resolver of a crawler), `http`
-(the download handler), `answers` (its responses), `decoding` (content codings), `limits` (the
-bounds, from the settings), `outcomes` (how it ended).
+Modules. Names: `dnswire`, `dnschannel` and `dnsquery` (DNS messages and their exchange),
+`dnsservers` (whom to ask), `dns` (the resolver and its cache), `shared` (the one resolver of a
+crawler). For every protocol: `guard` (whom to contact), `limits` (the bounds, from the settings),
+`outcomes` (how it ended), `schemes` (which protocols there are). HTTP: `http` (the download
+handler), `connections` (and the exchange on one), `answers` (its responses), `body`, `decoding`
+(content codings), `retry_after`. FTP and Gopher: `contact` (the connection), `documents` and
+`links_page` (their responses), `ftp`, `ftp_session`, `ftp_listing`, `gopher`, `gopher_menu`.
 
 Invariants. One `download_request` sends at most one HTTP request: nothing here retries, follows a
-redirect or races two connections, for the politeness of the frontier counts on it. No answer
-takes more memory than its bounds, whatever the server sends. Nothing here blocks: names are
-resolved without threads, and what is decoded is bounded.
+redirect or races two connections, for the politeness of the frontier counts on it. Nothing is
+sent to an address that the guard forbids. No answer takes more memory or time than its bounds,
+whatever the server sends. Nothing here blocks: names are resolved without threads, and what is
+decoded is bounded.
 """
