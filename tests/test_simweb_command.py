@@ -89,6 +89,26 @@ def test_it_says_what_it_serves_and_how_to_crawl_it_and_ends_by_ctrl_c(project):
     assert hit.url == url
 
 
+def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
+    code, out, _ = simweb(project, "--hosts", "4", "--seconds", "0.3")
+    assert (code, "FTP" in out, "GOPHER_PORTS" in out) == (0, False, False)
+    code, out, _ = simweb(
+        project,
+        *("--hosts", "40", "--seconds", "0.3", "--world", "ftp=0.2", "--world", "gopher=0.2"),
+        *("--world", "ftp_port=0", "--world", "gopher_port=0"),
+    )
+    assert code == 0
+    assert re.search(r"HTTP on port \d+, HTTPS on port \d+\n +FTP on port \d+, Gopher on", out)
+    port = re.search(r"Gopher on port (\d+)", out)[1]
+    assert f"-s GOPHER_PORTS={port}\n" in out
+    seeds = (project / "crawls/simweb/seeds.txt").read_text()
+    assert "ftp://" in seeds
+    assert "gopher://" in seeds
+    code, out, _ = simweb(project, "--help", ports=[])
+    assert code == 0
+    assert "HTTP, HTTPS, FTP, Gopher, DNS" in " ".join(out.split())
+
+
 def test_it_ends_after_the_seconds_asked_for(project):
     begin = time.monotonic()
     code, out, _ = simweb(project, "--hosts", "4", "--seconds", "0.5")

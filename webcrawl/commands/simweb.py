@@ -62,9 +62,11 @@ class Command(ScrapyCommand):
     def long_desc(self) -> str:
         """See ScrapyCommand."""
         return (
-            "Serve a simulated internet (HTTP, HTTPS, DNS) on loopback addresses. With a COMMAND, "
-            "serve it while COMMAND runs, and end with its exit code; in COMMAND, {seeds}, {dns} "
-            "and {log} stand for the seeds file, the name server and the access log."
+            "Serve a simulated internet (HTTP, HTTPS, FTP, Gopher, DNS) on loopback addresses; FTP "
+            "and Gopher for the shares of the hosts that --world ftp=0.02 and --world gopher=0.02 "
+            "ask for. With a COMMAND, serve it while COMMAND runs, and end with its exit code; in "
+            "COMMAND, {seeds}, {dns} and {log} stand for the seeds file, the name server and the "
+            "access log."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -112,7 +114,8 @@ class Command(ScrapyCommand):
             default=[],
             metavar="NAME=VALUE",
             help="any parameter of World in webcrawl/simweb/world.py, such as mean_pages=20 or, "
-            "for the shares of faulty hosts, faults.stall=0 (may be repeated)",
+            "for the shares of faulty hosts, faults.stall=0; ftp=0.02 and gopher=0.02 make hosts "
+            "that speak these (may be repeated)",
         )
         # "--profile" of Scrapy has lost its name; its value is asked for nevertheless.
         parser.set_defaults(profile=None)
@@ -199,20 +202,31 @@ def _filled(command: list[str], names: dict[str, object]) -> list[str]:
 def _describe(web: SimWebProcess, log_path: Path, opts: argparse.Namespace) -> None:
     """Print what is served where, and how to crawl it."""
     world = web.world
+    options = ["-s", f"DNS_SERVERS={web.dns}", "-s", "ALLOW_PRIVATE_ADDRESSES=1"]
+    if world.gopher:
+        options += ["-s", f"GOPHER_PORTS={world.gopher_port}"]
     crawl = shlex.join(
-        [
-            *("scrapy", "crawl", "web", "-a", f"seeds={opts.seeds_file}"),
-            *("-s", f"DNS_SERVERS={web.dns}", "-s", "ALLOW_PRIVATE_ADDRESSES=1"),
-        ]
+        ["scrapy", "crawl", "web", "-a", f"seeds={opts.seeds_file}", *options],
     )
     last = world.host(world.hosts - 1).name
     addresses = world.address_list()
-    https = f", HTTPS on port {world.https_port}" if world.https_share else ""
+    ports = f"HTTP on port {world.http_port}"
+    if world.https_share:
+        ports += f", HTTPS on port {world.https_port}"
+    own = [
+        f"{name} on port {port}"
+        for name, share, port in (
+            ("FTP", world.ftp, world.ftp_port),
+            ("Gopher", world.gopher, world.gopher_port),
+        )
+        if share
+    ]
+    others = f"\n              {', '.join(own)}, on an address for each host" if own else ""
     truth = f"\n  truth       {opts.truth}" if opts.truth else ""
     print(
         f"The simulated internet is up: {world.hosts:,} hosts, seed {world.seed}, {opts.preset}.\n"
         f"  names       site00000.sim.test to {last}, by DNS on {web.dns} (UDP)\n"
-        f"  addresses   {addresses[0]} to {addresses[-1]}, HTTP on port {world.http_port}{https}\n"
+        f"  addresses   {addresses[0]} to {addresses[-1]}, {ports}{others}\n"
         f"  seeds       {opts.seeds_file} ({world.seed_hosts:,} URLs)\n"
         f"  access log  {log_path}{truth}\n"
         f"  crawl it    {crawl}\n"

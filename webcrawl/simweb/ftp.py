@@ -15,6 +15,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
+from webcrawl.simweb import chance
 from webcrawl.simweb.accesslog import Outcome
 from webcrawl.simweb.bodies import body_of
 from webcrawl.simweb.hosts import Behaviour
@@ -54,6 +55,8 @@ class _Visit:
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
         self._host = talk.host
+        # Bits that say how this server is different from others.
+        self._traits = chance.draw(talk.world.seed, chance.FAULT, talk.host.index, 2)
         self._directory = "/"
         self._user = False
         self._welcome = False
@@ -129,13 +132,13 @@ class _Visit:
         return False
 
     async def _listen(self, _argument: str) -> bool:
-        if self._host.index & 3 == 3:
+        if self._traits & 3 == 3:
             return await self._say("500 That is too new")
         return await self._say(f"229 Here (|||{await self._open_data()}|)")
 
     async def _listen_as_of_old(self, _argument: str) -> bool:
         port = await self._open_data()
-        address = "10,0,0,1" if self._host.index & 4 else self._host.address.replace(".", ",")
+        address = "10,0,0,1" if self._traits & 4 else self._host.address.replace(".", ",")
         return await self._say(f"227 Here ({address},{port >> 8},{port & 255})")
 
     async def _open_data(self) -> int:
@@ -176,11 +179,11 @@ class _Visit:
     async def _list(self, argument: str) -> bool:
         if argument.startswith("-"):
             return await self._say("501 No options")
-        style = _dos_line if self._host.index & 3 == 2 else _unix_line
+        style = _dos_line if self._traits & 3 == 2 else _unix_line
         return await self._transfer("LIST", self._directory, lambda at: self._listing(at, style))
 
     async def _list_for_programs(self, _argument: str) -> bool:
-        if self._host.index & 3 in {1, 2}:
+        if self._traits & 3 in {1, 2}:
             return await self._say("500 That is too new")
         return await self._transfer(
             "MLSD", self._directory, lambda at: self._listing(at, _machine_line)
@@ -265,7 +268,7 @@ class _Visit:
         found = self._find_listing(target)
         assert found is not None  # CWD has looked
         lines = []
-        if host.index & 8 and line is not _dos_line:
+        if self._traits & 8 and line is not _dos_line:
             lines += [line(".", 4096, True), line("..", 4096, True)]
         for key in links_of(world, found):
             entry = page(world, host, key >> 8 & 0xFFFFFF)

@@ -161,7 +161,9 @@ def find_page(world: World, host: HostSpec, target: str) -> PageSpec | None:
     """The page that *target* (path and query) names, or None if there is none (answer 404)."""
     if target == "/":
         return page(world, host, 0)
-    match = _NUMBER.search(target)
+    # Directories have numbers, too; the last one counts.
+    start = target.rfind("/", 0, -1) if host.scheme == "ftp" else 0
+    match = _NUMBER.search(target, start)
     if match is None or match.end() != len(target):
         return _top_directory(world, host, target) if host.scheme == "ftp" else None
     number, hop = int(match[1]), int(match[2] or 0)

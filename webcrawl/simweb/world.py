@@ -57,6 +57,7 @@ _CACHED_HOSTS: Final = 16_384
 _LARGEST_TROUBLED: Final = 20
 
 _TRUNK_SHARE: Final = 8  # one page in eight holds a host together
+_DIRECTORY_SHARE: Final = 4  # on hosts of FTP and Gopher, where they have no links but these
 _GUIDE_EVERY: Final = 4
 
 
@@ -290,6 +291,7 @@ class World:
         two = draw(self.seed, HOST, index, 1)
         behaviour = Behaviour.SOUND if guide else self._behaviour(_part(one, 0), pages)
         own_scheme = self._own_scheme(index)
+        share = _DIRECTORY_SHARE if own_scheme else _TRUNK_SHARE
         if own_scheme and behaviour not in _BEHAVIOURS[own_scheme]:
             behaviour = Behaviour.SOUND
         if behaviour is Behaviour.REFUSE:
@@ -327,7 +329,7 @@ class World:
             # Halves and whole seconds: fractions are legal and often mishandled.
             crawl_delay=self.max_crawl_delay / (1, 2, 4)[(two >> 60) % 3] if delayed else 0.0,
             pages=pages,
-            trunk=(pages + _TRUNK_SHARE - 1) // _TRUNK_SHARE,
+            trunk=(pages + share - 1) // share,
             guide=guide,
             endless=not own_scheme and draw(self.seed, HOST, index, 3) / 2**64 < self.endless,
             framing=Framing.LENGTH if self.profile == "bench" else FRAMINGS[one >> 60],
