@@ -105,6 +105,7 @@ class HostSpec:
     rank: int  # 1 is the largest and most popular host
     origin: str  # scheme://name:port, without a final slash
     scheme: str  # http, https, ftp or gopher
+    is_web: bool  # one of the first two; looked at for every link
     address: str
     behaviour: Behaviour
     robots: RobotsKind
@@ -120,8 +121,3 @@ class HostSpec:
     def answers(self) -> bool:
         """Whether answers come back at all (5xx are answers)."""
         return self.behaviour in ANSWERING
-
-    @property
-    def is_web(self) -> bool:
-        """Whether it speaks HTTP."""
-        return self.scheme[:4] == "http"

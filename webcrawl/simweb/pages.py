@@ -140,8 +140,8 @@ def path_of(world: World, host: HostSpec, number: int, hop: int = 0) -> str:
             return f"/{DIRECTORIES[stem & 15]}/view?id={number}"
         if style == 2:
             return f"{_STEMS[stem]}{number}/"
-    query = f"?hop={hop}" if hop else ""
-    return f"{_STEMS[stem]}{number}{extension}{query}"
+    path = f"{_STEMS[stem]}{number}{extension}"
+    return f"{path}?hop={hop}" if hop else path
 
 
 def url_of(world: World, key: int) -> str:

@@ -323,6 +323,7 @@ class World:
             rank=rank0 + 1,
             origin=f"{scheme}://{name}:{port}",
             scheme=scheme,
+            is_web=not own_scheme,
             address=address,
             behaviour=behaviour,
             robots=robots,
