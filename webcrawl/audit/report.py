@@ -180,7 +180,8 @@ def printable(text: str) -> str:
 
 
 def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    plural = "es" if thing.endswith("s") else "s"
+    return f"{number:,} {thing}{'' if number == 1 else plural}"
 
 
 def _resolution(blur: int) -> float:

@@ -1,0 +1,372 @@
+"""The proof of politeness: crawls of every kind of trouble, judged by the server's log.
+
+What is due is computed from the simulated web itself, its robots.txt files and its Retry-After
+headers, never from the crawler; and the judge is ``webcrawl.audit``, which knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+import random
+import re
+import threading
+import time
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from itertools import pairwise
+from urllib.parse import urlsplit
+
+from crawling import crawl_command, is_robots, run_crawl, start_crawl
+
+from webcrawl.audit import Pauses, as_text, audit_logs
+from webcrawl.audit.lines import MICRO
+from webcrawl.simweb import Behaviour, Faults, SimWeb, preset, read_access_log, start_in_process
+from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
+
+FLOOR = 0.1
+SOUND = dataclasses.asdict(Faults.none())
+
+
+def faults(**shares):
+    return Faults(**SOUND | shares)
+
+
+def seeds_of(web, directory):
+    seeds = directory / "seeds.txt"
+    seeds.write_text("\n".join(web.world.seeds()) + "\n")
+    return seeds
+
+
+def crawl_delays(world):
+    """The Crawl-delay of each host that has one, as its robots.txt says it."""
+    found = {}
+    for index in range(world.hosts):
+        host = world.host(index)
+        for path in (PATH, MOVED_PATH) if host.answers else ():
+            robots = robots_of(world, host, path)
+            asked = re.search(rb"^Crawl-delay: ([0-9.]+)\r?$", robots.body, re.MULTILINE)
+            if robots.status == 200 and asked:
+                found[host.name] = float(asked[1])
+    return found
+
+
+def judged(log, *, delays, floor=FLOOR, key="host"):
+    return audit_logs(
+        [str(log)],
+        key=key,
+        pauses=Pauses(least=floor, hosts=delays),
+        agent="webcrawl",
+        host="-",
+        keep=10**6,
+    )
+
+
+def violations(log, *, delays, floor=FLOOR, key="host"):
+    """Every violation in *log*, described, and the judge's figures.
+
+    Left out: two contacts for robots.txt that are nearer than its Crawl-delay, but not nearer than
+    *floor*. The first one led on to another URL of robots.txt, or was cut off by a kill: in both
+    cases the crawler has not read what it asks for.
+    """
+    auditor, tally = judged(log, delays=delays, floor=floor, key=key)
+    print(*as_text(auditor, tally, key=key, top=5), sep="\n")
+    assert (tally.unreadable, auditor.unjudged) == (0, 0)
+    wrong = [
+        f"{one.key}: {one.gap / MICRO:.6f} s of {one.due / MICRO} s, {one.before} {one.after}"
+        for one in auditor.worst()
+        if not (_for_robots(one.before) and _for_robots(one.after) and one.gap >= floor * MICRO)
+    ]
+    return wrong, auditor
+
+
+def _for_robots(contact):
+    return urlsplit(contact.url).path in {PATH, MOVED_PATH}
+
+
+def kill_at_random_moments(command, *, kills, rng, longest):
+    for number in range(kills):
+        crawl = start_crawl(command)
+        time.sleep(rng.uniform(0.0, longest))
+        assert crawl.poll() is None, f"the crawl ended by itself after {number} kills"
+        crawl.kill()
+        crawl.stderr.close()
+        crawl.wait()
+
+
+def finish(command):
+    done = run_crawl(command, timeout=200)
+    assert done.returncode == 0, done.stdout
+    assert "finished: nothing is left to fetch" in done.stdout
+
+
+def test_two_thousand_hosts_of_every_kind_are_crawled_politely_through_kills(tmp_path):
+    """Mixed delays, redirects between hosts, slow, throttling and broken servers."""
+    world = preset(
+        "mercator",
+        http_port=0,
+        https_port=0,
+        hosts=2000,
+        mean_pages=3.0,
+        max_pages=40,
+        redirects=0.3,
+        crawl_delays=0.3,
+        max_crawl_delay=1.0,
+        endless=0.0,
+        # Without the faults that are tried again half a minute later.
+        faults=dataclasses.replace(
+            Faults(), slow=0.1, throttle=0.05, servfail=0.0, dns_timeout=0.0
+        ),
+        slow_secs=0.3,
+        stall_secs=3.0,
+    )
+    log = tmp_path / "access.log"
+    with start_in_process(world, log_path=log) as web:
+        command = crawl_command(
+            web,
+            seeds_of(web, tmp_path),
+            tmp_path / "job",
+            POLITENESS_MIN_DELAY=FLOOR,
+            POLITENESS_DELAY_FACTOR=1,
+            POLITENESS_BACKOFF_MAX_SECS=0.5,
+            DOWNLOAD_TIMEOUT=2,
+            CHECKPOINT_INTERVAL_SECS=3,
+        )
+        kill_at_random_moments(command, kills=2, rng=random.Random(3), longest=6.0)
+        finish(command)
+        world = web.world
+        web.stop()
+    delays = crawl_delays(world)
+    wrong, auditor = violations(log, delays=delays)
+    assert wrong == []
+    assert auditor.concurrency == 1
+    # The crawl was what it should have been.
+    assert auditor.contacts > 8000
+    assert len(auditor.keys) > 1900
+    assert sum(auditor.keys[name].contacts > 2 for name in delays if name in auditor.keys) > 150
+    # And the judge is not blind: pauses twice as long were not kept.
+    assert judged(log, delays=delays, floor=2 * FLOOR)[0].violations > 100
+    assert judged(log, delays={name: 3 * pause for name, pause in delays.items()})[0].violations > 9
+
+
+def test_a_storm_of_redirects_between_hosts_hurries_none_of_them(tmp_path):
+    """Half of all URLs redirect, a quarter of these to other hosts, the popular ones above all."""
+    world = preset(
+        "clean",
+        http_port=0,
+        https_port=0,
+        hosts=150,
+        mean_pages=7.0,
+        max_pages=40,
+        redirects=0.5,
+        errors=0.0,
+        crawl_delays=0.5,
+        max_crawl_delay=0.6,
+    )
+    log = tmp_path / "access.log"
+    with start_in_process(world, log_path=log) as web:
+        finish(
+            crawl_command(
+                web, seeds_of(web, tmp_path), tmp_path / "job", POLITENESS_MIN_DELAY=FLOOR
+            )
+        )
+        world = web.world
+        web.stop()
+    wrong, auditor = violations(log, delays=crawl_delays(world))
+    assert wrong == []
+    assert auditor.concurrency == 1
+    moved = [hit for hit in read_access_log(log) if 300 <= hit.status < 400 and not is_robots(hit)]
+    assert len(moved) > 400
+    assert len({hit.host for hit in moved}) > 100
+
+
+def test_a_crawl_killed_again_and_again_keeps_every_hosts_own_delay(tmp_path):
+    world = preset(
+        "clean",
+        http_port=0,
+        https_port=0,
+        hosts=100,
+        mean_pages=4.0,
+        max_pages=20,
+        crawl_delays=0.7,
+        max_crawl_delay=1.6,
+    )
+    log = tmp_path / "access.log"
+    with start_in_process(world, log_path=log) as web:
+        command = crawl_command(
+            web,
+            seeds_of(web, tmp_path),
+            tmp_path / "job",
+            POLITENESS_MIN_DELAY=0.2,
+            CHECKPOINT_INTERVAL_SECS=0.7,
+        )
+        kill_at_random_moments(command, kills=6, rng=random.Random(8), longest=1.5)
+        finish(command)
+        world = web.world
+        web.stop()
+    delays = crawl_delays(world)
+    wrong, auditor = violations(log, delays=delays, floor=0.2)
+    assert wrong == []
+    assert auditor.concurrency == 1
+    assert sum(auditor.keys[name].contacts > 3 for name in delays) > 20
+
+
+def test_slow_servers_are_left_alone_for_longer(tmp_path):
+    """Mercator's rule, with a factor of 2: the pause is that multiple of the download's time.
+
+    The server's time is a lower bound of the crawler's, and the shortest of a host a lower bound
+    of any average.
+    """
+    factor = 2.0
+    world = preset(
+        "clean",
+        http_port=0,
+        https_port=0,
+        hosts=80,
+        mean_pages=3.0,
+        max_pages=12,
+        faults=faults(slow=0.5),
+        slow_secs=0.25,
+    )
+    log = tmp_path / "access.log"
+    with start_in_process(world, log_path=log) as web:
+        finish(
+            crawl_command(
+                web,
+                seeds_of(web, tmp_path),
+                tmp_path / "job",
+                POLITENESS_MIN_DELAY=FLOOR,
+                POLITENESS_DELAY_FACTOR=factor,
+            )
+        )
+        world = web.world
+        web.stop()
+    took = defaultdict(list)
+    for hit in read_access_log(log):
+        took[hit.host].append(hit.end - hit.start)
+    delays = {host: factor * min(times) for host, times in took.items()}
+    wrong, auditor = violations(log, delays=delays)
+    assert wrong == []
+    assert auditor.concurrency == 1
+    slow = [name for name, pause in delays.items() if pause > factor * 0.2]
+    assert len(slow) > 20
+    assert sum(auditor.keys[name].contacts > 3 for name in slow) > 10
+
+
+def test_no_contact_comes_before_a_servers_retry_after_is_over(tmp_path):
+    """Half of the throttling hosts say it in seconds, the others by a date."""
+    world = preset(
+        "clean",
+        http_port=0,
+        https_port=0,
+        hosts=50,
+        mean_pages=3.0,
+        max_pages=8,
+        faults=faults(throttle=0.7),
+        throttle_secs=1.5,
+    )
+    log = tmp_path / "access.log"
+    with start_in_process(world, log_path=log) as web:
+        finish(
+            crawl_command(
+                web,
+                seeds_of(web, tmp_path),
+                tmp_path / "job",
+                POLITENESS_MIN_DELAY=FLOOR,
+                POLITENESS_DELAY_FACTOR=1,
+            )
+        )
+        world = web.world
+        web.stop()
+    by_host = defaultdict(list)
+    for hit in read_access_log(log):
+        by_host[hit.host].append(hit)
+    early, kept = [], Counter()
+    for name, hits in by_host.items():
+        host = world.find(name)
+        served = -math.inf  # when the host last answered something else
+        for hit, following in pairwise(sorted(hits, key=lambda hit: hit.start)):
+            if hit.status != 429:
+                served = hit.start if not is_robots(hit) else served
+                continue
+            # As simweb computes the header; the moments of the log can make it only smaller.
+            wait = int(max(served + world.throttle_secs - hit.end, 0.0)) + 1
+            by_date = host.index & 1
+            free_at = math.floor(hit.start + wait) if by_date else hit.end + wait
+            kept["date" if by_date else "seconds"] += 1
+            if following.start < free_at:
+                early.append(f"{'date' if by_date else 'seconds'}: {hit} {following}")
+    print(kept)
+    assert early == []
+    assert all(
+        world.find(name).behaviour is Behaviour.THROTTLE
+        for name, hits in by_host.items()
+        if any(hit.status == 429 for hit in hits)
+    )
+    assert kept["date"] > 10
+    assert kept["seconds"] > 10
+
+
+def test_hosts_of_one_registered_domain_are_contacted_one_after_another(tmp_path, monkeypatch):
+    """Nielsen's rule, with a shorter pause. The simulated web's own zone is below no public suffix,
+    so that each of its hosts would be a domain of its own."""
+    for module in ("world", "nameserver"):
+        monkeypatch.setattr(f"webcrawl.simweb.{module}.ZONE", "sim.co.uk")
+    world = preset(
+        "clean",
+        http_port=0,
+        hosts=16,
+        mean_pages=2.5,
+        max_pages=8,
+        https_share=0.0,
+        crawl_delays=0.3,
+        max_crawl_delay=0.8,
+        seed_share=1.0,
+    )
+    log = tmp_path / "access.log"
+    with in_this_process(world, log) as web:
+        finish(
+            crawl_command(
+                web,
+                seeds_of(web, tmp_path),
+                tmp_path / "job",
+                POLITENESS_PROFILE="nielsen",
+                POLITENESS_MIN_DELAY=0.15,
+            )
+        )
+    delays = crawl_delays(world)
+    wrong, auditor = violations(log, delays=delays, floor=0.15, key="domain")
+    assert wrong == []
+    assert set(auditor.keys) == {"sim.co.uk"}
+    assert auditor.concurrency == 1
+    hosts = judged(log, delays={}, floor=0.0)[0].keys
+    assert len(hosts) == 16
+    assert auditor.contacts > 40
+    assert any(hosts[name].contacts > 1 for name in delays)
+
+
+@contextmanager
+def in_this_process(world, log):
+    """*world* served from a thread: a child process would know nothing of what is patched."""
+    web = SimWeb(world, log_path=log)
+    up = threading.Event()
+    ends: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def serve():
+        over = asyncio.Event()
+        async with web:
+            ends.append((asyncio.get_running_loop(), over))
+            up.set()
+            await over.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
+    thread.start()
+    assert up.wait(10)
+    try:
+        yield web
+    finally:
+        ((loop, over),) = ends
+        loop.call_soon_threadsafe(over.set)
+        thread.join(10)
+        assert not thread.is_alive()
