@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 MAX_LINKS = 8
 MAX_REDIRECTS = 3
 
-# One line each: the kind; how the URL of its page ends, once all retries are over (the outcomes of
-# webcrawl/net/outcomes.py and webcrawl/robots_search.py); why the Page's body is not whole, in the
-# words of items.py, or "-"; and why that is right.
+# One line each: the kind; how the URL of its page ends, once all retries are over (the names are
+# those of webcrawl/net/outcomes.py, webcrawl/prelude.py and webcrawl/robots_search.py); why the
+# body of its Page is not whole, in the words of webcrawl/items.py, or "-"; and why that is right.
 TABLE = """
 silence                  first_byte_timeout    -           nothing comes at all
 half-header              first_byte_timeout    -           a header that stops is no header
@@ -38,6 +38,7 @@ header-10-mb-line        header_too_large      -           one field of 10 MB
 header-10000-fields      header_too_large      -           small fields, but ten thousand
 header-endless-status    header_too_large      -           a status line without end
 header-endless-blanks    bad_answer            -           line ends without end, and no status line
+header-endless-lf        header_too_large      -           the same in the fashion of Unix
 header-cookies           http_200              -           two hundred cookies; none is kept
 header-no-colon          bad_answer            -           a field without a name
 header-space-colon       http_200              -           a space before the colon
@@ -193,15 +194,15 @@ tls-close                connection_lost       -           hung up in the handsh
 tls-reset                connection_lost       -           reset in the handshake
 tls-garbage-after        connection_lost       -           half an answer, and noise right behind
 tls-truncated            http_200              -           the end without the closing alert
-ftp-silence              timeout               -           no greeting
+ftp-silence              first_byte_timeout    -           no greeting
 ftp-garbage              bad_answer            -           no reply can be read
 ftp-endless-greeting     bad_answer            -           lines without end
 ftp-endless-line         bad_answer            -           a line without an end
 ftp-greeting-drip        timeout               -           a greeting that does not come to its end
-ftp-busy                 http_503              -           it asks us to come later
+ftp-busy                 robots_unreachable    -           it asks us to come later
 ftp-low-port             bad_answer            -           data ports are not those of services
 ftp-bounce               connect_refused       -           nobody but the server itself is asked
-gopher-silence           timeout               -           no answer
+gopher-silence           first_byte_timeout    -           no answer
 gopher-nothing           http_200              -           empty
 gopher-http              bad_answer            -           a web server on that port
 gopher-endless           http_200              length      cut at PAGE_MAX_BYTES

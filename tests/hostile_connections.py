@@ -3,7 +3,7 @@ each name, on the connection itself."""
 
 from __future__ import annotations
 
-from hostile_answers import Talk, answer, drips, floods, holds, resets, says
+from hostile_answers import Attack, Talk, answer, drips, floods, holds, resets, says
 
 
 async def _ftp_dialogue(talk: Talk, *replies: bytes) -> None:
@@ -27,6 +27,16 @@ async def ftp_bounce(talk: Talk) -> None:
     )
 
 
+def _behind_a_line(attack: Attack) -> Attack:
+    """Attack when a line has come: hanging up before it is read would be a reset."""
+
+    async def wait_and_attack(talk: Talk) -> None:
+        await talk.reader.readuntil(b"\n")
+        await attack(talk)
+
+    return wait_and_attack
+
+
 ATTACKS = {
     "reset-on-connect": resets(b""),
     "speaks-first": holds(b"220 smtp.hostile.test ESMTP\r\n"),
@@ -39,7 +49,7 @@ ATTACKS = {
     "ftp-low-port": ftp_low_port,
     "ftp-bounce": ftp_bounce,
     "gopher-silence": holds(b""),
-    "gopher-nothing": says(b""),
-    "gopher-http": says(answer(b"<p>gopher?")),
+    "gopher-nothing": _behind_a_line(says(b"")),
+    "gopher-http": _behind_a_line(says(answer(b"<p>gopher?"))),
     "gopher-endless": floods(b"", b"iand so on\tx\tx\t70\r\n" * 500),
 }

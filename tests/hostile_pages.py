@@ -31,6 +31,7 @@ HEADERS = {
     "header-10000-fields": says(HEAD + b"".join(b"X-%d: 1\r\n" % n for n in range(10_000))),
     "header-endless-status": floods(b"HTTP/1.1 200 ", b"OK" * 5000),
     "header-endless-blanks": floods(b"", b"\r\n" * 5000),
+    "header-endless-lf": floods(b"", b"\n" * 10_000),
     "header-cookies": says(answer(b"<p>crumbs", *(b"Set-Cookie: %d=1" % n for n in range(200)))),
     "header-no-colon": says(b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n<p>no colon"),
     "header-space-colon": says(HEAD + b"Content-Length : 5\r\n\r\n<p>: "),
