@@ -315,12 +315,13 @@ def test_a_proxy_may_stand_anywhere_and_is_not_asked_for_forbidden_addresses():
             handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler,
         ):
             meta = {"proxy": f"http://127.0.0.1:{proxy.port}"}
-            response = await handler.download_request(Request("http://a.test/", meta=meta))
-            assert response.body == b"hello"
+            for host in ("a.test", "b.test"):
+                response = await handler.download_request(Request(f"http://{host}/", meta=meta))
+                assert response.body == b"hello"
             for host in ("127.0.0.1", "localhost", "[::1]", "127.1"):
                 with pytest.raises(ForbiddenAddressError):
                     await handler.download_request(Request(f"http://{host}/", meta=meta))
-            assert len(proxy.heads) == 1
+            assert len(proxy.heads) == 2
             # What is permitted for a proxy is for a proxy only.
             with pytest.raises(ForbiddenAddressError):
                 await handler.download_request(Request(f"http://127.0.0.1:{proxy.port}/"))

@@ -43,6 +43,7 @@ from webcrawl.net.outcomes import UnwantedTypeError, is_transient, outcome_of
         (b"\0" * 100, "bad_answer"),
         (b"HTTP/1.1 20 OK\r\n\r\n", "bad_answer"),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 30 + OK, "bad_answer"),
+        (b"HTTP/1.1 100 Continue\n\n" * 30 + OK, "bad_answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "bad_answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "bad_answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "incomplete"),
