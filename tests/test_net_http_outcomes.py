@@ -770,6 +770,52 @@ def test_a_proxy_is_asked_in_the_place_of_the_host():
     asyncio.run(scenario())
 
 
+def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own(tmp_path):
+    """The bounds on the proxy's answer end with it; those of the host begin anew."""
+
+    async def scenario() -> None:
+        async def page(reader, writer) -> None:
+            await server.head(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n")
+            for _ in range(6):
+                await asyncio.sleep(0.1)
+                writer.write(b"x" * 100)
+                await writer.drain()
+
+        async def relay(source, sink) -> None:
+            while data := await source.read(65536):
+                sink.write(data)
+                await sink.drain()
+
+        async def tunnel(reader, writer) -> None:
+            await proxy.head(reader)
+            there = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"HTTP/1.1 200 Established\r\n\r\n")
+            back = asyncio.create_task(relay(there[0], writer))
+            await relay(reader, there[1])
+            there[1].close()
+            await back
+
+        tls = self_signed(tmp_path, host="a.test")
+        settings = {
+            "ALLOW_PRIVATE_ADDRESSES": False,
+            "NET_FIRST_BYTE_TIMEOUT_SECS": 0.3,
+            "NET_MIN_BYTES_PER_SEC": 300,
+            "NET_MIN_RATE_SECS": 0.3,
+        }
+        async with (
+            raw_server(page, tls=tls) as server,
+            raw_server(tunnel) as proxy,
+            handler_with(**settings) as handler,
+        ):
+            meta = {"proxy": f"http://127.0.0.1:{proxy.port}"}
+            response = await handler.download_request(Request("https://a.test/", meta=meta))
+            assert (response.body, response.flags) == (b"x" * 600, [])
+            assert server.heads[0].startswith(b"GET / HTTP/1.1\r\nHost: a.test\r\n")
+
+    asyncio.run(scenario())
+
+
 def test_a_tunnel_that_the_proxy_refuses_is_a_bad_answer():
     async def scenario() -> None:
         denied = b"HTTP/1.1 407 Denied\r\nContent-Length: 0\r\n\r\n"
