@@ -62,6 +62,7 @@ class Connection(asyncio.Protocol):
         self._is_last = False  # the connection ends with the current answer
         self._at_eof = False  # it ends when all requests have been answered
         self._paused = False
+        self._is_stalling = False
 
     # called by the event loop
 
@@ -91,9 +92,12 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """Finish answering what has been asked; TLS cannot be half open, though."""
+        """Finish answering what has been asked; TLS cannot be half open, though.
+
+        A client that has waited in vain is gone, not half closed: its contact ends here.
+        """
         self._at_eof = True
-        return self._current is not None and self._scheme == "http"
+        return self._current is not None and self._scheme == "http" and not self._is_stalling
 
     def pause_writing(self) -> None:
         """Wait: the client takes no more for now."""
@@ -284,6 +288,7 @@ class Connection(asyncio.Protocol):
             self._sent = len(half)
             self._write(head + half)
         if host.behaviour is Behaviour.STALL:
+            self._is_stalling = True
             end = functools.partial(self._finish, Outcome.STALL)
             self._later(self._world.stall_secs, end)
         else:
