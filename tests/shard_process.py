@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from host_rig import Records, host_knowledge
 from scrapy.signalmanager import SignalManager
 
+from webcrawl.asides import Asides
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -252,6 +253,7 @@ class Process:
                 longest_retry_after=MAX_CRAWL_DELAY,
                 retry_times=RETRY_TIMES,
             ),
+            asides=Asides(frontier=self.frontier, key_of=host_of),
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
             retry_times=RETRY_TIMES,

@@ -4,12 +4,14 @@ The download itself is played by ``Desk.end``, as the engine and the downloader 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
 from frontier_rig import POLICY, Rig, entry
 from host_rig import host_knowledge
 from scrapy import Request, Spider
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
@@ -18,6 +20,7 @@ from seen_rig import InlineExecutor
 from twisted.python.failure import Failure
 
 from webcrawl import signals
+from webcrawl.asides import Asides
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry
 from webcrawl.frontier.politeness import cut_off
@@ -77,11 +80,13 @@ class Desk:
             longest_retry_after=MAX_DELAY,
             **options,
         )
+        self.asides = Asides(frontier=self.rig.frontier, key_of=host_of)
         self.woken = 0
         self.dispatcher = Dispatcher(
             crawler=crawler,
             frontier=self.rig.frontier,
             hosts=self.hosts,
+            asides=self.asides,
             content=self.content,
             codec=self.codec,
             retry_times=2,
@@ -725,3 +730,98 @@ def test_the_rest_after_a_contact_is_learned_from_the_host(desk):
         desk.wait(10)
     assert desk.hosts.records.get("a.test").took == [1.0, 1.0]
     assert desk.hosts.records.get("a.test").pages == 2
+
+
+# --- downloads that somebody waits for
+
+
+def in_turn(desk, url, during):
+    """Ask for the turn of *url*'s host while *during* goes on in the scheduler."""
+
+    async def run():
+        task = asyncio.ensure_future(desk.asides.turn(Request(url)))
+        await asyncio.sleep(0)
+        during()
+        return await task
+
+    return asyncio.run(run())
+
+
+def test_a_download_aside_waits_for_its_host_and_goes_before_the_urls_there(desk):
+    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    first = desk.next()
+
+    def during():
+        assert desk.next() is None
+        desk.end(first, page())
+        assert desk.rests() == pytest.approx(3.0)
+        desk.wait(3)
+        assert desk.next() is None  # the turn is given, and no Request goes to the engine
+
+    fetch = in_turn(desk, "http://a.test/aside", during)
+    assert fetch.lease.entry.url == "http://a.test/aside"
+    assert desk.next() is None
+    request = Request("http://a.test/aside", meta={"fetch": fetch})
+    fetch.request_id = id(request)
+    desk.end(request, page())
+    assert desk.rests() == pytest.approx(3.0)
+    desk.wait(3)
+    assert desk.next().url == "http://a.test/1"
+    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.counts("aside/") == {"http_200": 1}
+    assert len(desk.asides) == 0
+
+
+def test_a_download_aside_obeys_robots_txt(obedient):
+    def during():
+        robots = obedient.next()
+        assert robots.url == "http://a.test/robots.txt"
+        obedient.end(robots, page(200, b"User-agent: *\nDisallow: /aside\n"))
+        obedient.wait(3)
+        assert obedient.next() is None
+
+    with pytest.raises(IgnoreRequest, match="robots_denied"):
+        in_turn(obedient, "http://a.test/aside", during)
+    assert obedient.counts("aside/") == {"robots_denied": 1}
+    assert len(obedient.frontier) == obedient.frontier.leased == 0
+
+
+def test_a_download_aside_that_nobody_waits_for_any_more_is_dropped(desk):
+    async def run():
+        task = asyncio.ensure_future(desk.asides.turn(Request("http://a.test/aside")))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert len(desk.frontier) == 1
+    assert desk.next() is None
+    assert len(desk.frontier) == desk.frontier.leased == 0
+
+
+def test_a_download_aside_is_lost_with_its_process_and_dropped_by_the_next(desk):
+    async def run():
+        task = asyncio.ensure_future(desk.asides.turn(Request("http://a.test/aside")))
+        await asyncio.sleep(0)
+        desk.rig.crash()
+        desk.dispatcher._frontier = desk.rig.frontier
+        task.cancel()
+
+    asyncio.run(run())
+    assert len(desk.frontier) == 1
+    assert desk.next() is None
+    assert len(desk.frontier) == desk.frontier.leased == 0
+
+
+def test_when_the_crawl_is_closed_who_waits_is_told_and_pages_in_process_go_back(desk):
+    desk.rig.push(entry("a.test", 0))
+    request = desk.next()
+
+    with pytest.raises(IgnoreRequest, match="being closed"):
+        in_turn(desk, "http://a.test/aside", desk.dispatcher.close_asides)
+    desk.end(request, page())
+    assert desk.counts("outcome/") == {}
+    assert len(desk.frontier) == 2
+    with pytest.raises(IgnoreRequest, match="being closed"):
+        asyncio.run(desk.asides.turn(Request("http://b.test/")))

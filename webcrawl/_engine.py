@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
+    from webcrawl.asides import Asides
     from webcrawl.fetch import Fetch
 
 logger = logging.getLogger(__name__)
@@ -181,12 +182,24 @@ class MercatorDownloader:
 
     def fetch(self, request: Request) -> Deferred[Response | Request]:
         """Start the download; the middlewares may answer with another Request."""
+        fetch = fetch_of(request)
+        asides = getattr(self._crawler.engine.scheduler, "asides", None)
+        if fetch is None and asides is not None:  # not with a SCHEDULER of the user's
+            return deferred_from_coro(self._fetch_aside(request, asides))
         # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
         self.active.add(request)
-        fetch = fetch_of(request)
         if fetch is not None and fetch.refusal:
             return deferred_from_coro(self._refuse(request, fetch))
         return deferred_from_coro(self._fetch(request, fetch))
+
+    async def _fetch_aside(self, request: Request, asides: Asides) -> Response | Request:
+        """A request that somebody gave to the engine past the scheduler: it waits for its host's
+        turn, and is no worker's business until then."""
+        fetch = await asides.turn(request)
+        fetch.request_id = id(request)
+        request.meta["fetch"] = fetch
+        self.active.add(request)
+        return await self._fetch(request, fetch)
 
     async def _refuse(self, request: Request, fetch: Fetch) -> Response:
         """Fail *request* as Scrapy's own robots.txt middleware does: its errback is told."""

@@ -21,7 +21,7 @@ from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl import signals
 from webcrawl.fetch import Fetch, fetch_of
-from webcrawl.frontier import ERRAND, Entry
+from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
 from webcrawl.net.outcomes import is_transient, outcome_of
 from webcrawl.net.retry_after import retry_after
 from webcrawl.pages import PERMANENT, REDIRECTS
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
+    from webcrawl.asides import Asides
     from webcrawl.ending import Ending
     from webcrawl.frontier import Frontier, Lease
     from webcrawl.host_knowledge import HostKnowledge
@@ -62,6 +63,7 @@ class Dispatcher:
         crawler: Crawler,
         frontier: Frontier,
         hosts: HostKnowledge,
+        asides: Asides,
         content: ContentSeen,
         codec: RequestCodec,
         retry_times: int,
@@ -72,6 +74,7 @@ class Dispatcher:
         self._stats = crawler.stats
         self._frontier = frontier
         self._hosts = hosts
+        self._asides = asides
         self._content = content
         self._codec = codec
         self._retry_times = retry_times
@@ -90,6 +93,9 @@ class Dispatcher:
 
     def dispatch(self, lease: Lease) -> Request | None:
         """The Request to send for *lease*; None when there is nothing to send now."""
+        if lease.entry.kind == ASIDE and lease.entry.via not in self._asides:
+            self._give_up(lease)  # who waited for it is gone
+            return None
         decision = self._hosts.prelude.decide(lease.entry)
         match decision.verdict:
             case Verdict.FETCH | Verdict.FETCH_ROBOTS:
@@ -108,6 +114,9 @@ class Dispatcher:
         entry = lease.entry
         if entry.kind == ERRAND:
             return self._robots_request(lease, entry.url)
+        if entry.kind == ASIDE and decision.verdict is Verdict.FETCH:
+            self._give_turn(lease)
+            return None
         if decision.verdict is Verdict.FETCH:
             return self._request(lease, refusal="")
         # The URL goes back to the head of its queue: only the host is in process now.
@@ -122,6 +131,19 @@ class Dispatcher:
             url, callback=_ignore, errback=self._unforeseen, meta=meta, dont_filter=True
         )
         return self._bound(request, self._fetch(lease, robots_url=url))
+
+    def _give_turn(self, lease: Lease) -> None:
+        """The host is in process for somebody who asked the engine for a download."""
+        fetch = self._fetch(lease)
+        self._under_way[lease.id] = fetch
+        if not self._asides.give(lease.entry.via, fetch):
+            del self._under_way[lease.id]
+            self._give_up(lease)
+
+    def _give_up(self, lease: Lease, *, rest: float = 0.0) -> None:
+        """Nothing was sent, and nothing more will be."""
+        self._frontier.release(lease.entry.host, rest=rest)
+        self._frontier.finish(lease)
 
     def _wait(self, lease: Lease, secs: float) -> None:
         """Nothing is sent: the URL goes back, and its host is looked at again in *secs*."""
@@ -150,7 +172,7 @@ class Dispatcher:
         """The name servers could not say: the URL is tried again when they may."""
         entry = lease.entry
         rest = self._hosts.politeness.lookup_failed(entry.host, at_least=decision.secs)
-        if entry.kind == ERRAND or entry.attempts >= self._retry_times:
+        if entry.kind in NO_URLS or entry.attempts >= self._retry_times:
             return self._refuse(lease, decision.outcome, rest=rest)
         self._frontier.release(entry.host, rest=rest)
         self._again(lease, decision.outcome)
@@ -164,10 +186,12 @@ class Dispatcher:
             return self._request(lease, refusal=outcome)
         if entry.kind == ERRAND:
             self._learn(entry.via, outcome, None)
+        elif entry.kind == ASIDE:
+            self._asides.refuse(entry.via, f"{entry.url}: {outcome}")
+            self._stats.inc_value(f"aside/{outcome}")
         else:
             self._count(entry.url, outcome)
-        self._frontier.release(entry.host, rest=rest)
-        self._frontier.finish(lease)
+        self._give_up(lease, rest=rest)
         return None
 
     def adopt(self, request: Request) -> Request | None:
@@ -200,6 +224,14 @@ class Dispatcher:
         # collector to be freed. And a later request may get the id of this one.
         fetch.response = None
         fetch.request_id = 0
+
+    def close_asides(self) -> None:
+        """The crawl is being closed: no more turns are given. Pages whose processing may have
+        waited for one go back, to be fetched and processed whole by the next run."""
+        if self._asides:
+            for fetch in self._under_way.values():
+                fetch.abandoned = True
+        self._asides.close()
 
     def expire(self, older_than: float) -> None:
         """Take back leases that nobody gave back within *older_than* seconds."""
@@ -242,8 +274,7 @@ class Dispatcher:
         except LostRequestError as error:
             logger.warning("The request for %s is lost: %s", entry.url, error)
             self._stats.inc_value("scheduler/lost")
-            self._frontier.release(entry.host, rest=0.0)
-            self._frontier.finish(lease)
+            self._give_up(lease)
             return None
         return self._bound(request, self._fetch(lease, refusal=refusal))
 
@@ -306,7 +337,9 @@ class Dispatcher:
             self._discard_content(fetch)
             self._frontier.put_back(lease)
             return
-        if entry.kind == ERRAND:
+        if entry.kind in NO_URLS:
+            if entry.kind == ASIDE:
+                self._stats.inc_value(f"aside/{fetch.outcome}")
             self._frontier.finish(lease)
             return
         if fetch.response is not None:

@@ -12,10 +12,12 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING
 
+from webcrawl.errors import FatalError
 from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from webcrawl.addresses import HostAddresses
     from webcrawl.exclusions import Exclusions
@@ -51,9 +53,16 @@ class HostKnowledge:
         """Whether a contact needs the clock of the address it goes to, too."""
         return self.key == "address"
 
-    def open(self) -> None:
-        """Raises FatalError, CorruptRecordError, NewerFormatError, OSError; then nothing is left
-        open."""
+    def open(self, *, key: str | None, jobdir: Path) -> None:
+        """*key* is the POLITENESS_KEY of the crawl in *jobdir* so far, None for a new one.
+
+        Raises FatalError, CorruptRecordError, NewerFormatError, OSError; then nothing is left open.
+        """
+        if key not in {None, self.key}:
+            raise FatalError(
+                f"JOBDIR {jobdir} holds a crawl with POLITENESS_KEY {key}, not {self.key}: go on "
+                "with that, or choose another JOBDIR."
+            )
         self.exclusions.open()
         self.records.open()
 

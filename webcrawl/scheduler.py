@@ -32,6 +32,7 @@ from webcrawl._engine import (
     watch_requests,
 )
 from webcrawl.alarm import Alarm
+from webcrawl.asides import Asides
 from webcrawl.checkpointer import Checkpointer
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.ending import Ending, unopened
@@ -119,10 +120,12 @@ class MercatorScheduler(BaseScheduler):
             key_of=hosts.key_of,
         )
         self._ending = Ending(crawler=crawler, jobdir=job.path)
+        self.asides = Asides(frontier=frontier, key_of=hosts.key_of)
         self._dispatcher = Dispatcher(
             crawler=crawler,
             frontier=frontier,
             hosts=hosts,
+            asides=self.asides,
             content=content,
             codec=self._codec,
             retry_times=retry_times,
@@ -209,13 +212,7 @@ class MercatorScheduler(BaseScheduler):
             "shards/00/ranks": self._ranks,
         }
         saved = self._job.saved
-        key = self._job.facts.get("politeness_key", self._hosts.key)
-        if key != self._hosts.key:
-            raise FatalError(
-                f"JOBDIR {self._job.path} holds a crawl with POLITENESS_KEY {key}, not "
-                f"{self._hosts.key}: go on with that, or choose another JOBDIR."
-            )
-        self._hosts.open()
+        self._hosts.open(key=self._job.facts.get("politeness_key"), jobdir=self._job.path)
         self._eliminator.open(saved("shards/00/seen"))
         self._content.open(saved("shards/00/content"))
         self._ranks.open(saved("shards/00/ranks"))
@@ -424,6 +421,7 @@ class MercatorScheduler(BaseScheduler):
         now = time.monotonic()
         if self._stopping_since is None:
             self._stopping_since = now
+            self._dispatcher.close_asides()
         elif now - self._stopping_since >= self._grace_secs:
             abort_downloads(self._crawler.engine)
 

@@ -18,6 +18,10 @@ import xxhash
 #: ``Entry.kind`` of a robots.txt that is fetched on the account of another host's origin, which
 #: ``via`` names.
 ERRAND = "robots"
+#: ``Entry.kind`` of a download that somebody waits for in this process; ``via`` names who.
+ASIDE = "aside"
+#: Kinds of entries that are no URLs of the crawl.
+NO_URLS = frozenset({ERRAND, ASIDE})
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -76,11 +80,11 @@ def key(entry: Entry) -> int:
     """A 64-bit name for this attempt at this request, as the done log writes it.
 
     Two entries of one URL have different keys when their attempt or their *extra* differs, or one
-    is an errand: a finished GET must not hide a waiting POST, nor a finished errand a page.
+    is no URL of the crawl: a finished GET must not hide a waiting POST, nor an errand a page.
     """
     digest = xxhash.xxh3_64_intdigest(entry.url.encode(), entry.attempts)
     if entry.extra:
         digest ^= xxhash.xxh3_64_intdigest(entry.extra, 1)
-    if entry.kind == ERRAND:
+    if entry.kind in NO_URLS:
         digest ^= xxhash.xxh3_64_intdigest(entry.via.encode(), 2)
     return digest

@@ -1,0 +1,87 @@
+"""Downloads that a callback or a processing module starts by itself, in their host's turn.
+
+Scrapy lets anybody ask the engine for a download past the scheduler; its media pipelines do. Here
+such a request waits for its turn like any other, as an entry of its host's queue, before the URLs
+that wait there: somebody holds a page in process for it. The downloader asks for the turn, the
+dispatcher gives it. The invariant: nothing is sent to a host outside its turn.
+
+Lost with the process: so is the callback that waits. Its page was not finished and is fetched
+again; an entry of which nobody knows any more is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import IgnoreRequest
+
+from webcrawl.frontier import ASIDE, Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
+    from webcrawl.fetch import Fetch
+    from webcrawl.frontier import Frontier
+
+
+class Asides:
+    """Those who wait, by the name in their entry's ``via``. *key_of* gives politeness keys."""
+
+    def __init__(self, *, frontier: Frontier, key_of: Callable[[str], str]) -> None:
+        self._frontier = frontier
+        self._key_of = key_of
+        self._waiting: dict[str, asyncio.Future[Fetch]] = {}
+        # The names of an earlier process must never meet a request of this one.
+        self._process = secrets.token_hex(8)
+        self._numbers = itertools.count()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._waiting
+
+    async def turn(self, request: Request) -> Fetch:
+        """Wait for the turn of *request*'s host; the Fetch of that contact.
+
+        Raises IgnoreRequest when it has none: robots.txt, exclusion, no address, the crawl's end.
+        OSError when the disk is full.
+        """
+        if self._is_closed:
+            raise IgnoreRequest(f"{request.url}: the crawl is being closed")
+        name = f"{self._process}/{next(self._numbers)}"
+        turn: asyncio.Future[Fetch] = asyncio.get_running_loop().create_future()
+        self._waiting[name] = turn
+        try:
+            key = self._key_of(request.url)
+            self._frontier.requeue(Entry(request.url, key, kind=ASIDE, via=name), ahead=True)
+            return await turn
+        finally:
+            del self._waiting[name]
+
+    def give(self, name: str, fetch: Fetch) -> bool:
+        """The host is in process for *name*; False when nobody waits any more."""
+        turn = self._waiting.get(name)
+        if turn is None or turn.done():
+            return False
+        turn.set_result(fetch)
+        return True
+
+    def refuse(self, name: str, outcome: str) -> None:
+        """Nothing is going to be sent for *name*."""
+        turn = self._waiting.get(name)
+        if turn is not None and not turn.done():
+            turn.set_exception(IgnoreRequest(outcome))
+
+    def close(self) -> None:
+        """The crawl is being closed, and no more turns are given."""
+        self._is_closed = True
+        for name in [*self._waiting]:
+            self.refuse(name, "the crawl is being closed")
