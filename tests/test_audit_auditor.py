@@ -14,7 +14,7 @@ from webcrawl.audit.order import by_start
 from webcrawl.simweb import Hit, Outcome, pauses
 
 
-def contact(start, end, *, host="a", blur=0, line=0):
+def contact(start, end, *, host="a", blur=0, line=0, robots_moved=False):
     return Contact(
         start=start,
         end=end,
@@ -22,6 +22,7 @@ def contact(start, end, *, host="a", blur=0, line=0):
         host=host,
         address="127.0.0.1",
         url=f"http://{host}/{line}",
+        robots_moved=robots_moved,
         agent="",
         log="log",
         line=line,
@@ -160,6 +161,14 @@ def test_two_contacts_at_once_are_a_violation_even_without_a_pause():
     (found,) = judged([contact(0, 10, line=1), contact(9, 12, line=2)]).worst()
     assert (found.before.line, found.after.line, found.gap, found.due) == (1, 2, -1, 0)
     assert judged([contact(0, 10), contact(10, 12)]).violations == 0
+
+
+def test_what_a_robots_file_asks_for_is_not_due_before_it_was_found():
+    spans = [contact(0, 1, robots_moved=True), contact(5, 6), contact(9, 10)]
+    auditor = judged(spans, least=2 / MICRO, hosts={"a": 6 / MICRO})
+    assert [(one.gap, one.due) for one in auditor.worst()] == [(3, 6)]
+    spans[1] = contact(2, 6)
+    assert [(one.gap, one.due) for one in judged(spans, least=2 / MICRO).worst()] == [(1, 2)]
 
 
 def test_the_pause_of_the_host_that_was_contacted_is_due_of_its_whole_domain():

@@ -33,6 +33,7 @@ def test_a_line_of_simweb_is_read_to_the_microsecond():
         host="site00042.sim.test",
         address="127.16.0.5",
         url="http://Site00042.sim.test:8480/a-4.html",
+        robots_moved=False,
         agent="webcrawl/1.0 (+https://example.org)",
         log="x.log",
         line=7,
@@ -91,6 +92,13 @@ def test_combined_formats_are_read(line, host, url, agent):
     assert (contact.host, contact.url, contact.agent) == (host, url, agent)
     assert (contact.start, contact.end, contact.blur) == (SECOND * MICRO, SECOND * MICRO, MICRO - 1)
     assert contact.address == ""
+
+
+@pytest.mark.parametrize("line", [SIMWEB.replace("a-4.html", "x"), COMMON.replace("a?b", "x")])
+def test_a_robots_file_that_has_moved_is_known_from_others(line):
+    assert read(line.replace("/x", "/robots.txt").replace(" 200 ", " 301 ")).robots_moved
+    assert not read(line.replace("/x", "/robots.txt")).robots_moved
+    assert not read(line.replace(" 200 ", " 301 ")).robots_moved
 
 
 @given(

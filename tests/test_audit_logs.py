@@ -72,6 +72,13 @@ def test_the_lines_of_other_agents_and_unreadable_ones_are_counted_and_left_out(
     assert tally.first_unreadable == f"{path}, line 3"
 
 
+@pytest.mark.parametrize("protocol", ["FTP", "GOPHER"])
+def test_a_protocol_without_user_agents_is_judged_whatever_agent_is_asked_for(log, protocol):
+    other = simweb_line(0, 10, agent="-").replace("HTTP/1.1", f"{protocol}/-")
+    assert audit(log(other, other), agent="webcrawl")[0].violations == 1
+    assert audit(log(other, simweb_line(5, 10, agent="-")), agent="webcrawl")[0].violations == 0
+
+
 @pytest.mark.parametrize("name", ["access.log", "access.log.gz"])
 def test_a_compressed_log_is_read_like_any_other(log, name):
     path = log(*(simweb_line(at * 10, at * 10 + 5) for at in range(5000)), name=name)

@@ -24,7 +24,8 @@ What is a violation
 ===================
 
 After each contact of a politeness key a pause is due: the larger of what is asked for all hosts
-and of what is asked for the host (delays.py). A contact that begins before the pause is over is a
+and of what is asked for the host (delays.py; not after a robots.txt that redirects elsewhere, as
+nobody has read it then). A contact that begins before the pause is over is a
 violation, whatever was asked for: robots.txt, a redirect, an answer that failed. So is one that
 begins while another is under way, even where no pause is due. With simweb's microseconds that is
 exact. A combined format has no more than the second of one moment of each request: there a

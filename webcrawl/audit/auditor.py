@@ -137,7 +137,7 @@ class Auditor:
 
     def _enter(self, record: KeyRecord, contact: Contact) -> None:
         """*contact* is now what the next one is held against."""
-        due = self._pauses.after(contact.host)
+        due = self._pauses.after(contact)
         record.due = max(record.due, due)
         if contact.end + due >= record.free_at:
             record.free_at = contact.end + due

@@ -12,17 +12,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from webcrawl.audit.lines import Contact
+
 
 class Pauses:
-    """The larger of *least* and of the host's own pause in *hosts*; both in seconds."""
+    """The larger of *least* and of the host's own pause in *hosts*; both in seconds.
+
+    After a robots.txt that has moved only *least* is due: nobody knows of a Crawl-delay that is
+    in a file which has not been read.
+    """
 
     def __init__(self, *, least: float, hosts: Mapping[str, float]) -> None:
         self._least = round(least * MICRO)
         self._hosts = {host: round(pause * MICRO) for host, pause in hosts.items()}
 
-    def after(self, host: str) -> int:
-        """The pause after a contact of *host*, in microseconds."""
-        return max(self._least, self._hosts.get(host, 0))
+    def after(self, contact: Contact) -> int:
+        """The pause that is due after *contact*, in microseconds."""
+        if contact.robots_moved:
+            return self._least
+        return max(self._least, self._hosts.get(contact.host, 0))
 
 
 def read_delays(path: Path) -> dict[str, float]:

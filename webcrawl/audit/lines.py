@@ -26,7 +26,7 @@ _HOST_CHARS: Final = 255
 #           outcome             start, end: seconds of the epoch with six decimals
 _SIMWEB: Final = re.compile(
     r"\S+ \S+ \S+ \[(?P<start>\d{1,12}\.\d{6}) (?P<end>\d{1,12}\.\d{6})\] "
-    r'"(?P<request>[^"]*)" \d+ \d+ "[^"]*" "(?P<agent>[^"]*)" '
+    r'"(?P<request>[^"]*)" (?P<status>\d+) \d+ "[^"]*" "(?P<agent>[^"]*)" '
     r"(?P<origin>\S+) (?P<address>\S+) (?:ok|closed|reset|stall|garbage|bad)",
     re.ASCII,
 )
@@ -38,7 +38,7 @@ _SIMWEB: Final = re.compile(
 _COMBINED: Final = re.compile(
     r'(?:(?P<host>[^\s"-]\S*) )?(?P<client>[^\s"-]\S*) \S+ [^\["]+ '
     r"\[(?P<time>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "
-    r'"(?P<request>(?:[^"\\]|\\.)*)" (?:\d{3}|-) (?:\d+|-)'
+    r'"(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d{3}|-) (?:\d+|-)'
     r'(?: "(?:[^"\\]|\\.)*" "(?P<agent>(?:[^"\\]|\\.)*)")?(?: .*)?',
     re.ASCII,
 )
@@ -67,7 +67,8 @@ class Contact(NamedTuple):
     host: str  # lower case, without port; empty if the line does not say it
     address: str  # of the server; empty if the line does not say it
     url: str
-    agent: str
+    robots_moved: bool  # a redirect answered a request for robots.txt: what it asks for is unread
+    agent: str | None  # empty if the line does not say it; None if the protocol has none
     log: str  # the name of the file, and the number of the line
     line: int
 
@@ -82,15 +83,16 @@ def parse(text: str, *, log: str, line: int) -> Contact | None:
         start, end = _micros(found["start"]), _micros(found["end"])
         if end < start:
             return None
-        origin = found["origin"]
+        origin, request = found["origin"], found["request"]
         return Contact(
             start=start,
             end=end,
             blur=0,
             host=intern(host_of(origin)[:_HOST_CHARS]),
             address=intern(found["address"][:_HOST_CHARS]),
-            url=_shortened(origin + _target(found["request"])),
-            agent=intern(found["agent"]),
+            url=_shortened(origin + _target(request)),
+            robots_moved=_is_moved_robots(request, found["status"]),
+            agent=intern(found["agent"]) if " HTTP/" in request else None,
             log=log,
             line=line,
         )
@@ -108,6 +110,7 @@ def parse(text: str, *, log: str, line: int) -> Contact | None:
         host=host,
         address="",
         url=_shortened(host + _target(found["request"])),
+        robots_moved=_is_moved_robots(found["request"], found["status"]),
         agent=intern(found["agent"] or ""),
         log=log,
         line=line,
@@ -137,6 +140,10 @@ def _target(request: str) -> str:
     """What a request line asks for; the whole line where it is none."""
     words = request.split(" ")
     return words[1] if len(words) > 1 else request
+
+
+def _is_moved_robots(request: str, status: str) -> bool:
+    return status[0] == "3" and _target(request) == "/robots.txt"
 
 
 def _shortened(url: str) -> str:

@@ -59,8 +59,9 @@ class Tally:
 class LogReader:
     """The contacts of one log, in the order in which they stand there.
 
-    *agent*: only contacts whose User-Agent contains it, in any case. *host*: of the contacts whose
-    line does not say it. *told* is called with the tally now and then.
+    *agent*: only contacts whose User-Agent contains it, in any case, and those of protocols that
+    have none. *host*: of the contacts whose line does not say it. *told* is called with the tally
+    now and then.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class LogReader:
                     break
                 continue
             readable += 1
-            if agent and agent not in contact.agent.lower():
+            if agent and contact.agent is not None and agent not in contact.agent.lower():
                 tally.other_agents += 1
                 continue
             yield contact if contact.host else contact._replace(host=self._host)

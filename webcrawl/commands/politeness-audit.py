@@ -78,7 +78,8 @@ class Command(ScrapyCommand):
             "--agent",
             default="",
             metavar="TOKEN",
-            help="judge only requests whose User-Agent contains TOKEN",
+            help="judge only requests whose User-Agent contains TOKEN; also all of FTP and Gopher, "
+            "which have none",
         )
         add(
             "--host",
