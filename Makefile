@@ -15,8 +15,9 @@ JOBDIR ?= $(if $(SEEDS),crawls/web,crawls/sim)
 ARGS   ?=
 
 # The simulated crawl. Its pauses and time-outs are short because simweb has no one to spare, and
-# endless URL spaces are left out so that it comes to an end.
-SIMWEB := --hosts 2000 --world endless=0 --world mean_pages=7
+# endless URL spaces are left out so that it comes to an end. One host in a hundred speaks FTP, one
+# Gopher.
+SIMWEB := --hosts 2000 --world endless=0 --world mean_pages=7 --world ftp=0.01 --world gopher=0.01
 SIM    := -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES=1 -s POLITENESS_MIN_DELAY=0.05 \
           -s POLITENESS_MAX_DELAY=2 -s POLITENESS_BACKOFF_SECS=0.5 -s DOWNLOAD_TIMEOUT=5
 
