@@ -276,7 +276,7 @@ def test_a_header_beyond_the_bounds_is_too_large(head, interim):
     assert outcome_for(says, **BOUNDS) == "header_too_large"
 
 
-@pytest.mark.parametrize("head", [LONG_VALUE, LONG_NAME, ENDLESS, TOO_MANY])
+@pytest.mark.parametrize("head", [LONG_VALUE, LONG_NAME, ENDLESS, TOO_MANY, MUCH_IN_ALL])
 def test_a_header_with_other_line_ends_is_bounded_too(head):
     says = b"HTTP/1.1 200 OK\n" + head.replace(b"\r", b"") + b"Content-Length: 1\n\na"
     assert outcome_for(says, **BOUNDS) == "header_too_large"

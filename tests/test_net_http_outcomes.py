@@ -216,18 +216,16 @@ def test_the_time_for_the_header_counts_from_each_request():
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
-    ("line", "outcome"), [(b"\r\n", "bad_answer"), (b"\n", "header_too_large")]
-)
-def test_blank_lines_in_floods_are_no_answer(line, outcome):
+@pytest.mark.parametrize("line", [b"\r\n", b"\n"])
+def test_blank_lines_in_floods_are_no_answer(line):
     async def talk(reader, writer) -> None:
         await reader.readuntil(b"\r\n\r\n")
         while True:
             writer.write(line * 100_000)
             await writer.drain()
 
-    assert outcome_of(ending(talk)) == outcome
-    assert outcome_for(line * 3 + OK) == "http_200"
+    assert outcome_of(ending(talk)) == "bad_answer"
+    assert outcome_for(line * 9 + OK) == "http_200"
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -484,6 +482,7 @@ def test_an_unused_address_of_a_host_is_passed_over():
 def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
     """Neither for a body followed by garbage nor for one with garbage in it."""
     longer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more than announced"
+    bare = longer.replace(b"\r", b"")
     broken = CHUNKED + b"5\r\nhello\r\nno length\r\nand so on"
 
     async def scenario() -> None:
@@ -496,7 +495,7 @@ def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
             await reader.read()
 
         async with raw_server(talk) as server:
-            for says in (longer, broken):
+            for says in (longer, bare, broken):
                 response = await fetch(server, DOWNLOAD_FAIL_ON_DATALOSS=False)
                 assert response.body == b"hello"
                 assert response.flags == (["dataloss"] if says is broken else [])

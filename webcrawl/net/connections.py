@@ -209,11 +209,12 @@ class Exchange(ResponseHandler):
             return
         self._received += len(data)
         while self._is_between_bodies():
-            found = (self._seam + data).find(b"\r\n\r\n")
-            if found < 0:
-                self._seam = (self._seam + data)[-3:]
+            read = self._seam + data
+            end = _end_of_header(read) - len(self._seam)
+            if end < 0:
+                self._seam = read[-2:]
+                self._count_header(len(data))
                 break
-            end = found + 4 - len(self._seam)
             self._seam = b""
             self._ends += 1
             if self._ends > _MAX_ANSWERS:
@@ -226,7 +227,7 @@ class Exchange(ResponseHandler):
             data = data[end:]
         if self._exception is None:
             super().data_received(data)
-            self._after(data)
+            self._after()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_clock()
@@ -246,15 +247,10 @@ class Exchange(ResponseHandler):
     def _is_between_bodies(self) -> bool:
         return self._payload is None or self._payload.is_eof()
 
-    def _after(self, data: bytes) -> None:
-        """Look at what the parser, having read *data*, has come to."""
-        if not self._has_header:
-            if self._seam:
-                # Counted here since a header with other line ends may have ended in this piece.
-                self._count_header(len(data))
-            return
+    def _after(self) -> None:
+        """Look at what the parser, having read what was received, has come to."""
         body = self._payload
-        if body is None or body.is_eof():
+        if not self._has_header or body is None or body.is_eof():
             return
         if self._exception is not None:
             self._end_body(self._exception)
@@ -305,3 +301,15 @@ class Exchange(ResponseHandler):
 
 def _too_many_answers() -> HttpProcessingError:
     return HttpProcessingError(code=400, message="too many interim answers")
+
+
+def _end_of_header(data: bytes) -> int:
+    """Return where the first empty line in *data* ends, below 0 if there is none.
+
+    With either of the line ends that the parser takes (RFC 9112, section 2.2).
+    """
+    end = data.find(b"\n\r\n") + 3
+    short = data.find(b"\n\n", 0, end - 2 if end > 2 else None)
+    if short >= 0:
+        return short + 2
+    return end if end > 2 else -1
