@@ -142,6 +142,13 @@ def test_a_directory_of_an_independent_server_is_a_page_of_links(twisted_ftp):
     assert links(get(origin + "/pub/-R/")) == []
 
 
+def test_directories_of_the_same_names_are_different_pages():
+    data = b"type=file; README\r\n"
+    bodies = {from_server(data=data, path=path)[0].body for path in ("", "a/", "a/b/", "")}
+    # Each server has a port of its own.
+    assert len(bodies) == 4
+
+
 def test_a_directory_without_its_slash_is_redirected_to_it(twisted_ftp):
     origin, _ = twisted_ftp
     for path, target in (("/pub", "/pub/"), ("/pub/deep", "/pub/deep/"), ("/pub/-R", "/pub/-R/")):

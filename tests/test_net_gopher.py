@@ -11,7 +11,7 @@ import pytest
 from contacting import fetch, gopher_server, origin_of, outcome
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loopback import each_loop, raw_server  # noqa: F401  (a fixture)
+from loopback import each_loop, name_server, raw_server, zone  # noqa: F401  (a fixture)
 from scrapy.http import HtmlResponse, TextResponse
 from scrapy.settings import Settings
 
@@ -373,3 +373,69 @@ def test_forbidden_addresses_are_not_contacted():
             return await outcome(origin + "/", ALLOW_PRIVATE_ADDRESSES=False), asked
 
     assert asyncio.run(scenario()) == ("address_forbidden", [])
+
+
+# connections
+
+
+def test_the_second_address_is_tried_where_the_first_refuses():
+    async def scenario():
+        async with (
+            gopher_server(b"hello") as (origin, asked),
+            name_server(zone({"a.test": ["300 A 127.9.9.9", "300 A 127.0.0.1"]})) as names,
+        ):
+            port = origin.rpartition(":")[2]
+            servers = f"127.0.0.1:{names.port}"
+            response = await fetch(f"gopher://a.test:{port}/0x", DNS_SERVERS=servers)
+            found = [
+                await outcome(f"gopher://b.test:{port}/0x", DNS_SERVERS=servers),
+                await outcome("gopher://a.test:1/0x", DNS_SERVERS=servers),
+            ]
+            return str(response.ip_address), found, len(asked)
+
+    assert asyncio.run(scenario()) == ("127.0.0.1", ["dns_not_found", "connect_refused"], 1)
+
+
+def test_an_address_that_does_not_answer_is_left():
+    async def scenario():
+        # A full backlog: the system takes no more connections, and refuses none.
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen(0)
+            port = listening.getsockname()[1]
+            waiting = [socket.create_connection(("127.0.0.1", port), 1)]
+            try:
+                return await outcome(f"gopher://127.0.0.1:{port}/", NET_CONNECT_TIMEOUT_SECS=0.3)
+            finally:
+                for sock in waiting:
+                    sock.close()
+
+    assert asyncio.run(scenario()) == "connect_timeout"
+
+
+def test_the_local_address_can_be_chosen():
+    peers = []
+
+    async def talk(reader, writer):
+        peers.append(writer.get_extra_info("peername")[0])
+        await reader.readline()
+        writer.write(b"hello")
+
+    async def scenario():
+        async with raw_server(talk) as server:
+            return await fetch(origin_of(server) + "/0x", DOWNLOAD_BIND_ADDRESS="127.0.0.77")
+
+    assert asyncio.run(scenario()).body == b"hello"
+    assert peers == ["127.0.0.77"]
+
+
+def test_servers_may_have_ipv6_addresses():
+    async def talk(reader, writer):
+        await reader.readline()
+        writer.write(b"hello")
+
+    async def scenario():
+        async with raw_server(talk, address="::1") as server:
+            return await fetch(f"gopher://[::1]:{server.port}/0x")
+
+    assert str(asyncio.run(scenario()).ip_address) == "::1"

@@ -202,7 +202,9 @@ class _Visit:
         finally:
             await data.close()
         document.wire_body = document.body
-        title = "Index of /" + path.decode("utf-8", "replace").strip("/")
+        # With the host: directories of the same names are not the same page, as their links differ.
+        shown = path.decode("utf-8", "replace").strip("/")
+        title = f"Index of /{shown} on {self.target.host}, port {self.target.port}"
         rows = map(row_of, entries(document.body, machine=machine))
         document.body, cut = links_page(title, rows, limit=self.limit)
         if cut and not document.flags:
