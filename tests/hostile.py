@@ -38,7 +38,7 @@ header-10-mb-line        header_too_large      -           one field of 10 MB
 header-10000-fields      header_too_large      -           small fields, but ten thousand
 header-endless-status    header_too_large      -           a status line without end
 header-endless-blanks    bad_answer            -           line ends without end, and no status line
-header-endless-lf        header_too_large      -           the same in the fashion of Unix
+header-endless-lf        bad_answer            -           the same in the fashion of Unix
 header-cookies           http_200              -           two hundred cookies; none is kept
 header-no-colon          bad_answer            -           a field without a name
 header-space-colon       http_200              -           a space before the colon
