@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from hosts_rig import PatientExecutor, records_in, save
 
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from conftest import FakeClock
 
     from webcrawl.frontier import Selector
+    from webcrawl.hosts import HostRecords
 
 EPOCH = 1_700_000_000.0
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
@@ -34,7 +38,11 @@ def entry(host: str, serial: int = 0, *, depth: int = 0, rank: int = 1) -> Entry
 
 
 class Rig:
-    """What a process has around its frontier; *clock* is the true time all of them share."""
+    """What a process has around its frontier; *clock* is the true time all of them share.
+
+    With *remembered*, so many rests are kept in memory and the others in host records, which are
+    written when ``save_rests`` is called.
+    """
 
     def __init__(
         self,
@@ -47,12 +55,25 @@ class Rig:
         levels: int = 8,
         selector: Selector | None = None,
         opened: bool = True,
+        remembered: int | None = None,
+        shared_scale: float = 1.0,
     ) -> None:
         self.path = path
         self.clock = clock
         self.published: bytes | None = None
         self.notes: list[bytes] = []
-        self._options = {"queues": queues, "max_queues": max_queues, "slice_size": slice_size}
+        self._options: dict[str, Any] = {
+            "queues": queues,
+            "max_queues": max_queues,
+            "slice_size": slice_size,
+            "shared_scale": shared_scale,
+        }
+        if remembered is not None:
+            self._options["remembered"] = remembered
+        self.records: HostRecords | None = None
+        self.executor = PatientExecutor()
+        self._spills = remembered is not None
+        self._records_path = path.with_name(path.name + "-hosts")
         self._levels = levels
         self._selector = selector or GeometricSelector(rng=random.Random(7))
         self._boot = 0.0
@@ -72,7 +93,13 @@ class Rig:
         return EPOCH + self.clock.now
 
     def _new(self) -> Frontier:
+        if self._spills:
+            self.executor = PatientExecutor()
+            self.records = records_in(self._records_path, self.executor)
+            self.records.rests._size = 2
+            self.records.open()
         return Frontier(
+            rests=None if self.records is None else self.records.rests,
             path=self.path,
             clock=self.monotonic,
             wall=self.wall,
@@ -81,6 +108,11 @@ class Rig:
             delay=POLICY,
             **self._options,
         )
+
+    def save_rests(self) -> None:
+        """What the crawl does each second, and the disk in its time."""
+        assert self.records is not None
+        save(self.records, self.executor)
 
     def push(self, *entries: Entry) -> None:
         self.frontier.push([encode(entry) for entry in entries])
@@ -113,11 +145,41 @@ class Rig:
                 path.write_bytes(self._synced[path])
             else:
                 path.unlink()
+        if self._spills:
+            self._lose_rests_that_were_not_synced()
+
+    def _lose_rests_that_were_not_synced(self) -> None:
+        """SQLite itself syncs the file, whenever it is written; the log is ours to sync."""
+        wal = self._records_path / "records.sqlite-wal"
+        for file in self._records_path.iterdir():
+            if file.name != "records.sqlite":
+                file.unlink()
+        if self._records_path not in self._named:
+            shutil.rmtree(self._records_path)
+        elif wal in self._synced and wal in self._named:
+            wal.write_bytes(self._synced[wal])
 
     def kill(self) -> None:
         """The process dies: what it had in memory is gone, nothing more is written."""
         self.frontier._log._held.clear()
         self.frontier.close()
+        if self.records is not None:
+            self._kill_records(self.records)
+
+    def _kill_records(self, records: HostRecords) -> None:
+        """Its last connection would empty the log into the file: the files stay as they are."""
+        left = {file: file.read_bytes() for file in self._records_path.iterdir()}
+        self.executor.forget()
+        records._database.close()
+        for file, data in left.items():
+            file.write_bytes(data)
+
+    def close(self) -> None:
+        """A clean end."""
+        self.frontier.close()
+        if self.records is not None:
+            self.executor.run()
+            self.records.close()
 
     def start(
         self, *, trust_done: bool = True, on_done: Callable[[bytes], None] | None = None
@@ -165,11 +227,18 @@ class Rig:
                 self.clock.advance(wait + 1e-6)
 
     def release(
-        self, host: str, *, fetched: bool, took: float = 0.0, at_least: float = 0.0
+        self,
+        host: str,
+        *,
+        fetched: bool,
+        took: float = 0.0,
+        at_least: float = 0.0,
+        shared_rest: float | None = None,
     ) -> None:
         """Give *host* back as the crawler does: by the policy, or as the host asked."""
         rest = max(cut_off(POLICY, took), at_least) if fetched else at_least
-        self.frontier.release(host, rest=rest, least=at_least if fetched else None)
+        least = at_least if fetched else None
+        self.frontier.release(host, rest=rest, least=least, shared_rest=shared_rest)
 
     def fetch(self, lease: Lease, *, took: float = 0.1, note: bytes = b"") -> None:
         """Download and process: release, then finish."""

@@ -250,7 +250,7 @@ class ShardRig:
         """Nothing is kept that is not needed."""
         process, flights = self.process, self.process.flights
         assert process.frontier.leased == sum(flight.has_lease for flight in flights)
-        assert process.frontier._contacts.keys() == self.judge.truth.contacts.keys()
+        assert process.frontier._leases._hosts.keys() == self.judge.truth.contacts.keys()
         assert process.content._in_process == self.judge.in_process
         assert len(process.content._committed) <= 20
         assert len(process.dispatcher._under_way) <= len(flights)

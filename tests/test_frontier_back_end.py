@@ -8,6 +8,7 @@ from webcrawl.frontier import back_queue, bodies
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.back_queue import State
 from webcrawl.frontier.clocks import Clocks
+from webcrawl.frontier.hosts import HostClocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 def back_end(path: Path, clock: FakeClock, *, limit: int = 10, ceiling: int = 10) -> BackEnd:
     clocks = Clocks(clock=clock, wall=lambda: 1.7e9 + clock())
-    return BackEnd(path=path, clocks=clocks, limit=limit, ceiling=ceiling)
+    remembered = HostClocks(clocks=clocks, limit=1000, store=None)
+    return BackEnd(path=path, clocks=clocks, remembered=remembered, limit=limit, ceiling=ceiling)
 
 
 @pytest.fixture

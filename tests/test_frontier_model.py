@@ -65,16 +65,32 @@ class FrontierMachine(RuleBasedStateMachine):
         self.waiting: Counter[Name] = Counter()
         self.leases: dict[int, tuple[Lease, float]] = {}
         self.contacts: dict[str, tuple[Lease, float]] = {}
+        # The shared clocks among them as "@key".
         self.rest_until: dict[str, float] = {}
+        # host in process -> the shared clock it holds, and since when.
+        self.claims: dict[str, tuple[str, float]] = {}
         self.events: list[Event] = []
         self.saved = Saved()
         self.pending: tuple[Callable[[], None], Saved] | None = None
 
     @initialize(
-        queues=st.integers(1, 3), more=st.integers(0, 3), slice_size=st.sampled_from([1, 3, 64])
+        queues=st.integers(1, 3),
+        more=st.integers(0, 3),
+        slice_size=st.sampled_from([1, 3, 64]),
+        remembered=st.sampled_from([None, 0, 1, 2]),
+        shared_scale=st.sampled_from([0.5, 1.0, 2.0]),
     )
-    def begin(self, queues: int, more: int, slice_size: int) -> None:
+    def begin(
+        self,
+        queues: int,
+        more: int,
+        slice_size: int,
+        remembered: int | None,
+        shared_scale: float,
+    ) -> None:
         self.ceiling = queues + more
+        self.shared_scale = shared_scale
+        self.spills = remembered is not None
         self.rig = Rig(
             self.directory / "frontier",
             self.clock,
@@ -82,6 +98,8 @@ class FrontierMachine(RuleBasedStateMachine):
             max_queues=self.ceiling,
             slice_size=slice_size,
             levels=4,
+            remembered=remembered,
+            shared_scale=shared_scale,
         )
 
     # --- what a crawl does
@@ -136,12 +154,51 @@ class FrontierMachine(RuleBasedStateMachine):
         fetched=st.booleans(),
         took=st.sampled_from([0.0, 0.1, 2.0, 30.0]),
         at_least=st.sampled_from([0.0, 0.0, 5.0, 600.0]),
+        shared_rest=st.sampled_from([None, 0.0, 1.0, 7.0, 500.0]),
     )
-    def release(self, pick: int, fetched: bool, took: float, at_least: float) -> None:
+    def release(
+        self, pick: int, fetched: bool, took: float, at_least: float, shared_rest: float | None
+    ) -> None:
         host = sorted(self.contacts)[pick % len(self.contacts)]
-        self.rig.release(host, fetched=fetched, took=took, at_least=at_least)
+        self.rig.release(
+            host, fetched=fetched, took=took, at_least=at_least, shared_rest=shared_rest
+        )
+        rest = max(cut_off(POLICY, took), at_least) if fetched else at_least
+        self._released(host, rest, rest if shared_rest is None else shared_rest)
+
+    def _released(self, host: str, rest: float, shared_rest: float) -> None:
         del self.contacts[host]
-        self._rests(host, max(cut_off(POLICY, took), at_least) if fetched else at_least)
+        self._rests(host, rest)
+        if host in self.claims:
+            self._rests(self.claims.pop(host)[0], shared_rest)
+
+    @precondition(lambda self: self.contacts)
+    @rule(pick=st.integers(0, 9), address=st.integers(0, 1))
+    def claim(self, pick: int, address: int) -> None:
+        host = sorted(self.contacts)[pick % len(self.contacts)]
+        lease = self.contacts[host][0]
+        name = f"@a{address}"
+        if host in self.claims:
+            if self.claims[host][0] == name:
+                assert self.rig.frontier.claim(lease, name[1:]) == 0.0
+            else:
+                with pytest.raises(ValueError, match="holds the shared clock"):
+                    self.rig.frontier.claim(lease, name[1:])
+            return
+        is_held = name in {held for held, _ in self.claims.values()}
+        wait = self.rig.frontier.claim(lease, name[1:])
+        if not wait:
+            assert not is_held, "claimed by two"
+            assert self.clock.now >= self.rest_until.get(name, 0.0) - 1e-6, "claimed too early"
+            self.claims[host] = name, self.clock.now
+            return
+        assert wait > 0
+        if lease.id in self.leases:
+            self.rig.frontier.put_back(lease)
+            del self.leases[lease.id]
+            self.waiting[name_of(lease.entry)] += 1
+        self.rig.frontier.release(host, rest=wait)
+        self._released(host, wait, 0.0)
 
     def _rests(self, host: str, seconds: float) -> None:
         self.rest_until[host] = max(self.rest_until.get(host, 0.0), self.clock.now + seconds)
@@ -197,8 +254,8 @@ class FrontierMachine(RuleBasedStateMachine):
         assert {lease.id for lease in self.rig.frontier.expire(older_than)} == expired
         for host, (lease, at) in [*self.contacts.items()]:
             if lease.id in expired:
-                del self.contacts[host]
-                self._rests(host, cut_off(POLICY, now - at))
+                rest = cut_off(POLICY, now - at)
+                self._released(host, rest, rest * self.shared_scale)
         for number in expired & self.leases.keys():
             self.waiting[name_of(self.leases.pop(number)[0].entry)] += 1
 
@@ -208,8 +265,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule()
     def snapshot(self) -> None:
         waiting = self.waiting + Counter(name_of(lease.entry) for lease, _ in self.leases.values())
-        contacts = {host: at for host, (_, at) in self.contacts.items()}
-        saved = Saved(waiting, len(self.events), dict(self.rest_until), contacts)
+        saved = Saved(waiting, len(self.events), dict(self.rest_until), self._under_way())
         self.pending = self.rig.prepare(), saved
 
     @precondition(lambda self: self.pending is not None)
@@ -220,9 +276,23 @@ class FrontierMachine(RuleBasedStateMachine):
         self.pending = None
         publish()
 
+    def _under_way(self) -> dict[str, float]:
+        """The contacts of hosts and of shared clocks, since when."""
+        return {host: at for host, (_, at) in self.contacts.items()} | dict(self.claims.values())
+
+    @precondition(lambda self: self.spills)
+    @rule(how_far=st.integers(0, 2))
+    def save_rests(self, how_far: int) -> None:
+        if how_far == 2:
+            self.rig.save_rests()
+        elif how_far == 1:
+            self.rig.executor.run()
+        else:
+            self.rig.records.flush()
+
     @rule()
     def crash(self) -> None:
-        self._cut_off({host: at for host, (_, at) in self.contacts.items()})
+        self._cut_off(self._under_way())
         self.rig.crash()
         since = self.events[self.saved.events :]
         assert self.rig.notes == [event.note for event in since if event.note]
@@ -236,7 +306,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.rest_until = dict(self.saved.rest_until)
             self._cut_off(self.saved.contacts)
         else:
-            self._cut_off({host: at for host, (_, at) in self.contacts.items()})
+            self._cut_off(self._under_way())
         self.rig.reboot(lost=lost)
         assert self.rig.notes == []
         since = [event for event in self.events[self.saved.events :] if event.kind == "push"]
@@ -244,7 +314,8 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _cut_off(self, contacts: dict[str, float]) -> None:
         for host, at in contacts.items():
-            self._rests(host, cut_off(POLICY, self.clock.now - at))
+            scale = self.shared_scale if host.startswith("@") else 1.0
+            self._rests(host, cut_off(POLICY, self.clock.now - at) * scale)
 
     def _journaled(self) -> list[Entry]:
         """The requeued entries that recovery found in the log."""
@@ -257,6 +328,7 @@ class FrontierMachine(RuleBasedStateMachine):
         """The caller re-submits what it pushed; *since* is what counts from now on."""
         self.leases.clear()
         self.contacts.clear()
+        self.claims.clear()
         self.pending = None
         self.events[self.saved.events :] = since
         self.rig.push(*(event.entry for event in since if event.kind == "push"))
@@ -276,13 +348,16 @@ class FrontierMachine(RuleBasedStateMachine):
         assert len(frontier) == self.waiting.total() + frontier._finished.size
         stats = frontier.stats()
         assert stats["frontier/hosts/in_process"] == len(self.contacts)
+        assert stats["frontier/addresses/in_process"] == len(self.claims)
+        if self.spills:
+            assert stats["frontier/hosts/remembered"] <= 2
         assert sum(frontier.waiting_by_level) == frontier.front_size
 
     def teardown(self) -> None:
         try:
             if hasattr(self, "rig"):
                 self._finish_the_crawl()
-                self.rig.frontier.close()
+                self.rig.close()
         finally:
             self.patch.undo()
             shutil.rmtree(self.directory)
@@ -290,8 +365,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def _finish_the_crawl(self) -> None:
         for host in [*self.contacts]:
             self.rig.release(host, fetched=True)
-            del self.contacts[host]
-            self._rests(host, cut_off(POLICY, 0.0))
+            self._released(host, cut_off(POLICY, 0.0), cut_off(POLICY, 0.0))
         for lease, _ in self.leases.values():
             self.rig.frontier.finish(lease)
         while (lease := self.rig.next()) is not None:

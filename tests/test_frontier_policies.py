@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from conftest import FakeClock
@@ -21,6 +23,9 @@ from webcrawl.frontier import (
 from webcrawl.frontier.clocks import Clocks
 from webcrawl.frontier.hosts import HostClocks
 from webcrawl.frontier.politeness import cut_off
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @given(entries(), st.integers(1, 20))
@@ -151,39 +156,102 @@ def test_wall_clock_set_back_does_not_prolong_a_rest() -> None:
     assert clocks.from_wall(1.7e9, longest=30.0) == pytest.approx(130.0)
 
 
-def test_host_clock_is_kept_until_it_is_past() -> None:
-    hosts = HostClocks()
+class Store(dict[str, bytes]):
+    """A rest store of which nothing is ever saved."""
+
+    def put(self, key: str, data: bytes) -> None:
+        self[key] = data
+
+    def unsaved(self) -> Iterable[tuple[str, bytes]]:
+        return self.items()
+
+    def written(self) -> list[Path]:
+        return [Path("rests")]
+
+
+@pytest.fixture
+def clocks(clock: FakeClock) -> Clocks:
+    return Clocks(clock=clock, wall=lambda: 1.7e9 + clock())
+
+
+@pytest.fixture
+def hosts(clocks: Clocks) -> HostClocks:
+    return HostClocks(clocks=clocks, limit=3, store=None)
+
+
+def test_host_clock_is_kept_until_it_is_past(hosts: HostClocks) -> None:
     hosts.remember("a.test", 10.0, 2.0, now=5.0)
     hosts.remember("b.test", 7.0, 0.0, now=5.0)
     hosts.remember("past.test", 4.0, 0.0, now=5.0)
-    assert sorted(hosts.items()) == [("a.test", 10.0, 2.0), ("b.test", 7.0, 0.0)]
+    assert sorted(hosts.snapshot()) == [("a.test", 1.7e9 + 10, 2.0), ("b.test", 1.7e9 + 7, 0.0)]
     hosts.purge(8.0, limit=10)
     assert hosts.take("b.test") is None
+    assert hosts.find("a.test") == (10.0, 2.0)
     assert hosts.take("a.test") == (10.0, 2.0)
     assert hosts.take("a.test") is None
     assert len(hosts) == 0
 
 
-def test_host_clock_remembered_anew_survives_the_purge_of_its_old_time() -> None:
-    hosts = HostClocks()
+def test_host_clock_remembered_anew_survives_the_purge_of_its_old_time(hosts: HostClocks) -> None:
     hosts.remember("a.test", 6.0, 0.0, now=5.0)
     assert hosts.take("a.test") == (6.0, 0.0)
     hosts.remember("a.test", 20.0, 0.0, now=5.0)
     hosts.purge(10.0, limit=10)
-    assert list(hosts.items()) == [("a.test", 20.0, 0.0)]
+    assert hosts.find("a.test") == (20.0, 0.0)
     assert hosts.check() == []
 
 
-def test_remembered_hosts_are_bounded_by_the_contacts_of_one_delay() -> None:
-    hosts = HostClocks()
-    for step in range(5000):
-        hosts.remember(f"h{step}.test", step + 10.0, 0.0, now=float(step))
-        assert len(hosts) <= 12
-        assert len(hosts._heap) <= 12
+@pytest.mark.parametrize("rest", [10.0, 1e6])
+def test_clocks_that_are_taken_are_forgotten_by_and_by(hosts: HostClocks, rest: float) -> None:
+    for step in range(20_000):
+        hosts.remember(f"h{step}.test", step + rest, 0.0, now=float(step))
+        if step >= 10:
+            hosts.take(f"h{step - 10}.test")
+        assert len(hosts) <= 11
+        assert max(len(hosts._first), len(hosts._last)) < 1100
     assert hosts.check() == []
 
 
-def test_check_reports_a_clock_that_would_never_be_forgotten() -> None:
-    hosts = HostClocks()
+def test_without_a_store_all_rests_are_in_memory(hosts: HostClocks) -> None:
+    for n in range(10):
+        hosts.remember(f"h{n}.test", 100.0 + n, 0.0, now=5.0)
+    assert len(hosts) == 10
+    assert list(hosts.written()) == []
+
+
+def test_those_that_rest_for_longest_go_to_the_store_and_are_found_again(clocks: Clocks) -> None:
+    store = Store()
+    hosts = HostClocks(clocks=clocks, limit=3, store=store)
+    now = clocks.clock()
+    for n in (5, 2, 9, 1, 7, 3):
+        hosts.remember(f"h{n}.test", now + n, n / 4, now=now)
+        assert hosts.check() == []
+    assert len(hosts) == 3
+    assert sorted(store) == ["h5.test", "h7.test", "h9.test"]
+    assert hosts.spilled == 3
+    for n in (1, 2, 3, 5, 7, 9):
+        found = hosts.take(f"h{n}.test")
+        assert found == pytest.approx((now + n, n / 4), abs=1e-5)
+    assert len(hosts) == 0
+    # What is in the store stays there until it is over: nothing newer can be said before.
+    assert hosts.take("h9.test") == pytest.approx((now + 9, 9 / 4), abs=1e-5)
+    assert hosts.take("h1.test") is None
+
+
+def test_wall_clock_set_back_does_not_prolong_a_rest_in_the_store(clock: FakeClock) -> None:
+    walls = [1.7e9]
+    store = Store()
+    clocks = Clocks(clock=clock, wall=lambda: walls[0])
+    hosts = HostClocks(clocks=clocks, limit=0, store=store)
+    hosts.remember("a.test", clock() + 30.0, 0.0, now=clock())
+    walls[0] -= 1e6
+    assert hosts.find("a.test") == pytest.approx((clock() + 30.0, 0.0), abs=1e-5)
+
+
+def test_check_reports_clocks_that_would_never_be_forgotten(clocks: Clocks) -> None:
+    hosts = HostClocks(clocks=clocks, limit=0, store=Store())
     hosts._rests["a.test"] = 5.0, 0.0
-    assert hosts.check() == ["the clock of a.test is in no purge heap"]
+    assert hosts.check() == [
+        "the clock of a.test is not in both heaps",
+        "1 rests in memory, 0 allowed",
+    ]

@@ -170,8 +170,8 @@ def test_what_to_sync_is_told(tmp_path: Path) -> None:
     records.open()
     records.put(HostRecord("a.test", pages=1))
     save(records, executor)
-    paths = records.written()
+    paths = records.rests.written()
     assert {*paths} == {tmp_path, path.parent, path, path / "records.sqlite-wal"}
     assert all(path.exists() for path in paths)
-    assert records.written() == [path / "records.sqlite-wal"]
+    assert records.rests.written() == [path / "records.sqlite-wal"]
     records.close()

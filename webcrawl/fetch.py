@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Request
 
-    from webcrawl.frontier.frontier import Lease
+    from webcrawl.frontier import Lease
 
 
 @dataclasses.dataclass(slots=True)

@@ -27,6 +27,7 @@ The life of a URL
 Entries travel as bytes (``entry.encode``) through every queue. A URL is *unknown* (never pushed),
 *waiting* (front end or back end), *leased*, or finished. A host is *ready*, *snoozed* or *in
 process* while it has a back-end queue; otherwise the frontier only remembers until when it rests.
+Hosts of one address may share a clock, which they claim for each contact (shared.py).
 Release and finish are separate: the host is given back after the download, the URL is finished
 after its processing, and the host may be acquired again in between.
 
@@ -44,15 +45,16 @@ Invariants
 
 1. Every queue that is ready or snoozed is non-empty; a host in process is neither.
 2. A host is never handed out before its ``ready_at``, nor by two contacts at once; not after
-   ``kill -9`` either: a contact is journaled before it begins.
+   ``kill -9`` either: a contact is journaled before it begins. The same holds for shared clocks.
 3. Every pushed entry is acquired exactly once, or is put back, or expires. After a crash an entry
    may be acquired again unless it was finished before; none is lost.
 4. A URL in a non-empty front-end queue is always reached in the end: each level has a positive
    probability.
 5. One call moves at most a slice of entries; the rest of a flood of one host's URLs stays behind
    on disk, at the front or in the body of that host's queue.
-6. Memory: up to 512 entries for each level and 48 for each back-end queue, two numbers for each
-   host that rests without a queue, the leases. Nothing grows with the number of waiting URLs.
+6. Memory: up to 512 entries for each level and 48 for each back-end queue, a bounded number of
+   rests of hosts without a queue (the others are in the rest store), the leases. Nothing grows
+   with the number of waiting URLs, or of hosts.
 
 On disk
 =======
@@ -65,7 +67,9 @@ On disk
 
 A snapshot (``Frontier.snapshot``) names ranges of these files and holds inline what is in memory:
 heads and tails, short queues, leased entries, the hosts' times. What it does not name is
-disposable. ``Frontier.open`` takes up the published snapshot and replays the done log:
+disposable. Rests that are in the files of the rest store (``hosts.RestStore``, the host records)
+are in no snapshot: they are true until they are over. ``Frontier.open`` takes up the published
+snapshot and replays the done log:
 
 =====================================  ==========================================================
 lost with the process                  made good by
@@ -87,7 +91,8 @@ handed in. Nothing here is thread-safe.
 """
 
 from webcrawl.frontier.entry import ASIDE, ERRAND, NO_URLS, Entry, decode, encode, host_of, key
-from webcrawl.frontier.frontier import Frontier, Lease
+from webcrawl.frontier.frontier import Frontier
+from webcrawl.frontier.leases import Lease
 from webcrawl.frontier.politeness import DelayPolicy, HostFacts, LargestDelay
 from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
 from webcrawl.frontier.selector import GeometricSelector, Selector

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshot, State
 from webcrawl.frontier.bodies import Bodies, number_of
-from webcrawl.frontier.hosts import HostClocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from webcrawl.frontier.clocks import Clocks
+    from webcrawl.frontier.hosts import HostClocks
     from webcrawl.storage.fifo import DiskFifo
 
 # How many snoozed queues one call may wake: after a long pause thousands are due at once, and
@@ -40,9 +40,12 @@ class BackEnd:
     """The back-end queues. Not thread-safe; times are monotonic seconds.
 
     *limit* is Mercator's n, how many queues there may be; it grows by ``grow`` up to *ceiling*.
+    *remembered* keeps the rests of hosts without a queue.
     """
 
-    def __init__(self, *, path: Path, clocks: Clocks, limit: int, ceiling: int) -> None:
+    def __init__(
+        self, *, path: Path, clocks: Clocks, remembered: HostClocks, limit: int, ceiling: int
+    ) -> None:
         if not 1 <= limit <= ceiling:
             raise ValueError(f"1 <= back-end queues <= their ceiling, not {limit}, {ceiling}")
         self.path = path
@@ -51,7 +54,7 @@ class BackEnd:
         self.size = 0
         self.in_process = 0
         self.spilled = 0
-        self.remembered = HostClocks()
+        self.remembered = remembered
         self._clocks = clocks
         self._table: dict[str, BackQueue] = {}
         self._ready: deque[BackQueue] = deque()
@@ -224,6 +227,14 @@ class BackEnd:
             )
             for queue in self._table.values()
         ]
+
+    def rests(self) -> list[tuple[str, float, float]]:
+        """The rests of hosts without a queue for the snapshot, see ``HostClocks.snapshot``.
+
+        Without those of hosts that were taken since they were put into the store: what their
+        queues say is newer.
+        """
+        return [rest for rest in self.remembered.snapshot() if rest[0] not in self._table]
 
     def open(self, snapshots: Sequence[QueueSnapshot]) -> None:
         """Take up the entries of *snapshots*, in the order they are in.

@@ -14,6 +14,8 @@ msgpack array of the records of one write::
     requeue  := [4, encoded entry]
     distrust := [5]
 
+A *host* is a shared clock when it has the name of one (shared.py).
+
 A snapshot names the segment that begins with it; older segments are disposable once it is
 published, and recovery reads from there through all consecutive segments, because a crash may
 come after a snapshot was made and before it was published.

@@ -7,7 +7,6 @@ order of journaling, and snapshot and recovery.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,17 +14,22 @@ import msgspec
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.clocks import Clocks
 from webcrawl.frontier.done_log import Contact, DoneLog, Finish, Release, Requeue
-from webcrawl.frontier.entry import Entry, decode, encode, host_of, key
+from webcrawl.frontier.entry import decode, encode, host_of, key
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import FrontEnd
+from webcrawl.frontier.hosts import HostClocks
+from webcrawl.frontier.leases import Lease, Leases
 from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.recovery import replay, rests
+from webcrawl.frontier.shared import SharedClocks
 from webcrawl.frontier.snapshot import Counts, FrontierSnapshot, decode_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from webcrawl.frontier.entry import Entry
+    from webcrawl.frontier.hosts import RestStore
     from webcrawl.frontier.politeness import DelayPolicy
     from webcrawl.frontier.prioritizer import Prioritizer
     from webcrawl.frontier.selector import Selector
@@ -33,14 +37,6 @@ if TYPE_CHECKING:
 # Contacts journaled by one write. A host that was journaled and not contacted before a crash only
 # waits a little longer after it.
 _CONTACTS_PER_WRITE = 16
-
-
-class Lease(msgspec.Struct, frozen=True, gc=False):
-    """An entry handed out. *acquired_at* is monotonic seconds."""
-
-    entry: Entry
-    id: int
-    acquired_at: float
 
 
 class Frontier:
@@ -51,6 +47,11 @@ class Frontier:
     *max_queues* the most it may grow to: about 1 kB of memory and of every snapshot each, plus
     what waits in them. *slice_size* bounds the entries that one call moves from the front end to
     the back end, and so how long a call may take (about 2 us for each).
+
+    Rests of hosts without a queue: *remembered* of them are in memory (about 0.3 kB each), the
+    others in *rests*, which must be open as long as the frontier is; None: all are in memory.
+    *shared_scale* is the rest of a shared clock as a multiple of what the policy says, for the
+    times when nobody tells it to ``release``.
     """
 
     def __init__(
@@ -65,21 +66,29 @@ class Frontier:
         queues: int,
         max_queues: int,
         slice_size: int = 64,
+        remembered: int = 65_536,
+        rests: RestStore | None = None,
+        shared_scale: float = 1.0,
     ) -> None:
         self.path = path
         self._clocks = Clocks(clock=clock, wall=wall)
         self._delay = delay
         self._slice = slice_size
         self._front = FrontEnd(path=path / "front", prioritizer=prioritizer, selector=selector)
-        self._back = BackEnd(
-            path=path / "back", clocks=self._clocks, limit=queues, ceiling=max_queues
-        )
         self._log = DoneLog(path=path / "done")
+        clocks = HostClocks(clocks=self._clocks, limit=remembered, store=rests)
+        self._back = BackEnd(
+            path=path / "back",
+            clocks=self._clocks,
+            remembered=clocks,
+            limit=queues,
+            ceiling=max_queues,
+        )
+        self._shared = SharedClocks(
+            clocks=self._clocks, log=self._log, rests=clocks, delay=delay, scale=shared_scale
+        )
         self._finished = FinishedKeys()
-        self._leases: dict[int, Lease] = {}
-        # host in process -> the lease it was handed out with, in the order of the contacts.
-        self._contacts: dict[str, Lease] = {}
-        self._next_lease = 1
+        self._leases = Leases()
         self._counts = Counts()
         # Directories that were there before this process: a process that was killed may have
         # made them and not come to sync their names.
@@ -127,6 +136,8 @@ class Frontier:
             "frontier/hosts/snoozed": back.snoozed,
             "frontier/hosts/in_process": back.in_process,
             "frontier/hosts/remembered": len(back.remembered),
+            "frontier/hosts/rests_spilled": back.remembered.spilled,
+            "frontier/addresses/in_process": len(self._shared),
         }
 
     # --- in
@@ -200,12 +211,8 @@ class Frontier:
             entry = decode(back.pop(queue))
             if not self._finished.hides_entry(entry):
                 back.begin(queue, now)
-                lease = Lease(entry, self._next_lease, now)
-                self._next_lease += 1
-                self._leases[lease.id] = lease
-                self._contacts[entry.host] = lease
                 self._counts.popped += 1
-                return lease
+                return self._leases.hand_out(entry, now)
             self._counts.skipped += 1
             back.skip_if_empty(queue)
             queue = back.first_ready(now)
@@ -222,12 +229,37 @@ class Frontier:
         for queue in queues:
             queue.journaled = self._log.number
 
-    def release(self, host: str, *, rest: float, least: float | None = None) -> None:
+    def claim(self, lease: Lease, key: str) -> float:
+        """Take the shared clock *key*, such as an address, for the contact of *lease*'s host.
+
+        0.0: it was free and its rest is over; it is in process until the host is released, and
+        the contact is on disk. Otherwise in how many seconds to try again: the caller puts the
+        lease back and releases the host for so long, without a contact. Hosts are told different
+        times. Claiming again what the host holds changes nothing; one write, and none when refused.
+
+        Raises LookupError when the host is not in process, ValueError when it holds another clock.
+        """
+        host = lease.entry.host
+        self._back.find_in_process(host)
+        wait = self._shared.claim(host, key)
+        self._counts.refused += wait > 0
+        return wait
+
+    def release(
+        self,
+        host: str,
+        *,
+        rest: float,
+        least: float | None = None,
+        shared_rest: float | None = None,
+    ) -> None:
         """Give *host* back: it may be contacted again in *rest* seconds. O(log hosts).
 
         *least* is what a next contact that a crash cuts off must at least be followed by: what
         robots.txt asks for, what the host has shown before. None when there was no contact, which
-        leaves that as it was. Writes to disk only for a rest that a restart could not guess.
+        leaves that as it was. The shared clock that the host has claimed rests for *shared_rest*
+        seconds; None: as long as the host. Writes to disk only for a rest that a restart could
+        not guess.
 
         Raises LookupError when the host is not in process: a double release is a bug.
         """
@@ -240,8 +272,9 @@ class Frontier:
             queue.least = least
         until = Release(host, self._clocks.wall() + rest, rest, queue.least)
         self._log.release(until, at_once=rest > assumed)
+        self._shared.release(host, rest=rest if shared_rest is None else shared_rest)
         self._back.end(queue, now + rest, now)
-        del self._contacts[host]
+        self._leases.end_contact(host)
 
     def finish(self, lease: Lease, *, note: bytes = b"") -> None:
         """The entry was processed, or given up: it is never handed out again. One write.
@@ -249,9 +282,9 @@ class Frontier:
         *note* (the content fingerprint) is given to ``on_done`` when a restart has to replay
         this. Raises LookupError when the lease is not held: finished, put back or expired.
         """
-        self._held(lease)
+        self._leases.held(lease)
         self._log.finish(Finish(key(lease.entry), note))
-        del self._leases[lease.id]
+        self._leases.end(lease)
         self._counts.finished += 1
 
     def put_back(self, lease: Lease) -> None:
@@ -260,8 +293,8 @@ class Frontier:
         The host stays in process until it is released: without a rest when nothing was sent to
         it. Raises LookupError as ``finish``.
         """
-        self._held(lease)
-        del self._leases[lease.id]
+        self._leases.held(lease)
+        self._leases.end(lease)
         self._counts.put_back += 1
         self._back.push_front(lease.entry.host, encode(lease.entry))
 
@@ -274,20 +307,16 @@ class Frontier:
         not finish them or release their hosts any more. O(expired).
         """
         now = self._clocks.clock()
-        hosts = _before(self._contacts.values(), now - older_than)
-        leases = _before(self._leases.values(), now - older_than)
+        leases, hosts = self._leases.before(now - older_than)
         for lease in reversed(leases):
             self.put_back(lease)
             self._counts.put_back -= 1
         for lease in hosts:
-            self.release(lease.entry.host, rest=cut_off(self._delay, now - lease.acquired_at))
+            rest = cut_off(self._delay, now - lease.acquired_at)
+            self.release(lease.entry.host, rest=rest, shared_rest=rest * self._shared.scale)
         expired = {lease.id: lease for lease in leases + hosts}
         self._counts.expired += len(expired)
         return [*expired.values()]
-
-    def _held(self, lease: Lease) -> None:
-        if lease.id not in self._leases:
-            raise LookupError(f"lease {lease.id} on {lease.entry.url} is not held")
 
     def ready_at(self) -> float | None:
         """When ``acquire`` should be tried again, on *clock*; None: only after a release or push.
@@ -334,7 +363,9 @@ class Frontier:
         for data in reversed(state.leased):
             back.push_front(host_of(data), data)
         found = replay(self._log.records(state.segment), since=state)
-        for rest in rests(state, found, clocks=self._clocks, delay=self._delay):
+        for rest in rests(
+            state, found, clocks=self._clocks, delay=self._delay, shared_scale=self._shared.scale
+        ):
             back.postpone(rest.host, rest.ready_at, least=rest.least)
         back.settle()
         if trust_done:
@@ -363,12 +394,11 @@ class Frontier:
                 levels=self._front.snapshot(),
                 queues=back.snapshot(),
                 limit=back.limit,
-                leased=[encode(lease.entry) for lease in self._leases.values()],
-                remembered=[
-                    (host, to_wall(at), least) for host, at, least in back.remembered.items()
-                ],
+                leased=[encode(lease.entry) for lease in self._leases.entries],
+                remembered=back.rests(),
                 finished=self._finished.to_bytes(),
                 counts=self._counts,
+                shared=[(claim.name, to_wall(claim.at)) for claim in self._shared.claims],
             )
         )
 
@@ -380,6 +410,7 @@ class Frontier:
             *self._front.written(),
             *self._back.written(),
             *self._log.written(),
+            *self._back.remembered.written(),
         ]
 
     def forget(self) -> None:
@@ -396,20 +427,10 @@ class Frontier:
 
     def check(self) -> list[str]:
         """Count everything again; empty means sound. Reads all waiting entries from disk."""
-        problems = self._front.check() + self._back.check()
-        now = self._clocks.clock()
-        problems += [
-            f"lease {lease.id} on {lease.entry.url} begins in the future"
-            for lease in self._leases.values()
-            if lease.acquired_at > now
-        ]
-        if len(self._contacts) != self._back.in_process:
+        problems = self._front.check() + self._back.check() + self._shared.check()
+        problems += self._leases.check(self._clocks.clock())
+        if self._leases.contacts != self._back.in_process:
             problems.append(
-                f"{len(self._contacts)} contacts, {self._back.in_process} hosts in process"
+                f"{self._leases.contacts} contacts, {self._back.in_process} hosts in process"
             )
         return problems
-
-
-def _before(leases: Iterable[Lease], at: float) -> list[Lease]:
-    """The first of *leases*, which are in order of time: those acquired before *at*."""
-    return [*itertools.takewhile(lambda lease: lease.acquired_at < at, leases)]

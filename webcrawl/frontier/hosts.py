@@ -1,34 +1,80 @@
-"""When hosts without a back-end queue may be contacted again.
+"""When hosts without a back-end queue may be contacted again, and the clocks that hosts share.
 
 A host whose queue ran empty leaves the host table, but its rest is not over: a URL found a second
-later must still wait. Used by the back end. The invariant: a remembered time is kept until it is
-in the past, and little longer, so the memory is bounded by the contacts of one delay.
+later must still wait. Used by the back end, and by shared.py, whose clocks never have a queue. The
+invariants: a rest is found until it is over; and at most *limit* rests are in memory, those that
+end first. The others go to a store on disk, so a crawl may have any number of hosts that are not
+to be asked for an hour.
+
+What is in the store: a rest is put there under its host and never taken away. Before it is over
+nobody can contact the host, so nothing newer can be said of it, and afterwards it means nothing.
+So it does no harm that the store is ahead of the frontier's snapshot, as it is after a crash. The
+snapshot holds the rests in memory and those that are not in the store's files yet; the files are
+synced with it (``RestStore.written``), and it does not grow with them.
 """
 
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from webcrawl.frontier.clocks import Clocks
 
 # Two forgotten for each one remembered is enough to keep up, and bounds the work per call.
 _PURGED_PER_CALL = 2
+# A heap is made anew when it is twice as long as it need be and this much longer.
+_SLACK = 1024
+# A rest in the store, little-endian: ready_at (epoch seconds), seconds until then from the moment
+# it was put there, and least.
+_REST = struct.Struct("<ddd")
+assert _REST.size == 24
+
+
+class RestStore(Protocol):
+    """Bytes by name, on disk, bounded in memory; hosts.HostRecords.rests is one."""
+
+    def get(self, key: str) -> bytes | None:
+        """The last that was put for *key*, saved or not."""
+        ...
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep *data*; written to disk in the background."""
+        ...
+
+    def unsaved(self) -> Iterable[tuple[str, bytes]]:
+        """What was put and may not be on disk yet, in that order."""
+        ...
+
+    def written(self) -> Iterable[Path]:
+        """What to fsync so that all that is not unsaved survives a power failure."""
+        ...
 
 
 class HostClocks:
     """host -> (ready_at, least): from when it may be contacted, and its last explicit rest.
 
     *ready_at* is monotonic seconds; *least* as in ``BackQueue``. All operations O(log hosts).
+    Without a *store* there is no limit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, clocks: Clocks, limit: int, store: RestStore | None) -> None:
+        self.spilled = 0
+        self._clocks = clocks
+        self._limit = limit
+        self._store = store
         self._rests: dict[str, tuple[float, float]] = {}
-        # Every remembered time, also of hosts taken or remembered anew since.
-        self._heap: list[tuple[float, str]] = []
+        # Every rest in memory by its end, the first or the last of them on top; also those of
+        # hosts that were taken, spilled or remembered anew since.
+        self._first: list[tuple[float, str]] = []
+        self._last: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
+        """Rests in memory."""
         return len(self._rests)
 
     def remember(self, host: str, ready_at: float, least: float, *, now: float) -> None:
@@ -36,31 +82,90 @@ class HostClocks:
         self.purge(now, limit=_PURGED_PER_CALL)
         if ready_at > now:
             self._rests[host] = ready_at, least
-            heapq.heappush(self._heap, (ready_at, host))
+            heapq.heappush(self._first, (ready_at, host))
+            heapq.heappush(self._last, (-ready_at, host))
+            self._spill()
+            self._tidy()
+
+    def find(self, host: str) -> tuple[float, float] | None:
+        """The rest of *host*, perhaps over; None when it has none. At most one disk access."""
+        rest = self._rests.get(host)
+        if rest is not None or self._store is None:
+            return rest
+        data = self._store.get(host)
+        if data is None:
+            return None
+        until, longest, least = _REST.unpack(data)
+        return self._clocks.from_wall(until, longest=longest), least
 
     def take(self, host: str) -> tuple[float, float] | None:
-        """The rest of *host*, from now on kept by the caller; None when it has none."""
-        return self._rests.pop(host, None)
+        """As ``find``; from now on the rest is kept by the caller."""
+        rest = self.find(host)
+        self._rests.pop(host, None)
+        return rest
 
     def purge(self, now: float, *, limit: int) -> None:
         """Forget up to *limit* times that have passed."""
-        heap = self._heap
+        heap = self._first
         while limit and heap and heap[0][0] <= now:
             ready_at, host = heapq.heappop(heap)
-            rest = self._rests.get(host)
-            if rest is not None and rest[0] == ready_at:
+            if self._ends(host, ready_at):
                 del self._rests[host]
             limit -= 1
 
-    def items(self) -> Iterator[tuple[str, float, float]]:
-        """All remembered hosts, some of them perhaps past: (host, ready_at, least)."""
-        return ((host, ready_at, least) for host, (ready_at, least) in self._rests.items())
+    def _ends(self, host: str, ready_at: float) -> bool:
+        rest = self._rests.get(host)
+        return rest is not None and rest[0] == ready_at
+
+    def _spill(self) -> None:
+        """Put what is too much into the store, the latest first. Does not wait for the disk."""
+        while self._store is not None and len(self._rests) > self._limit:
+            end, host = heapq.heappop(self._last)
+            if self._ends(host, -end):
+                self._store.put(host, self._packed(*self._rests.pop(host)))
+                self.spilled += 1
+
+    def _packed(self, ready_at: float, least: float) -> bytes:
+        return _REST.pack(self._clocks.to_wall(ready_at), ready_at - self._clocks.clock(), least)
+
+    def _tidy(self) -> None:
+        """Make the heaps anew when most of what they hold is gone."""
+        enough = 2 * len(self._rests) + _SLACK
+        if len(self._first) > enough:
+            self._first = [(rest[0], host) for host, rest in self._rests.items()]
+            heapq.heapify(self._first)
+        if len(self._last) > enough:
+            self._last = [(-rest[0], host) for host, rest in self._rests.items()]
+            heapq.heapify(self._last)
+
+    # --- snapshot
+
+    def snapshot(self) -> Iterator[tuple[str, float, float]]:
+        """What a restart would not find in the store: (host, ready_at in epoch seconds, least).
+
+        Of two rests of one host the newer one comes later. Some are perhaps over, or of hosts
+        that were taken since.
+        """
+        if self._store is not None:
+            for host, data in self._store.unsaved():
+                until, _, least = _REST.unpack(data)
+                yield host, until, least
+        offset = self._clocks.to_wall(0.0)
+        for host, (ready_at, least) in self._rests.items():
+            yield host, ready_at + offset, least
+
+    def written(self) -> Iterable[Path]:
+        """See ``Frontier.written``."""
+        return () if self._store is None else self._store.written()
 
     def check(self) -> list[str]:
         """Empty means sound."""
-        times = set(self._heap)
-        return [
-            f"the clock of {host} is in no purge heap"
+        first, last = set(self._first), set(self._last)
+        problems = [
+            f"the clock of {host} is not in both heaps"
             for host, (ready_at, _) in self._rests.items()
-            if (ready_at, host) not in times
+            if (ready_at, host) not in first or (-ready_at, host) not in last
         ]
+        if self._store is not None and len(self._rests) > self._limit:
+            problems.append(f"{len(self._rests)} rests in memory, {self._limit} allowed")
+        return problems

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier.done_log import Contact, Distrust, Finish, Record, Release, Requeue
 from webcrawl.frontier.politeness import cut_off
+from webcrawl.frontier.shared import is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +37,7 @@ class Replay:
 
 
 class Rest(NamedTuple):
-    """A host must not be contacted before *ready_at*, monotonic seconds of this process."""
+    """A host, or a shared clock, rests until *ready_at*, monotonic seconds of this process."""
 
     host: str
     ready_at: float
@@ -56,6 +57,8 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
     for queue in since.queues:
         if queue.contact:
             state.contacts[queue.host] = Contact(queue.host, queue.contact, queue.least)
+    for name, at in since.shared:
+        state.contacts[name] = Contact(name, at, 0.0)
     for record in records:
         match record:
             case Contact():
@@ -76,12 +79,18 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
 
 
 def rests(
-    state: FrontierSnapshot, found: Replay, *, clocks: Clocks, delay: DelayPolicy
+    state: FrontierSnapshot,
+    found: Replay,
+    *,
+    clocks: Clocks,
+    delay: DelayPolicy,
+    shared_scale: float,
 ) -> Iterator[Rest]:
     """Until when hosts must rest, in the order in which it was said: the last of a host counts.
 
     What the snapshot and the releases say, and for a contact that was cut off what the policy
-    says of one that lasted until now: no host waits less than it would have without the restart.
+    says of one that lasted until now, times *shared_scale* for a shared clock: no host waits less
+    than it would have without the restart.
     """
     resting = [(queue.host, queue.ready_at, queue.least) for queue in state.queues]
     for host, at, least in resting + state.remembered:
@@ -91,5 +100,8 @@ def rests(
         yield Rest(release.host, at, release.least)
     now, wall = clocks.clock(), clocks.wall()
     for contact in found.contacts.values():
-        rest = max(cut_off(delay, max(wall - contact.at, 0.0)), contact.least)
+        rest = cut_off(delay, max(wall - contact.at, 0.0))
+        if is_shared(contact.host):
+            rest *= shared_scale
+        rest = max(rest, contact.least)
         yield Rest(contact.host, now + rest, contact.least)

@@ -12,7 +12,8 @@ from webcrawl.frontier.back_queue import QueueSnapshot  # noqa: TC001 - msgspec 
 from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads the annotation
 from webcrawl.storage.records import NewerFormatError
 
-VERSION = 1
+# 1: no shared clocks, and all rests in the snapshot.
+VERSION = 2
 
 
 class Counts(msgspec.Struct):
@@ -26,14 +27,16 @@ class Counts(msgspec.Struct):
     finished: int = 0
     skipped: int = 0
     expired: int = 0
+    refused: int = 0
 
 
 class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """As msgpack array. What is missing at the end has its default: a new frontier.
 
     *segment* is the done log's that begins with the snapshot, *limit* is n. *remembered* are
-    resting hosts without a queue, with ready_at and least. *finished* are the keys of finished
-    entries that will be met again (finished.py).
+    resting hosts without a queue and resting shared clocks, with ready_at and least, as far as
+    they are not in the files of the rest store. *finished* are the keys of finished entries that
+    will be met again (finished.py). *shared* are the shared clocks that are held, since when.
     """
 
     version: int = VERSION
@@ -46,6 +49,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     remembered: list[tuple[str, float, float]] = []
     finished: bytes = b""
     counts: Counts = msgspec.field(default_factory=Counts)
+    shared: list[tuple[str, float]] = []
 
 
 class _Version(msgspec.Struct, array_like=True):

@@ -84,7 +84,8 @@ class Database:
         Raises CorruptRecordError when it is not ours or damaged where that shows at once,
         NewerFormatError when a later webcrawl wrote it, OSError.
         """
-        self._new_names = [*make_directory(self.path), self.path]
+        # Also of a directory that was there: a process that was killed may have made it.
+        self._new_names = [*make_directory(self.path), self.path.parent, self.path]
         try:
             with self._translated():
                 self._writer = self._connect()

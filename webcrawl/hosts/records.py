@@ -193,10 +193,6 @@ class HostRecords:
         for shelf in self._shelves:
             shelf.batch_failed()
 
-    def written(self) -> list[Path]:
-        """What to fsync so that all that is not ``unsaved`` survives a power failure."""
-        return self._database.written()
-
     # --- what it does
 
     def stats(self) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from webcrawl.hosts.database import Database
 
@@ -82,6 +83,10 @@ class Shelf:
     def unsaved(self) -> Iterator[tuple[str, bytes]]:
         """What a crash would lose, the older value of a key before the newer one."""
         return itertools.chain(self._writing.items(), self._dirty.items())
+
+    def written(self) -> list[Path]:
+        """What to fsync so that all that is not unsaved survives a power failure."""
+        return self._database.written()
 
     def _hold(self, key: str, data: bytes) -> None:
         held = self._held

@@ -1,0 +1,304 @@
+"""Clocks that hosts share: one contact at a time, each after the rest of the one before."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from disk import file_size_limit
+from frontier_rig import POLICY, Rig, entry
+
+from webcrawl.frontier import Lease, shared
+from webcrawl.frontier.politeness import cut_off
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+ADDRESS = "203.0.113.7"
+
+
+@pytest.fixture
+def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+    found = Rig(jobdir / "frontier", clock)
+    yield found
+    assert found.frontier.check() == []
+    found.close()
+
+
+def contact(rig: Rig, host: str) -> Lease:
+    """A lease on a new URL of *host*, whose turn it is."""
+    rig.push(entry(host, int(rig.clock.now * 1e6)))
+    lease = rig.next()
+    assert lease is not None
+    assert lease.entry.host == host
+    return lease
+
+
+def send_away(rig: Rig, lease: Lease) -> float:
+    """What the crawler does when the clock is taken; how long it has to wait."""
+    wait = rig.frontier.claim(lease, ADDRESS)
+    assert wait > 0
+    rig.frontier.put_back(lease)
+    rig.frontier.release(lease.entry.host, rest=wait)
+    return wait
+
+
+def test_clock_is_free_again_when_it_has_rested(rig: Rig) -> None:
+    first, second = contact(rig, "a.test"), contact(rig, "b.test")
+    assert rig.frontier.claim(first, ADDRESS) == 0.0
+    assert rig.frontier.claim(second, ADDRESS) > 0
+    rig.frontier.release("a.test", rest=1.0, shared_rest=20.0)
+    assert rig.frontier.claim(second, ADDRESS) > 0
+    rig.clock.advance(19.9)
+    assert rig.frontier.claim(second, ADDRESS) > 0
+    rig.clock.advance(0.1)
+    assert rig.frontier.claim(second, ADDRESS) == 0.0
+    assert rig.frontier.stats()["frontier/addresses/in_process"] == 1
+    assert rig.frontier.stats()["frontier/refused"] == 3
+
+
+def test_host_that_is_sent_away_comes_when_the_clock_is_free(rig: Rig) -> None:
+    first, second = contact(rig, "a.test"), contact(rig, "b.test")
+    rig.frontier.claim(first, ADDRESS)
+    rig.frontier.release("a.test", rest=100.0, shared_rest=20.0)
+    assert send_away(rig, second) == pytest.approx(20.0)
+    assert rig.acquire() is None
+    again = rig.next()
+    assert again is not None
+    assert again.entry == second.entry
+    assert rig.frontier.claim(again, ADDRESS) == 0.0
+
+
+def test_a_thousand_hosts_of_one_address_are_told_different_times(rig: Rig) -> None:
+    first = contact(rig, "a.test")
+    rig.frontier.claim(first, ADDRESS)
+    times = []
+    for n in range(1000):
+        if n == 500:
+            rig.frontier.release("a.test", rest=1.0, shared_rest=30.0)
+        times.append(rig.clock.now + send_away(rig, contact(rig, f"h{n}.test")))
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert min(gaps) == pytest.approx(cut_off(POLICY, 0.0))
+    assert max(times) == pytest.approx(rig.clock.now + 1000 * cut_off(POLICY, 0.0))
+
+
+def test_all_hosts_of_one_address_get_their_turn(jobdir: Path, clock: FakeClock) -> None:
+    rig = Rig(jobdir, clock, queues=200)
+    rig.push(*(entry(f"h{n}.test", n) for n in range(100)))
+    free_at = clock.now
+    tries = 0
+    while (lease := rig.next()) is not None:
+        tries += 1
+        if rig.frontier.claim(lease, ADDRESS):
+            send_away(rig, lease)
+            continue
+        assert clock.now >= free_at
+        clock.advance(0.5)
+        free_at = clock.now + 5.0
+        rig.frontier.release(lease.entry.host, rest=1.0, shared_rest=5.0)
+        rig.frontier.finish(lease)
+    assert len(rig.frontier) == 0
+    assert tries < 100 * 40
+    rig.close()
+
+
+def test_hosts_are_told_different_times_even_when_the_usual_rest_is_nothing(
+    jobdir: Path, clock: FakeClock
+) -> None:
+    rig = Rig(jobdir, clock, shared_scale=0.0)
+    rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
+    waits = [send_away(rig, contact(rig, f"h{n}.test")) for n in range(3)]
+    assert waits == pytest.approx([0.1, 0.2, 0.3])
+    rig.close()
+
+
+def test_memory_of_told_times_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "_TOLD", 5)
+    for n in range(20):
+        first, second = contact(rig, f"a{n}.test"), contact(rig, f"b{n}.test")
+        rig.frontier.claim(first, f"203.0.113.{n}")
+        rig.frontier.claim(second, f"203.0.113.{n}")
+    assert len(rig.frontier._shared._told) == 5
+
+
+def test_claiming_again_changes_nothing_and_another_clock_is_an_error(rig: Rig) -> None:
+    lease = contact(rig, "a.test")
+    assert rig.frontier.claim(lease, ADDRESS) == 0.0
+    assert rig.frontier.claim(lease, ADDRESS) == 0.0
+    with pytest.raises(ValueError, match=r"holds the shared clock @203\.0\.113\.7"):
+        rig.frontier.claim(lease, "203.0.113.8")
+    rig.frontier.release("a.test", rest=0.0)
+    with pytest.raises(LookupError):
+        rig.frontier.claim(lease, ADDRESS)
+
+
+def test_host_named_like_a_clock_has_its_own_rest(rig: Rig) -> None:
+    lease = contact(rig, ADDRESS)
+    assert rig.frontier.claim(lease, ADDRESS) == 0.0
+    rig.frontier.release(ADDRESS, rest=50.0, shared_rest=5.0)
+    rig.clock.advance(6.0)
+    assert rig.frontier.claim(contact(rig, "b.test"), ADDRESS) == 0.0
+    rig.push(entry(ADDRESS, 7))
+    assert rig.acquire() is None
+
+
+@pytest.mark.parametrize(("shared_rest", "expected"), [(None, 9.0), (0.0, 0.0), (2.0, 2.0)])
+def test_clock_rests_as_the_host_unless_it_is_told_otherwise(
+    rig: Rig, shared_rest: float | None, expected: float
+) -> None:
+    rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
+    rig.frontier.release("a.test", rest=9.0, shared_rest=shared_rest)
+    lease = contact(rig, "b.test")
+    assert rig.frontier.claim(lease, ADDRESS) == pytest.approx(expected)
+
+
+def test_expired_contact_gives_the_clock_back(jobdir: Path, clock: FakeClock) -> None:
+    rig = Rig(jobdir, clock, shared_scale=2.0)
+    rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
+    clock.advance(10.0)
+    assert len(rig.frontier.expire(5.0)) == 1
+    lease = contact(rig, "b.test")
+    assert rig.frontier.claim(lease, ADDRESS) == pytest.approx(2 * cut_off(POLICY, 10.0))
+    rig.close()
+
+
+def test_full_disk_claims_nothing(rig: Rig) -> None:
+    lease = contact(rig, "a.test")
+    rig.frontier.snapshot()  # a new segment
+    with file_size_limit(8), pytest.raises(OSError, match="large"):
+        rig.frontier.claim(lease, ADDRESS)
+    assert rig.frontier.stats()["frontier/addresses/in_process"] == 0
+    assert rig.frontier.claim(lease, ADDRESS) == 0.0
+
+
+# --- across a restart
+
+
+@pytest.mark.parametrize("restart", ["crash", "reboot"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_rest_of_a_clock_holds_after_a_restart(rig: Rig, restart: str, saved: bool) -> None:
+    """Also one that is longer than a restart would guess, right after the release."""
+    rig.publish()
+    lease = contact(rig, "a.test")
+    rig.frontier.claim(lease, ADDRESS)
+    rig.frontier.finish(lease)
+    rig.frontier.release("a.test", rest=1.0, shared_rest=600.0)
+    if saved:
+        rig.publish()
+    rig.clock.advance(100.0)
+    getattr(rig, restart)()
+    lease = contact(rig, "b.test")
+    assert rig.frontier.claim(lease, ADDRESS) == pytest.approx(500.0)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("running_for", [0.1, 2.0, 500.0])
+def test_contact_that_was_cut_off_rests_as_if_it_had_lasted_until_now(
+    jobdir: Path, clock: FakeClock, saved: bool, running_for: float
+) -> None:
+    rig = Rig(jobdir / "frontier", clock, shared_scale=3.0)
+    rig.publish()
+    rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
+    if saved:
+        rig.publish()
+    clock.advance(running_for)
+    rig.crash()
+    wait = rig.frontier.claim(contact(rig, "b.test"), ADDRESS)
+    assert wait == pytest.approx(3.0 * cut_off(POLICY, running_for), abs=1e-3)
+    rig.close()
+
+
+def test_contact_is_on_disk_before_it_begins(rig: Rig) -> None:
+    lease = contact(rig, "a.test")
+    rig.publish()
+    rig.frontier.claim(lease, ADDRESS)
+    log = b"".join(path.read_bytes() for path in sorted((rig.path / "done").iterdir()))
+    assert ADDRESS.encode() in log
+
+
+# --- rests that there is no room for in memory
+
+
+@pytest.fixture
+def small(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+    """Two rests in memory, the others in the host records."""
+    found = Rig(jobdir / "small", clock, queues=100, remembered=2)
+    yield found
+    assert found.frontier.check() == []
+    found.close()
+
+
+def visit_all(rig: Rig, count: int, rest: float) -> None:
+    for n in range(count):
+        lease = contact(rig, f"h{n}.test")
+        rig.frontier.claim(lease, f"203.0.113.{n}")
+        rig.frontier.release(f"h{n}.test", rest=rest + n, shared_rest=rest + 100 + n)
+        rig.frontier.finish(lease)
+
+
+def assert_resting(rig: Rig, count: int, at_least: float) -> None:
+    for n in range(count):
+        rig.push(entry(f"h{n}.test", n))
+    while rig.frontier.refill(64):
+        pass
+    assert rig.acquire() is None
+    ready_at = rig.frontier.ready_at()
+    assert ready_at is not None
+    assert ready_at - rig.monotonic() >= at_least - 1e-5
+    for n in range(count):
+        lease = contact(rig, f"new{n}.test")
+        assert rig.frontier.claim(lease, f"203.0.113.{n}") >= at_least - 1e-5
+
+
+def test_rests_in_the_records_are_found_again(small: Rig) -> None:
+    visit_all(small, 30, 500.0)
+    assert small.frontier.stats()["frontier/hosts/remembered"] == 2
+    assert small.frontier.stats()["frontier/hosts/rests_spilled"] == 58
+    assert_resting(small, 30, 500.0)
+
+
+@pytest.mark.parametrize("written", ["no", "before", "after"])
+@pytest.mark.parametrize("restart", ["crash", "reboot", "power failure"])
+def test_rests_in_the_records_hold_after_a_restart(small: Rig, restart: str, written: str) -> None:
+    """Written to disk before the snapshot, after it or never."""
+    visit_all(small, 30, 500.0)
+    if written == "before":
+        small.save_rests()
+    small.publish()
+    if written == "after":
+        small.save_rests()
+    small.clock.advance(100.0)
+    if restart == "power failure":
+        small.reboot(lost=True)
+    else:
+        getattr(small, restart)()
+    assert_resting(small, 30, 400.0)
+
+
+def test_snapshot_does_not_grow_with_the_rests_that_are_on_disk(small: Rig) -> None:
+    visit_all(small, 5, 500.0)
+    small.save_rests()
+    before = len(small.frontier.snapshot())
+    visit_all(small, 5, 500.0)
+    visit_all(small, 300, 5000.0)
+    small.save_rests()
+    assert len(small.frontier.snapshot()) < before + 100
+
+
+def test_newer_rest_of_a_queue_is_not_hidden_by_an_older_one_in_the_records(small: Rig) -> None:
+    """The older one was never written, so it is in the snapshot as well."""
+    visit_all(small, 10, 50.0)
+    small.clock.advance(60.0)
+    small.push(entry("h9.test", 1), entry("h9.test", 2))
+    assert small.next() is not None
+    small.frontier.release("h9.test", rest=1000.0)
+    small.publish()
+    small.crash()
+    assert small.acquire() is None
+    ready_at = small.frontier.ready_at()
+    assert ready_at is not None
+    assert ready_at - small.monotonic() == pytest.approx(1000.0)

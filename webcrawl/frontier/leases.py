@@ -1,0 +1,85 @@
+"""What was handed out and not given back: entries, and the contacts of their hosts.
+
+Used by the frontier only. The two end apart: the host is given back after the download, the entry
+is finished after its processing. The invariant: leases are in the order of their time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.frontier.entry import Entry  # noqa: TC001 - msgspec reads the annotation
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+class Lease(msgspec.Struct, frozen=True, gc=False):
+    """An entry handed out. *acquired_at* is monotonic seconds."""
+
+    entry: Entry
+    id: int
+    acquired_at: float
+
+
+class Leases:
+    """The leases on entries, and the leases with which hosts in process were handed out."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Lease] = {}
+        self._hosts: dict[str, Lease] = {}
+        self._next = 1
+
+    def __len__(self) -> int:
+        """Leased entries."""
+        return len(self._entries)
+
+    @property
+    def entries(self) -> Collection[Lease]:
+        """The leases whose entries are neither finished nor put back."""
+        return self._entries.values()
+
+    @property
+    def contacts(self) -> int:
+        """Hosts in process."""
+        return len(self._hosts)
+
+    def hand_out(self, entry: Entry, now: float) -> Lease:
+        """A lease on *entry*, and its host's contact."""
+        lease = Lease(entry, self._next, now)
+        self._next += 1
+        self._entries[lease.id] = self._hosts[entry.host] = lease
+        return lease
+
+    def held(self, lease: Lease) -> None:
+        """Raise LookupError unless *lease* is held."""
+        if lease.id not in self._entries:
+            raise LookupError(f"lease {lease.id} on {lease.entry.url} is not held")
+
+    def end(self, lease: Lease) -> None:
+        """The entry came back, one way or the other."""
+        del self._entries[lease.id]
+
+    def end_contact(self, host: str) -> None:
+        """The host was given back."""
+        del self._hosts[host]
+
+    def before(self, at: float) -> tuple[list[Lease], list[Lease]]:
+        """Those handed out before *at*: of entries, and of hosts. O(found)."""
+        return _before(self._entries.values(), at), _before(self._hosts.values(), at)
+
+    def check(self, now: float) -> list[str]:
+        """Empty means sound."""
+        return [
+            f"lease {lease.id} on {lease.entry.url} begins in the future"
+            for lease in self._entries.values()
+            if lease.acquired_at > now
+        ]
+
+
+def _before(leases: Iterable[Lease], at: float) -> list[Lease]:
+    """The first of *leases*, which are in order of time: those acquired before *at*."""
+    return [*itertools.takewhile(lambda lease: lease.acquired_at < at, leases)]

@@ -1,0 +1,141 @@
+"""Clocks that several hosts share, such as that of the address they have in common.
+
+Used by the frontier: a host in process claims the clock it shares before it is contacted, and
+gives it back with its own release. The invariant: a shared clock is held by at most one host, and
+is claimed only when its rest is over. Its rest is kept among those of the hosts (hosts.py) under a
+name that no host has, so it is journaled, bounded in memory and recovered as theirs are.
+
+A host that finds the clock taken has to come again, and of a thousand hosts with one address only
+one would succeed: each is told another time, one usual rest after the one before it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+from webcrawl.frontier.done_log import Contact, Release
+from webcrawl.frontier.politeness import cut_off
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from webcrawl.frontier.clocks import Clocks
+    from webcrawl.frontier.done_log import DoneLog
+    from webcrawl.frontier.hosts import HostClocks
+    from webcrawl.frontier.politeness import DelayPolicy
+
+# No host name has it.
+_MARK = "@"
+# Seconds between two hosts that are told to come again, however short the usual rest is.
+_SHORTEST_PACE = 0.1
+# Clocks whose last told time is known. One that is forgotten tells two hosts the same time.
+_TOLD = 65_536
+
+
+def clock_name(key: str) -> str:
+    """The name of the shared clock *key* in the done log, the snapshot and the host clocks."""
+    return _MARK + key
+
+
+def is_shared(name: str) -> bool:
+    """Whether *name* is that of a shared clock, and not a host."""
+    return name.startswith(_MARK)
+
+
+class Claim(NamedTuple):
+    """The shared clock *name* is held since *at*, monotonic seconds."""
+
+    name: str
+    at: float
+
+
+class SharedClocks:
+    """Which host holds which clock. Times are monotonic seconds. Not thread-safe.
+
+    *rests* has the rests of all clocks, *log* is the done log. After a crash or without a word of
+    the caller a clock rests for *scale* times what *delay* says.
+    """
+
+    def __init__(
+        self,
+        *,
+        clocks: Clocks,
+        log: DoneLog,
+        rests: HostClocks,
+        delay: DelayPolicy,
+        scale: float,
+    ) -> None:
+        self.scale = scale
+        self._clocks = clocks
+        self._log = log
+        self._rests = rests
+        self._delay = delay
+        self._claims: dict[str, Claim] = {}
+        self._held: set[str] = set()
+        # name -> the last time that a host was told to come again.
+        self._told: OrderedDict[str, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Clocks that are held."""
+        return len(self._held)
+
+    @property
+    def claims(self) -> Collection[Claim]:
+        """All clocks that are held."""
+        return self._claims.values()
+
+    def claim(self, host: str, key: str) -> float:
+        """See ``Frontier.claim``."""
+        name = clock_name(key)
+        claim = self._claims.get(host)
+        if claim is not None:
+            if claim.name != name:
+                raise ValueError(f"{host} holds the shared clock {claim.name}, not {name}")
+            return 0.0
+        now = self._clocks.clock()
+        wait = self._wait(name, now)
+        if not wait:
+            self._log.contacts([Contact(name, self._clocks.wall(), 0.0)])
+            self._rests.take(name)
+            self._held.add(name)
+            self._claims[host] = Claim(name, now)
+        return wait
+
+    def _wait(self, name: str, now: float) -> float:
+        """0.0 when *name* may be claimed now; otherwise in how many seconds to try again."""
+        pace = max(cut_off(self._delay, 0.0) * self.scale, _SHORTEST_PACE)
+        if name in self._held:
+            free_at = now + pace
+        else:
+            rest = self._rests.find(name)
+            if rest is None or rest[0] <= now:
+                return 0.0
+            free_at = rest[0]
+        last = self._told.pop(name, None)
+        at = free_at if last is None else max(last + pace, free_at)
+        self._told[name] = at
+        if len(self._told) > _TOLD:
+            self._told.popitem(last=False)
+        return at - now
+
+    def release(self, host: str, *, rest: float) -> None:
+        """The clock that *host* holds, if it holds one, rests for *rest* seconds."""
+        claim = self._claims.get(host)
+        if claim is None:
+            return
+        now = self._clocks.clock()
+        # As for hosts: only what a restart could not guess must be on disk now.
+        assumed = cut_off(self._delay, now - claim.at) * self.scale
+        until = Release(claim.name, self._clocks.wall() + rest, rest, 0.0)
+        self._log.release(until, at_once=rest > assumed)
+        del self._claims[host]
+        self._held.discard(claim.name)
+        self._rests.remember(claim.name, now + rest, 0.0, now=now)
+
+    def check(self) -> list[str]:
+        """Empty means sound."""
+        names = sorted(claim.name for claim in self._claims.values())
+        if names != sorted(self._held):
+            return [f"shared clocks: {names} claimed, {sorted(self._held)} held"]
+        return []
