@@ -666,7 +666,7 @@ def checkpoint():
     aside.replace(current)
     rig.frontier.forget()
 
-rig = Rig(path, clock, opened=False)
+rig = Rig(path, clock, opened=False, remembered=3)
 if current.exists():
     rig.published = current.read_bytes()
     rig.frontier.open(rig.published)
@@ -676,11 +676,18 @@ else:
     checkpoint()
 serial = 0
 while (lease := rig.next()) is not None:
+    # Two hosts of each address.
+    if wait := rig.frontier.claim(lease, str(int(lease.entry.host[1:-5]) % 20)):
+        rig.frontier.put_back(lease)
+        rig.frontier.release(lease.entry.host, rest=wait)
+        continue
     os.write(1, f"+ {{lease.entry.host}} {{lease.entry.url}} {{clock.now!r}}\\n".encode())
     clock.advance(0.01)
     rig.fetch(lease, took=0.01)
     os.write(1, f"- {{lease.entry.host}} {{lease.entry.url}} {{clock.now!r}}\\n".encode())
     serial += 1
+    if serial % 7 == 0:
+        rig.save_rests()
     if serial % 100 == 0:
         checkpoint()
 os.write(1, b"end\\n")
@@ -724,8 +731,9 @@ def test_killed_at_random_moments_it_loses_and_repeats_nothing_and_stays_polite(
                 finished.add(url)
             else:
                 assert url not in finished, f"{url} was fetched again"
-                assert now - last_visit.get(host, 0.0) >= 3.0, f"{host} was visited early"
-                last_visit[host] = now
+                for name in host, f"address {int(host[1:-5]) % 20}":
+                    assert now - last_visit.get(name, 0.0) >= 3.0, f"{name} was visited early"
+                    last_visit[name] = now
                 started.add(url)
         if events[-1] == ["end"]:
             break
