@@ -137,6 +137,7 @@ redirect-bare-cr         bad_answer            -           a bare CR is never le
 redirect-empty           http_302              -           nowhere to go
 redirect-no-location     http_302              -           nowhere to go
 redirect-two             http_302              -           the last of two is followed
+redirect-proxy           http_305              -           a proxy of the server's choice
 redirect-bad-utf8        http_302              -           bytes that are no text are escaped
 redirect-bad-url         http_302              -           no URL can be made of it
 redirect-bad-port        http_302              -           there is no such port
