@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 from types import SimpleNamespace
 
@@ -501,6 +502,54 @@ def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
                 assert response.flags == (["dataloss"] if says is broken else [])
 
     asyncio.run(scenario())
+
+
+PIECES = [b"\r\n", b"\n", b"\r\n\r\n", b"\r", b"\0", b":", b"\xff", b"0\r\n\r\n", b"HTTP/1.1 ",
+          b"Content-Length: 3\r\n", b"Transfer-Encoding: chunked\r\n", b"Content-Encoding: br\r\n",
+          b"Upgrade: x\r\nConnection: upgrade\r\n"]  # fmt: skip
+
+
+@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(
+        [OK, OK.replace(b"\r", b""), CHUNKED + b"2;x\r\nab\r\n1\r\nc\r\n0\r\nX: y\r\n\r\n"]
+    ),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from(PIECES)), max_size=3),
+    st.lists(st.floats(0, 1), min_size=1, max_size=5),
+)
+def test_the_packets_do_not_decide_what_becomes_of_an_answer(says, insertions, cuts):
+    for share, piece in insertions:
+        place = int(share * len(says))
+        says = says[:place] + piece + says[place:]
+    places = [0, *sorted(int(share * len(says)) for share in cuts), len(says)]
+    packets = [says[a:b] for a, b in itertools.pairwise(places) if a < b]
+
+    async def scenario() -> list[tuple[str, bytes, list[str]]]:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            for packet in next(sendings):
+                if writer.transport.is_closing():
+                    break
+                writer.write(packet)
+                await writer.drain()
+                await asyncio.sleep(0.0005)
+
+        sendings = iter([[says], packets])
+        ends = []
+        settings = {"NET_KEEPALIVE_CONNECTIONS": 0, "DOWNLOAD_FAIL_ON_DATALOSS": False}
+        async with raw_server(talk) as server, handler_with(**settings) as handler:
+            for _ in range(2):
+                request = Request(f"http://127.0.0.1:{server.port}/")
+                try:
+                    response = await handler.download_request(request)
+                    ends.append((outcome_of(response), response.body, response.flags))
+                except Exception as error:  # noqa: BLE001  any, for its outcome
+                    ends.append((outcome_of(error), b"", []))
+        return ends
+
+    whole, cut = asyncio.run(scenario())
+    assert whole == cut
+    assert whole[0] != "other"
 
 
 # --- one request, one contact ----------------------------------------------------------------
