@@ -3,6 +3,8 @@ each name, on the connection itself."""
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from hostile_answers import Attack, Talk, answer, drips, floods, holds, resets, says
 
 
@@ -22,9 +24,10 @@ async def ftp_low_port(talk: Talk) -> None:
 
 async def ftp_bounce(talk: Talk) -> None:
     """The file is to be had from somebody else, at a port where nobody listens here."""
-    await _ftp_dialogue(
-        talk, b"220 hi", b"331 who?", b"230 you", b"200 I", b"502 no", b"227 (127,0,0,66,4,1)"
-    )
+    port = urlsplit(talk.there("closed-port", "/")).port
+    assert port is not None
+    where = b"227 (127,0,0,66,%d,%d)" % divmod(port, 256)
+    await _ftp_dialogue(talk, b"220 hi", b"331 who?", b"230 you", b"200 I", b"502 no", where)
 
 
 def _behind_a_line(attack: Attack) -> Attack:
