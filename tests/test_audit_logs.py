@@ -220,6 +220,36 @@ def test_damaged_gzip_is_named_with_the_last_good_line(log, tmp_path):
         audit(tmp_path / "bad.gz")
 
 
+PIECES = st.sampled_from(
+    [
+        simweb_line(1, 2).encode(),
+        combined_line(1).encode(),
+        b"\n",
+        b"\r",
+        b"\x1f\x8b",
+        b'"',
+        b"\xff",
+    ]
+)
+
+
+@given(st.lists(st.one_of(st.binary(max_size=20), PIECES), max_size=12), st.booleans())
+def test_whatever_a_file_holds_it_is_judged_or_refused_with_a_sentence(
+    tmp_path_factory, pieces, packed
+):
+    path = tmp_path_factory.getbasetemp() / "any.log"
+    data = b"".join(pieces)
+    path.write_bytes(gzip.compress(data)[: len(data) + 20] if packed else data)
+    try:
+        auditor, tally = audit(path)
+    except FatalError as error:
+        assert str(path) in str(error)
+        assert "\n" not in str(error)
+    else:
+        assert auditor.contacts + tally.unreadable <= data.count(b"\n") + 1
+        assert auditor.contacts > 0
+
+
 def test_progress_is_told_with_the_number_of_lines(log):
     told = []
     path = log(*(simweb_line(at, at) for at in range(140_000)))
