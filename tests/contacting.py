@@ -62,7 +62,13 @@ class FtpTalk:
     connection at a command that is answered with 150, and is followed by *after*.
     """
 
-    def __init__(self, says: dict[str, bytes | None] | None = None, *, data: bytes = b"") -> None:
+    def __init__(
+        self,
+        says: dict[str, bytes | None] | None = None,
+        *,
+        data: bytes = b"",
+        address: str = "127.0.0.1",
+    ) -> None:
         self._says: dict[str, bytes | None] = {
             "": b"220 ready\r\n",
             "USER": b"331 password\r\n",
@@ -78,6 +84,7 @@ class FtpTalk:
             "after": b"226 that was all\r\n",
         } | (says or {})
         self._data = data
+        self._address = address
         self.commands: list[str] = []
         self.data_connections = 0
         self.data_port = 0
@@ -87,11 +94,12 @@ class FtpTalk:
     async def served(self) -> AsyncIterator[str]:
         """Serve; gives the URL of the root."""
         async with (
-            raw_server(self._serve_data) as data,
-            raw_server(self._serve) as control,
+            raw_server(self._serve_data, address=self._address) as data,
+            raw_server(self._serve, address=self._address) as control,
         ):
             self.data_port = data.port
-            yield f"ftp://{control.address}:{control.port}/"
+            host = f"[{self._address}]" if ":" in self._address else self._address
+            yield f"ftp://{host}:{control.port}/"
 
     async def _serve_data(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.data_connections += 1

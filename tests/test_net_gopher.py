@@ -311,7 +311,7 @@ def test_an_endless_menu_is_cut_and_so_is_its_page():
     response, _ = get(menu, PAGE_MAX_BYTES=1_000_000)
     assert response.flags == ["truncated"]
     assert len(response.body) <= 1_000_000
-    assert len(links(response)) > 10_000
+    assert len(links(response)) == 10_000
     assert time.process_time() - started < 5
     assert links(get(b"\n" * 3_000_000, PAGE_MAX_BYTES=4_000_000)[0]) == []
 

@@ -422,3 +422,23 @@ def test_everything_on_them_can_be_reached():
 def test_shares_that_make_no_web_are_refused(changes, sentence):
     with pytest.raises(SimWebError, match=sentence):
         World(**changes)
+
+
+def test_stopping_logs_what_was_going_on_and_ends_at_once(tmp_path):
+    world = World(hosts=120, seed=1, http_port=0, https_port=0, ftp_port=0, gopher_port=0, ftp=0.5,
+                  gopher=0.2, slow_secs=60.0, faults=Faults(stall=0.3, slow=0.3))  # fmt: skip
+    with start_in_process(world, log_path=tmp_path / "log") as web:
+        stalling = login(web, next(hosts_of(web.world, "ftp", behaviour=Behaviour.STALL)))
+        stalling.putcmd("RETR robots.txt")
+        idle = login(web, next(hosts_of(web.world, "ftp")))
+        slow = next(hosts_of(web.world, "gopher", behaviour=Behaviour.SLOW))
+        waiting = socket.create_connection((slow.address, web.world.gopher_port), 10)
+        waiting.sendall(b"\r\n")
+        time.sleep(0.2)
+        begin = time.monotonic()
+        web.stop()
+        assert time.monotonic() - begin < 5
+    for one in (stalling, idle, waiting):
+        one.close()
+    hits = {hit.target: hit.outcome for hit in read_access_log(tmp_path / "log")}
+    assert hits == {"/robots.txt": Outcome.STALL, "/": Outcome.CLOSED}

@@ -153,12 +153,14 @@ class Connection:
         look_at = _now() + limits.first_byte_timeout
         ending: Ending | None = None
         while ending is None:
-            chunk = await self._some(min(look_at, contact.until))
+            due = min(look_at, contact.until)
+            chunk = await self._some(due)
             now = _now()
             if isinstance(chunk, bytes) and chunk:
                 if not chunks:
                     contact.answered()
                     look_at = now + window
+                    due = min(look_at, contact.until)
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > limit:
@@ -167,9 +169,12 @@ class Connection:
             elif chunk is not None:
                 ending = self._end(chunk, is_begun=size > 0)
             elif not chunks:
-                raise self._silent(contact)
-            if ending is None and now >= min(look_at, contact.until):
-                if now >= contact.until or size - counted < limits.min_rate * window:
+                if due < contact.until:
+                    raise self._silent()
+                raise DownloadTimeoutError(f"{self.address} said nothing")
+            # Timers may ring a little early.
+            if ending is None and (chunk is None or now >= due):
+                if due == contact.until or size - counted < limits.min_rate * window:
                     ending = Ending.LATE
                 counted, look_at = size, now + window
         return Received(b"".join(chunks), ending)
@@ -190,9 +195,7 @@ class Connection:
             raise outcomes.ConnectionLostError(str(end) or type(end).__name__) from end
         return Ending.LOST
 
-    def _silent(self, contact: Contact | None = None) -> Exception:
-        if contact is not None and _now() >= contact.until:
-            return DownloadTimeoutError(f"{self.address} said nothing")
+    def _silent(self) -> Exception:
         seconds = self._limits.first_byte_timeout
         return outcomes.FirstByteTimeoutError(f"{self.address} said nothing for {seconds:g} s")
 

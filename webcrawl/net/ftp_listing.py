@@ -20,7 +20,8 @@ from webcrawl.net.links_page import Row
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MAX_LINES: Final = 20_000
+# More than the links of a page that are followed; 30 ms of the reactor's time.
+_MAX_LINES: Final = 10_000
 _MAX_LINE_BYTES: Final = 1024  # of a name no file system has more than 255
 
 # drwxr-xr-x 2 ftp ftp 4096 Nov 20 11:02 name; owner and group may be missing, or a date be ISO's
