@@ -247,7 +247,7 @@ def test_seeds_may_be_several_files_and_arguments_of_scrapyd_s_pass(web, jobdir,
     ("settings", "parts"),
     [
         ({"FRONTIER_PRIORITIZER": "builtins.int"}, ["FRONTIER_PRIORITIZER", "does not fit"]),
-        ({"FRONTIER_SELECTOR": "webcrawl.robots_search._REASONS"}, ["FRONTIER_SELECTOR", "not fit"]),
+        ({"FRONTIER_SELECTOR": "webcrawl.prelude.host_of"}, ["FRONTIER_SELECTOR", "not fit"]),
         ({"POLITENESS_POLICY": "nonsense"}, ["POLITENESS_POLICY", "cannot be loaded"]),
         ({"POLITENESS_POLICY": 5}, ["POLITENESS_POLICY", "cannot be loaded"]),
         ({"SEEN_ELIMINATOR": "webcrawl.links.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),

@@ -111,6 +111,11 @@ class Dispatcher:
         return None
 
     def _contact(self, lease: Lease, decision: Decision) -> Request | None:
+        if self._hosts.shares_clocks and decision.address:
+            secs = self._frontier.claim(lease, decision.address)
+            if secs:
+                self._wait(lease, secs)
+                return None
         entry = lease.entry
         if entry.kind == ERRAND:
             return self._robots_request(lease, entry.url)
@@ -315,7 +320,9 @@ class Dispatcher:
                 crawl_delay=self._hosts.robots.crawl_delay(entry.url),
                 retry_after=retry_after(fetch.response, now=time.time()),
             )
-            self._frontier.release(entry.host, rest=after.secs, least=after.least)
+            self._frontier.release(
+                entry.host, rest=after.secs, least=after.least, shared_rest=after.shared
+            )
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._ending.fail(error)
 

@@ -254,11 +254,11 @@ class MercatorScheduler(BaseScheduler):
             self._figures.publish()
             await asyncio.to_thread(self._executor.shutdown)
             for part in (
-                self._hosts,
                 self._frontier,
                 self._eliminator,
                 self._content,
                 self._ranks,
+                self._hosts,  # where the frontier puts rests: closed after it
             ):
                 try:
                     part.close()

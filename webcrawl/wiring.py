@@ -84,7 +84,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     hosts = _hosts(crawler, delay, records, key=profile.key)
     return {
         "job": Job(path=Path(jobdir)),
-        "frontier": _frontier(crawler, shard, delay),
+        "frontier": _frontier(crawler, shard, delay, records),
         "eliminator": eliminator,
         "content": ContentSeen(path=shard / "content", executor=executor),
         "ranks": ranks,
@@ -147,7 +147,7 @@ def _hosts(
     )
 
 
-def _frontier(crawler: Crawler, shard: Path, delay: DelayPolicy) -> Frontier:
+def _frontier(crawler: Crawler, shard: Path, delay: DelayPolicy, records: HostRecords) -> Frontier:
     settings = crawler.settings
     workers = _workers(settings)
     queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * workers
@@ -164,6 +164,8 @@ def _frontier(crawler: Crawler, shard: Path, delay: DelayPolicy) -> Frontier:
         delay=delay,
         queues=queues,
         max_queues=max(queues, whole(settings, "FRONTIER_BACK_QUEUES_MAX", at_least=1)),
+        rests=records.rests,
+        shared_scale=number(settings, "POLITENESS_ADDRESS_SCALE", at_least=0),
     )
 
 

@@ -42,9 +42,10 @@ DNS_TRIES = 3  # queries per look-up that time out: 2 + 4 + 8 s
 # time, and addresses in use do not die within a minute.
 _MIN_TTL: Final = 60
 _MAX_TTL: Final = 24 * 3600
-# A failed look-up says little about the name; RFC 2308 allows five minutes. Nor is a negative
-# answer forgotten sooner, whatever its TTL: who has just resolved a name finds it cached.
-_FAILURE_TTL: Final = 30
+# A failed look-up says little about the name: BIND remembers it for 1 s, Unbound for 5.
+_FAILURE_TTL: Final = 5
+# Whatever the TTL of a negative answer: who has just resolved a name must find it cached.
+_MIN_NEGATIVE_TTL: Final = 30
 # Aliases that leave one answer and need another question.
 _MAX_ALIASES: Final = 8
 # Addresses of one name that are kept; a hostile answer could have 512.
@@ -312,7 +313,7 @@ class Resolver:
                 self._finish(key, (answer.addresses[:_MAX_KEPT], DnsError, ""), kept)
             else:
                 result = _NO_NAME if answer.rcode == dnswire.NXDOMAIN else _NO_ADDRESS
-                self._finish(key, result, max(_FAILURE_TTL, answer.ttl))
+                self._finish(key, result, max(_MIN_NEGATIVE_TTL, answer.ttl))
 
         self._servers.ask(name, qtype, done)
 

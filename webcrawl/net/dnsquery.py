@@ -292,7 +292,12 @@ class _Question:
             elif self._done is not None:
                 self.give_up_on(channel, f"{channel.name} over TCP: {e or type(e).__name__}")
             return
-        if self._done is not None:
+        if self._done is None:
+            return
+        if answer.truncated and not answer.addresses:
+            self._over_tcp = False
+            self.give_up_on(channel, f"{channel.name} truncates over TCP, too")
+        else:
             self._judge(channel, answer)
 
     def finish(self, result: dnswire.Answer | Unanswered) -> None:

@@ -6,7 +6,7 @@ finite number of seconds, not below 0; whoever asks bounds it.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ def _epoch(value: bytes) -> float | None:
     try:
         date = parsedate_to_datetime(value.decode("ascii"))
         if date.tzinfo is None:
-            date = date.replace(tzinfo=datetime.UTC)
+            date = date.replace(tzinfo=dt.UTC)
         return date.timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
