@@ -187,6 +187,11 @@ def test_the_pause_of_the_host_that_was_contacted_is_due_of_its_whole_domain():
     ]
 
 
+def test_equally_bad_violations_are_told_in_their_order():
+    auditor = judged([contact(at, at, line=at) for at in range(0, 40, 2)], least=3 / MICRO, keep=9)
+    assert [one.after.line for one in auditor.worst()] == list(range(2, 20, 2))
+
+
 def test_the_worst_violations_are_kept_and_all_are_counted():
     gaps = [5, 1, 3, 9, 2, 4, 1]
     contacts, at = [contact(0, 0)], 0

@@ -99,8 +99,8 @@ class Auditor:
         self._enter(record, contact)
 
     def worst(self) -> list[Violation]:
-        """The violations that were kept, the worst first."""
-        return [violation for _, _, violation in sorted(self._worst, key=lambda one: -one[0])]
+        """The violations that were kept, the worst first, equally bad ones in their order."""
+        return [violation for *_, violation in sorted(self._worst, reverse=True)]
 
     @property
     def concurrency(self) -> int:
