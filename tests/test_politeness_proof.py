@@ -366,6 +366,43 @@ def test_hosts_of_one_registered_domain_are_contacted_one_after_another(tmp_path
     assert any(hosts[name].contacts > 1 for name in delays)
 
 
+def test_hosts_at_one_address_share_a_clock_and_keep_their_own(tmp_path):
+    world = preset(
+        "clean",
+        http_port=0,
+        https_port=0,
+        hosts=40,
+        mean_pages=3.0,
+        max_pages=12,
+        addresses=5,
+        crawl_delays=0.5,
+        max_crawl_delay=0.8,
+    )
+    log = tmp_path / "access.log"
+    with start_in_process(world, log_path=log) as web:
+        finish(
+            crawl_command(
+                web,
+                seeds_of(web, tmp_path),
+                tmp_path / "job",
+                POLITENESS_KEY="address",
+                POLITENESS_MIN_DELAY=FLOOR,
+                POLITENESS_DELAY_FACTOR=1,
+            )
+        )
+        world = web.world
+        web.stop()
+    wrong, auditor = violations(log, delays={}, key="address")
+    assert wrong == []
+    assert auditor.concurrency == 1
+    assert len(auditor.keys) == 5
+    delays = crawl_delays(world)
+    wrong, by_host = violations(log, delays=delays)
+    assert wrong == []
+    assert len(by_host.keys) == 40
+    assert sum(by_host.keys[name].contacts > 2 for name in delays) > 5
+
+
 @contextmanager
 def in_this_process(world, log):
     """*world* served from a thread: a child process would know nothing of what is patched."""
