@@ -530,6 +530,20 @@ def test_snapshot_without_its_last_fields_has_their_defaults(
     rig.frontier.close()
 
 
+def test_snapshot_of_the_first_format_is_taken_up(rig: Rig) -> None:
+    rig.push(*(entry(f"h{n % 3}.test", n) for n in range(9)))
+    for _ in range(4):
+        lease = rig.next()
+        assert lease is not None
+        rig.fetch(lease)
+    fields = msgspec.msgpack.decode(rig.frontier.snapshot())
+    rig.published = msgspec.msgpack.encode([1, *fields[1:-1]])
+    rig.kill()
+    rig.start()
+    assert rig.acquire() is None
+    assert len(rig.drain()) == 5
+
+
 def test_check_reports_leases_that_cannot_be(rig: Rig) -> None:
     rig.push(entry("a.test"))
     lease = rig.acquire()

@@ -48,7 +48,7 @@ class Frontier:
     what waits in them. *slice_size* bounds the entries that one call moves from the front end to
     the back end, and so how long a call may take (about 2 us for each).
 
-    Rests of hosts without a queue: *remembered* of them are in memory (about 0.3 kB each), the
+    Rests of hosts without a queue: *remembered* of them are in memory (about 0.5 kB each), the
     others in *rests*, which must be open as long as the frontier is; None: all are in memory.
     *shared_scale* is the rest of a shared clock as a multiple of what the policy says, for the
     times when nobody tells it to ``release``.

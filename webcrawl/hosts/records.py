@@ -37,7 +37,7 @@ _RESTS_HELD = 4096
 class HostRecords:
     """Everything known of hosts, in the directory *path*. Not thread-safe.
 
-    *size* bounds the host records in memory (about 0.4 kB each), *robots_size* and *robots_bytes*
+    *size* bounds the host records in memory (about 0.5 kB each), *robots_size* and *robots_bytes*
     the packed robots.txt. *executor* runs the writes, one at a time, a few milliseconds each: it
     should have a thread free within a second, or a crash loses more than the last two.
     """
@@ -109,8 +109,9 @@ class HostRecords:
     def get(self, host: str) -> HostRecord:
         """The record of *host*, a new one if there is none: a copy, kept only by ``put``.
 
-        2 us from memory, 15 us from disk (2026-11, development machine, 1,000,000 hosts, pages in
-        the system's cache). Raises CorruptRecordError, OSError.
+        1 us from memory, 12 us from disk, 6 us for a host that is not there (2026-11, development
+        machine, 1,000,000 hosts in 200 MB, pages in the system's cache; while a write is under way
+        99 in 100 take less than 0.2 ms). Raises CorruptRecordError, OSError.
         """
         data = self._hosts.get(host)
         if data is None:

@@ -44,7 +44,7 @@ class Shelf:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the facts held in memory, without keys and bookkeeping (0.2 kB each)."""
+        """Bytes of the facts held in memory, without keys and bookkeeping (0.3 kB each)."""
         return self._bytes
 
     @property
