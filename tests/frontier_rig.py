@@ -6,7 +6,7 @@ import random
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from hosts_rig import PatientExecutor, records_in, save
+from records_rig import PatientExecutor, records_in, save
 
 from webcrawl.frontier import (
     DepthRankPrioritizer,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crash import die_between_lines
-from hosts_rig import PatientExecutor, left_behind, records_in, save
+from records_rig import PatientExecutor, left_behind, records_in, save
 
 from webcrawl.hosts import HostRecord
 
@@ -24,7 +24,7 @@ import os, sys, time
 sys.path[:0] = sys.argv[1:3]
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from hosts_rig import records_in
+from records_rig import records_in
 from webcrawl.hosts import HostRecord
 
 records = records_in(Path(sys.argv[3]), ThreadPoolExecutor(1), size=20, robots_bytes=2000)

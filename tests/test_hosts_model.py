@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 
 from disk import file_size_limit
-from hosts_rig import PatientExecutor, left_behind, records_in, save
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from records_rig import PatientExecutor, left_behind, records_in, save
 
 from webcrawl.hosts import HostRecord
 

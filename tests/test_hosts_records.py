@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from disk import file_size_limit
-from hosts_rig import PatientExecutor, records_in, save
 from hypothesis import given
 from hypothesis import strategies as st
+from records_rig import PatientExecutor, records_in, save
 
 from webcrawl.hosts import HostRecord
 from webcrawl.hosts.record import decode, encode
