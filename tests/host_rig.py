@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from seen_rig import InlineExecutor
+
 from webcrawl.exclusions import Exclusions
 from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts import HostRecord
@@ -94,6 +96,7 @@ def host_knowledge(
     )
     return HostKnowledge(
         records=records,  # type: ignore[arg-type]  # as much of it as is needed
+        executor=InlineExecutor(),
         exclusions=exclusions,
         addresses=addresses,
         robots=robots,

@@ -311,7 +311,7 @@ class Dispatcher:
                     if failed
                     else 0.0
                 )
-                self._frontier.release(entry.host, rest=rest)
+                self._frontier.release(entry.host, rest=rest, shared_rest=0.0)
                 return
             after = self._hosts.politeness.after(
                 entry.host,

@@ -17,6 +17,7 @@ from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from webcrawl.addresses import HostAddresses
@@ -32,9 +33,11 @@ _FLUSH_SECS = 1.0
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class HostKnowledge:
-    """*addresses* is None when a proxy looks names up. *key* is POLITENESS_KEY."""
+    """*executor* is the records' own: a merge of the eliminator, minutes long, must not make them
+    wait. *addresses* is None when a proxy looks names up. *key* is POLITENESS_KEY."""
 
     records: HostRecords
+    executor: Executor
     exclusions: Exclusions
     addresses: HostAddresses | None
     robots: RobotsSearch
@@ -81,6 +84,7 @@ class HostKnowledge:
         if self.addresses is not None:
             self.addresses.close()
         self.exclusions.close()
+        self.executor.shutdown()
         self.records.close()
 
     def stats(self) -> dict[str, int]:

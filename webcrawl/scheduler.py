@@ -262,7 +262,7 @@ class MercatorScheduler(BaseScheduler):
             ):
                 try:
                     part.close()
-                except OSError as error:
+                except _DISK_ERRORS as error:
                     self._ending.fail(error)
             self._job.close()
 

@@ -79,9 +79,9 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         size=whole(settings, "HOSTS_CACHE_SIZE", at_least=1),
         robots_size=whole(settings, "ROBOTS_CACHE_SIZE", at_least=1),
         robots_bytes=whole(settings, "ROBOTS_CACHE_BYTES", at_least=1),
-        executor=executor,
+        executor=(writer := ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts")),
     )
-    hosts = _hosts(crawler, delay, records, key=profile.key)
+    hosts = _hosts(crawler, delay, records, executor=writer, key=profile.key)
     return {
         "job": Job(path=Path(jobdir)),
         "frontier": _frontier(crawler, shard, delay, records),
@@ -110,7 +110,12 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
 
 
 def _hosts(
-    crawler: Crawler, delay: DelayPolicy, records: HostRecords, *, key: str
+    crawler: Crawler,
+    delay: DelayPolicy,
+    records: HostRecords,
+    *,
+    executor: ThreadPoolExecutor,
+    key: str,
 ) -> HostKnowledge:
     settings = crawler.settings
     exclusions = Exclusions.from_settings(settings)
@@ -132,6 +137,7 @@ def _hosts(
     proxied = settings.getbool("HTTPPROXY_ENABLED")
     return HostKnowledge(
         records=records,
+        executor=executor,
         exclusions=exclusions,
         addresses=None if proxied else addresses,
         robots=robots,
