@@ -122,7 +122,7 @@ def test_two_thousand_hosts_of_every_kind_are_crawled_politely_through_kills(tmp
         crawl_delays=0.3,
         max_crawl_delay=1.0,
         endless=0.0,
-        # Without the faults that are tried again half a minute later.
+        # Without the faults of name servers: they cost time and leave no line in the log.
         faults=dataclasses.replace(
             Faults(), slow=0.1, throttle=0.05, servfail=0.0, dns_timeout=0.0
         ),
