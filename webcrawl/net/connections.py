@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from webcrawl.net.guard import AddressGuard
     from webcrawl.net.limits import FetchLimits
 
-# aiohttp tries every address it is given, some of them twice, each with the connect time-out.
-_MAX_ADDRESSES: Final = 2
 _NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 # Interim answers (1xx) before the one that counts, and that one. Real servers send one or none; a
 # stream of them would keep the loop busy until the time-out.
@@ -99,7 +97,7 @@ class GuardedResolver(AbstractResolver):
         found = await self._resolver.resolve(host, family)
         addresses = self._guard.permitted(found)
         if not addresses:
-            raise ForbiddenAddressError(f"{host} is at {', '.join(found[:_MAX_ADDRESSES])}")
+            raise ForbiddenAddressError(f"{host} is at {', '.join(found[:2])}")
         return [
             ResolveResult(
                 hostname=host,
@@ -109,7 +107,7 @@ class GuardedResolver(AbstractResolver):
                 proto=0,
                 flags=_NUMERIC,
             )
-            for address in addresses[:_MAX_ADDRESSES]
+            for address in addresses
         ]
 
     async def close(self) -> None:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from webcrawl.net.documents import Document
     from webcrawl.net.limits import FetchLimits
 
-# As for HTTP: of a host's addresses the first, and one more where that does not answer.
-_MAX_ADDRESSES: Final = 2
 # The longest line; a connection holds twice as much before it stops reading from the socket.
 _READ_BUFFER: Final = 64 * 1024
 # The share of a contact's time after which a document is cut; the rest is for goodbyes.
@@ -244,7 +242,7 @@ class Dialer:
             raise outcomes.HostNotFoundError(str(e)) from e
         except dns.DnsError as e:
             raise outcomes.HostLookupError(str(e)) from e
-        permitted = self._guard.permitted(addresses)[:_MAX_ADDRESSES]
+        permitted = self._guard.permitted(addresses)
         if not permitted:
             raise outcomes.ForbiddenAddressError(f"{host} has no address of the public internet")
         for address in permitted[:-1]:

@@ -14,6 +14,7 @@ and often stands on a private address.
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import socket
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -72,16 +73,23 @@ _EMBEDDING: Final = (
 class AddressGuard:
     """Says which addresses may be contacted, and opens sockets to no others."""
 
-    def __init__(self, *, allow_private: bool) -> None:
-        """With *allow_private* every address may be: for intranets, and for simulations."""
+    def __init__(self, *, allow_private: bool, tried: int = 2) -> None:
+        """With *allow_private* every address may be: for intranets, and for simulations. Of a host
+        with several no more than *tried* are, one after the other, each with the connect time-out.
+        """
         self._allow_private = allow_private
+        self._tried = tried
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build by ALLOW_PRIVATE_ADDRESSES; FatalError if it is neither true nor false."""
+        """Build by ALLOW_PRIVATE_ADDRESSES; FatalError if it is neither true nor false.
+
+        With POLITENESS_KEY "address" one address is tried, whose clock the frontier has.
+        """
         name = "ALLOW_PRIVATE_ADDRESSES"
+        tried = 1 if settings.get("POLITENESS_KEY") == "address" else 2
         try:
-            return cls(allow_private=settings.getbool(name, ALLOW_PRIVATE_ADDRESSES))
+            return cls(allow_private=settings.getbool(name, ALLOW_PRIVATE_ADDRESSES), tried=tried)
         except ValueError:
             raise FatalError(f"{name} must be true or false, not {settings[name]!r}.") from None
 
@@ -93,8 +101,9 @@ class AddressGuard:
         return self._allow_private or _is_public(address)
 
     def permitted(self, addresses: Iterable[str]) -> list[str]:
-        """Return those of *addresses* that may be contacted, in their order."""
-        return [address for address in addresses if self.permits(address)]
+        """Return the first of *addresses* that may be contacted, as many as are to be tried."""
+        permitted = (address for address in addresses if self.permits(address))
+        return [*itertools.islice(permitted, self._tried)]
 
     def permits_host(self, host: str) -> bool:
         """Say whether the *host* of a URL may be asked for, as far as no look-up is needed.
