@@ -82,7 +82,11 @@ class RawServer:
 
 @contextlib.asynccontextmanager
 async def raw_server(
-    talk: Talk | bytes, *, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1"
+    talk: Talk | bytes,
+    *,
+    tls: ssl.SSLContext | None = None,
+    address: str = "127.0.0.1",
+    port: int = 0,
 ) -> AsyncIterator[RawServer]:
     raw = RawServer(talk)
     tasks: set[asyncio.Task[None]] = set()
@@ -90,7 +94,7 @@ async def raw_server(
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(asyncio.get_running_loop().create_task(raw.serve(reader, writer)))
 
-    server = await asyncio.start_server(connected, address, 0, ssl=tls, limit=1 << 20)
+    server = await asyncio.start_server(connected, address, port, ssl=tls, limit=1 << 20)
     raw.address, raw.port = server.sockets[0].getsockname()[:2]
     try:
         yield raw
@@ -140,6 +144,21 @@ class NameServer(asyncio.DatagramProtocol):
         return answer.to_wire()
 
 
+async def _free_for_both(stack: contextlib.AsyncExitStack, talk: Talk) -> int:
+    """Serve *talk* on a TCP port whose number is free for UDP, too; the number."""
+    while True:
+        server = raw_server(talk)
+        port = (await server.__aenter__()).port
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                await server.__aexit__(None, None, None)  # somebody else's: try the next one
+                continue
+        stack.push_async_exit(server)
+        return port
+
+
 @contextlib.asynccontextmanager
 async def name_server(answer: Answerer) -> AsyncIterator[NameServer]:
     names = NameServer(answer)
@@ -151,11 +170,11 @@ async def name_server(answer: Answerer) -> AsyncIterator[NameServer]:
             writer.write(len(reply).to_bytes(2, "big") + reply)
             await writer.drain()
 
-    async with raw_server(over_tcp) as tcp:
-        names.port = tcp.port
+    async with contextlib.AsyncExitStack() as stack:
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        udp.bind(("127.0.0.1", tcp.port))
+        udp.bind(("127.0.0.1", await _free_for_both(stack, over_tcp)))
+        names.port = udp.getsockname()[1]
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: names, sock=udp
         )

@@ -67,6 +67,7 @@ def test_checkpoints_are_made_while_the_crawl_runs_and_the_last_one_at_its_end(w
     assert live["sequence"] == len(made) + 1  # and the empty one at the start
     assert live["facts"] == {
         "spider": "web",
+        "politeness_key": "host",
         "waiting": 0,
         "in_eliminator": 0,
         "finished": stats["frontier/finished"],
