@@ -29,9 +29,10 @@ MAY_IMPORT = {
     "seeds": {"errors", "storage", "urls"},
     "items": {"urls"},
     "simweb": set(),
+    "audit": {"errors", "urls"},
     "hive": {"frontier", "seen", "storage", "urls", "items", "errors"},
 }
-WITHOUT_SCRAPY = ["storage", "urls", "frontier", "seen", "hosts", "seeds", "items"]
+WITHOUT_SCRAPY = ["storage", "urls", "frontier", "seen", "hosts", "seeds", "items", "audit"]
 SCRAPY_SIDE = {"scrapy", "twisted", "redis", "scrapy_redis"}
 # Scrapy finds these by name; nothing beneath them knows them.
 COMPONENTS = {"spiders", "pipelines", "extensions", "commands", "settings"}
@@ -93,6 +94,11 @@ def test_room_imports_only_what_lies_beneath_it(room):
         if module.room == room and module.rooms() - MAY_IMPORT[room]
     }
     assert wrong == {}
+
+
+def test_the_judge_of_politeness_is_nobody_s_business_but_the_command_s():
+    users = {module.name for module in MODULES if "audit" in module.rooms()}
+    assert {name.partition(".")[0] for name in users} <= {"audit", "commands"}
 
 
 def test_core_rooms_import_no_scrapy_twisted_or_redis():
