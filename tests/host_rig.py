@@ -87,6 +87,7 @@ def host_knowledge(
         longest_crawl_delay=crawl_delay_cap,
         long_crawl_delay="cap",
         longest_retry_after=longest_retry_after,
+        retry_times=retry_times,
         max_failures=max_failures,
         penalty=3600.0,
         address_scale=1.0,

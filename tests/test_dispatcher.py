@@ -328,7 +328,7 @@ def test_a_download_that_never_came_to_an_end_goes_back(desk):
     request.meta["fetch"].abandoned = True
     desk.dispatcher.done(request)
     assert len(desk.frontier) == 1
-    assert desk.rests() == pytest.approx(3.0)
+    assert desk.rests() == pytest.approx(3.1)
 
 
 # --- leases that nobody gives back
@@ -419,7 +419,7 @@ def test_a_robots_txt_that_was_broken_off_tells_nothing(obedient):
     robots.meta["fetch"].begin_download()
     robots.meta["fetch"].abandoned = True
     obedient.dispatcher.done(robots)
-    obedient.wait(3)
+    obedient.wait(3.2)
     assert obedient.next().url == "http://a.test/robots.txt"
     assert obedient.counts("robots/") == {}
 
@@ -599,16 +599,17 @@ def test_urls_of_a_host_without_an_address_are_given_up(resolving, names, found)
     assert len(resolving.frontier) == resolving.frontier.leased == 0
 
 
-def test_a_failed_look_up_is_tried_again_when_the_name_servers_would_be_asked(resolving, names):
+def test_a_failed_look_up_is_repeated_when_the_name_servers_would_be_asked(resolving, names):
     names.found["a.test"] = LookupFailedError("x")
-    resolving.rig.push(entry("a.test", 0))
-    for _ in range(2):
-        assert resolving.next() is None
+    resolving.rig.push(*(entry("a.test", n) for n in range(4)))
+    for _ in range(3):
         assert resolving.rests() == pytest.approx(30.0)
         resolving.wait(30)
-    assert resolving.counts("retry/") == {"dns_failed": 2}
-    assert resolving.next() is None
-    assert resolving.counts("outcome/") == {"dns_failed": 1}
+    assert resolving.counts("retry/") == {"dns_failed": 3}
+    # Then all URLs of the host are given up at once: nobody asks for each of them again.
+    for _ in range(4):
+        assert resolving.next() is None
+    assert resolving.counts("outcome/") == {"dns_failed": 4}
     assert len(resolving.frontier) == resolving.frontier.leased == 0
 
 

@@ -30,6 +30,7 @@ def politeness(clock, records, **changes):
         "longest_crawl_delay": math.inf,
         "long_crawl_delay": "cap",
         "longest_retry_after": 86_400.0,
+        "retry_times": 2,
         "max_failures": 4,
         "penalty": 1000.0,
         "address_scale": 1.0,
@@ -47,9 +48,14 @@ def polite(clock, records):
     return politeness(clock, records)
 
 
-def after(polite, outcome="http_200", *, took=0.1, crawl_delay=0.0, retry_after=0.0):
+def after(polite, outcome="http_200", *, took=0.1, crawl_delay=0.0, retry_after=0.0, hung_up=False):
     return polite.after(
-        HOST, took=took, outcome=outcome, crawl_delay=crawl_delay, retry_after=retry_after
+        HOST,
+        took=took,
+        outcome=outcome,
+        crawl_delay=crawl_delay,
+        retry_after=retry_after,
+        hung_up=hung_up,
     )
 
 
@@ -133,6 +139,20 @@ def test_a_look_up_that_fails_backs_off_no_shorter_than_the_answer_is_remembered
     assert polite.lookup_failed(HOST, at_least=0.0) == 10
     assert polite.lookup_failed(HOST, at_least=30.0) == 30
     assert polite.lookup_failed(HOST, at_least=0.0) == 40
+
+
+def test_a_host_that_cannot_be_found_is_lost_after_its_retries_and_found_by_a_contact(polite):
+    for _ in range(2):
+        polite.lookup_failed(HOST, at_least=0.0)
+        assert not polite.is_lost(HOST)
+    polite.lookup_failed(HOST, at_least=0.0)
+    assert polite.is_lost(HOST)
+    after(polite)
+    assert not polite.is_lost(HOST)
+
+
+def test_who_hangs_up_waits_until_the_server_has_noticed(polite):
+    assert after(polite, hung_up=True).secs == after(polite).secs + 0.1
 
 
 def test_a_restart_goes_on_from_the_record(polite, clock, records):

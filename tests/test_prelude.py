@@ -59,6 +59,15 @@ def test_without_an_address_nothing_is_asked(clock, found, decision):
     assert prelude(clock, addresses=Told(found)).prelude.decide(PAGE) == decision
 
 
+def test_a_host_whose_name_servers_have_failed_too_often_is_given_up(clock):
+    records = Records()
+    hosts = prelude(clock, addresses=Told(LookupTimeoutError("x")), records=records)
+    for failures, verdict in ((2, Verdict.RETRY), (3, Verdict.REFUSE)):
+        records.put(HostRecord("www.a.test", failures=failures))
+        decision = hosts.prelude.decide(PAGE)
+        assert (decision.verdict, decision.outcome) == (verdict, "dns_failed")
+
+
 def test_where_a_proxy_looks_names_up_the_address_is_not_known(clock):
     assert prelude(clock, addresses=None).prelude.decide(PAGE).address == ""
 

@@ -100,10 +100,10 @@ class Dispatcher:
         match decision.verdict:
             case Verdict.FETCH | Verdict.FETCH_ROBOTS:
                 return self._contact(lease, decision)
-            case Verdict.RETRY:
-                return self._lookup_failed(lease, decision)
             case Verdict.REFUSE:
                 return self._refuse(lease, decision.outcome)
+            case Verdict.RETRY:
+                self._lookup_failed(lease, decision)
             case Verdict.RESOLVE:
                 self._look_up(lease)
             case Verdict.WAIT:
@@ -145,9 +145,9 @@ class Dispatcher:
             del self._under_way[lease.id]
             self._give_up(lease)
 
-    def _give_up(self, lease: Lease, *, rest: float = 0.0) -> None:
+    def _give_up(self, lease: Lease) -> None:
         """Nothing was sent, and nothing more will be."""
-        self._frontier.release(lease.entry.host, rest=rest)
+        self._frontier.release(lease.entry.host, rest=0.0)
         self._frontier.finish(lease)
 
     def _wait(self, lease: Lease, secs: float) -> None:
@@ -173,18 +173,13 @@ class Dispatcher:
 
         self._hosts.addresses.look_up(host_of(lease.entry.url), done)
 
-    def _lookup_failed(self, lease: Lease, decision: Decision) -> Request | None:
-        """The name servers could not say: the URL is tried again when they may."""
-        entry = lease.entry
-        rest = self._hosts.politeness.lookup_failed(entry.host, at_least=decision.secs)
-        if entry.kind in NO_URLS or entry.attempts >= self._retry_times:
-            return self._refuse(lease, decision.outcome, rest=rest)
-        self._frontier.release(entry.host, rest=rest)
-        self._again(lease, decision.outcome)
-        self._frontier.finish(lease)
-        return None
+    def _lookup_failed(self, lease: Lease, decision: Decision) -> None:
+        """The name servers could not say: the URL waits until they are asked again."""
+        self._stats.inc_value(f"retry/{decision.outcome}")
+        host = lease.entry.host
+        self._wait(lease, self._hosts.politeness.lookup_failed(host, at_least=decision.secs))
 
-    def _refuse(self, lease: Lease, outcome: str, *, rest: float = 0.0) -> Request | None:
+    def _refuse(self, lease: Lease, outcome: str) -> Request | None:
         """Nothing is asked of the host, and the URL has come to its end."""
         entry = lease.entry
         if entry.extra:
@@ -196,7 +191,7 @@ class Dispatcher:
             self._stats.inc_value(f"aside/{outcome}")
         else:
             self._count(entry.url, outcome)
-        self._give_up(lease, rest=rest)
+        self._give_up(lease)
         return None
 
     def adopt(self, request: Request) -> Request | None:
@@ -319,6 +314,7 @@ class Dispatcher:
                 outcome=fetch.outcome,
                 crawl_delay=self._hosts.robots.crawl_delay(entry.url),
                 retry_after=retry_after(fetch.response, now=time.time()),
+                hung_up=fetch.response is None or "truncated" in fetch.response.flags,
             )
             self._frontier.release(
                 entry.host, rest=after.secs, least=after.least, shared_rest=after.shared

@@ -41,6 +41,8 @@ _FAILURES = frozenset(
     }
 )
 
+# A server notices some milliseconds later that we hung up, and for it the pause begins then.
+_HANG_UP_SECS = 0.1
 _LONG_CRAWL_DELAY = ("skip", "cap", "obey")
 
 
@@ -136,6 +138,7 @@ class Politeness:
         longest_crawl_delay: float,
         long_crawl_delay: str,
         longest_retry_after: float,
+        retry_times: int,
         max_failures: int,
         penalty: float,
         address_scale: float,
@@ -148,6 +151,7 @@ class Politeness:
         self._longest_crawl_delay = longest_crawl_delay
         self._long_crawl_delay = long_crawl_delay
         self._longest_retry_after = longest_retry_after
+        self._retry_times = retry_times
         self._max_failures = max_failures
         self._penalty = penalty
         self._address_scale = address_scale
@@ -160,6 +164,7 @@ class Politeness:
             longest_crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
             long_crawl_delay=settings["POLITENESS_LONG_CRAWL_DELAY"],
             longest_retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
+            retry_times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
             max_failures=whole(settings, "POLITENESS_MAX_FAILURES", at_least=1),
             penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
             address_scale=number(settings, "POLITENESS_ADDRESS_SCALE", at_least=0),
@@ -167,9 +172,19 @@ class Politeness:
         )
 
     def after(
-        self, key: str, *, took: float, outcome: str, crawl_delay: float, retry_after: float
+        self,
+        key: str,
+        *,
+        took: float,
+        outcome: str,
+        crawl_delay: float,
+        retry_after: float,
+        hung_up: bool,
     ) -> Rest:
-        """A contact of *took* seconds has ended in *outcome*: the rest, and the record updated."""
+        """A contact of *took* seconds has ended in *outcome*: the rest, and the record updated.
+
+        *hung_up* says that we ended it, before the server was through.
+        """
         record = self._records.get(key)
         times = [*record.took, took][-REMEMBERED_TIMES:]
         failed = outcome in _FAILURES
@@ -183,7 +198,7 @@ class Politeness:
             crawl_delay = self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
         retry_after = min(retry_after, self._longest_retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, record.failures)
-        secs = self._rest(record, facts)
+        secs = self._rest(record, facts) + _HANG_UP_SECS * hung_up
         kept = facts._replace(times=times[1 - REMEMBERED_TIMES :], retry_after=0.0)
         return Rest(
             secs,
@@ -210,6 +225,10 @@ class Politeness:
         record.ready_at = now + secs
         self._records.put(record)
         return secs
+
+    def is_lost(self, key: str) -> bool:
+        """Whether a host that cannot be found right now has been tried often enough."""
+        return self._records.get(key).failures > self._retry_times
 
     def is_failing(self, key: str) -> bool:
         """Whether a host has failed so often in a row that nothing is asked of it for a while."""

@@ -80,7 +80,7 @@ class HostPrelude:
         if self._addresses is not None and host:
             found = self._addresses.look(host)
             if not isinstance(found, str) or not found:
-                return self._without_address(host, found)
+                return self._without_address(entry.host, host, found)
             if self._exclusions.excludes(found):
                 return Decision(Verdict.REFUSE, "excluded")
             address = found
@@ -88,11 +88,13 @@ class HostPrelude:
             return Decision(Verdict.FETCH, address=address)
         return self._by_robots(entry.url, address)
 
-    def _without_address(self, host: str, found: str | DnsError | None) -> Decision:
+    def _without_address(self, key: str, host: str, found: str | DnsError | None) -> Decision:
         if found is None:
             return Decision(Verdict.RESOLVE)
         if not isinstance(found, DnsError):
             return Decision(Verdict.REFUSE, "address_forbidden")
+        if is_temporary(found) and self._politeness.is_lost(key):
+            return Decision(Verdict.REFUSE, "dns_failed")
         if is_temporary(found):
             assert self._addresses is not None
             return Decision(Verdict.RETRY, "dns_failed", self._addresses.again_in(host))
