@@ -261,6 +261,10 @@ def test_seeds_may_be_several_files_and_arguments_of_scrapyd_s_pass(web, jobdir,
         ({"URL_MAX_DEPTH": "deep"}, ["URL_MAX_DEPTH"]),
         ({"USER_AGENT": "!"}, ["USER_AGENT"]),
         ({"JOBDIR": ""}, ["JOBDIR is empty"]),
+        ({"ROBOTSTXT_OBEY": "soon"}, ["ROBOTSTXT_OBEY must be true or false"]),
+        ({"ALLOW_PRIVATE_ADDRESSES": "-1"}, ["ALLOW_PRIVATE_ADDRESSES must be true or false"]),
+        ({"DOWNLOAD_FAIL_ON_DATALOSS": ""}, ["DOWNLOAD_FAIL_ON_DATALOSS must be true or false"]),
+        ({"GOPHER_PORTS": "soon"}, ["GOPHER_PORTS must be port numbers"]),
     ],
 )
 def test_settings_that_cannot_be_are_found_before_the_disk_is_touched(jobdir, settings, parts):
@@ -278,6 +282,10 @@ def test_settings_that_cannot_be_are_found_before_the_disk_is_touched(jobdir, se
     [
         ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, ["SCHEDULER=webcrawl"]),
         ({"GARBAGE_THRESHOLDS": "1,2"}, ["GARBAGE_THRESHOLDS"]),
+        ({"CONCURRENT_REQUESTS": "soon"}, ["CONCURRENT_REQUESTS must be a whole number"]),
+        ({"REDIRECT_MAX_TIMES": "soon"}, ["REDIRECT_MAX_TIMES must be a whole number"]),
+        ({"ALLOW_PRIVATE_ADDRESSES": ""}, ["ALLOW_PRIVATE_ADDRESSES must be true or false"]),
+        ({"SUMMARY_ENABLED": "soon"}, ["SUMMARY_ENABLED must be true or false"]),
     ],
 )
 def test_a_setting_that_cannot_be_is_a_sentence(web, jobdir, settings, parts):

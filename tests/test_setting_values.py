@@ -1,4 +1,4 @@
-"""Settings as numbers: what is taken, and the sentence for what is not."""
+"""Settings as numbers and truth values: what is taken, and the sentence for what is not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.setting_values import number, positive, share, whole
+from webcrawl.setting_values import flag, number, positive, share, whole
 
 NONSENSE = ["", "soon", "1,5", "0x10", "ten", [1], {"a": 1}, "nan", "1e400", math.nan]
 
@@ -75,6 +75,21 @@ def test_a_share_lies_between_0_and_1(value):
 @pytest.mark.parametrize("value", [*NONSENSE, 0, 1, "1.0", 2, -0.1, "inf"])
 def test_what_is_no_share_is_a_sentence(value):
     assert sentence(share, value) == f"X must be a number between 0 and 1, not {value!r}."
+
+
+@pytest.mark.parametrize("value", [True, 1, "1", "True", "true"])
+def test_truth_comes_from_code_and_from_the_command_line(value):
+    assert flag(settings(value), "X") is True
+
+
+@pytest.mark.parametrize("value", [False, 0, "0", "False", "false"])
+def test_falsehood_comes_from_code_and_from_the_command_line(value):
+    assert flag(settings(value), "X", True) is False
+
+
+@pytest.mark.parametrize("value", [*NONSENSE, "-1", -1, 2, "None", "yes", b"1"])
+def test_what_is_neither_true_nor_false_is_a_sentence(value):
+    assert sentence(flag, value) == f"X must be true or false, not {value!r}."
 
 
 def test_the_default_stands_for_a_setting_the_project_does_not_have():

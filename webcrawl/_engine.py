@@ -31,6 +31,7 @@ from scrapy.utils.defer import aiter_errback, deferred_from_coro, iter_errback
 from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.fetch import fetch_of
+from webcrawl.setting_values import whole
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.settings import BaseSettings
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
@@ -154,6 +156,10 @@ def abort_downloads(engine: ExecutionEngine) -> None:
 class PlainRedirectMiddleware(RedirectMiddleware):
     """Scrapy's for ordinary Requests of a user's spider; the Referer of the original is dropped."""
 
+    def __init__(self, settings: BaseSettings) -> None:
+        whole(settings, "REDIRECT_MAX_TIMES", at_least=0)  # Scrapy's own error names no setting
+        super().__init__(settings)
+
     def handle_referer(self, request: Request, response: Response) -> None:  # noqa: ARG002  # Scrapy's interface
         request.headers.pop("Referer", None)
 
@@ -172,7 +178,7 @@ class MercatorDownloader:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._signals = crawler.signals
-        self._concurrency = crawler.settings.getint("CONCURRENT_REQUESTS")
+        self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
         self.active: set[Request] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         # Extensions made for the stock downloader look for slots; there are none.

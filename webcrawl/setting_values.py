@@ -1,4 +1,4 @@
-"""Settings as numbers, or one sentence that says what is wrong with them.
+"""Settings as numbers and truth values, or one sentence that says what is wrong with them.
 
 Used by every ``from_crawler`` and ``from_settings``. *default* stands for a setting that the
 project does not have, as when a part is used in another project.
@@ -13,6 +13,8 @@ from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
+
+_FLAGS = frozenset({"0", "1", "False", "True", "false", "true"})
 
 
 def whole(settings: BaseSettings, name: str, default: int = 0, *, at_least: int) -> int:
@@ -52,6 +54,16 @@ def share(settings: BaseSettings, name: str, default: float = 0.0) -> float:
     if value is None or not 0 < value < 1:
         raise FatalError(f"{name} must be a number between 0 and 1, not {settings[name]!r}.")
     return value
+
+
+def flag(settings: BaseSettings, name: str, default: bool = False) -> bool:
+    """The setting *name* as true or false; FatalError if it is neither.
+
+    Scrapy's own reading names no setting when it fails, and takes every number but 0 for true.
+    """
+    if str(settings.get(name, default)) not in _FLAGS:
+        raise FatalError(f"{name} must be true or false, not {settings[name]!r}.")
+    return settings.getbool(name, default)
 
 
 def _finite(settings: BaseSettings, name: str, default: float) -> float | None:

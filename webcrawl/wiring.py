@@ -25,6 +25,7 @@ from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts import HostRecords
 from webcrawl.job import Job
 from webcrawl.links import LinkSubmitter
+from webcrawl.net.gopher import gopher_ports
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.schemes import followed_schemes
@@ -34,7 +35,7 @@ from webcrawl.prelude import HostPrelude
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
 from webcrawl.seen.content import ContentSeen
-from webcrawl.setting_values import number, whole
+from webcrawl.setting_values import flag, number, whole
 from webcrawl.urls.filters import standard_filters
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     _check_downloader(settings)
     # Scrapy logs what a handler raises and goes on without it: a wrong value must be told now.
     FetchLimits.from_settings(settings)
+    flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS")
+    gopher_ports(settings)
     resolver_of(crawler)
     shard = Path(jobdir) / "shards" / "00"
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge")
@@ -130,11 +133,11 @@ def _hosts(
     )
     robots = RobotsSearch(
         robots=RobotsCache.from_settings(settings, store=records),
-        obey=settings.getbool("ROBOTSTXT_OBEY"),
+        obey=flag(settings, "ROBOTSTXT_OBEY"),
         retry_times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
         clock=time.monotonic,
     )
-    proxied = settings.getbool("HTTPPROXY_ENABLED")
+    proxied = flag(settings, "HTTPPROXY_ENABLED")
     return HostKnowledge(
         records=records,
         executor=executor,

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from scrapy import signals
 
 from webcrawl.errors import FatalError
+from webcrawl.setting_values import flag
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -54,7 +55,7 @@ class Identification:
         _replace(settings, "USER_AGENT", agent)
         if contact and not _is_page(contact):
             _replace(settings, "DEFAULT_REQUEST_HEADERS", _headers_from(settings, contact))
-        live = not settings.getbool("ALLOW_PRIVATE_ADDRESSES")
+        live = not flag(settings, "ALLOW_PRIVATE_ADDRESSES")
         extension = cls(agent=agent, live=live)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
         return extension

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.setting_values import flag
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -34,7 +36,7 @@ class Summary:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not crawler.settings.getbool("SUMMARY_ENABLED"):
+        if not flag(crawler.settings, "SUMMARY_ENABLED"):
             raise NotConfigured("SUMMARY_ENABLED is off")
         extension = cls(crawler=crawler, out=sys.stderr)
         crawler.signals.connect(extension.engine_stopped, signal=signals.engine_stopped)

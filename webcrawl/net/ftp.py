@@ -36,6 +36,7 @@ from webcrawl.net.ftp_listing import entries, row_of
 from webcrawl.net.ftp_session import Reply, Session
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.links_page import CONTENT_TYPE, links_page
+from webcrawl.setting_values import flag
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -103,7 +104,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
             password=settings.get("FTP_PASSWORD")
             or settings.get("CRAWLER_CONTACT")
             or FTP_PASSWORD,
-            fail_on_dataloss=settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
+            fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
         )
 
     async def download_request(self, request: Request) -> Response:

@@ -39,6 +39,7 @@ from webcrawl.net.gopher_menu import (
 )
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.links_page import links_page
+from webcrawl.setting_values import flag
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -99,7 +100,7 @@ class GopherDownloadHandler(BaseDownloadHandler):
             limits=limits,
             dialer=Dialer.from_crawler(crawler, limits),
             ports=gopher_ports(crawler.settings),
-            fail_on_dataloss=crawler.settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
+            fail_on_dataloss=flag(crawler.settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
         )
 
     async def download_request(self, request: Request) -> Response:

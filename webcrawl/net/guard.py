@@ -19,8 +19,8 @@ import socket
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from webcrawl.errors import FatalError
 from webcrawl.net.outcomes import ForbiddenAddressError
+from webcrawl.setting_values import flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,12 +86,9 @@ class AddressGuard:
 
         With POLITENESS_KEY "address" one address is tried, whose clock the frontier has.
         """
-        name = "ALLOW_PRIVATE_ADDRESSES"
+        allow_private = flag(settings, "ALLOW_PRIVATE_ADDRESSES", ALLOW_PRIVATE_ADDRESSES)
         tried = 1 if settings.get("POLITENESS_KEY") == "address" else 2
-        try:
-            return cls(allow_private=settings.getbool(name, ALLOW_PRIVATE_ADDRESSES), tried=tried)
-        except ValueError:
-            raise FatalError(f"{name} must be true or false, not {settings[name]!r}.") from None
+        return cls(allow_private=allow_private, tried=tried)
 
     def permits(self, address: str) -> bool:
         """Say whether *address*, IPv4 or IPv6 without brackets, may be contacted.

@@ -59,6 +59,7 @@ from webcrawl.net.decoding import Gauge
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
+from webcrawl.setting_values import flag
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             resolver=resolver_of(crawler),
             guard=AddressGuard.from_settings(settings),
             ssl_context=ssl_context,
-            fail_on_dataloss=settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
+            fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
             local_address=(bind, 0) if isinstance(bind, str) else bind,
         )
 
