@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import socket
 from types import SimpleNamespace
@@ -118,6 +119,43 @@ def test_a_listener_that_accepts_nobody_is_a_connect_timeout():
 
 def test_an_address_without_a_route_is_a_failed_connection():
     assert outcome_of_url("http://255.255.255.255/") == "connect_failed"
+
+
+def tls_refused_at(addresses, *, serving, says=b"HTTP/1.1 400 Bad Request\r\n\r\n"):
+    """The outcome of an https host of *addresses*, and the connections to each of *serving*,
+    which speak no TLS."""
+
+    async def scenario():
+        async def talk(reader, writer) -> None:
+            await reader.read(10)
+            writer.write(says)
+            await writer.drain()
+
+        records = {"a.test": [f"300 A {address}" for address in addresses]}
+        async with name_server(zone(records)) as names, contextlib.AsyncExitStack() as stack:
+            port = 0
+            servers = []
+            for address in serving:
+                server = raw_server(talk, address=address, port=port)
+                servers.append(await stack.enter_async_context(server))
+                port = servers[0].port
+            async with handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler:
+                with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
+                    await handler.download_request(Request(f"https://a.test:{port}/"))
+            return outcome_of(failed.value), [server.connections for server in servers]
+
+    return asyncio.run(scenario())
+
+
+def test_an_address_is_contacted_once_though_another_failed_before_it():
+    found = tls_refused_at(["127.0.0.2", "127.0.0.3"], serving=["127.0.0.3"])
+    assert found == ("tls_failed", [1])
+
+
+def test_whoever_speaks_no_tls_was_contacted_and_no_other_address_is_tried():
+    addresses = ["127.0.0.2", "127.0.0.3"]
+    assert tls_refused_at(addresses, serving=addresses) == ("tls_failed", [1, 0])
+    assert tls_refused_at(addresses, serving=addresses, says=b"")[1] == [1, 0]
 
 
 @pytest.mark.parametrize(

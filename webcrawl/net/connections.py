@@ -32,6 +32,7 @@ from webcrawl.net.outcomes import (
 if TYPE_CHECKING:
     import asyncio
 
+    from aiohappyeyeballs import AddrInfoType
     from aiohttp import StreamReader
     from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.http import RawResponseMessage
@@ -76,6 +77,21 @@ class Connector(aiohttp.TCPConnector):
             # the server, a second connection beside that of the host's next page.
             protocol.abort()
         super()._release(key, protocol, should_close=close)
+
+    async def _wrap_create_connection(
+        self, *args: Any, addr_infos: list[AddrInfoType], **options: Any
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        # aiohttp tries all addresses in one call, takes the first one off the list whichever has
+        # failed, and calls again: the second would be contacted twice. And where somebody was
+        # there, but speaks no TLS or hung up, the host has been contacted: not once more elsewhere.
+        try:
+            return await super()._wrap_create_connection(
+                *args, addr_infos=addr_infos[:1], **options
+            )
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error, aiohttp.ClientSSLError) or _is_hang_up(error.os_error):
+                del addr_infos[1:]
+            raise
 
 
 class GuardedResolver(AbstractResolver):
@@ -295,6 +311,10 @@ class Exchange(ResponseHandler):
         self._payload.feed_eof()
         if self.transport is not None:
             self.transport.abort()
+
+
+def _is_hang_up(error: OSError) -> bool:
+    return isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError)
 
 
 def _too_many_answers() -> HttpProcessingError:
