@@ -427,6 +427,14 @@ def test_an_endless_file_is_cut():
     assert (len(response.body), response.flags) == (10, ["truncated"])
 
 
+def test_a_page_that_outgrows_its_listing_is_cut_and_the_listing_is_whole():
+    data = b"".join(b"type=file; %03d\r\n" % n for n in range(100))
+    response, _ = from_server(data=data, path="d/", PAGE_MAX_BYTES=len(data))
+    assert response.flags == ["truncated", "body_cut"]
+    assert response.meta["wire_body"] == data
+    assert 0 < len(links(response)) < 100
+
+
 def test_an_endless_listing_is_cut_and_so_is_its_page():
     data = b"".join(b"type=file; \xff\xff%06d\r\n" % n for n in range(100_000))
     before = time.process_time()

@@ -305,6 +305,14 @@ def test_an_endless_answer_is_cut():
     assert (len(response.body), response.flags) == (100_000, ["truncated"])
 
 
+def test_a_page_that_outgrows_its_menu_is_cut_and_the_menu_is_whole():
+    menu = b"".join(b"0x\t/%03d\ta.test\t70\r\n" % n for n in range(100)) + b".\r\n"
+    response, _ = get(menu, PAGE_MAX_BYTES=len(menu))
+    assert response.flags == ["truncated", "body_cut"]
+    assert response.meta["wire_body"] == menu
+    assert 0 < len(links(response)) < 100
+
+
 def test_an_endless_menu_is_cut_and_so_is_its_page():
     menu = b"".join(b"0\xff\t/%06d\ta.test\t70\r\n" % n for n in range(100_000))
     started = time.process_time()

@@ -11,9 +11,9 @@ same object.
 ``request.meta["wire_body"]`` is the body as received, there only if it was decoded: the body of a
 WARC record is ``meta.get("wire_body", response.body)``. The headers stay as received,
 Content-Encoding included. Flags: "truncated" where the decoded body was cut at the bound, and
-"body_cut" beside it if that is all: then the body as received is whole. "undecodable" where the
-stream is broken, ends early, or its coding is unknown. Of a broken stream the part before the
-damage is kept; where nothing can be decoded the body is left as it is.
+"body_cut" beside it if only that one was: then nothing was cut off on the wire. "undecodable"
+where the stream is broken, ends early, or its coding is unknown. Of a broken stream the part before
+the damage is kept; where nothing can be decoded the body is left as it is.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class ContentDecodingMiddleware:
         if not sound and "truncated" not in flags and "dataloss" not in flags:
             flags.append("undecodable")
         if cut and "truncated" not in flags:
-            flags += ("truncated",) if "dataloss" in flags else ("truncated", "body_cut")
+            flags += ("truncated", "body_cut")
         cls = class_for(response.headers, response.url, body)
         if issubclass(cls, TextResponse) and not sound and not binary_is_text(body[:5000]):
             cls = Response

@@ -35,7 +35,7 @@ from webcrawl.net.documents import Document, response_of, type_of_name
 from webcrawl.net.ftp_listing import entries, row_of
 from webcrawl.net.ftp_session import Reply, Session
 from webcrawl.net.limits import FetchLimits
-from webcrawl.net.links_page import CONTENT_TYPE, links_page
+from webcrawl.net.links_page import CONTENT_TYPE, PAGE_CUT, links_page
 from webcrawl.setting_values import flag
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class _Visit:
         rows = map(row_of, entries(document.body, machine=machine))
         document.body, cut = links_page(title, rows, limit=self.limit)
         if cut and not document.flags:
-            document.flags.append("truncated")
+            document.flags += PAGE_CUT
         return document
 
     async def _receive(self, data: Connection, reply: Reply) -> Document:

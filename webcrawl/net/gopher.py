@@ -38,7 +38,7 @@ from webcrawl.net.gopher_menu import (
     row_of,
 )
 from webcrawl.net.limits import FetchLimits
-from webcrawl.net.links_page import links_page
+from webcrawl.net.links_page import PAGE_CUT, links_page
 from webcrawl.setting_values import flag
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _document(target: Target, received: Received, content_type: bytes, limit: in
         document.wire_body = data
         document.body, cut = links_page(title, rows, limit=limit)
         if cut and not document.flags:
-            document.flags.append("truncated")
+            document.flags += PAGE_CUT
     elif target.kind == TEXT:
         document.body = _without_end(data)
         if document.body is not data:

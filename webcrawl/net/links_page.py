@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 CONTENT_TYPE = b"text/html; charset=utf-8"
+#: Flags of a response whose page was cut at its bound, though what it was made of came whole.
+PAGE_CUT = ("truncated", "body_cut")
 
 
 class Row(NamedTuple):
