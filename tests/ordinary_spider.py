@@ -211,3 +211,18 @@ class TreeSpider(Recorder):
                 callback=self.answered,
                 meta={"name": "child", "padding": "x" * 2000},
             )
+
+
+class IllustratedSpider(Recorder):
+    """Each callback downloads something by itself before it is through, as media pipelines do."""
+
+    name = "illustrated"
+
+    async def start(self):
+        for number, url in enumerate(self.plan["urls"]):
+            yield Request(url, callback=self.page, meta={"name": "page", "mine": number})
+
+    async def page(self, response):
+        images = [Request(f"{response.url}image/{n}") for n in range(self.plan["images"])]
+        own = [await self.crawler.engine.download_async(image) for image in images]
+        self.answered(response, own=[image.status for image in own])

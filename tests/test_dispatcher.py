@@ -582,7 +582,7 @@ def test_a_host_is_looked_up_once_without_a_worker_while_its_urls_wait(resolving
     assert resolving.frontier.leased == 0
     assert resolving.next() is None
     assert list(names.waiting) == ["a.test"]
-    names.answer("a.test", "8.8.8.8")
+    names.answer("a.test", ["8.8.8.8"])
     assert resolving.woken == 1
     assert resolving.dispatcher.looking_up == 0
     assert resolving.next().url == "http://a.test/0"
@@ -590,7 +590,7 @@ def test_a_host_is_looked_up_once_without_a_worker_while_its_urls_wait(resolving
 
 @pytest.mark.parametrize("found", [HostNotFoundError("x"), ""])
 def test_urls_of_a_host_without_an_address_are_given_up(resolving, names, found):
-    names.found["a.test"] = NameNotFoundError("x") if found else ""
+    names.found["a.test"] = NameNotFoundError("x") if found else []
     resolving.rig.push(entry("a.test", 0), entry("a.test", 1))
     assert resolving.next() is None
     assert resolving.next() is None
@@ -624,7 +624,7 @@ def test_a_look_up_that_never_ends_gives_its_host_back_with_the_lease(resolving,
     assert resolving.ending.errors == []
     resolving.wait(120)
     assert resolving.next() is None
-    names.answer("a.test", "8.8.8.8")
+    names.answer("a.test", ["8.8.8.8"])
     assert resolving.next().url == "http://a.test/0"
 
 
@@ -678,7 +678,7 @@ def test_an_errand_to_a_host_without_an_address_makes_robots_txt_unreachable(
     tmp_path, clock, names
 ):
     desk = Desk(tmp_path, clock, obey=True, addresses=names)
-    names.found = {"a.test": "8.8.8.8", "b.test": NameNotFoundError("x")}
+    names.found = {"a.test": ["8.8.8.8"], "b.test": NameNotFoundError("x")}
     redirect_of_robots(desk, to="http://b.test/rules.txt")
     assert desk.next() is None
     desk.wait(3)
@@ -813,6 +813,24 @@ def test_a_download_aside_is_lost_with_its_process_and_dropped_by_the_next(desk)
     assert len(desk.frontier) == 1
     assert desk.next() is None
     assert len(desk.frontier) == desk.frontier.leased == 0
+
+
+def test_a_host_that_somebody_waits_for_can_be_asked_for_before_all_others(desk):
+    desk.rig.push(*(entry(f"{name}.test", n) for n in range(2) for name in "bcd"))
+
+    def during():
+        desk.rig.push(entry("a.test", 0))
+        lease = desk.asides.acquire()
+        assert lease.entry.url == "http://a.test/aside"
+        assert desk.asides.acquire() is None
+        assert desk.dispatcher.dispatch(lease) is None
+
+    fetch = in_turn(desk, "http://a.test/aside", during)
+    fetch.end_download()
+    assert desk.asides.acquire() is None
+    assert desk.frontier.check() == []
+    assert [desk.next().url for _ in range(4)] == [f"http://{name}.test/0" for name in "bcda"]
+    desk.dispatcher.expire(-1.0)
 
 
 def test_when_the_crawl_is_closed_who_waits_is_told_and_pages_in_process_go_back(desk):

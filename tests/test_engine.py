@@ -34,6 +34,14 @@ def test_a_request_is_forgotten_only_after_its_callback_and_pipelines():
     assert "yield self.scraper.enqueue_scrape(result, request)" in handle
 
 
+def test_the_engine_asks_for_requests_under_the_conditions_that_are_known():
+    source = inspect.getsource(scrapy_engine.ExecutionEngine.needs_backout)
+    assert " ".join(source.partition("return")[2].split()) == (
+        "( not self.running or not self._slot or bool(self._slot.closing) "
+        "or self.downloader.needs_backout() or self.scraper.slot.needs_backout() )"
+    )
+
+
 def test_the_downloader_has_what_the_engine_uses_of_scrapy_s_own():
     source = inspect.getsource(scrapy_engine)
     used = {"fetch", "needs_backout", "active", "close"}

@@ -374,6 +374,29 @@ def test_posts_that_wait_survive_kill_9(tmp_path):
     assert stats_of(jobdir)["frontier/leased"] == 0
 
 
+def test_downloads_that_pages_in_memory_wait_for_go_on_when_no_more_pages_are_taken(tmp_path):
+    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+    with start_in_process(WORLD, log_path=log) as web:
+        urls = [host.origin + "/" for host in open_hosts(web.world)[:6]]
+        plan.write_text(json.dumps({"urls": urls, "images": 2}))
+        # One page is too much.
+        line = command(
+            web,
+            "illustrated",
+            jobdir,
+            plan,
+            SCRAPER_SLOT_MAX_ACTIVE_SIZE=1,
+            POLITENESS_MAX_DELAY=0.1,
+            CLOSESPIDER_TIMEOUT=20,
+        )
+        done = run_crawl(line)
+        assert done.returncode == 0, done.stdout
+    assert stats_of(jobdir)["finish_reason"] == "finished"
+    answered = [entry["kwargs"]["own"] for entry in record_of(jobdir)]
+    assert answered == [[404, 404]] * len(urls)
+    assert impolite(access_log(log), min_delay=MIN_DELAY) == []
+
+
 def test_on_a_full_disk_no_request_of_a_callback_is_lost(tmp_path):
     jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
     children = 5

@@ -9,6 +9,8 @@ Things that Scrapy 2.19 has no public name for:
   a request exactly once, after its download, callback and item pipelines: that is the moment.
 * ``process_output_in_line``: for each response Scrapy starts a queue and two tasks or more,
   which for one Page is a tenth of all CPU time.
+* ``go_on_for_pages_in_process``: the engine stops asking while much is in process; pages that wait
+  for a download of their own would wait for ever.
 * ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
 * ``MercatorDownloader``: the engine builds its downloader itself, and the stock one keeps a slot
   with timers for every host, which the frontier makes superfluous: a host that is in process is
@@ -101,6 +103,31 @@ def process_output_in_line(engine: ExecutionEngine) -> None:
                     await asyncio.sleep(0)
 
     scraper.handle_spider_output_async = handle_spider_output  # type: ignore[method-assign]  # the seam itself
+
+
+def scraper_is_full(engine: ExecutionEngine) -> bool:
+    """Whether the pages in process are as many bytes as the engine lets in."""
+    slot = engine.scraper.slot
+    return slot is not None and slot.needs_backout()
+
+
+def go_on_for_pages_in_process(engine: ExecutionEngine, wait: Callable[[], bool]) -> None:
+    """Let the engine ask for requests also while the scraper is full, if pages in it *wait* for
+    downloads that come by way of the scheduler: otherwise both would wait for each other.
+
+    To be called while the spider is being opened.
+    """
+
+    def needs_backout() -> bool:
+        return (
+            not engine.running
+            or engine._slot is None
+            or is_closing(engine)
+            or engine.downloader.needs_backout()
+            or (scraper_is_full(engine) and not wait())
+        )
+
+    engine.needs_backout = needs_backout  # type: ignore[method-assign]  # the seam itself
 
 
 def never_opened(engine: ExecutionEngine) -> None:

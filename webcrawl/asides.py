@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from webcrawl.fetch import Fetch
-    from webcrawl.frontier import Frontier
+    from webcrawl.frontier import Frontier, Lease
 
 
 class Asides:
@@ -36,6 +36,8 @@ class Asides:
         self._frontier = frontier
         self._key_of = key_of
         self._waiting: dict[str, asyncio.Future[Fetch]] = {}
+        # The politeness keys of those who wait.
+        self._hosts: dict[str, str] = {}
         # The names of an earlier process must never meet a request of this one.
         self._process = secrets.token_hex(8)
         self._numbers = itertools.count()
@@ -60,11 +62,20 @@ class Asides:
         turn: asyncio.Future[Fetch] = asyncio.get_running_loop().create_future()
         self._waiting[name] = turn
         try:
-            key = self._key_of(request.url)
+            self._hosts[name] = key = self._key_of(request.url)
             self._frontier.requeue(Entry(request.url, key, kind=ASIDE, via=name), ahead=True)
             return await turn
         finally:
             del self._waiting[name]
+            self._hosts.pop(name, None)
+
+    def acquire(self) -> Lease | None:
+        """What is next in line at a host that somebody waits for, if one of them is ready."""
+        for host in dict.fromkeys(self._hosts.values()):
+            lease = self._frontier.acquire(host)
+            if lease is not None:
+                return lease
+        return None
 
     def give(self, name: str, fetch: Fetch) -> bool:
         """The host is in process for *name*; False when nobody waits any more."""

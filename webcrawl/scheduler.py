@@ -24,9 +24,11 @@ from scrapy.utils.defer import deferred_from_coro
 
 from webcrawl._engine import (
     abort_downloads,
+    go_on_for_pages_in_process,
     is_closing,
     never_opened,
     process_output_in_line,
+    scraper_is_full,
     undo_failed_opening,
     wake,
     watch_requests,
@@ -179,8 +181,9 @@ class MercatorScheduler(BaseScheduler):
                 raise
             raise unopened(error, self._job.path) from error
         self._is_open = True
-        undo_failed_opening(self._crawler.engine, self._undo)
+        undo_failed_opening(self._crawler.engine, lambda: self._close("never begun"))
         watch_requests(self._crawler.engine, self._dispatcher.done)
+        go_on_for_pages_in_process(self._crawler.engine, lambda: bool(self.asides))
         if self._crawler.settings.getint("CONCURRENT_ITEMS") == 1:
             process_output_in_line(self._crawler.engine)
         self._ending.listen()
@@ -236,9 +239,6 @@ class MercatorScheduler(BaseScheduler):
         """Make the last checkpoint and close everything; a failure leaves the previous one."""
         return deferred_from_coro(self._close(reason))
 
-    async def _undo(self) -> None:
-        await self._close("never begun")
-
     async def _close(self, reason: str) -> None:
         if not self._is_open:
             return
@@ -253,13 +253,8 @@ class MercatorScheduler(BaseScheduler):
         finally:
             self._figures.publish()
             await asyncio.to_thread(self._executor.shutdown)
-            for part in (
-                self._frontier,
-                self._eliminator,
-                self._content,
-                self._ranks,
-                self._hosts,  # where the frontier puts rests: closed after it
-            ):
+            parts = (self._frontier, self._eliminator, self._content, self._ranks)
+            for part in (*parts, self._hosts):  # where the frontier puts rests: closed after it
                 try:
                     part.close()
                 except _DISK_ERRORS as error:
@@ -300,7 +295,10 @@ class MercatorScheduler(BaseScheduler):
             for _ in range(_DENIALS_PER_CALL):
                 if self._dispatcher.looking_up >= _LOOKUPS_PER_WORKER * self._workers:
                     return None  # the first answer wakes the engine
-                lease = self._frontier.acquire()
+                full = scraper_is_full(self._crawler.engine)
+                lease = self.asides.acquire() if full else self._frontier.acquire()
+                if lease is None and full:
+                    return None  # the next slice of background work wakes the engine
                 if lease is None:
                     self._starving = True
                     self._alarm.set(self._frontier.ready_at())

@@ -152,6 +152,17 @@ class BackEnd:
                     break
         return ready[0] if ready else None
 
+    def bring_forward(self, host: str, now: float) -> bool:
+        """Whether *host* is ready; it is the first in line then. O(ready hosts)."""
+        self.first_ready(now)
+        queue = self._table.get(host)
+        if queue is None or queue.state is not State.READY:
+            return False
+        if self._ready[0] is not queue:
+            self._ready.remove(queue)
+            self._ready.appendleft(queue)
+        return True
+
     def in_line(self, limit: int) -> Iterator[BackQueue]:
         """The next *limit* ready queues, the first first."""
         return itertools.islice(self._ready, limit)

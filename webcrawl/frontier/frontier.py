@@ -186,13 +186,16 @@ class Frontier:
 
     # --- out and back
 
-    def acquire(self) -> Lease | None:
+    def acquire(self, host: str | None = None) -> Lease | None:
         """A URL whose host may be contacted now; its host is in process until ``release``.
+        With a *host* that one comes first, and None says that it is not ready.
 
         None when there is none: ``ready_at`` then tells when to ask again. The contact is on
         disk before this returns. Moves at most two slices of entries to the back end.
         """
         back = self._back
+        if host is not None and not back.bring_forward(host, self._clocks.clock()):
+            return None
         if self._front.size and back.has_room():
             self.refill(self._slice)
         now = self._clocks.clock()
@@ -221,7 +224,8 @@ class Frontier:
     def _journal_contacts(self) -> None:
         """Journal the host that is first in line and some of the next ones, in one write.
 
-        None of them is journaled yet: those that are stand before all others.
+        Those that are journaled stand before all others but hosts that were brought forward; to
+        journal one twice does no harm.
         """
         queues = [*self._back.in_line(_CONTACTS_PER_WRITE)]
         at = self._clocks.wall()
