@@ -20,6 +20,7 @@ ZONE = {
     "a.test": ["300 A 8.8.8.8"],
     "inside.test": ["300 A 10.0.0.1"],
     "both.test": ["300 A 192.168.0.1", "300 A 9.9.9.9"],
+    "several.test": ["300 A 8.8.8.8", "300 A 10.0.0.1", "300 A 9.9.9.9", "300 A 1.1.1.1"],
 }
 
 
@@ -51,9 +52,15 @@ async def looked_up(addresses, host):
 
 @pytest.mark.parametrize(
     ("host", "found"),
-    [("a.test", "8.8.8.8"), ("inside.test", ""), ("both.test", "9.9.9.9"), ("10.1.1.1", "")],
+    [
+        ("a.test", ["8.8.8.8"]),
+        ("inside.test", []),
+        ("both.test", ["9.9.9.9"]),
+        ("several.test", ["8.8.8.8", "9.9.9.9"]),
+        ("10.1.1.1", []),
+    ],
 )
-def test_only_an_address_that_may_be_contacted_is_told(clock, host, found):
+def test_only_addresses_that_may_be_contacted_are_told(clock, host, found):
     async def run():
         async with addresses_by(zone(ZONE), clock, Records()) as (addresses, _):
             assert await looked_up(addresses, host) == found
@@ -64,7 +71,7 @@ def test_only_an_address_that_may_be_contacted_is_told(clock, host, found):
 def test_private_addresses_are_told_where_they_are_allowed(clock):
     async def run():
         async with addresses_by(zone(ZONE), clock, Records(), allow_private=True) as (found, _):
-            assert await looked_up(found, "inside.test") == "10.0.0.1"
+            assert await looked_up(found, "inside.test") == ["10.0.0.1"]
 
     asyncio.run(run())
 
@@ -74,8 +81,8 @@ def test_what_is_not_known_must_be_looked_up_once(clock):
         async with addresses_by(zone(ZONE), clock, Records()) as (addresses, names):
             assert addresses.look("a.test") is None
             assert addresses.under_way == 0
-            assert await looked_up(addresses, "a.test") == "8.8.8.8"
-            assert addresses.look("a.test") == "8.8.8.8"
+            assert await looked_up(addresses, "a.test") == ["8.8.8.8"]
+            assert addresses.look("a.test") == ["8.8.8.8"]
             assert names.asked == ["udp a.test. A"]
             assert addresses.under_way == 0
 
@@ -92,7 +99,7 @@ def test_the_record_keeps_the_answer_over_a_restart_for_its_time(clock):
     async def second():
         async with addresses_by(zone(ZONE), clock, records) as (addresses, names):
             clock.advance(299)
-            assert addresses.look("a.test") == "8.8.8.8"
+            assert addresses.look("a.test") == ["8.8.8.8"]
             clock.advance(2)
             assert addresses.look("a.test") is None
             assert names.asked == []
@@ -107,7 +114,7 @@ def test_an_address_from_the_record_is_guarded_too(clock):
 
     async def run():
         async with addresses_by(zone(ZONE), clock, records) as (addresses, _):
-            assert addresses.look("a.test") == ""
+            assert addresses.look("a.test") == []
 
     asyncio.run(run())
 

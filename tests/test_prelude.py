@@ -30,7 +30,7 @@ class Told:
 
 
 def prelude(clock, **options):
-    options.setdefault("addresses", Told("8.8.8.8"))
+    options.setdefault("addresses", Told(["8.8.8.8", "9.9.9.9"]))
     return host_knowledge(policy=POLICY, clock=clock, wall=clock, **options)
 
 
@@ -50,7 +50,7 @@ def test_robots_txt_comes_first_and_then_the_page(clock):
     ("found", "decision"),
     [
         (None, Decision(Verdict.RESOLVE)),
-        ("", Decision(Verdict.REFUSE, "address_forbidden")),
+        ([], Decision(Verdict.REFUSE, "address_forbidden")),
         (NameNotFoundError("x"), Decision(Verdict.REFUSE, "dns_not_found")),
         (LookupTimeoutError("x"), Decision(Verdict.RETRY, "dns_failed", 30.0)),
     ],
@@ -72,7 +72,7 @@ def test_where_a_proxy_looks_names_up_the_address_is_not_known(clock):
     assert prelude(clock, addresses=None).prelude.decide(PAGE).address == ""
 
 
-@pytest.mark.parametrize("line", ["a.test", "www.a.test", "=www.a.test", "8.8.0.0/16"])
+@pytest.mark.parametrize("line", ["a.test", "www.a.test", "=www.a.test", "8.8.0.0/16", "9.9.9.9"])
 def test_a_host_that_asked_to_be_let_alone_is(clock, tmp_path, line):
     path = tmp_path / "excluded.txt"
     path.write_text(f"{line}\n")

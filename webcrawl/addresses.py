@@ -38,9 +38,9 @@ class HostAddresses:
         self._wall = wall
         self._tasks: dict[asyncio.Task[None], None] = {}
 
-    def look(self, host: str) -> str | DnsError | None:
-        """An address of *host* that may be contacted; "" when it has none but forbidden ones; the
-        error when it has none; None when that must be looked up first."""
+    def look(self, host: str) -> list[str] | DnsError | None:
+        """The addresses of *host* that one fetch may contact, the first one first; none when it has
+        only forbidden ones; the error when it has none; None when that must be looked up first."""
         known = self._resolver.cached(host)
         if known is None:
             record = self._records.get(host)
@@ -51,7 +51,7 @@ class HostAddresses:
             known = record.addresses
         if isinstance(known, DnsError):
             return known
-        return next((address for address in known if self._guard.permits(address)), "")
+        return self._guard.permitted(known)
 
     def again_in(self, host: str) -> float:
         """Seconds until the name servers would be asked for *host* again."""

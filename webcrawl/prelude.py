@@ -79,16 +79,16 @@ class HostPrelude:
         address = ""
         if self._addresses is not None and host:
             found = self._addresses.look(host)
-            if not isinstance(found, str) or not found:
+            if not isinstance(found, list) or not found:
                 return self._without_address(entry.host, host, found)
-            if self._exclusions.excludes(found):
+            if any(map(self._exclusions.excludes, found)):
                 return Decision(Verdict.REFUSE, "excluded")
-            address = found
+            address = found[0]
         if entry.kind == ERRAND:
             return Decision(Verdict.FETCH, address=address)
         return self._by_robots(entry.url, address)
 
-    def _without_address(self, key: str, host: str, found: str | DnsError | None) -> Decision:
+    def _without_address(self, key: str, host: str, found: list[str] | DnsError | None) -> Decision:
         if found is None:
             return Decision(Verdict.RESOLVE)
         if not isinstance(found, DnsError):
