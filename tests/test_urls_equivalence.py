@@ -1,0 +1,196 @@
+"""Which spellings are one URL, and that comparing never leads to another server."""
+
+from __future__ import annotations
+
+import doctest
+from urllib.parse import quote
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from strategies import urls
+
+from webcrawl.urls import equivalence, host_of, normalize, origin_of
+from webcrawl.urls.equivalence import DEFAULT, RULES, STANDARD, Equivalence
+from webcrawl.urls.host_rules import HostRules
+
+ALL = Equivalence(RULES)
+
+any_text = st.text(st.characters(codec=None))  # surrogates included
+rule_sets = st.sets(st.sampled_from(sorted(RULES))).map(frozenset)
+# What the rules look for, in pieces that make other pieces when something between them goes.
+pieces = st.lists(
+    st.sampled_from(
+        [
+            *("/", "//", "?", "&", "=", ";", "#", "%", "%4", "%41", "%7e", "%C3%a9", "%2F", "%25"),
+            *("34", "31", "index", ".html", "default.", "aspx", "/index.php", "/(S(a1))", "(S("),
+            *(";jsessionid=", "a", "A", "0", "sid=", "0123456789abcdefA", "utm_", "gclid", "b=2"),
+            *("a=1", "://", ":80", "@", "\\", " ", "ß", "\udcff", "s=", "PHPSESSID", "."),
+        ]
+    ),
+    max_size=14,
+).map("".join)
+links = st.builds("{}{}".format, st.sampled_from(["http://a.test/", "https://b.test:81/"]), pieces)
+
+
+def test_examples_of_the_documentation_hold():
+    assert doctest.testmod(equivalence) == (0, 12)
+
+
+@pytest.mark.parametrize("rule", sorted(RULES - STANDARD))
+def test_every_rule_has_an_example_and_says_what_it_risks(rule):
+    assert equivalence.__doc__ is not None
+    section = equivalence.__doc__.partition(f"\n{rule}: ")[2].partition("\n>>> ")
+    assert section[1]
+    assert "isks" in section[0] or "Off by default" in section[0]
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("http://a.test/x;JSESSIONID=1?b", "http://a.test/x?b"),
+        ("http://a.test/a;jsessionid=1/b;v=2", "http://a.test/a/b;v=2"),
+        ("http://a.test/;sid=0123456789abcdef0", "http://a.test/"),
+        ("http://a.test/;sid=word", "http://a.test/;sid=word"),
+        ("http://a.test/(S(lit3py55t21z5v55vlm25s55))/x.aspx", "http://a.test/x.aspx"),
+        ("http://a.test/(X(1)S(lit3py55t21z5v55vlm25s55))/x", "http://a.test/x"),
+        ("http://a.test/(see(here))/x", "http://a.test/(see(here))/x"),
+        ("http://a.test/?s=7215ee9c7d9dc229d2921a40e899ec5f", "http://a.test/"),
+        ("http://a.test/?s=search", "http://a.test/?s=search"),
+        ("http://a.test/?s=antidisestablishment", "http://a.test/?s=antidisestablishment"),
+        ("http://a.test/?s=20240501123456789", "http://a.test/?s=20240501123456789"),
+        ("http://a.test/?CFID=1&CFTOKEN=2&id=3", "http://a.test/?id=3"),
+        ("http://a.test/?UTM_Source=x", "http://a.test/"),
+        ("http://a.test/?gclid", "http://a.test/"),
+        ("http://a.test/?", "http://a.test/"),
+        ("http://a.test/?&&", "http://a.test/"),
+        ("http://a.test/?z&a=1", "http://a.test/?z&a=1"),
+        ("http://a.test/?c=%7E&%61=1", "http://a.test/?a=1&c=~"),
+        ("http://a.test/%zz%41", "http://a.test/%zz%41"),
+        ("http://a.test/100%?q=%c3", "http://a.test/100%?q=%C3"),
+        ("http://a.test/web/1999/http://b.test/", "http://a.test/web/1999/http:/b.test/"),
+        ("http://a.test/index.html", "http://a.test/index.html"),
+        ("http://a.test/ABC", "http://a.test/ABC"),
+        ("ftp://a.test//x?b=1&a=2", "ftp://a.test//x?b=1&a=2"),
+        ("gopher://a.test/1//x%7E", "gopher://a.test/1//x%7E"),
+        ("gopher://a.test/1?b=1&a=2", "gopher://a.test/1?b=1&a=2"),
+    ],
+)
+def test_form_by_the_default_rules(url, form):
+    assert Equivalence().form(url) == form
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("http://a.test/index.htm?x=1", "http://a.test/?x=1"),
+        ("http://a.test/a/INDEX.PHP5", "http://a.test/a/"),
+        ("http://a.test/index.shtml;jsessionid=1", "http://a.test/"),
+        ("http://a.test/index.xml", "http://a.test/index.xml"),
+        ("http://a.test/myindex.html", "http://a.test/myindex.html"),
+        ("http://a.test/index.html/x", "http://a.test/index.html/x"),
+        ("http://a.test/default.asp", "http://a.test/"),
+    ],
+)
+def test_index_names_are_those_of_pages(url, form):
+    assert Equivalence(DEFAULT | {"index_names"}).form(url) == form
+
+
+def test_lower_case_leaves_escapes_as_percent_case_has_them():
+    both = Equivalence(frozenset({"lower_case", "percent_case", "unreserved"}))
+    assert both.form("http://a.test/%C3%A9%41B?C=%c3") == "http://a.test/%C3%A9ab?C=%C3"
+
+
+@pytest.mark.parametrize("rule", sorted(RULES - STANDARD))
+def test_rule_that_is_off_changes_nothing(rule):
+    url = "http://a.test//X;jsessionid=1/%7e/index.html?utm_source=x&b=%c3&&a=1&PHPSESSID=2"
+    assert ALL.form(url) == "http://a.test/x/~/?a=1&b=%C3"
+    assert Equivalence(RULES - {rule}).form(url) != ALL.form(url)
+
+
+@settings(deadline=None)
+@given(any_text | links | urls())
+def test_no_rules_no_change(url):
+    assert Equivalence(frozenset()).form(url) == url
+    assert Equivalence(STANDARD).form(url) == url
+
+
+def test_unknown_rule_is_named():
+    with pytest.raises(ValueError, match=r"^There is no rule trailing_slash for URLs; there are "):
+        Equivalence(frozenset({"trailing_slash", "tracking"}))
+
+
+@settings(deadline=None, max_examples=300)
+@given(any_text | links, rule_sets)
+@example("http://a.test/%%34%31", RULES)
+@example("http://a.test/%%411", RULES)
+@example("http://a.test/;jsessionid;jsessionid=1=2", RULES)
+@example("http://a.test/;s/(S(a1))/id=0123456789abcdef0", RULES)
+@example("http://a.test/?utm_=%26&", RULES)
+@example("http://a.test/?sid=%30123456789abcdefA", RULES)
+@example("http?b=1&a=1", RULES)
+@example("http://a.test?b=1&a=1", RULES)
+def test_nothing_raises_and_the_form_is_final(url, rules):
+    one = Equivalence(rules)
+    form = one.form(url)
+    assert one.form(form) == form
+    assert Equivalence(rules).form(form) == form
+
+
+@settings(deadline=None, max_examples=300)
+@given(links | urls() | any_text, rule_sets)
+def test_server_never_changes(text, rules):
+    url = normalize(text)
+    if url is not None:
+        form = Equivalence(rules).form(url)
+        assert origin_of(form) == origin_of(url)
+        assert host_of(form) == host_of(url)
+        assert form[: len(origin_of(form)) + 1] == url[: len(origin_of(url)) + 1]
+        assert form.isascii()
+
+
+@given(st.binary())
+def test_arbitrary_bytes_have_a_form_once_they_are_a_url(data):
+    url = normalize(b"http://a.test/" + data)
+    assert url is not None
+    assert ALL.form(ALL.form(url)) == ALL.form(url)
+
+
+@given(st.text("abc%/~-._é", max_size=12))
+def test_spellings_that_mean_the_same_bytes_are_one(path):
+    plain = normalize("http://a.test/" + quote(path, safe=""))
+    every = normalize("http://a.test/" + "".join(f"%{byte:02x}" for byte in path.encode()))
+    if plain is not None and every is not None:
+        assert Equivalence().form(plain) == Equivalence().form(every)
+
+
+def test_answers_about_parameter_names_are_remembered_within_bounds():
+    one = Equivalence()
+    for number in range(2 * equivalence._CACHED_NAMES):
+        assert one.form(f"http://a.test/?p{number}=1") == f"http://a.test/?p{number}=1"
+    one.form(f"http://a.test/?{'x' * 60}=1")
+    assert len(one._counting) <= equivalence._CACHED_NAMES
+    assert max(map(len, one._counting)) <= 50
+
+
+def test_host_rules_change_the_compared_form_alone():
+    one = Equivalence(hosts=HostRules.parse("startsWith(www.)=\nsynonym(mirror.test)=a.test"))
+    assert one.form("http://www.a.test/x") == "http://a.test/x"
+    assert one.form("https://www.a.test:8443/x//y?") == "https://a.test:8443/x/y"
+    assert one.form("ftp://mirror.test/x") == "ftp://a.test/x"
+    assert one.form("http://[::1]:81/") == "http://[::1]:81/"
+    assert one.form("http://a.test/") == "http://a.test/"
+
+
+def test_canonical_origins_are_remembered_within_bounds(monkeypatch):
+    monkeypatch.setattr(equivalence, "_CACHED_ORIGINS", 4)
+    one = Equivalence(hosts=HostRules.parse("startsWith(www.)="))
+    for number in range(20):
+        assert one.form(f"http://www.a{number}.test/") == f"http://a{number}.test/"
+        assert len(one._origins) <= 4
+
+
+@settings(deadline=None)
+@given(any_text | links)
+def test_host_rules_raise_for_no_text(url):
+    Equivalence(hosts=HostRules.parse("startsWith(a)=")).form(url)

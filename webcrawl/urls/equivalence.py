@@ -1,0 +1,314 @@
+"""Under which form two spellings of a URL are one: the form that is compared, never fetched.
+
+LARM: "the normalized form of a URL is used internally for comparisons, but to the outside (i.e. for
+accessing the file), the original form is applied". So what is fetched is what ``normalize`` gives,
+and the eliminator takes the fingerprint of ``Equivalence.form`` of it. Of several spellings the one
+found first is fetched; a spelling that is wrongly taken for another one is lost. Hence each rule
+below is named, can be switched, and says what it risks.
+
+The rules of the URL Standard (``STANDARD``: host_case, idn, default_port, dot_segments, empty_path,
+fragment) have already been applied when a URL comes here, and cannot be switched off: they are part
+of what a browser asks for. The others, in the order in which they are applied:
+
+>>> def form(rule: str, url: str) -> str:
+...     return Equivalence(frozenset({rule})).form(url)
+
+percent_case: escapes in capitals (RFC 3986, section 6.2.2.1). Risks nothing.
+
+>>> form("percent_case", "http://a.test/caf%c3%a9")
+'http://a.test/caf%C3%A9'
+
+unreserved: letters, digits and ``-._~`` need no escape (RFC 3986, section 6.2.2.2). Risks nothing;
+a URL with a ``%`` that begins no escape is left as it is.
+
+>>> form("unreserved", "http://a.test/%7Eme/%41%2f")
+'http://a.test/~me/A%2f'
+
+session_ids: ``;jsessionid=`` and the like in the path, ASP.NET's ``/(S(...))/``, and session
+parameters by name; names as short as ``sid`` only with a value that looks drawn by lot. Risks pages
+of a server that tells them apart by such a name.
+
+>>> form("session_ids", "http://a.test/x;jsessionid=0A1B?id=3&PHPSESSID=44f3")
+'http://a.test/x?id=3'
+>>> form("session_ids", "http://a.test/?sid=12")
+'http://a.test/?sid=12'
+
+duplicate_slashes: file systems and most servers take ``//`` in a path for ``/``. Risks servers that
+route by empty segments.
+
+>>> form("duplicate_slashes", "http://a.test//x///y?u=http://b.test//")
+'http://a.test/x/y?u=http://b.test//'
+
+index_names: what a server gives for a directory. Off by default: where ``/index.html`` greets and
+leads to ``/index.php``, as on many an old site, the site would be lost for one fetch that is saved.
+LARM drops ``index.*``; only names of pages are dropped here, as ``/index.xml`` is a feed.
+
+>>> form("index_names", "http://a.test/docs/index.html")
+'http://a.test/docs/'
+>>> form("index_names", "http://a.test/Default.aspx?id=3")
+'http://a.test/?id=3'
+
+lower_case: paths in lower case, as Windows servers have them. Off by default: it is wrong on all
+others, whose ``/README`` and ``/readme`` are two files, and short links end in letters of both
+cases.
+
+>>> form("lower_case", "http://a.test/Docs/%C3%89.HTM?Q=A")
+'http://a.test/docs/%c3%89.htm?Q=A'
+
+tracking: parameters that tell the site's operator where a visitor came from (utm_source, gclid).
+Risks nothing but a page that shows them.
+
+>>> form("tracking", "http://a.test/?utm_source=mail&id=3&fbclid=IwAR2")
+'http://a.test/?id=3'
+
+empty_query: ``?`` with nothing behind it, and empty parameters. Risks nothing known.
+
+>>> form("empty_query", "http://a.test/x?&a=1&")
+'http://a.test/x?a=1'
+
+sorted_query: parameters in the order of their names; those of one name keep theirs, and a query
+with a parameter that has no ``=`` is left alone, as it may go by position. Risks servers that do so
+nevertheless.
+
+>>> form("sorted_query", "http://a.test/?b=1&a=2&b=0")
+'http://a.test/?a=2&b=1&b=0'
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from webcrawl.urls.host_rules import HostRules
+
+STANDARD: Final = frozenset(
+    {"host_case", "idn", "default_port", "dot_segments", "empty_path", "fragment"}
+)
+DEFAULT: Final = frozenset(
+    {
+        *("percent_case", "unreserved", "session_ids", "duplicate_slashes"),
+        *("tracking", "empty_query", "sorted_query"),
+    }
+)
+RULES: Final = STANDARD | DEFAULT | {"index_names", "lower_case"}
+
+# Answers that are remembered: origins by their canonical form, names of parameters that count.
+_CACHED_ORIGINS: Final = 1 << 14
+_CACHED_NAMES: Final = 1 << 12
+_LONGEST_CACHED_NAME: Final = 50
+
+_PARTS: Final = re.compile(r"(https?://[^/?#]+)(/[^?#]*)(?:\?([^#]*))?")
+_ORIGIN: Final = re.compile(r"([a-z]+://)([^:/@\[\]]+)((?::[0-9]+)?)")
+_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+# Escapes that percent_case or unreserved may change: with a small letter, or of 2D, 2E, 30 to 39,
+# 41 to 5A, 5F, 61 to 7A, 7E.
+_LOOSE_ESCAPE: Final = re.compile(
+    r"%(?:.?[a-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)", re.DOTALL
+)
+_NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SLASHES: Final = re.compile(r"//+")
+_INDEX: Final = re.compile(
+    r"(?<=/)(?:index|default)\.(?:[xsp]?html?|php[3-8]?|aspx?|jspx?|jsf|cfm|cgi|pl|do)\Z",
+    re.IGNORECASE,
+)
+_UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+
+# Servlets, PHP and others that put what should be a cookie behind a semicolon.
+_PATH_SESSION: Final = re.compile(
+    r";(?:jsessionid|phpsessid|sessionid|session_id)=[^/;]*"
+    r"|;(?:sid|s)=(?=[a-z]*\d)[0-9a-z]{16,}(?=[/;]|\Z)",
+    re.IGNORECASE,
+)
+_ASP_NET_SESSION: Final = re.compile(r"/\((?:[a-z]\([0-9a-z_-]+\))+\)(?=/)", re.IGNORECASE)
+_SESSION: Final = frozenset(
+    {
+        *("jsessionid", "phpsessid", "phpsession", "aspsessionid", "asp.net_sessionid"),
+        *("cfid", "cftoken", "oscsid", "zenid", "sessionid", "session_id", "sessid"),
+    }
+)
+_MAYBE_SESSION: Final = frozenset({"sid", "s", "session", "sess", "xtcsid", "sesskey", "psid"})
+_DRAWN_BY_LOT: Final = re.compile(r"(?=[a-z]*\d)(?=\d*[a-z])[0-9a-z]{16,}", re.IGNORECASE)
+_TRACKING: Final = frozenset(
+    {
+        # search engines and networks
+        *("gclid", "gclsrc", "dclid", "gbraid", "wbraid", "srsltid", "fbclid", "msclkid"),
+        *("yclid", "ysclid", "_openstat", "twclid", "ttclid", "li_fat_id", "igsh", "igshid"),
+        *("epik", "rdt_cid", "s_kwcid", "ef_id", "zanpid", "irclickid", "wickedid"),
+        # statistics of visitors
+        *("_ga", "_gl", "piwik_campaign", "piwik_kwd", "piwik_keyword", "pk_campaign", "pk_kwd"),
+        *("pk_keyword", "pk_source", "pk_medium", "pk_content", "pk_cid"),
+        # mailings
+        *("mc_cid", "mc_eid", "mkt_tok", "_hsenc", "_hsmi", "__hssc", "__hstc", "__hsfp"),
+        *("hsctatracking", "vero_id", "vero_conv", "oly_enc_id", "oly_anon_id", "_kx"),
+        *("ml_subscriber", "ml_subscriber_hash", "ck_subscriber_id", "dm_i"),
+        # consent pages that send visitors back
+        *("guccounter", "guce_referrer", "guce_referrer_sig"),
+    }
+)
+_TRACKING_PREFIXES: Final = ("utm_", "mtm_", "matomo_", "hsa_")
+
+
+class Equivalence:
+    """The form under which URLs are compared, by the rules named in *rules*.
+
+    *hosts* adds LARM's host rules. They are applied to the compared form only: the host that is
+    asked, and for which politeness is kept, is always the true one. Raises ValueError for a name
+    that is no rule.
+    """
+
+    def __init__(self, rules: frozenset[str] = DEFAULT, *, hosts: HostRules | None = None) -> None:
+        unknown = ", ".join(sorted(rules - RULES))
+        if unknown:
+            known = ", ".join(sorted(RULES))
+            raise ValueError(f"There is no rule {unknown} for URLs; there are {known}.")
+        self._hosts = hosts
+        self._origins: dict[str, str] = {}
+        self._counting: set[str] = set()
+        self._escapes = _escapes(case="percent_case" in rules, unreserved=False)
+        self._decoded = _escapes(case="percent_case" in rules, unreserved="unreserved" in rules)
+        self._case = "percent_case" in rules
+        self._unreserved = "unreserved" in rules
+        self._sessions = "session_ids" in rules
+        self._slashes = "duplicate_slashes" in rules
+        self._index = "index_names" in rules
+        self._lower = "lower_case" in rules
+        self._empty = "empty_query" in rules
+        self._sorted = "sorted_query" in rules
+        self._dropped = (_TRACKING if "tracking" in rules else frozenset()) | (
+            _SESSION if self._sessions else frozenset()
+        )
+        self._prefixes = _TRACKING_PREFIXES if "tracking" in rules else ()
+
+    def form(self, url: str) -> str:
+        """What *url*, normalized, is compared by. Never raises; idempotent without host rules.
+
+        Without host rules scheme, host and port stay what they are. URLs of other schemes than http
+        and https are compared as they stand: a Gopher selector means nothing to anybody else.
+        """
+        if (
+            ("%" in url and _LOOSE_ESCAPE.search(url) is not None)
+            or ";" in url
+            or url.find("//", 8) >= 0
+            or "/(" in url
+            or self._lower
+            or (self._index and _is_index(url))
+        ):
+            url = self._rewritten(url)
+        elif "?" in url and url.startswith("http"):
+            before, _, query = url.partition("?")
+            kept = self._query(query)
+            if kept is not query:
+                url = before if kept is None else f"{before}?{kept}"
+        return url if self._hosts is None else self._on_canonical_host(url, self._hosts)
+
+    def _rewritten(self, url: str) -> str:
+        parts = _PARTS.fullmatch(url)
+        if parts is None:
+            return url
+        origin, path, query = parts.groups()
+        # A % that begins no escape could begin one when what follows it is decoded.
+        escapes = self._escapes
+        if self._unreserved and "%" in url and _NO_ESCAPE.search(url, len(origin)) is None:
+            escapes = self._decoded
+        path = self._path(path, escapes)
+        if query is None:
+            return f"{origin}{path}"
+        if "%" in query:
+            query = _ESCAPE.sub(lambda escape: escapes[escape[0]], query)
+        kept = self._query(query)
+        return f"{origin}{path}" if kept is None else f"{origin}{path}?{kept}"
+
+    def _path(self, path: str, escapes: dict[str, str]) -> str:
+        if "%" in path:
+            path = _ESCAPE.sub(lambda escape: escapes[escape[0]], path)
+        if self._sessions:
+            if "/(" in path:
+                path = _ASP_NET_SESSION.sub("", path)
+            if ";" in path:
+                path = _PATH_SESSION.sub("", path)
+        if self._slashes and "//" in path:
+            path = _SLASHES.sub("/", path)
+        if self._index:
+            path = _INDEX.sub("", path)
+        if self._lower and path.isascii():
+            path = path.lower()
+            if self._case:
+                path = _ESCAPE.sub(lambda escape: escape[0].upper(), path)
+        return path
+
+    def _query(self, query: str) -> str | None:
+        """What of *query* is compared, None if nothing is."""
+        parts = query.split("&")
+        names = [part.partition("=")[0] for part in parts]
+        if not self._counting.issuperset(names):
+            parts = [part for part in parts if not self._is_dropped(part)]
+            if len(parts) < len(names):
+                if not parts:
+                    return None
+                names = [part.partition("=")[0] for part in parts]
+                query = "&".join(parts)
+        if self._empty and "" in parts:
+            parts = [part for part in parts if part]
+            if not parts:
+                return None
+            names = [part.partition("=")[0] for part in parts]
+            query = "&".join(parts)
+        if (
+            self._sorted
+            and len(parts) > 1
+            and names != sorted(names)
+            and all("=" in part for part in parts)
+        ):
+            parts.sort(key=_name_of)
+            query = "&".join(parts)
+        return query
+
+    def _is_dropped(self, part: str) -> bool:
+        name, _, value = part.partition("=")
+        lower = name.lower()
+        if lower in self._dropped or lower.startswith(self._prefixes):
+            return True
+        if self._sessions and lower in _MAYBE_SESSION:
+            return _DRAWN_BY_LOT.fullmatch(value) is not None
+        if len(name) <= _LONGEST_CACHED_NAME:
+            if len(self._counting) >= _CACHED_NAMES:
+                self._counting.clear()
+            self._counting.add(name)
+        return False
+
+    def _on_canonical_host(self, url: str, hosts: HostRules) -> str:
+        end = url.find("/", 8)
+        origin = url[:end]
+        canonical = self._origins.get(origin)
+        if canonical is None:
+            found = _ORIGIN.fullmatch(origin)
+            canonical = origin
+            if found is not None:
+                canonical = found[1] + hosts.canonical(found[2]) + found[3]
+            if len(self._origins) >= _CACHED_ORIGINS:
+                self._origins.clear()
+            self._origins[origin] = canonical
+        return canonical + url[end:]
+
+
+def _is_index(url: str) -> bool:
+    url = url.lower()
+    return "/index." in url or "/default." in url
+
+
+def _name_of(part: str) -> str:
+    return part.partition("=")[0]
+
+
+def _escapes(*, case: bool, unreserved: bool) -> dict[str, str]:
+    """What becomes of each escape, in all of its spellings."""
+    table = {}
+    digits = "0123456789abcdefABCDEF"
+    for escape in (f"%{high}{low}" for high in digits for low in digits):
+        char = chr(int(escape[1:], 16))
+        if unreserved and char in _UNRESERVED:
+            table[escape] = char
+        else:
+            table[escape] = escape.upper() if case else escape
+    return table

@@ -1,0 +1,176 @@
+"""LARM's host resolver: rules by which two host names are taken for one.
+
+Used by ``Equivalence`` for the form that is compared, and there only: the host that is asked, and
+for which politeness, robots rules and budgets are kept, is always the one that the link names. With
+``startsWith(www.)=`` a page of www.cnn.com that was found is not fetched from cnn.com again.
+
+The file is in LARM's own format, a Java properties file, and one written for LARM works::
+
+    # comments begin with # or !
+    startsWith(www.)=                         what begins with www. loses it
+    endsWith(.somehost.com)=.somehost2.com    another end
+    synonym(daedalus.apache.org)=apache.org   another host
+
+At most one rule of each kind is applied, in this order; of several that fit the longest. A comma
+stands for a dot (LARM's BeanUtils could not have dots there). Letter case of hosts says nothing,
+that of the keywords does. International names may be written as such, label by label.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.urls.host import host_of
+from webcrawl.urls.normalizer import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+MAX_RULES: Final = 1_000_000
+"""A synonym takes 0.25 kB of memory."""
+
+_MAX_BYTES: Final = 1 << 27
+_MAX_LINE: Final = 1000
+
+# properties: key, then "=", ":" or white space, then value; "\" joins lines and escapes characters
+_RULE: Final = re.compile(r"(\w+)\(([^()]*)\)(?:\s*[=:]\s*|\s+|\Z)(.*)")
+_ESCAPED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
+_PART: Final = re.compile(r"[a-z0-9._-]*")
+_MAX_NAME: Final = 253
+
+
+class HostRules:
+    """The rules of one file. An empty set of rules takes no two hosts for one."""
+
+    def __init__(self) -> None:
+        self._starts: dict[str, str] = {}
+        self._ends: dict[str, str] = {}
+        self._synonyms: dict[str, str] = {}
+        # The lengths in use, the longest first: as many look-ups as there are lengths.
+        self._start_lengths: list[int] = []
+        self._end_lengths: list[int] = []
+
+    @classmethod
+    def read(cls, path: Path) -> HostRules:
+        """The rules of the file *path*, UTF-8.
+
+        ValueError with one sentence that names file and line for what is no rule, OSError when the
+        file cannot be read. A million rules take 4 s.
+        """
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ValueError(
+                f"{path} has more than {_MAX_BYTES >> 20} MB: that is no file of rules."
+            )
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ValueError(f"{path}, line {line}: this is not UTF-8.") from None
+        return cls.parse(text, name=str(path))
+
+    @classmethod
+    def parse(cls, text: str, *, name: str = "host rules") -> HostRules:
+        """The rules in *text*; *name* is what errors call it."""
+        rules = cls()
+        for number, line in _logical_lines(text):
+            try:
+                rules._add(line)
+            except ValueError as error:
+                raise ValueError(f"{name}, line {number}: {error}.") from None
+        rules._start_lengths = sorted({len(part) for part in rules._starts}, reverse=True)
+        rules._end_lengths = sorted({len(part) for part in rules._ends}, reverse=True)
+        return rules
+
+    def __len__(self) -> int:
+        """How many rules there are."""
+        return len(self._starts) + len(self._ends) + len(self._synonyms)
+
+    def canonical(self, host: str) -> str:
+        """The host that *host*, in the form of ``host_of``, is taken for.
+
+        A rule that would leave no name with a dot in it is not applied: www.com is not com. Never
+        raises. 1 µs; who asks for each link remembers the answer.
+        """
+        for length in self._start_lengths:
+            to = self._starts.get(host[:length])
+            if to is not None and length <= len(host):
+                host = _name_or(to + host[length:], host)
+                break
+        for length in self._end_lengths:
+            to = self._ends.get(host[-length:])
+            if to is not None and length <= len(host):
+                host = _name_or(host[:-length] + to, host)
+                break
+        return self._synonyms.get(host, host)
+
+    def _add(self, line: str) -> None:
+        """Take the rule *line*; ValueError, with the end of a sentence, if it is none."""
+        if len(line) > _MAX_LINE:
+            raise ValueError(f"a rule has at most {_MAX_LINE} characters")
+        if len(self) >= MAX_RULES:
+            raise ValueError(f"a file has at most {MAX_RULES} rules")
+        if "\\" in line:
+            line = _ESCAPED.sub(_unescaped, line)
+        found = _RULE.fullmatch(line)
+        if found is None:
+            raise ValueError(f"{line[:80]!r} is no rule like startsWith(www.)=")
+        keyword, part, value = found[1], _part_of(found[2]), _part_of(found[3])
+        if not part:
+            raise ValueError(f"{keyword}() names no host")
+        if keyword == "startsWith":
+            self._starts[part] = value
+        elif keyword == "endsWith":
+            self._ends[part] = value
+        elif keyword == "synonym":
+            if not value:
+                raise ValueError(f"synonym({part}) names no other host")
+            self._synonyms[part] = value
+        else:
+            raise ValueError(f"{keyword[:80]!r} is none of startsWith, endsWith and synonym")
+
+
+def _name_or(name: str, otherwise: str) -> str:
+    return name if "." in name.strip(".") and name[0] != "." and ".." not in name else otherwise
+
+
+def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
+    """The lines of a properties file that say something, joined but not unescaped, with the number
+    of the first of each. What is too long comes cut off, still too long."""
+    joined, first = "", 0
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip(" \t\f\r")
+        if not joined:
+            if not line or line[0] in "#!":
+                continue
+            first = number
+        joined = (joined + line)[: _MAX_LINE + 1]
+        if (len(joined) - len(joined.rstrip("\\"))) % 2:
+            joined = joined[:-1]
+            continue
+        yield first, joined
+        joined = ""
+    if joined:
+        yield first, joined
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else found[2]
+
+
+def _part_of(text: str) -> str:
+    """A host name or a piece of one as ``host_of`` writes it; ValueError if it cannot be one."""
+    part = text.strip().replace(",", ".").lower()
+    if not part.isascii():
+        part = ".".join(label if label.isascii() else _encoded(label) for label in part.split("."))
+    if len(part) > _MAX_NAME or not _PART.fullmatch(part):
+        raise ValueError(f"{text[:80]!r} is no part of a host name")
+    return part
+
+
+def _encoded(label: str) -> str:
+    url = normalize(f"http://{label}/")
+    return host_of(url) if url else label
