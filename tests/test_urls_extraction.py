@@ -29,7 +29,7 @@ def urls(html, **more):
     [
         ('<a href="/x">Text</a>', Link("http://a.test/x", "Text", "a")),
         ("<A HREF=y REL='NoFollow  UGC'>T", Link("http://a.test/dir/y", "T", "a", "nofollow ugc")),
-        ('<map><area href="z" alt="no"></map>', Link("http://a.test/dir/z", "", "area")),
+        ('<map><area href="z" alt="no"></map>', Link("http://a.test/dir/z", "no", "area")),
         ('<iframe src="//b.test/f"></iframe>', Link("http://b.test/f", "", "iframe")),
         ("<frameset><frame src=f></frameset>", Link("http://a.test/dir/f", "", "frame")),
         ('<link rel="canonical" href="/c">', Link("http://a.test/c", "", "canonical", "canonical")),

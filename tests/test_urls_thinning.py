@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from webcrawl.urls import extraction, thinning
 from webcrawl.urls.extraction import extract_links
+from webcrawl.urls.kinds import KINDS
 from webcrawl.urls.thinning import MAX_KEPT, SAFE_TAG_BYTES, SAFE_TAGS, is_rich, thin
 
 URL = "http://a.test/"
@@ -136,3 +137,27 @@ def test_link_tags_of_one_page_are_bounded():
 @given(st.binary() | st.text("<a >/!-'\"=scriptxm", max_size=60).map(str.encode))
 def test_nothing_raises_and_nothing_grows(body):
     assert len(thin(body)) <= len(body) + len("</iframe>") * body.count(b"<")
+
+
+PIECES = [
+    "<img src=/i alt='an image'>", "<IMG srcset='/1 1x, /2 2x'>", "<script src=/s></script>",
+    "<script src='/s'>if (a < b) { '<a href=/no>' }</script>", "<object data=/o>inside</object>",
+    "<form action=/f><input></form>", "<video src=/v poster='/p'><source src=/w></video>",
+    "<audio src=/u></audio>", "<embed src=/e>", "<style>p { x: url(/c) } /* < */</style>",
+    "<p style='x: url(/d)' title=\"a > b\">x</p>", "<b STYLE='x: URL(/d)'>x</b>",
+    "<picture><source srcset='/w1, /w2'><img src=/w3></picture>", "<image src=/w4>",
+    "<trackless src=/no></trackless>", "<format action=/no></format>", "<track src=/t>",
+    "<link rel=icon href=/icon>", "<p style='x: none'>x</p>",
+]  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(PIECES) | elements(depth=1), max_size=6).map("".join))
+def test_thinned_page_has_the_same_links_of_every_kind(html):
+    found = []
+    for rich in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(extraction, "is_rich", lambda _body, rich=rich: rich)
+            links = extract_links(html.encode(), url=URL, charset="utf-8", limit=1000, kinds=KINDS)
+            found.append([(link.url, link.kind) for link in links])
+    assert found[1] == found[0]

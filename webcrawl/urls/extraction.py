@@ -8,19 +8,24 @@ with more tags than a browser-grade tree builder can take safely is thinned firs
 
 from __future__ import annotations
 
-import re
 import threading
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser
 
 from webcrawl.urls import charset as charsets
+from webcrawl.urls.css import css_references
+from webcrawl.urls.kinds import ATTRIBUTES, DEFAULT_KINDS, Search, search_for
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
+from webcrawl.urls.references import refresh_target, relation_kind, srcset_references
 from webcrawl.urls.resolver import Resolver
 from webcrawl.urls.thinning import is_rich, thin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from selectolax.lexbor import LexborNode
 
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -32,22 +37,18 @@ MAX_TEXT_CHARS: Final = 256
 MAX_HREF_CHARS: Final = 8192
 """Longer references are not parsed: they are inline data or junk, and filters refuse at 2 kB."""
 
-# Kinds of <link rel> worth following; a style sheet or an icon is no page.
-_RELATIONS: Final = ("canonical", "next", "prev", "alternate")
+MAX_REFERENCES: Final = 20_000
+"""Different references of one page that are looked at: one ``srcset`` has many of them."""
 
-_QUERY: Final = (
-    "a[href],area[href],iframe[src],frame[src],link[href][rel],base[href],meta[http-equiv][content]"
-)
+MAX_METAS: Final = 32
+MAX_META_CHARS: Final = 1024
 
 # What links carry that is never a page: not parsing them saves 2 µs each.
 _HOPELESS: Final = ("#", "javascript:", "mailto:", "tel:", "data:")
+_HOPELESS_FIRST: Final = "#jmtd"
 
-# HTML Standard, "shared declarative refresh steps": seconds, a separator, optional url=, the URL.
-_REFRESH: Final = re.compile(
-    r"""\s*(?:\d+(?:\.[\d.]*)?|\.[\d.]*)(?:\s*[;,]\s*|\s+)(?:url\s*=\s*)?"""
-    r"""(?:"([^"]*)|'([^']*)|(.+))""",
-    re.IGNORECASE | re.DOTALL,
-)
+# The HTML Standard's methods that are not GET; anything unknown means GET.
+_NOT_GET: Final = frozenset({"post", "dialog"})
 
 
 class _Selector(threading.local):
@@ -61,6 +62,14 @@ class _Selector(threading.local):
 _selector = _Selector()
 
 
+class Extracted(msgspec.Struct, gc=False):
+    """What one pass over a page has found."""
+
+    links: list[Link]
+    metas: list[tuple[str, str]]
+    """Lower-case name and content of the ``<meta>`` elements asked for, in document order."""
+
+
 def extract_links(
     body: bytes,
     *,
@@ -68,47 +77,80 @@ def extract_links(
     charset: str | None,
     limit: int,
     schemes: frozenset[str] = HTTP_SCHEMES,
+    kinds: frozenset[str] = DEFAULT_KINDS,
 ) -> list[Link]:
-    """Links of the HTML document *body* that was fetched from *url*.
+    """Links of the HTML document *body* that was fetched from *url*; see ``extract``."""
+    found = extract(body, url=url, charset=charset, limit=limit, schemes=schemes, kinds=kinds)
+    return found.links
 
-    *charset* is the label of the Content-Type header, None or empty without one. Taken are ``a``
-    and ``area``, frames, ``<link>`` of the relations in ``_RELATIONS`` and meta refresh; ``<base>``
-    is obeyed. References to the page itself by fragment, and what is not of *schemes*, are left
-    out. 0.16 ms for a page of 20 kB and 40 links, so it is called in the reactor thread.
+
+def extract(
+    body: bytes,
+    *,
+    url: str,
+    charset: str | None,
+    limit: int,
+    schemes: frozenset[str] = HTTP_SCHEMES,
+    kinds: frozenset[str] = DEFAULT_KINDS,
+    meta_names: frozenset[str] = frozenset(),
+) -> Extracted:
+    """Links of the HTML document *body* that was fetched from *url*, and its ``<meta>`` elements.
+
+    *charset* is the label of the Content-Type header, None or empty without one. Taken are the
+    *kinds* of links asked for (``kinds.KINDS``; another is a ValueError), and the contents of
+    ``<meta>`` whose names are among the lower-case *meta_names*; ``<base>`` is obeyed. References
+    to the page itself by fragment, and what is not of *schemes*, are left out. 0.16 ms for a page
+    of 20 kB and 40 links, so it is called in the reactor thread.
     """
+    search = search_for(kinds, meta_names)
     if b"<" not in body or limit <= 0:
-        return []
+        return Extracted([], [])
     codec = charsets.detect(body, declared=charset)
-    source = _utf8(body, codec)
-    if is_rich(source):
-        source = thin(source)
+    source = _safe(_utf8(body, codec), search)
     root = LexborHTMLParser(source).root
-    nodes = [] if root is None else _selector.find(_QUERY, root)
+    nodes = [] if root is None else _selector.find(search.query, root)
     tags = [node.tag for node in nodes]
     resolve = _resolver(nodes, tags, url=url, codec=codec, schemes=schemes).resolve
+    attribute_of = {} if search.styles else ATTRIBUTES
     # An anchor in a table in an anchor repeats its text, so the sum is bounded, not only each text.
     text_budget = 2 * len(source)
     hrefs: set[str] = set()
     links: dict[str, Link] = {}
+    references: Iterable[tuple[str, str | None]]
     for node, tag in zip(nodes, tags, strict=True):
         attributes = node.attributes
-        kind, href = _reference(tag, attributes)
-        if not href or href in hrefs or len(href) > MAX_HREF_CHARS or href.startswith(_HOPELESS):
-            continue
-        hrefs.add(href)
-        target = resolve(href)
-        if target is None or target in links:
-            continue
-        text = ""
-        if tag == "a" and text_budget > 0:
-            text = node.text()
-            text_budget -= len(text)
+        attribute = attribute_of.get(tag)
+        if tag is not None and attribute in attributes:
+            references = ((tag, attributes[attribute]),)
+        elif len(hrefs) < MAX_REFERENCES:
+            references = _references(tag, node, attributes, search)
+        else:
+            break
+        for kind, href in references:
+            if (
+                not href
+                or href in hrefs
+                or len(href) > MAX_HREF_CHARS
+                or (href[0] in _HOPELESS_FIRST and href.startswith(_HOPELESS))
+            ):
+                continue
+            hrefs.add(href)
+            target = resolve(href)
+            if target is None or target in links:
+                continue
+            if kind != "a":
+                text = attributes.get("alt") or ""
+            elif text_budget > 0:
+                text = node.text()
+                text_budget -= len(text)
+            else:
+                text = ""
             text = " ".join(text[: 2 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
-        rel = attributes.get("rel")
-        links[target] = Link(target, text, kind, " ".join(rel.lower().split()) if rel else "")
+            rel = attributes.get("rel")
+            links[target] = Link(target, text, kind, " ".join(rel.lower().split()) if rel else "")
         if len(links) >= limit:
             break
-    return list(links.values())
+    return Extracted(list(links.values())[:limit], _metas(nodes, tags, search))
 
 
 def _utf8(body: bytes, codec: str) -> bytes:
@@ -116,6 +158,12 @@ def _utf8(body: bytes, codec: str) -> bytes:
     if codec == "utf-8":
         return body[3:] if body.startswith(b"\xef\xbb\xbf") else body
     return charsets.decode(body, codec).encode("utf-8", "replace")
+
+
+def _safe(source: bytes, search: Search) -> bytes:
+    if is_rich(source):
+        return thin(source, search.elements, styles=search.styles)
+    return source
 
 
 def _resolver(
@@ -129,26 +177,66 @@ def _resolver(
     """Resolves against the page, or against the first ``<base href>`` if that makes sense."""
     page = Resolver(url, codec=codec, schemes=schemes)
     if "base" in tags:
-        href = nodes[tags.index("base")].attributes["href"]
-        base = page.resolve(href) if href and len(href) <= MAX_HREF_CHARS else None
-        if base is not None:
-            return Resolver(base, codec=codec, schemes=schemes)
+        # With ``url()`` asked for, the first may be one that has but a style.
+        elements = (node.attributes for node, tag in zip(nodes, tags, strict=True) if tag == "base")
+        href = next((base["href"] for base in elements if "href" in base), None)
+        target = page.resolve(href) if href and len(href) <= MAX_HREF_CHARS else None
+        if target is not None:
+            return Resolver(target, codec=codec, schemes=schemes)
     return page
 
 
-def _reference(tag: str | None, attributes: dict[str, str | None]) -> tuple[str, str | None]:
-    """Kind and raw reference of an element that the query found; no reference, no link."""
-    if tag in ("a", "area"):
-        return tag, attributes["href"]
-    if tag in ("iframe", "frame"):
-        return tag, attributes["src"]
-    if tag == "link":
-        relations = (attributes["rel"] or "").lower().split()
-        for relation in _RELATIONS:
-            if relation in relations and "stylesheet" not in relations:
-                return relation, attributes["href"]
-    elif tag == "meta" and (attributes["http-equiv"] or "").strip().lower() == "refresh":
-        found = _REFRESH.match((attributes["content"] or "")[:MAX_HREF_CHARS])
-        if found is not None:
-            return "refresh", (found[1] or found[2] or found[3] or "").strip()
-    return "", None
+def _references(
+    tag: str | None, node: LexborNode, attributes: dict[str, str | None], search: Search
+) -> Iterator[tuple[str, str | None]]:
+    """Kind and raw reference of all that an element refers to and *search* is looking for."""
+    if tag in search.elements:
+        yield from _element_references(tag, attributes)
+    elif tag == "link" and search.relations:
+        kind = relation_kind((attributes.get("rel") or "").lower().split())
+        if kind in search.relations:
+            yield kind, attributes.get("href")
+    elif tag == "meta" and search.refresh and _is_refresh(attributes):
+        yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_HREF_CHARS])
+    if search.styles:
+        style = node.text() if tag == "style" else attributes.get("style")
+        if style:
+            for _, reference in css_references(style):
+                yield "css", reference
+
+
+def _is_refresh(attributes: dict[str, str | None]) -> bool:
+    return (attributes.get("http-equiv") or "").strip().lower() == "refresh"
+
+
+def _element_references(
+    tag: str | None, attributes: dict[str, str | None]
+) -> Iterator[tuple[str, str | None]]:
+    assert tag is not None
+    if tag == "form":
+        if (attributes.get("method") or "").strip().lower() not in _NOT_GET:
+            # What the form is filled with takes the place of the query.
+            yield tag, (attributes.get("action") or "").partition("#")[0].partition("?")[0]
+        return
+    # In SVG, links are still written in the way of XLink.
+    attribute = ATTRIBUTES.get(tag, "src")
+    yield tag, attributes.get(attribute) or attributes.get("xlink:href")
+    if tag == "video":
+        yield tag, attributes.get("poster")
+    elif tag in ("img", "source"):
+        for reference in srcset_references(attributes.get("srcset") or ""):
+            yield tag, reference
+
+
+def _metas(
+    nodes: list[LexborNode], tags: list[str | None], search: Search
+) -> list[tuple[str, str]]:
+    metas: list[tuple[str, str]] = []
+    if search.meta_names:
+        for node, tag in zip(nodes, tags, strict=True):
+            if tag == "meta" and len(metas) < MAX_METAS:
+                attributes = node.attributes
+                name = (attributes.get("name") or "").lower()
+                if name in search.meta_names:
+                    metas.append((name, (attributes.get("content") or "")[:MAX_META_CHARS]))
+    return metas

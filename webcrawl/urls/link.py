@@ -7,18 +7,19 @@ from typing import TypeAlias
 import msgspec
 
 Kind: TypeAlias = str
-"""How a link was written: ``a``, ``area``, ``frame``, ``iframe``, ``refresh`` (meta refresh), or
-the relation of a ``<link>`` element: ``canonical``, ``next``, ``prev``, ``alternate``. Entries that
-no page named carry ``seed`` or ``redirect``."""
+"""How a link was written: the name of the element, ``refresh`` (meta refresh, ``Refresh`` header),
+the relation of a ``<link>`` element or a ``Link`` header (``canonical``, ``next``, ...), ``css``
+(``url()``); see ``kinds.KINDS``. In a sitemap it is ``loc`` for a page and ``sitemap`` for another
+sitemap, in a feed ``item``. Entries that no document named carry ``seed`` or ``redirect``."""
 
 
 class Link(msgspec.Struct, gc=False):
     """A URL that a page points to.
 
-    ``url`` is absolute and normalized. ``text`` is the anchor text with white space collapsed, cut
-    at a bounded length. ``rel`` is the lower-case relation list of the element, ``nofollow ugc``
-    for instance. A page has tens to thousands of these, so they are kept out of the garbage
-    collector: they hold nothing but strings.
+    ``url`` is absolute and normalized. ``text`` is the anchor or alternative text with white space
+    collapsed, cut at a bounded length. ``rel`` is the lower-case relation list of the element,
+    ``nofollow ugc`` for instance. A page has tens to thousands of these, so they are kept out of
+    the garbage collector: they hold nothing but strings.
     """
 
     url: str

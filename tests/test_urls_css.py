@@ -1,0 +1,85 @@
+"""References in style sheets."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.urls import Link, css, normalize
+from webcrawl.urls.css import css_references, extract_css_links
+
+URL = "http://a.test/dir/style.css"
+
+
+def links(body, *, charset=None, limit=1000):
+    return extract_css_links(body, url=URL, charset=charset, limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("p { background: url(a) }", [("css", "a")]),
+        ("URL( 'a' ) Url(\"b\")", [("css", "a"), ("css", "b")]),
+        ("@import 'a'; @IMPORT url(b) screen; @import\nurl(\"c\");@import\"d\"",
+         [("stylesheet", "a"), ("stylesheet", "b"), ("stylesheet", "c"), ("stylesheet", "d")]),
+        ("@font-face { src: url(a) format('woff'), url(b) }", [("css", "a"), ("css", "b")]),
+        ("/* url(a) */ url(b)", [("css", "b")]),
+        ("content: 'url(a)'; x: url(b)", [("css", "b")]),
+        ("content: 'it\\'s url(a)'", []),
+        ("content: 'never closed\n x: url(a)", [("css", "a")]),
+        ("/* never closed url(a)", []),
+        ("myurl(a) my-url(b)", []),
+        ("url() url('') url(a b) url(a'b)", []),
+        (r"url(a\)b) url('a\'b') url(\61 b) url(\000061b) url('a\
+b') url(\110000)", [("css", "a)b"), ("css", "a'b"), ("css", "ab"), ("css", "ab"), ("css", "ab"),
+                    ("css", "\ufffd")]),
+        ("url(a) @import 'b'; url(c)", [("css", "a"), ("stylesheet", "b"), ("css", "c")]),
+        ("url(" + "x" * 9000 + ")", []),
+    ],
+)  # fmt: skip
+def test_references_are_read_as_the_standard_says(text, expected):
+    assert list(css_references(text)) == expected
+
+
+def test_links_of_a_style_sheet():
+    body = b"@import 'base.css'; p { x: url(/i.png) } q { x: url(/i.png) } r { x: url(#id) }"
+    assert links(body) == [
+        Link("http://a.test/dir/base.css", "", "stylesheet"),
+        Link("http://a.test/i.png", "", "css"),
+    ]
+    assert links(body, limit=1) == links(body)[:1]
+    assert links(body, limit=0) == []
+    assert links("url('/ж?ж')".encode("cp1251"), charset="windows-1251")[0].url == (
+        "http://a.test/%D0%B6?%E6"
+    )
+
+
+def test_references_are_bounded(monkeypatch):
+    monkeypatch.setattr(css, "MAX_REFERENCES", 3)
+    assert len(list(css_references("url(a)" * 9))) == 3
+
+
+@pytest.mark.parametrize(
+    "piece", ["url(", "url( ", "url('", "'", "\\", "/*", "@import ", "@import", "url(a\\", "/", " "]
+)
+def test_time_is_linear(piece):
+    text = piece * ((1 << 20) // len(piece))
+    started = time.thread_time()
+    list(css_references(text))
+    assert time.thread_time() - started < 2
+
+
+@given(
+    st.binary()
+    | st.lists(
+        st.sampled_from(["url(", ")", "'", '"', "\\", "/*", "*/", "@import", " ", "a", "\n"])
+    )
+    .map("".join)
+    .map(str.encode)
+)
+def test_no_bytes_raise_and_all_links_are_normalized(body):
+    for link in links(body):
+        assert normalize(link.url) == link.url

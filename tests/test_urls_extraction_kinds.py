@@ -1,0 +1,226 @@
+"""Links of every kind, when they are asked for."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webcrawl.urls import Link, extraction, normalize
+from webcrawl.urls.extraction import MAX_METAS, extract, extract_links
+from webcrawl.urls.kinds import DEFAULT_KINDS, KINDS, search_for
+from webcrawl.urls.references import MAX_CANDIDATES, srcset_references
+
+URL = "http://a.test/dir/page.html"
+
+
+def links(html, *, kinds=KINDS, url=URL, limit=1000):
+    body = html if isinstance(html, bytes) else html.encode()
+    return extract_links(body, url=url, charset="utf-8", limit=limit, kinds=kinds)
+
+
+def paths(html, **more):
+    return [link.url.removeprefix("http://a.test") for link in links(html, **more)]
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ('<img src="/i" alt=" A  cat ">', [Link("http://a.test/i", "A cat", "img")]),
+        ('<image src="/i">', [Link("http://a.test/i", "", "img")]),
+        ('<img srcset="/1 1x, /2 2x" src=/3 alt=x>',
+         [Link("http://a.test/3", "x", "img"), Link("http://a.test/1", "x", "img"),
+          Link("http://a.test/2", "x", "img")]),
+        ('<picture><source srcset="/w 100w"><img src=/i></picture>',
+         [Link("http://a.test/w", "", "source"), Link("http://a.test/i", "", "img")]),
+        ("<video src=/v poster=/p><source src=/s><track src=/t></video>",
+         [Link("http://a.test/v", "", "video"), Link("http://a.test/p", "", "video"),
+          Link("http://a.test/s", "", "source"), Link("http://a.test/t", "", "track")]),
+        ("<audio src=/a></audio>", [Link("http://a.test/a", "", "audio")]),
+        ("<script src=/s></script>", [Link("http://a.test/s", "", "script")]),
+        ("<embed src=/e><object data=/o></object>",
+         [Link("http://a.test/e", "", "embed"), Link("http://a.test/o", "", "object")]),
+        ("<form action=/f?x=1#y></form>", [Link("http://a.test/f", "", "form")]),
+        ("<form method=' GET ' action=/f rel=NoFollow></form>",
+         [Link("http://a.test/f", "", "form", "nofollow")]),
+        ("<link rel='alternate StyleSheet' href=/s>",
+         [Link("http://a.test/s", "", "stylesheet", "alternate stylesheet")]),
+        ("<link rel='shortcut icon' href=/i>",
+         [Link("http://a.test/i", "", "icon", "shortcut icon")]),
+        ("<link rel=apple-touch-icon href=/i>",
+         [Link("http://a.test/i", "", "icon", "apple-touch-icon")]),
+        ("<link rel=author href=/me><link href=/none>",
+         [Link("http://a.test/me", "", "link", "author"), Link("http://a.test/none", "", "link")]),
+        ("<link rel=sitemap href=/map.xml>",
+         [Link("http://a.test/map.xml", "", "sitemap", "sitemap")]),
+        ("<style>@import '/i.css'; p {background: url(/b)}</style><p style='x: url(\"/c\")'>",
+         [Link("http://a.test/i.css", "", "css"), Link("http://a.test/b", "", "css"),
+          Link("http://a.test/c", "", "css")]),
+        ("<a href=/a style='x: url(/b)'>x</a>",
+         [Link("http://a.test/a", "x", "a"), Link("http://a.test/b", "", "css")]),
+        ("<svg><a xlink:href='/x'>drawn</a></svg>", [Link("http://a.test/x", "drawn", "a")]),
+    ],
+)  # fmt: skip
+def test_link_of_each_kind(html, expected):
+    assert links(html) == expected
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<form method=post action=/f>", "<form method=DIALOG action=/f>", "<form>",
+        "<form action=?x>",
+        "<img>", "<img src>", "<img src=data:image/png;base64,xx>", "<source>", "<video></video>",
+        "<object></object>", "<script>x</script>", "<style>url(#x)</style>", "<p style>",
+        "<style>/* url(/x) */</style>", "<base href=/x style='y'>",
+    ],
+)  # fmt: skip
+def test_what_is_no_link_of_any_kind(html):
+    assert links(html) == []
+
+
+def test_only_the_kinds_asked_for_are_found():
+    html = """<a href=/a>x</a><img src=/img><link rel=next href=/next><link rel=icon href=/icon>
+        <link rel=author href=/link><script src=/script></script><form action=/form></form>
+        <style>@import url(/css)</style><object data=/object></object><iframe src=/iframe></iframe>
+        <meta http-equiv=refresh content="0;url=/refresh">"""
+    everything = paths(html)
+    assert len(everything) == 11
+    for path in everything:
+        assert paths(html, kinds=frozenset({path[1:]})) == [path]
+    assert paths(html, kinds=DEFAULT_KINDS) == ["/a", "/next", "/iframe", "/refresh"]
+    assert paths(html, kinds=frozenset()) == []
+
+
+def test_kind_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="no such kind of link: applet, bogus"):
+        search_for(frozenset({"a", "bogus", "applet"}))
+
+
+def test_link_of_svg_does_not_disturb_the_usual_search():
+    assert paths("<svg><a xlink:href=/x>x</a></svg><a href=/y>y</a>", kinds=DEFAULT_KINDS) == [
+        "/x", "/y",
+    ]  # fmt: skip
+
+
+def test_base_is_found_behind_one_with_but_a_style():
+    assert paths("<base style='x'><base href=/b/><a href=x>x</a>") == ["/b/x"]
+
+
+def test_limit_holds_within_one_element():
+    srcset = ", ".join(f"/{n} {n}x" for n in range(50))
+    assert paths(f'<img srcset="{srcset}">', limit=3) == ["/0", "/1", "/2"]
+
+
+def test_references_of_one_page_are_bounded(monkeypatch):
+    monkeypatch.setattr(extraction, "MAX_REFERENCES", 5)
+    html = "".join(f"<img src=/{n}>" for n in range(4)) + "<img srcset='/a, /b, /c'><img src=/z>"
+    assert paths(html) == ["/0", "/1", "/2", "/3", "/a", "/b", "/c"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("", []), (" , ,", []), ("a", ["a"]), ("a,", ["a"]), ("a,b", ["a,b"]),
+        ("a,, b", ["a", "b"]),
+        ("a 1x, b 2.5x,c 3x", ["a", "b", "c"]), ("a 100w,b 200w", ["a", "b"]),
+        ("a 100w 50h", ["a"]),
+        ("a 50h 100w", ["a"]), ("a 50h", []), ("a 0w", []), ("a -1x, b", ["b"]), ("a 1x 2x", []),
+        ("a 1x 100w", []), ("a 1q, b", ["b"]), ("a (x, y) 1x, b", ["b"]),
+        ("a (never closed, b", []),
+        ("data:,x 1x, b 2x", ["data:,x", "b"]), ("\ta\n1x\f,\rb", ["a", "b"]), ("a 1e3x", ["a"]),
+        ("a 1x 1x 1x, b", ["b"]), ("a .5x, b 0x", ["a", "b"]),
+    ],
+)  # fmt: skip
+def test_srcset_is_read_as_the_standard_says(value, expected):
+    assert list(srcset_references(value)) == expected
+
+
+def test_candidates_of_one_srcset_are_bounded():
+    assert len(list(srcset_references(", ".join(map(str, range(1000)))))) == MAX_CANDIDATES
+
+
+def test_metas_are_found_by_name():
+    html = """<meta name=Robots content=NoIndex><meta name=other content=x><meta name=robots>
+        <p><meta name=mybot content='y'></p><a href=/x>x</a><meta name=robots content=z>"""
+    found = extract(
+        html.encode(),
+        url=URL,
+        charset=None,
+        limit=1,
+        meta_names=frozenset({"robots", "mybot", "]"}),
+    )
+    assert found.metas == [("robots", "NoIndex"), ("mybot", "y"), ("robots", "z")]
+    assert [link.url for link in found.links] == ["http://a.test/x"]
+    assert extract(html.encode(), url=URL, charset=None, limit=9).metas == []
+
+
+def test_metas_are_bounded():
+    html = b"<meta name=robots content='" + b"x" * 5000 + b"'>"
+    names = frozenset({"robots"})
+    metas = extract(html * 50, url=URL, charset=None, limit=9, meta_names=names).metas
+    assert metas == [("robots", "x" * 1024)] * MAX_METAS
+
+
+MIB = 1 << 20
+TRAPS = {
+    **{
+        name: b"<a href=/x><%b src=/y action=/y data=/y>t" % name.encode() * (MIB // 40)
+        for name in ["form", "object", "video", "audio", "img", "imgx", "source", "embed", "script"]
+    },
+    "styles": b"<font style='x: url(/%d)'>" * (MIB // 26),
+    "style sheet": b"<style>" + b"url(x)" * (MIB // 6),
+    "style sheets": b"<style>url(/x)</style>" * (MIB // 22),
+    "open urls": b"<style>" + b"url(" * (MIB // 4),
+    "open urls and space": b"<style>" + b"url( " * (MIB // 5),
+    "open strings": b"<style>" + b"url(\"'" * (MIB // 6),
+    "open comments": b"<style>" + b"/* " * (MIB // 3),
+    "space": b"<style>@import" + b" " * MIB,
+    "escapes": b"<style>url(" + b"\\" * MIB,
+    "candidates": b"<img srcset='" + b"".join(b"%x, " % n for n in range(MIB // 7)) + b"'>",
+    "many candidates": b"".join(
+        b"<img srcset='" + b"".join(b"%x%x, " % (m, n) for n in range(100)) + b"'>"
+        for m in range(MIB // 800)
+    ),
+    "parentheses": b"<img srcset='" + b"a (" * (MIB // 3) + b"'>",
+    "descriptors": b"<img srcset='a " + b"1x " * (MIB // 3) + b"'>",
+    "digits": b"<img srcset='a " + b"0" * MIB + b"'>",
+}
+
+
+@pytest.mark.parametrize("body", TRAPS.values(), ids=TRAPS)
+def test_page_made_to_take_long_takes_linear_time(body):
+    """The bound has room for a slow machine: the worst takes 0.3 s."""
+    started = time.thread_time()
+    assert len(links(body, limit=5000)) <= 5000
+    assert time.thread_time() - started < 2
+
+
+html_like = st.lists(
+    st.sampled_from(
+        ["<a href=", "<img src=", "<img srcset='", "<object data=", "</object>", "<form action=",
+         "<video poster=", "<style>", "</style>", "<p style='", "url(", ")", "@import ", "\\", "/*",
+         "*/", "<link rel=x href=", "<", ">", '"', "'", "/x", " 1x,", "<!--", "-->", "<script src=",
+         "<base href=", "<svg>", "xlink:href=", "<meta name=robots content=", " ", "é", "\x00", "("]
+    ) | st.text(max_size=3),
+    max_size=40,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    html_like.map(lambda text: text.encode("utf-8", "replace")) | st.binary(),
+    st.frozensets(st.sampled_from(sorted(KINDS))),
+    st.integers(1, 5),
+)
+def test_no_bytes_raise_and_all_links_are_normalized_and_of_a_kind_asked_for(body, kinds, limit):
+    found = extract(
+        body, url=URL, charset=None, limit=limit, kinds=kinds, meta_names=frozenset({"robots"})
+    )
+    assert len(found.links) <= limit
+    assert len({link.url for link in found.links}) == len(found.links)
+    for link in found.links:
+        assert normalize(link.url) == link.url
+        assert link.kind in kinds
