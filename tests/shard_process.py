@@ -253,7 +253,7 @@ class Process:
                 longest_retry_after=MAX_CRAWL_DELAY,
                 retry_times=RETRY_TIMES,
             ),
-            asides=Asides(frontier=self.frontier, key_of=host_of),
+            asides=Asides(frontier=self.frontier, key_of=host_of, clock=machine.monotonic),
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
             retry_times=RETRY_TIMES,

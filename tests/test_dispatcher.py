@@ -80,7 +80,7 @@ class Desk:
             longest_retry_after=MAX_DELAY,
             **options,
         )
-        self.asides = Asides(frontier=self.rig.frontier, key_of=host_of)
+        self.asides = Asides(frontier=self.rig.frontier, key_of=host_of, clock=self.rig.monotonic)
         self.woken = 0
         self.dispatcher = Dispatcher(
             crawler=crawler,
@@ -364,6 +364,43 @@ def test_a_robots_txt_that_nobody_gives_back_frees_its_host(obedient):
     obedient.end(again, page(404))
     obedient.wait(3)
     assert obedient.next().url == "http://a.test/0"
+
+
+def test_a_page_whose_processing_waits_for_a_download_is_not_taken_back(desk):
+    desk.rig.push(entry("a.test", 0))
+    request = desk.next()
+    fetch = request.meta["fetch"]
+    fetch.answered(page())
+    fetch.end_download()
+
+    def during():
+        for _ in range(20):
+            desk.wait(LEASE_SECS / 10)
+            desk.dispatcher.expire(LEASE_SECS)
+        assert desk.next() is None
+
+    in_turn(desk, "http://b.test/aside", during).end_download()
+    # The page is still being processed, and only after that does its time begin.
+    desk.wait(LEASE_SECS - 1)
+    desk.dispatcher.expire(LEASE_SECS)
+    assert not fetch.expired
+    desk.wait(2)
+    desk.dispatcher.expire(LEASE_SECS)
+    assert fetch.expired
+
+
+def test_a_download_that_outlives_its_lease_is_broken_off(desk):
+    desk.rig.push(entry("a.test", 0), entry("b.test", 0))
+    broken_off = []
+    for _ in range(2):
+        fetch = desk.next().meta["fetch"]
+        fetch.begin_download()
+        fetch.abort = lambda url=fetch.lease.entry.url: broken_off.append(url)
+    fetch.end_download()
+    desk.wait(LEASE_SECS + 1)
+    desk.dispatcher.expire(LEASE_SECS)
+    # The other one has left the wire.
+    assert broken_off == ["http://a.test/0"]
 
 
 # --- robots.txt

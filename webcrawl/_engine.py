@@ -245,6 +245,7 @@ class MercatorDownloader:
         task = asyncio.current_task()
         if fetch is not None and task is not None:
             self._tasks.add(task)
+            fetch.abort = task.cancel
         try:
             result = await self.middleware.download_async(self._download, request)
         except asyncio.CancelledError:
@@ -268,6 +269,7 @@ class MercatorDownloader:
             if task is not None:
                 self._tasks.discard(task)
             if fetch is not None:
+                fetch.abort = None
                 fetch.end_download()
 
     async def _download(self, request: Request) -> Response:

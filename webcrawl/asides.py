@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import secrets
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,16 @@ if TYPE_CHECKING:
 
 
 class Asides:
-    """Those who wait, by the name in their entry's ``via``. *key_of* gives politeness keys."""
+    """Those who wait, by the name in their entry's ``via``. *key_of* gives politeness keys,
+    *clock* is monotonic seconds."""
 
-    def __init__(self, *, frontier: Frontier, key_of: Callable[[str], str]) -> None:
+    def __init__(
+        self, *, frontier: Frontier, key_of: Callable[[str], str], clock: Callable[[], float]
+    ) -> None:
         self._frontier = frontier
         self._key_of = key_of
+        self._clock = clock
+        self._waited_at = -math.inf
         self._waiting: dict[str, asyncio.Future[Fetch]] = {}
         # The politeness keys of those who wait.
         self._hosts: dict[str, str] = {}
@@ -68,6 +74,12 @@ class Asides:
         finally:
             del self._waiting[name]
             self._hosts.pop(name, None)
+            self._waited_at = self._clock()
+
+    @property
+    def idle_secs(self) -> float:
+        """Seconds since somebody waited."""
+        return 0.0 if self._waiting else self._clock() - self._waited_at
 
     def acquire(self) -> Lease | None:
         """What is next in line at a host that somebody waits for, if one of them is ready."""

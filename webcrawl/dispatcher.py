@@ -234,12 +234,25 @@ class Dispatcher:
         self._asides.close()
 
     def expire(self, older_than: float) -> None:
-        """Take back leases that nobody gave back within *older_than* seconds."""
-        for lease in self._frontier.expire(older_than):
+        """Take back leases that nobody gave back within *older_than* seconds.
+
+        Not those of pages that may be waiting for a turn of another host, which takes as long as
+        politeness wants: they would be fetched again and again. A download under way is broken
+        off: its host is no longer ours.
+        """
+        turns = self._asides.idle_secs <= older_than
+
+        def waits(lease: Lease) -> bool:
+            fetch = self._under_way.get(lease.id)
+            return turns and fetch is not None and fetch.released
+
+        for lease in self._frontier.expire(older_than, spare=waits):
             self._looked_up.pop(lease.id, None)
             fetch = self._under_way.pop(lease.id, None)
             if fetch is not None:  # else it is done, but for a log that could not be written
                 fetch.expired = True
+                if fetch.abort is not None and not fetch.released:
+                    fetch.abort()
                 # The next one to fetch this URL must not find its document in process.
                 self._discard_content(fetch)
             self._stats.inc_value("scheduler/expired")

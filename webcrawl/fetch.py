@@ -42,6 +42,7 @@ class Fetch:
     abandoned: True when the download was broken off or the page could not be stored: its URL must
         go back, not be finished.
     expired: True when the frontier took the URL and its host back: what still comes is too late.
+    abort: breaks the download off, soon; None when it cannot be.
     """
 
     lease: Lease
@@ -59,6 +60,7 @@ class Fetch:
     unprocessed: bool = False
     abandoned: bool = False
     expired: bool = False
+    abort: Callable[[], object] | None = None
 
     def begin_download(self) -> None:
         """The request goes to the protocol module now."""

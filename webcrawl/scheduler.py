@@ -122,7 +122,7 @@ class MercatorScheduler(BaseScheduler):
             key_of=hosts.key_of,
         )
         self._ending = Ending(crawler=crawler, jobdir=job.path)
-        self.asides = Asides(frontier=frontier, key_of=hosts.key_of)
+        self.asides = Asides(frontier=frontier, key_of=hosts.key_of, clock=time.monotonic)
         self._dispatcher = Dispatcher(
             crawler=crawler,
             frontier=frontier,

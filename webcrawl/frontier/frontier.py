@@ -302,8 +302,11 @@ class Frontier:
         self._counts.put_back += 1
         self._back.push_front(lease.entry.host, encode(lease.entry))
 
-    def expire(self, older_than: float) -> list[Lease]:
-        """Take back all that was handed out more than *older_than* seconds ago.
+    def expire(
+        self, older_than: float, *, spare: Callable[[Lease], bool] = lambda _: False
+    ) -> list[Lease]:
+        """Take back all that was handed out more than *older_than* seconds ago, but entries that
+        the caller wants to *spare*.
 
         The safety net for requests that got lost: leased entries return to their queues, and
         hosts in process rest as after a download that took all the time since. Returns the leases
@@ -312,6 +315,7 @@ class Frontier:
         """
         now = self._clocks.clock()
         leases, hosts = self._leases.before(now - older_than)
+        leases = [lease for lease in leases if not spare(lease)]
         for lease in reversed(leases):
             self.put_back(lease)
             self._counts.put_back -= 1
