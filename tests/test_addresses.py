@@ -45,8 +45,15 @@ async def addresses_by(answer, clock, records, *, allow_private=False):
 
 async def looked_up(addresses, host):
     done = asyncio.Event()
-    addresses.look_up(host, done.set)
+    errors = []
+
+    def then(error):
+        errors.append(error)
+        done.set()
+
+    addresses.look_up(host, then)
     await asyncio.wait_for(done.wait(), 10)
+    assert errors == [None]
     return addresses.look(host)
 
 
@@ -145,11 +152,26 @@ def test_a_name_without_address_and_a_failing_server_are_told_apart(
     asyncio.run(run())
 
 
+def test_who_waits_is_told_when_the_answer_cannot_be_kept(clock):
+    class Damaged(Records):
+        def put(self, record):
+            raise OSError(5, "Input/output error")
+
+    async def run():
+        async with addresses_by(zone(ZONE), clock, Damaged()) as (addresses, _):
+            told = asyncio.get_running_loop().create_future()
+            addresses.look_up("a.test", told.set_result)
+            error = await asyncio.wait_for(told, 10)
+            assert isinstance(error, OSError)
+
+    asyncio.run(run())
+
+
 def test_closing_breaks_off_look_ups_and_tells_nobody(clock):
     async def run():
         told = []
         async with addresses_by(lambda query: None, clock, Records()) as (addresses, _):
-            addresses.look_up("a.test", lambda: told.append(1))
+            addresses.look_up("a.test", told.append)
             await asyncio.sleep(0)
             assert addresses.under_way == 1
         await asyncio.sleep(0)

@@ -594,9 +594,9 @@ class Names:
     def look_up(self, host, then):
         self.waiting[host] = then
 
-    def answer(self, host, found):
+    def answer(self, host, found, error=None):
         self.found[host] = found
-        self.waiting.pop(host)()
+        self.waiting.pop(host)(error)
 
 
 @pytest.fixture
@@ -657,12 +657,21 @@ def test_a_look_up_that_never_ends_gives_its_host_back_with_the_lease(resolving,
     resolving.dispatcher.expire(LEASE_SECS)
     assert resolving.dispatcher.looking_up == 0
     late = names.waiting.pop("a.test")
-    late()
+    late(None)
     assert resolving.ending.errors == []
     resolving.wait(120)
     assert resolving.next() is None
     names.answer("a.test", ["8.8.8.8"])
     assert resolving.next().url == "http://a.test/0"
+
+
+def test_a_look_up_whose_answer_cannot_be_kept_ends_the_crawl(resolving, names):
+    resolving.rig.push(entry("a.test", 0))
+    assert resolving.next() is None
+    broken = OSError(5, "Input/output error")
+    names.answer("a.test", ["8.8.8.8"], broken)
+    assert resolving.ending.errors == [broken]
+    resolving.dispatcher.expire(-1.0)
 
 
 # --- robots.txt on another host

@@ -62,23 +62,26 @@ class HostAddresses:
         """How many hosts are being looked up."""
         return len(self._tasks)
 
-    def look_up(self, host: str, then: Callable[[], None]) -> None:
-        """Ask the name servers for *host* and call *then*, whatever they say."""
+    def look_up(self, host: str, then: Callable[[Exception | None], None]) -> None:
+        """Ask the name servers for *host* and call *then*, whatever they say; with the error when
+        the answer could not be kept, or of the program."""
         task = asyncio.get_running_loop().create_task(self._look_up(host, then))
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
-    async def _look_up(self, host: str, then: Callable[[], None]) -> None:
+    async def _look_up(self, host: str, then: Callable[[Exception | None], None]) -> None:
+        failure = None
         try:
             addresses = await self._resolver.resolve(host)
-        except DnsError:
-            pass  # the resolver remembers it
-        else:
             record = self._records.get(host)
             record.addresses = addresses
             record.addresses_until = self._wall() + self._resolver.ttl(host)
             self._records.put(record)
-        then()
+        except DnsError:
+            pass  # the resolver remembers it
+        except Exception as error:  # noqa: BLE001  # nobody else would hear of it
+            failure = error
+        then(failure)
 
     def close(self) -> None:
         """Break off the look-ups under way; nobody is told."""

@@ -161,8 +161,10 @@ class Dispatcher:
         self._frontier.put_back(lease)
         self._looked_up[lease.id] = lease.entry.host
 
-        def done() -> None:
+        def done(failure: Exception | None) -> None:
             host = self._looked_up.pop(lease.id, None)
+            if failure is not None:
+                self._ending.fail(failure)
             if host is None or self._ending.has_begun:
                 return
             try:
