@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 from webcrawl import signals
 from webcrawl.asides import Asides
 from webcrawl.dispatcher import Dispatcher
-from webcrawl.frontier import Entry
+from webcrawl.frontier import Entry, LargestDelay
 from webcrawl.frontier.politeness import cut_off
 from webcrawl.net.dns import LookupFailedError, NameNotFoundError
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
@@ -58,7 +58,7 @@ class Ended:
 class Desk:
     """A dispatcher and all it works with, in one directory."""
 
-    def __init__(self, path, clock, *, obey, **options):
+    def __init__(self, path, clock, *, obey, policy=POLICY, **options):
         self.rig = Rig(path / "frontier", clock)
         self.content = ContentSeen(path=path / "content", executor=InlineExecutor())
         self.content.open(None)
@@ -72,7 +72,7 @@ class Desk:
         )
         self.ending = Ended()
         self.hosts = host_knowledge(
-            policy=POLICY,
+            policy=policy,
             clock=clock,
             wall=self.rig.wall,
             obey=obey,
@@ -266,6 +266,29 @@ def test_retry_after_of_a_page_that_was_served_is_not_looked_at(desk):
     desk.rig.push(entry("a.test", 0), entry("a.test", 1))
     desk.end(desk.next(), page(200, Retry_After="60"))
     assert desk.rests() == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("on_wire", "rest"),
+    [(page(429, Retry_After="60"), 60.0), (page(503), 50.0), (ConnectRefusedError("x"), 50.0)],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "in_its_place", [Request("http://a.test/again"), IgnoreRequest("x")], ids=["retried", "ignored"]
+)
+def test_what_a_middleware_makes_of_a_failure_does_not_shorten_the_rest(
+    tmp_path, clock, on_wire, rest, in_its_place
+):
+    policy = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0, backoff=50.0, backoff_max=50.0)
+    desk = Desk(tmp_path, clock, obey=False, policy=policy)
+    desk.rig.push(ordinary(desk), entry("a.test", 1))
+    request = desk.next()
+    request.meta["fetch"].begin_download()
+    request.meta["fetch"].transferred(on_wire)
+    desk.end(request, in_its_place)
+    assert desk.rests() == pytest.approx(rest, abs=0.2)
+    assert request.meta["fetch"].on_wire is None
+    desk.close()
 
 
 # --- content

@@ -280,6 +280,13 @@ class MercatorDownloader:
             fetch.begin_download()
         try:
             response = await self.handlers.download_request_async(request)
+        except Exception as error:
+            if fetch is not None:
+                fetch.transferred(error)
+            raise
+        else:
+            if fetch is not None:
+                fetch.transferred(response)
             self._tell(
                 signals.response_downloaded, response=response, request=request, spider=spider
             )

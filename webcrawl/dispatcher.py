@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from scrapy import Request
+from scrapy.http import Response
 from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl import signals
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from twisted.python.failure import Failure
 
     from webcrawl.asides import Asides
@@ -323,13 +323,18 @@ class Dispatcher:
                 )
                 self._frontier.release(entry.host, rest=rest, shared_rest=0.0)
                 return
+            outcome, response = fetch.outcome, fetch.response
+            if response is None and fetch.on_wire is not None:
+                # A middleware may have made something else of it, such as a Request to try again.
+                outcome = outcome_of(fetch.on_wire)
+                response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
             after = self._hosts.politeness.after(
                 entry.host,
                 took=fetch.took,
-                outcome=fetch.outcome,
+                outcome=outcome,
                 crawl_delay=self._hosts.robots.crawl_delay(entry.url),
-                retry_after=retry_after(fetch.response, now=time.time()),
-                hung_up=fetch.response is None or "truncated" in fetch.response.flags,
+                retry_after=retry_after(response, now=time.time()),
+                hung_up=response is None or "truncated" in response.flags,
             )
             self._frontier.release(
                 entry.host, rest=after.secs, least=after.least, shared_rest=after.shared

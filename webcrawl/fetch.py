@@ -43,6 +43,8 @@ class Fetch:
         go back, not be finished.
     expired: True when the frontier took the URL and its host back: what still comes is too late.
     abort: breaks the download off, soon; None when it cannot be.
+    on_wire: how the host answered, or what the transfer failed with, whatever middlewares make of
+        it; until the host is given back.
     """
 
     lease: Lease
@@ -61,10 +63,15 @@ class Fetch:
     abandoned: bool = False
     expired: bool = False
     abort: Callable[[], object] | None = None
+    on_wire: Response | Exception | None = None
 
     def begin_download(self) -> None:
         """The request goes to the protocol module now."""
         self.sent_at = self.clock()
+
+    def transferred(self, result: Response | Exception) -> None:
+        """What came of the transfer, before any middleware sees it."""
+        self.on_wire = result
 
     def end_transfer(self) -> None:
         """The last byte has come, or the transfer has failed."""
@@ -97,6 +104,7 @@ class Fetch:
         if not self.released:
             self.released = True
             self.release(self)
+            self.on_wire = None
 
 
 def fetch_of(request: Request) -> Fetch | None:
