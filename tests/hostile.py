@@ -167,6 +167,7 @@ robots-loop              http_200              -           as if absent (RFC 930
 robots-elsewhere         robots_denied         -           the rules of the host it leads to
 robots-rules             robots_denied         -           rules that forbid everything
 robots-bomb              robots_denied         -           its first 500 KiB count, unpacked
+robots-gzip-truncated    incomplete            -           half a robots.txt is no permission
 robots-delay-huge        crawl_delay_too_long  -           30 years between two pages
 robots-delay-digits      crawl_delay_too_long  -           a number of 400 digits
 robots-delay-1e9         http_200              -           read as far as it is a number

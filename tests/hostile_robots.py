@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 
 import hostile_answers as special
@@ -36,6 +37,12 @@ def _bomb() -> bytes:
     return hostile_bodies.gzip_bomb(_FORBIDS)
 
 
+def _half_packed() -> bytes:
+    """Rules, packed, that break off before the one that forbids everything."""
+    rules = b"User-agent: *\n" + b"".join(b"Disallow: /p%d\n" % n for n in range(5000)) + _FORBIDS
+    return gzip.compress(rules)[:-2000]
+
+
 def _delay(seconds: bytes) -> Attack:
     return says(answer(b"User-agent: *\nDisallow: /private/\nCrawl-delay: " + seconds + b"\n"))
 
@@ -51,6 +58,7 @@ ATTACKS = {
     "robots-elsewhere": special.redirects_there("robots-rules", "/robots.txt"),
     "robots-rules": says(answer(_FORBIDS)),
     "robots-bomb": answers(_bomb, b"Content-Encoding: gzip"),
+    "robots-gzip-truncated": answers(_half_packed, b"Content-Encoding: gzip"),
     "robots-delay-huge": _delay(b"1000000000"),
     "robots-delay-digits": _delay(b"9" * 400),
     "robots-delay-1e9": _delay(b"1e9"),

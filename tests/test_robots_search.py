@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from host_rig import Records, robots_cache
-from scrapy.http import Response
+from scrapy.http import Request, Response
 
 from webcrawl.robots_search import Finding, RobotsSearch
 
@@ -184,6 +184,22 @@ def test_half_a_robots_txt_is_none(search, flags):
     search.answered(PAGE, "http_200", half)
     assert search.look(PAGE) is Finding.UNREACHABLE
     assert search.reason(PAGE) == "incomplete"
+
+
+def test_a_robots_txt_of_which_half_can_be_decoded_is_none(search):
+    request = Request(ROBOTS, meta={"wire_body": b"packed"})
+    half = Response(ROBOTS, body=b"User-agent: *\n", flags=["undecodable"], request=request)
+    for _ in range(3):
+        search.answered(PAGE, "http_200", half)
+    assert search.look(PAGE) is Finding.UNREACHABLE
+    assert search.reason(PAGE) == "incomplete"
+
+
+def test_a_robots_txt_that_is_not_packed_though_it_says_so_is_read(search):
+    plain = Response(ROBOTS, body=RULES, flags=["undecodable"], request=Request(ROBOTS))
+    search.answered(PAGE, "http_200", plain)
+    assert search.look(PAGE) is Finding.ALLOWED
+    assert search.look(SECRET) is Finding.DENIED
 
 
 def test_a_robots_txt_that_is_only_long_is_read_as_far_as_it_counts(search):

@@ -124,7 +124,7 @@ class RobotsSearch:
         """
         origin = origin_of(url)
         search = self._search(origin)
-        if response is not None and _BROKEN_OFF.intersection(response.flags):
+        if response is not None and _is_half(response):
             # Half a file allows too much.
             response, outcome = None, "incomplete"
         if response is not None and response.status in REDIRECTS:
@@ -162,6 +162,16 @@ class RobotsSearch:
             return None
         search.until = self._clock() + _ERRAND_SECS
         return search.url
+
+
+def _is_half(response: Response) -> bool:
+    """Whether *response* was broken off, on the way or in decoding what was packed."""
+    if _BROKEN_OFF.intersection(response.flags):
+        return True
+    request = response.request
+    # Where nothing could be decoded the body is what came, most often plain text.
+    packed = request is not None and "wire_body" in request.meta
+    return packed and "undecodable" in response.flags
 
 
 def _redirected_to(search: _Search, response: Response) -> str | None:

@@ -113,7 +113,7 @@ class ContentDecodingMiddleware:
             status=response.status,
             body=body,
             flags=flags,
-            request=response.request,
+            request=request,  # whose meta says that it was decoded
             certificate=response.certificate,
             ip_address=response.ip_address,
             protocol=response.protocol,
