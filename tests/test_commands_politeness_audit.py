@@ -247,7 +247,8 @@ def test_unusable_input_is_one_sentence_and_exit_code_2(
     [
         ([], "name an access log"),
         (["x.log", "--delay", "-1"], "cannot be negative"),
-        (["x.log", "--delay", "nan"], "cannot be negative"),
+        (["x.log", "--delay", "nan"], "--delay must be a number of seconds"),
+        (["x.log", "--delay", "inf"], "--delay must be a number of seconds"),
         (["x.log", "--top", "-1"], "cannot be negative"),
     ],
 )

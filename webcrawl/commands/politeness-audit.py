@@ -8,6 +8,7 @@ Exit codes: 0 no violation; 1 violations; 2 unusable input, one sentence saying 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import time
@@ -100,7 +101,9 @@ class Command(ScrapyCommand):
         """Judge. Sets `exitcode`."""
         if not args:
             raise UsageError("name an access log, or - for standard input", print_help=False)
-        if not opts.delay >= 0 or opts.top < 0:
+        if not math.isfinite(opts.delay):
+            raise UsageError("--delay must be a number of seconds", print_help=False)
+        if opts.delay < 0 or opts.top < 0:
             raise UsageError("--delay and --top cannot be negative", print_help=False)
         try:
             self.exitcode = _judge(args, opts)
