@@ -10,18 +10,19 @@ extensions its background thread. One URL's life, room by room::
        ▲         (only new URLs, in first-seen order)                        │
        │                                                                     ▼
     spiders/web.py ◄── content-seen test ◄── net/ fetch ◄── dispatcher.py ── prelude.py
-       │                                       │            (lease)          (robots.txt)
-       ▼                                       ▼
+       │                                       │            (lease)          (exclusions, address,
+       ▼                                       ▼                              guard, robots.txt)
     pipelines/  WARC, yours                 release: the host's pause begins
 
 Imports point one way: spiders, extensions, commands -> scheduler and its helpers, dupefilter,
-_engine -> frontier | seen | net | robots | seeds -> storage, urls. ``frontier`` and ``seen`` know
-neither each other nor Scrapy; ``simweb`` knows nothing of the crawler. tests/test_imports.py
-holds this.
+_engine -> frontier | seen | hosts | net | robots | seeds -> storage, urls. ``frontier``, ``seen``
+and ``hosts`` know neither each other nor Scrapy; ``simweb`` and ``audit``, which judges by what it
+logged, know nothing of the crawler but how URLs are read. tests/test_imports.py holds this.
 
 What always holds:
 
 * No host is contacted by two requests at once, nor before its rest is over, restarts included.
+* No loopback, private or otherwise special address is contacted unless a setting allows it.
 * A URL is unknown, waiting, ready, in process (leased) or finished, and never lost: whatever is
   answered for is in a log first.
 * Frontier entries are durable before the fingerprints that would hide them.
