@@ -1,0 +1,97 @@
+"""The links in the headers of a response: ``Link`` (RFC 8288) and ``Refresh``.
+
+Called by the spider for pages whose response has such headers. Read as RFC 8288, appendix B.2,
+recommends: what is malformed is passed over, never raised about. References are resolved against
+the URL of the response, which no ``<base>`` changes. The ``anchor`` parameter, by which a server
+states a link of another document, is ignored: whose link it is makes no difference to a crawl.
+A ``Location`` is not a link but a redirect, and followed as such.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.urls.kinds import DEFAULT_KINDS
+from webcrawl.urls.link import Link
+from webcrawl.urls.normalizer import HTTP_SCHEMES
+from webcrawl.urls.references import refresh_target, relation_kind
+from webcrawl.urls.resolver import Resolver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MAX_HEADER_BYTES: Final = 1 << 16
+"""Of all ``Link`` headers of a response together that are read."""
+
+MAX_REFERENCE_CHARS: Final = 8192
+
+_TARGET: Final = re.compile(r"<([^<>]*+)>")
+_PARAMETER: Final = re.compile(
+    r"""\s*+;\s*+([^\s=;,"<>]*+)\s*+(?:=\s*+(?:"((?:[^"\\]|\\.)*+)"?|([^\s;,"]*+)))?""", re.DOTALL
+)
+_QUOTED_PAIR: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+def extract_header_links(
+    link: Iterable[bytes] = (),
+    refresh: bytes | None = None,
+    *,
+    url: str,
+    limit: int,
+    schemes: frozenset[str] = HTTP_SCHEMES,
+    kinds: frozenset[str] = DEFAULT_KINDS,
+) -> list[Link]:
+    """Links of the *kinds* in the values of the headers *link* and *refresh* of the document *url*.
+
+    A ``Link`` has the kind that a ``<link>`` of the same relation has, and its ``title`` as text.
+    """
+    resolve = Resolver(url, schemes=schemes).resolve
+    links: dict[str, Link] = {}
+    for reference, kind, rel, text in _references(link, refresh):
+        if len(links) >= limit:
+            break
+        if kind in kinds and reference and len(reference) <= MAX_REFERENCE_CHARS:
+            target = None if reference.startswith("#") else resolve(reference)
+            if target is not None and target not in links:
+                links[target] = Link(target, text, kind, rel)
+    return list(links.values())
+
+
+def _references(
+    headers: Iterable[bytes], refresh: bytes | None
+) -> Iterator[tuple[str, str, str, str]]:
+    """Reference, kind, relations and title of each link."""
+    if refresh is not None:
+        yield refresh_target(_text(refresh)[:MAX_REFERENCE_CHARS]), "refresh", "", ""
+    left = MAX_HEADER_BYTES
+    for header in headers:
+        value = _text(header[: max(left, 0)])
+        left -= len(header)
+        found = _TARGET.search(value)
+        while found is not None:
+            parameters, end = _parameters(value, found.end())
+            rel = " ".join(parameters.get("rel", "").lower().split())
+            title = " ".join(parameters.get("title", "").split())[:256]
+            yield found[1].strip(), relation_kind(rel.split()), rel, title
+            # What stands between the parameters and the next comma means nothing.
+            comma = value.find(",", end)
+            found = _TARGET.search(value, comma) if comma >= 0 else None
+
+
+def _parameters(value: str, position: int) -> tuple[dict[str, str], int]:
+    """The parameters that follow, and where they end; of each name the first one counts."""
+    parameters: dict[str, str] = {}
+    while (found := _PARAMETER.match(value, position)) is not None:
+        name, quoted, plain = found.groups()
+        said = plain or "" if quoted is None else _QUOTED_PAIR.sub(r"\1", quoted)
+        parameters.setdefault(name.lower(), said)
+        position = found.end()
+    return parameters, position
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
