@@ -84,9 +84,7 @@ class HostPrelude:
             if any(map(self._exclusions.excludes, found)):
                 return Decision(Verdict.REFUSE, "excluded")
             address = found[0]
-        if entry.kind == ERRAND:
-            return Decision(Verdict.FETCH, address=address)
-        return self._by_robots(entry.url, address)
+        return self._by_robots(entry, address)
 
     def _without_address(self, key: str, host: str, found: list[str] | DnsError | None) -> Decision:
         if found is None:
@@ -100,8 +98,9 @@ class HostPrelude:
             return Decision(Verdict.RETRY, "dns_failed", self._addresses.again_in(host))
         return Decision(Verdict.REFUSE, "dns_not_found")
 
-    def _by_robots(self, url: str, address: str) -> Decision:
-        finding = self._robots.look(url)
+    def _by_robots(self, entry: Entry, address: str) -> Decision:
+        url = entry.url
+        finding = Finding.ALLOWED if entry.kind == ERRAND else self._robots.look(url)
         match finding:
             case Finding.ALLOWED:
                 if self._robots.crawl_delay(url) > self._longest_crawl_delay:
