@@ -697,6 +697,23 @@ def test_a_look_up_whose_answer_cannot_be_kept_ends_the_crawl(resolving, names):
     resolving.dispatcher.expire(-1.0)
 
 
+def test_the_crawl_delay_holds_while_robots_txt_is_fetched_again(obedient):
+    obedient.rig.push(*(entry("a.test", n) for n in range(3)))
+    rules = page(200, b"User-agent: *\nCrawl-delay: 60\n")
+    obedient.end(obedient.next(), rules)
+    obedient.wait(86_399)
+    late = obedient.next()
+    assert late.url == "http://a.test/0"
+    obedient.wait(2)
+    obedient.end(late, page())
+    assert obedient.rests() == pytest.approx(60.0)
+    obedient.wait(60)
+    moved = obedient.next()
+    assert moved.url == "http://a.test/robots.txt"
+    obedient.end(moved, page(301, Location="/rules"))
+    assert obedient.rests() == pytest.approx(60.0)
+
+
 # --- robots.txt on another host
 
 
@@ -755,6 +772,41 @@ def test_an_errand_to_a_host_without_an_address_makes_robots_txt_unreachable(
     assert desk.counts("outcome/") == {"dns_not_found": 1}
     assert len(desk.frontier) == desk.frontier.leased == 0
     desk.close()
+
+
+def test_an_errand_within_a_politeness_key_goes_before_all_that_may_wait_for_it(tmp_path, clock):
+    desk = Desk(tmp_path, clock, obey=True, key="domain")
+    images, rules = "http://img.example.com", "http://www.example.com/robots.txt"
+    desk.rig.push(Entry(f"{images}/0", "example.com"))
+    desk.end(desk.next(), page(301, Location=rules))
+    # Somebody is in a hurry, and comes before the errand.
+    desk.frontier.requeue(Entry(f"{images}/1", "example.com", attempts=1), ahead=True)
+    desk.wait(3)
+    assert desk.next() is None
+    desk.wait(1)
+    errand = desk.next()
+    assert errand.url == rules
+    desk.end(errand, page(404))
+    desk.wait(3)
+    assert desk.next().url == f"{images}/1"
+    desk.close()
+
+
+def test_an_errand_that_has_been_taken_for_lost_is_not_run_when_the_rules_are_known(obedient):
+    redirect_of_robots(obedient, to="http://b.test/rules.txt")
+    obedient.wait(3600)
+    # Its host has not had a turn for it in an hour: robots.txt is asked for anew.
+    busy = obedient.frontier.acquire("b.test")
+    again = obedient.next()
+    assert again.url == "http://a.test/robots.txt"
+    obedient.end(again, page(404))
+    obedient.frontier.put_back(busy)
+    obedient.frontier.release("b.test", rest=0.0)
+    obedient.wait(3)
+    sent = [request.url for request in (obedient.next(), obedient.next()) if request]
+    assert sent == ["http://a.test/0"]
+    assert len(obedient.frontier) == 0
+    obedient.dispatcher.expire(-1.0)
 
 
 def test_an_errand_survives_kill_9(obedient):

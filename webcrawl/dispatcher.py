@@ -93,8 +93,8 @@ class Dispatcher:
 
     def dispatch(self, lease: Lease) -> Request | None:
         """The Request to send for *lease*; None when there is nothing to send now."""
-        if lease.entry.kind == ASIDE and lease.entry.via not in self._asides:
-            self._give_up(lease)  # who waited for it is gone
+        if not self._is_wanted(lease.entry):
+            self._give_up(lease)
             return None
         decision = self._hosts.prelude.decide(lease.entry)
         match decision.verdict:
@@ -107,8 +107,15 @@ class Dispatcher:
             case Verdict.RESOLVE:
                 self._look_up(lease)
             case Verdict.WAIT:
-                self._wait(lease, decision.secs)
+                errand = self._errand(lease.entry.url)
+                self._wait(lease, decision.secs, behind=errand)
         return None
+
+    def _is_wanted(self, entry: Entry) -> bool:
+        """False when who waited for it is gone, or has begun anew and sent another errand."""
+        if entry.kind == ASIDE:
+            return entry.via in self._asides
+        return entry.kind != ERRAND or self._hosts.robots.errand(entry.via) == entry.url
 
     def _contact(self, lease: Lease, decision: Decision) -> Request | None:
         if self._hosts.shares_clocks and decision.address:
@@ -150,9 +157,14 @@ class Dispatcher:
         self._frontier.release(lease.entry.host, rest=0.0)
         self._frontier.finish(lease)
 
-    def _wait(self, lease: Lease, secs: float) -> None:
+    def _errand(self, url: str) -> Entry:
+        """The errand that *url* waits for."""
+        errand = self._hosts.robots.errand(url)
+        return Entry(errand, self._hosts.key_of(errand), kind=ERRAND, via=origin_of(url))
+
+    def _wait(self, lease: Lease, secs: float, *, behind: Entry | None = None) -> None:
         """Nothing is sent: the URL goes back, and its host is looked at again in *secs*."""
-        self._frontier.put_back(lease)
+        self._frontier.put_back(lease, behind=behind)
         self._frontier.release(lease.entry.host, rest=secs)
 
     def _look_up(self, lease: Lease) -> None:
@@ -349,10 +361,7 @@ class Dispatcher:
         self._stats.set_value("robots/origins", self._hosts.robots.settled)
         if errand is not None:
             self._stats.inc_value("robots/errands")
-            self._frontier.requeue(
-                Entry(errand, self._hosts.key_of(errand), kind=ERRAND, via=origin_of(url)),
-                ahead=True,
-            )
+            self._frontier.requeue(self._errand(url), ahead=True)
 
     def _finish(self, fetch: Fetch) -> None:
         lease, entry = fetch.lease, fetch.lease.entry

@@ -101,14 +101,20 @@ class RobotsSearch:
         return self._reasons.get(origin_of(url), "robots_unreachable")
 
     def crawl_delay(self, url: str) -> float:
-        """Seconds that the robots.txt of *url*'s origin asks for between two contacts."""
+        """Seconds that the robots.txt of *url*'s origin asks for between two contacts, the one
+        known last: while it is fetched again its host is contacted, too."""
         rules = self._rules(url)
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0
 
     def _rules(self, url: str) -> Rules | None:
         if not self._obey or not url.startswith(_WITH_ROBOTS):
             return None
-        return self._robots.get(origin_of(url))
+        return self._robots.last(origin_of(url))
+
+    def errand(self, url: str) -> str:
+        """The URL of the errand that brings the rules for *url*; "" when there is none."""
+        search = self._searches.get(origin_of(url))
+        return search.url if search is not None and search.until else ""
 
     def robots_url(self, url: str) -> str:
         """The robots.txt to fetch for *url*: its origin's, or where that one redirected to."""

@@ -117,6 +117,13 @@ class BackEnd:
         self.size += 1
         queue.items.insert(0, data)
 
+    def hasten(self, host: str, data: bytes) -> None:
+        """*data*, if it is one of the entries of *host* in memory, becomes the first of them."""
+        queue = self._table.get(host)
+        if queue is not None and data in queue.items:
+            queue.items.remove(data)
+            queue.items.insert(0, data)
+
     def _add(self, host: str) -> BackQueue:
         """A queue for *host*, in line or snoozed; the caller puts an entry into it at once."""
         now = self._clocks.clock()

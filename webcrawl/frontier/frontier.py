@@ -291,8 +291,9 @@ class Frontier:
         self._leases.end(lease)
         self._counts.finished += 1
 
-    def put_back(self, lease: Lease) -> None:
-        """The entry was not fetched: it returns to the head of its host's queue.
+    def put_back(self, lease: Lease, *, behind: Entry | None = None) -> None:
+        """The entry was not fetched: it returns to the head of its host's queue, *behind* one that
+        was requeued ahead and now becomes the head, if it still waits there.
 
         The host stays in process until it is released: without a rest when nothing was sent to
         it. Raises LookupError as ``finish``.
@@ -301,6 +302,8 @@ class Frontier:
         self._leases.end(lease)
         self._counts.put_back += 1
         self._back.push_front(lease.entry.host, encode(lease.entry))
+        if behind is not None:
+            self._back.hasten(behind.host, encode(behind))
 
     def expire(
         self, older_than: float, *, spare: Callable[[Lease], bool] = lambda _: False

@@ -137,6 +137,17 @@ class RobotsCache:
             return None
         return self._remember(origin, entry)
 
+    def last(self, origin: str) -> Rules | None:
+        """Return the rules of *origin* also when they must be fetched again; None when unknown.
+
+        Parses them each time then.
+        """
+        rules = self.get(origin)
+        if rules is not None:
+            return rules
+        entry = self._entry(origin, self._wall())
+        return None if entry is None else self._rules(entry)
+
     def put(self, origin: str, status: int | None, body: bytes = b"") -> Rules:
         """Remember what fetching the robots.txt of *origin* gave, and return the rules to follow.
 
