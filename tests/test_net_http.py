@@ -25,7 +25,9 @@ from scrapy.http import HtmlResponse
 from scrapy.responsetypes import responsetypes
 from scrapy.utils.test import get_crawler
 
+from webcrawl import settings as project
 from webcrawl.errors import FatalError
+from webcrawl.net import dns, gopher, guard, limits
 from webcrawl.net.decoding import ContentDecodingMiddleware
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import HeaderTooLargeError
@@ -444,6 +446,14 @@ def test_limits_that_cannot_work_are_refused_by_name(name, value):
     crawler = get_crawler(settings_dict={name: value})
     with pytest.raises(FatalError, match=f"^{name} must be .*{value}.*\\.$"):
         FetchLimits.from_settings(crawler.settings)
+
+
+@pytest.mark.parametrize("module", [dns, gopher, guard, limits])
+def test_parts_used_in_another_project_have_the_defaults_of_this_one(module):
+    names = [name for name in vars(module) if name.isupper() and name in vars(project)]
+    assert names
+    for name in names:
+        assert getattr(module, name) == getattr(project, name), name
 
 
 def test_a_crawler_has_one_resolver_which_ends_with_it():

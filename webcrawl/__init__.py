@@ -16,8 +16,8 @@ extensions its background thread. One URL's life, room by room::
 
 Imports point one way: spiders, extensions, commands -> scheduler and its helpers, dupefilter,
 _engine -> frontier | seen | hosts | net | robots | seeds -> storage, urls. ``frontier``, ``seen``
-and ``hosts`` know neither each other nor Scrapy; ``simweb`` and ``audit``, which judges by what it
-logged, know nothing of the crawler but how URLs are read. tests/test_imports.py holds this.
+and ``hosts`` know neither each other nor Scrapy; ``simweb`` knows nothing of the crawler, and
+``audit``, which judges it, only how URLs are read. tests/test_imports.py holds this.
 
 What always holds:
 
