@@ -1,0 +1,217 @@
+"""Sitemaps: plain, compressed, as indexes and lists, broken and hostile."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import time
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.urls import Link, markup, normalize
+from webcrawl.urls.markup import CHUNK, MAX_PIECE, root_of
+from webcrawl.urls.sitemaps import MAX_URLS, extract_sitemap, iter_sitemap
+
+URL = "http://a.test/sitemap.xml"
+HEAD = '<?xml version="1.0" encoding="UTF-8"?>'
+XMLNS = "http://www.sitemaps.org/schemas/sitemap/0.9"
+
+
+def links(text, **more):
+    body = text if isinstance(text, bytes) else text.encode()
+    return extract_sitemap(body, url=URL, **more)
+
+
+def paths(text, **more):
+    return [link.url.removeprefix("http://a.test") for link in links(text, **more)]
+
+
+def urlset(*locs):
+    urls = "".join(f"<url><loc>{loc}</loc><lastmod>2020-01-01</lastmod></url>\n" for loc in locs)
+    return f'{HEAD}<urlset xmlns="{XMLNS}">{urls}</urlset>'
+
+
+def test_pages_of_a_urlset():
+    assert links(urlset("http://a.test/x", " \n/y\t", "http://a.test/x")) == [
+        Link("http://a.test/x", "", "loc"),
+        Link("http://a.test/y", "", "loc"),
+    ]
+
+
+def test_sitemaps_of_an_index():
+    text = f"""{HEAD}<!-- <sitemap><loc>/no</loc></sitemap> --><sitemapindex xmlns="{XMLNS}">
+        <sitemap><loc>http://a.test/1.xml.gz</loc><lastmod>x</lastmod></sitemap>
+        <sitemap>
+        <loc>http://a.test/2.xml</loc></sitemap></sitemapindex>"""
+    assert links(text) == [
+        Link("http://a.test/1.xml.gz", "", "sitemap"),
+        Link("http://a.test/2.xml", "", "sitemap"),
+    ]
+
+
+def test_translations_count_and_images_do_not():
+    text = """<urlset><url><loc>/x</loc><image:image><image:loc>/no.png</image:loc></image:image>
+        <xhtml:link rel="alternate" hreflang='de' href="/de?a=1&amp;b=>" />
+        <xhtml:link rel="alternate" hreflang="fr"/></url></urlset>"""
+    assert [(link.url, link.kind) for link in links(text)] == [
+        ("http://a.test/x", "loc"), ("http://a.test/de?a=1&b=%3E", "alternate"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<urlset><url><loc>/?a=1&amp;b=&#50;&#x33;</loc>", ["/?a=1&b=23"]),
+        ("<urlset><url><loc>/?a=1&copy=2&b=3&</loc>", ["/?a=1&copy=2&b=3&"]),
+        ("<loc><![CDATA[/a?x&amp;y]]></loc>", ["/a?x&amp;y"]),
+        ("<loc> <![CDATA[/a<b]]>/c<!-- no -->d </loc>", ["/a%3Cb/cd"]),
+        ("<sm:URLSET><sm:Url><sm:LOC>/a</sm:LOC>", ["/a"]),
+        ("<loc>/a<loc>/b</url><url><loc >/c</loc\n><loc/>/d<location>/no</location>",
+         ["/a", "/b", "/c", "/d"]),
+        ("<loc>/a</loc", ["/a"]), ("<loc>", []), ("<loc></loc><loc>  </loc>", []),
+        ("<loc>&#0;&#xD800;&#1114112;</loc>", ["/%EF%BF%BD%EF%BF%BD%EF%BF%BD"]),
+        ("<!DOCTYPE x [<!ENTITY e '/no'><!ENTITY f SYSTEM 'file:///etc/passwd'>]><loc>/&e;&f;</loc>",
+         ["/&e;&f;"]),
+        ("<loc>mailto:x@a.test</loc><loc>/ok</loc>", ["/ok"]),
+        ("<< < ><>&<loc>/a", ["/a"]), (f"<loc>/{'x' * 9000}</loc>", []),
+    ],
+)  # fmt: skip
+def test_what_is_not_well_formed_is_read_to_the_end(text, expected):
+    assert paths(text) == expected
+
+
+def test_list_of_urls():
+    text = "\ufeff\n\nhttp://a.test/x\r\n  http://a.test/y \nno url\n/no\n" + "x" * 9000
+    assert paths(text) == ["/x", "/y"]
+    assert paths("http://a.test/" + "x" * 9000 + "\nhttp://a.test/z") == ["/z"]
+    many = "".join(f"http://a.test/{n}\n" for n in range(20_000))
+    assert paths(many) == [f"/{n}" for n in range(20_000)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "windows-1251"])
+def test_encoding_is_found(encoding):
+    text = f'<?xml version="1.0" encoding="{encoding}"?><urlset><url><loc>/ж</loc></url></urlset>'
+    assert paths(text.encode(encoding)) == ["/%D0%B6"]
+
+
+def test_compressed_is_read_like_plain():
+    text = urlset(*(f"/{n}" for n in range(30_000))).encode()
+    assert len(text) > 10 * CHUNK
+    expected = [f"/{n}" for n in range(30_000)]
+    assert paths(text) == expected
+    assert paths(gzip.compress(text)) == expected
+    assert paths(gzip.compress(text[:70_000]) + gzip.compress(text[70_000:])) == expected
+    assert paths(gzip.compress(text) + b"garbage") == expected
+
+
+def test_cut_and_damaged_compression_gives_what_came_before():
+    packed = gzip.compress(urlset(*(f"/{n}" for n in range(30_000))).encode())
+    half = paths(packed[: len(packed) // 2])
+    assert 1000 < len(half) < 30_000
+    assert half == [f"/{n}" for n in range(len(half) - 1)] + half[-1:]
+    damaged = bytearray(packed)
+    damaged[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)
+    assert len(paths(bytes(damaged))) > 1000
+    assert paths(b"\x1f\x8b") == paths(b"\x1f\x8bgarbage") == paths(b"") == []
+
+
+def test_pages_are_limited():
+    body = urlset(*(f"/{n}" for n in range(MAX_URLS + 10)))
+    assert len(links(body)) == MAX_URLS
+    assert paths(body, limit=2) == ["/0", "/1"]
+    assert links(body, limit=0) == []
+
+
+def test_size_is_limited(monkeypatch):
+    monkeypatch.setattr(markup, "MAX_BYTES", 3 * CHUNK)
+    body = b"<loc>/a</loc>" + b" " * (3 * CHUNK) + b"<loc>/b</loc>"
+    assert paths(body) == paths(gzip.compress(body)) == ["/a"]
+
+
+def test_members_of_compression_are_limited():
+    packed = gzip.compress(b"") * 50_000 + gzip.compress(b"<loc>/a</loc>")
+    started = time.thread_time()
+    assert paths(packed) == []
+    assert time.thread_time() - started < 1
+
+
+def test_memory_is_bounded_and_links_come_in_slices():
+    bomb = gzip.compress(b"<urlset>" + (b"<loc>/a</loc>" * 50_000 + b" " * (30 << 20)))
+    tracemalloc.start()
+    try:
+        assert len(list(iter_sitemap(bomb, url=URL))) == 1
+        assert tracemalloc.get_traced_memory()[1] < 3 << 20
+    finally:
+        tracemalloc.stop()
+    body = urlset(*(f"/{n}" for n in range(MAX_URLS))).encode()
+    started = time.thread_time()
+    assert len(list(itertools.islice(iter_sitemap(body, url=URL), 10))) == 10
+    assert time.thread_time() - started < 0.05
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<", "<a>", "<loc>", "<loc ", "<![CDATA[", "<loc><![CDATA[<", "<!--", "&", "<loc>&amp;", "x",
+     "<loc a='", "<loc a=''", "<link a='1' ", ">", "<a:", "<!ENTITY a '&a;&a;'>", "\n", "<loc>x\n"],
+)  # fmt: skip
+def test_time_is_linear(piece):
+    body = ("<loc>/x</loc><loc>" + piece * (MIB // len(piece))).encode()
+    started = time.thread_time()
+    assert paths(body)[:1] == ["/x"]
+    assert time.thread_time() - started < 3
+
+
+def test_section_of_nothing_but_brackets_takes_linear_time():
+    body = b"<loc><![CDATA[" + b"<" * (2 * MIB) + b"]]></loc><loc>/x</loc>"
+    started = time.thread_time()
+    assert paths(body) == ["/x"]
+    assert time.thread_time() - started < 4
+
+
+def test_long_text_is_cut_and_what_follows_is_found():
+    assert paths(b"<loc>" + b"x" * (4 * MAX_PIECE) + b"</loc><loc>/y</loc>") == ["/y"]
+
+
+@pytest.mark.parametrize(
+    ("body", "root"),
+    [
+        (urlset("/x").encode(), "urlset"), (gzip.compress(urlset("/x").encode()), "urlset"),
+        (b"<!-- x --><sm:SitemapIndex>", "sitemapindex"), (b"<rss version='2.0'>", "rss"),
+        (b"<?xml?><rdf:RDF xmlns=x>", "rdf"), (b"<feed\nxmlns=x>", "feed"), (b"<feedback>", ""),
+        (b"<html><body>", ""), (b"", ""), ("<urlset>".encode("utf-16"), "urlset"),
+        (b" " * 5000 + b"<rss>", ""),
+    ],
+)  # fmt: skip
+def test_root_element_tells_documents_apart(body, root):
+    assert root_of(body, charset=None) == root
+
+
+xml_like = st.lists(
+    st.sampled_from(
+        ["<loc>", "</loc>", "<url>", "<sitemap>", "<xhtml:link href='", "<![CDATA[", "]]>", "<!--",
+         "-->", "<!DOCTYPE", "<?", "&amp;", "&#", ";", "<", ">", "/x", "\n", "http://a.test/", '"',
+         " ", "sm:", "<image:loc>", "\ufeff"]
+    )
+    | st.text(max_size=3)
+).map("".join)  # fmt: skip
+
+
+@given(
+    xml_like.map(lambda text: text.encode("utf-8", "replace")) | st.binary(),
+    st.booleans(),
+    st.none() | st.sampled_from(["utf-8", "iso-2022-jp", "utf-16", "gb18030", "big5"]),
+)
+def test_no_bytes_raise_and_all_links_are_normalized(body, packed, charset):
+    if packed:
+        body = gzip.compress(body)[: len(body) + 10]
+    found = links(body, charset=charset, limit=5)
+    root_of(body, charset=charset)
+    assert len({link.url for link in found}) == len(found) <= 5
+    for link in found:
+        assert normalize(link.url) == link.url
