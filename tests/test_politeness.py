@@ -151,6 +151,21 @@ def test_a_host_that_cannot_be_found_is_lost_after_its_retries_and_found_by_a_co
     assert not polite.is_lost(HOST)
 
 
+@pytest.mark.parametrize("outcome", ["http_503", "connect_refused"])
+def test_a_host_that_failed_otherwise_is_not_lost_with_the_first_look_up_that_fails(
+    polite, outcome
+):
+    for _ in range(2):
+        after(polite, outcome)
+    assert polite.lookup_failed(HOST, at_least=0.0) == 40
+    assert not polite.is_lost(HOST)
+    for _ in range(2):
+        polite.lookup_failed(HOST, at_least=0.0)
+    assert polite.is_lost(HOST)
+    after(polite, outcome)
+    assert not polite.is_lost(HOST)
+
+
 def test_who_hangs_up_waits_until_the_server_has_noticed(polite):
     assert after(polite, hung_up=True).secs == after(polite).secs + 0.1
 

@@ -63,7 +63,7 @@ def test_a_host_whose_name_servers_have_failed_too_often_is_given_up(clock):
     records = Records()
     hosts = prelude(clock, addresses=Told(LookupTimeoutError("x")), records=records)
     for failures, verdict in ((2, Verdict.RETRY), (3, Verdict.REFUSE)):
-        records.put(HostRecord("www.a.test", failures=failures))
+        records.put(HostRecord("www.a.test", lookups_failed=failures))
         decision = hosts.prelude.decide(PAGE)
         assert (decision.verdict, decision.outcome) == (verdict, "dns_failed")
 

@@ -189,6 +189,7 @@ class Politeness:
         times = [*record.took, took][-REMEMBERED_TIMES:]
         failed = outcome in _FAILURES
         record.failures = record.failures + 1 if failed else 0
+        record.lookups_failed = 0
         if outcome.startswith("http_"):
             record.took = times
             if outcome.startswith("http_2"):
@@ -211,6 +212,7 @@ class Politeness:
         *at_least* until they would be asked again."""
         record = self._records.get(key)
         record.failures += 1
+        record.lookups_failed += 1
         return max(self._rest(record, HostFacts((), failures=record.failures)), at_least)
 
     def _rest(self, record: HostRecord, facts: HostFacts) -> float:
@@ -227,8 +229,8 @@ class Politeness:
         return secs
 
     def is_lost(self, key: str) -> bool:
-        """Whether a host that cannot be found right now has been tried often enough."""
-        return self._records.get(key).failures > self._retry_times
+        """Whether a host that cannot be found right now has been looked up often enough."""
+        return self._records.get(key).lookups_failed > self._retry_times
 
     def is_failing(self, key: str) -> bool:
         """Whether a host has failed so often in a row that nothing is asked of it for a while."""
