@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 from frontier_rig import POLICY, Rig, entry
@@ -27,6 +29,7 @@ from webcrawl.frontier.politeness import cut_off
 from webcrawl.net.dns import LookupFailedError, NameNotFoundError
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
 from webcrawl.request_codec import RequestCodec
+from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.content import ContentSeen
 from webcrawl.urls import host_of
 
@@ -952,6 +955,30 @@ def test_a_host_that_somebody_waits_for_can_be_asked_for_before_all_others(desk)
     assert desk.frontier.check() == []
     assert [desk.next().url for _ in range(4)] == [f"http://{name}.test/0" for name in "bcda"]
     desk.dispatcher.expire(-1.0)
+
+
+def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
+    # A robots.txt that takes as long as any for a URL.
+    rules = b"".join(b"Allow: *%x\n" % number for number in range(40_000))
+    obedient.rig.push(*(Entry(f"http://a.test/{'q' * 2000}/{n}", "a.test") for n in range(64)))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /\n" + rules))
+    obedient.wait(3)
+    alarms = []
+    scheduler = SimpleNamespace(
+        _dispatcher=obedient.dispatcher,
+        _frontier=obedient.frontier,
+        _workers=1,
+        _crawler=SimpleNamespace(engine=SimpleNamespace(scraper=SimpleNamespace(slot=None))),
+        _alarm=SimpleNamespace(set=alarms.append),
+    )
+    assert MercatorScheduler.next_request(scheduler) is None
+    denied = obedient.counts("outcome/")["robots_denied"]
+    assert 0 < denied < 64
+    # It goes on with the rest at once.
+    assert alarms[0] <= time.monotonic()
+    while len(obedient.frontier):
+        MercatorScheduler.next_request(scheduler)
+    assert obedient.counts("outcome/") == {"robots_denied": 64}
 
 
 def test_when_the_crawl_is_closed_who_waits_is_told_and_pages_in_process_go_back(desk):

@@ -291,6 +291,7 @@ class MercatorScheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """The next request that politeness allows, or None; then the engine is woken in time."""
+        deadline = time.monotonic() + _SLICE_SECS
         try:
             for _ in range(_DENIALS_PER_CALL):
                 if self._dispatcher.looking_up >= _LOOKUPS_PER_WORKER * self._workers:
@@ -306,6 +307,8 @@ class MercatorScheduler(BaseScheduler):
                 request = self._dispatcher.dispatch(lease)
                 if request is not None:
                     return request
+                if time.monotonic() >= deadline:
+                    break  # a hostile robots.txt takes milliseconds for each URL
         except Exception as error:  # noqa: BLE001  # the engine would go on without that lease
             self._ending.fail(error)
             return None
