@@ -786,7 +786,7 @@ def test_an_errand_within_a_politeness_key_goes_before_all_that_may_wait_for_it(
     desk.frontier.requeue(Entry(f"{images}/1", "example.com", attempts=1), ahead=True)
     desk.wait(3)
     assert desk.next() is None
-    desk.wait(1)
+    desk.wait(3)
     errand = desk.next()
     assert errand.url == rules
     desk.end(errand, page(404))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from frontier_rig import POLICY
 from host_rig import Records, host_knowledge
+from scrapy.http import Response
 
 from webcrawl.frontier import ERRAND, Entry
 from webcrawl.hosts import HostRecord
@@ -122,8 +123,12 @@ def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(clock):
 def test_while_another_host_is_asked_for_the_rules_the_url_waits(clock):
     hosts = prelude(clock)
     hosts.robots.robots_url(PAGE.url)
-    hosts.robots._searches["http://www.a.test"].until = clock() + 10
-    assert hosts.prelude.decide(PAGE) == Decision(Verdict.WAIT, secs=1.0)
+    moved = Response(PAGE.url, status=301, headers={"Location": "http://b.test/robots.txt"})
+    hosts.robots.answered(PAGE.url, "http_301", moved)
+    # Not every second for an hour: thousands may wait for one host.
+    for waited, secs in ((0.0, 1.0), (1.0, 1.0), (20.0, 21.0), (100.0, 60.0)):
+        clock.advance(waited)
+        assert hosts.prelude.decide(PAGE) == Decision(Verdict.WAIT, secs=pytest.approx(secs))
 
 
 def test_an_errand_needs_an_address_and_no_rules(clock):

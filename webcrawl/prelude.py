@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from webcrawl.politeness import Politeness
     from webcrawl.robots_search import RobotsSearch
 
-# How soon a host is looked at again whose robots.txt is fetched in another host's turn, seconds.
-_ELSEWHERE_SECS = 1.0
+# When a host is looked at again whose robots.txt is fetched in another host's turn: after as long
+# as it has waited already, within these seconds. Thousands may wait for one host.
+_SOONEST, _LATEST = 1.0, 60.0
 
 
 class Verdict(enum.Enum):
@@ -109,7 +110,8 @@ class HostPrelude:
             case Finding.UNKNOWN:
                 return Decision(Verdict.FETCH_ROBOTS, address=address)
             case Finding.ELSEWHERE:
-                return Decision(Verdict.WAIT, secs=_ELSEWHERE_SECS)
+                waited = self._robots.errand_secs(url)
+                return Decision(Verdict.WAIT, secs=min(max(_SOONEST, waited), _LATEST))
             case Finding.DENIED:
                 return Decision(Verdict.REFUSE, "robots_denied")
             case Finding.UNREACHABLE:

@@ -116,6 +116,10 @@ class RobotsSearch:
         search = self._searches.get(origin_of(url))
         return search.url if search is not None and search.until else ""
 
+    def errand_secs(self, url: str) -> float:
+        """For how many seconds the errand for *url* has been under way."""
+        return self._clock() + _ERRAND_SECS - self._search(origin_of(url)).until
+
     def robots_url(self, url: str) -> str:
         """The robots.txt to fetch for *url*: its origin's, or where that one redirected to."""
         return self._search(origin_of(url)).url
