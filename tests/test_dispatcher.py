@@ -925,6 +925,27 @@ def test_a_download_aside_that_nobody_waits_for_any_more_is_dropped(desk):
     assert len(desk.frontier) == desk.frontier.leased == 0
 
 
+def test_a_download_aside_that_is_cancelled_just_when_its_turn_comes_gives_it_back(desk):
+    desk.rig.push(entry("a.test", 0))
+
+    async def run():
+        request = Request("http://a.test/aside")
+        task = asyncio.ensure_future(desk.asides.turn(request))
+        await asyncio.sleep(0)
+        assert desk.next() is None
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        # As the engine does in any case.
+        desk.dispatcher.done(request)
+
+    asyncio.run(run())
+    assert desk.frontier.leased == 0
+    assert desk.next() is None  # nobody waits any more
+    assert desk.next().url == "http://a.test/0"
+    desk.dispatcher.expire(-1.0)
+
+
 def test_a_download_aside_is_lost_with_its_process_and_dropped_by_the_next(desk):
     async def run():
         task = asyncio.ensure_future(desk.asides.turn(Request("http://a.test/aside")))

@@ -229,8 +229,6 @@ class MercatorDownloader:
         """A request that somebody gave to the engine past the scheduler: it waits for its host's
         turn, and is no worker's business until then."""
         fetch = await asides.turn(request)
-        fetch.request_id = id(request)
-        request.meta["fetch"] = fetch
         self.active.add(request)
         return await self._fetch(request, fetch)
 

@@ -41,7 +41,7 @@ class Asides:
         self._key_of = key_of
         self._clock = clock
         self._waited_at = -math.inf
-        self._waiting: dict[str, asyncio.Future[Fetch]] = {}
+        self._waiting: dict[str, tuple[asyncio.Future[Fetch], Request]] = {}
         # The politeness keys of those who wait.
         self._hosts: dict[str, str] = {}
         # The names of an earlier process must never meet a request of this one.
@@ -57,7 +57,8 @@ class Asides:
         return name in self._waiting
 
     async def turn(self, request: Request) -> Fetch:
-        """Wait for the turn of *request*'s host; the Fetch of that contact.
+        """Wait for the turn of *request*'s host; the Fetch of that contact, which is *request*'s
+        from the moment it is given: also if the caller is cancelled in that moment.
 
         Raises IgnoreRequest when it has none: robots.txt, exclusion, no address, the crawl's end.
         OSError when the disk is full.
@@ -66,7 +67,7 @@ class Asides:
             raise IgnoreRequest(f"{request.url}: the crawl is being closed")
         name = f"{self._process}/{next(self._numbers)}"
         turn: asyncio.Future[Fetch] = asyncio.get_running_loop().create_future()
-        self._waiting[name] = turn
+        self._waiting[name] = turn, request
         try:
             self._hosts[name] = key = self._key_of(request.url)
             self._frontier.requeue(Entry(request.url, key, kind=ASIDE, via=name), ahead=True)
@@ -91,15 +92,17 @@ class Asides:
 
     def give(self, name: str, fetch: Fetch) -> bool:
         """The host is in process for *name*; False when nobody waits any more."""
-        turn = self._waiting.get(name)
-        if turn is None or turn.done():
+        turn, request = self._waiting.get(name, (None, None))
+        if turn is None or request is None or turn.done():
             return False
+        fetch.request_id = id(request)
+        request.meta["fetch"] = fetch
         turn.set_result(fetch)
         return True
 
     def refuse(self, name: str, outcome: str) -> None:
         """Nothing is going to be sent for *name*."""
-        turn = self._waiting.get(name)
+        turn, _ = self._waiting.get(name, (None, None))
         if turn is not None and not turn.done():
             turn.set_exception(IgnoreRequest(outcome))
 
