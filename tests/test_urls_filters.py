@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from webcrawl.urls import filters
 from webcrawl.urls.filters import DepthFilter, FilterChain, LengthFilter, standard_filters
 
 URL = "http://a.test/"
@@ -55,3 +56,107 @@ def test_chain_takes_filters_of_the_user():
 
 def test_empty_chain_refuses_nothing():
     assert FilterChain([]).refusal("x", 9) is None
+
+
+class Asked:
+    """A filter of every kind that refuses nothing and remembers what it was asked."""
+
+    name = "asked"
+    only_above = 2
+
+    def __init__(self):
+        self.asked = []
+
+    def refuses(self, url, depth):
+        self.asked.append(("url", url, depth))
+        return False
+
+    def refuses_path(self, segments):
+        self.asked.append(("path", *segments))
+        return False
+
+    def refuses_query(self, segments, query):
+        self.asked.append(("query", *segments, query))
+        return False
+
+    def refuses_server(self, scheme, host, port):
+        self.asked.append(("server", scheme, host, port))
+        return False
+
+    def refuses_link(self, host, page_host):
+        self.asked.append(("link", host, page_host))
+        return False
+
+
+@pytest.mark.parametrize(
+    ("url", "questions"),
+    [
+        ("http://a.test/x/y", [("server", "http", "a.test", None)]),
+        (
+            "ftp://a/X/y/",
+            [("server", "ftp", "a", None), ("path", "x", "y", ""), ("link", "a", "a.test")],
+        ),
+        (
+            "https://[::1]:81/X?Y=/Z/",
+            [("server", "https", "::1", 81), ("query", "x", "Y=/Z/"), ("link", "::1", "a.test")],
+        ),
+        ("http://a.test/?", [("server", "http", "a.test", None)]),
+        ("http://b.test:8080", [("server", "http", "b.test", 8080), ("link", "b.test", "a.test")]),
+    ],
+)
+def test_filters_are_asked_what_they_need_to_know(url, questions):
+    asked = Asked()
+    assert FilterChain([asked]).refusal(url, 7, "a.test") is None
+    assert asked.asked == [questions[0], ("url", url, 7), *questions[1:]]
+
+
+def test_server_that_passed_is_not_asked_about_again_within_bounds(monkeypatch):
+    monkeypatch.setattr(filters, "_CACHED_SERVERS", 2)
+    asked = Asked()
+    chain = FilterChain([asked])
+    for host in ("a", "a", "b", "a", "c", "c", "a"):
+        chain.refusal(f"http://{host}.test/{host}", 0)
+    assert [one[2][0] for one in asked.asked if one[0] == "server"] == ["a", "b", "c", "a"]
+
+
+def test_server_that_was_refused_is_asked_about_again():
+    class Closed:
+        name = "closed"
+        closed = True
+
+        def refuses_server(self, scheme, host, port):
+            return self.closed
+
+    one = Closed()
+    chain = FilterChain([one])
+    assert chain.refusal(URL, 0) == "closed"
+    one.closed = False
+    assert chain.refusal(URL, 0) is None
+    assert chain.refused == {"closed": 1}
+
+
+def test_servers_of_long_names_are_not_remembered():
+    asked = Asked()
+    chain = FilterChain([asked])
+    for _ in range(2):
+        chain.refusal(f"http://{'x' * 300}.test/", 0)
+    assert len([one for one in asked.asked if one[0] == "server"]) == 2
+
+
+def test_refusals_of_every_kind_are_counted():
+    class Refusing:
+        def __init__(self, kind):
+            self.name = kind
+            self.only_above = 0
+            setattr(self, kind, lambda *question: True)
+
+    for kind in ("refuses", "refuses_path", "refuses_query", "refuses_server", "refuses_link"):
+        chain = FilterChain([Refusing(kind)])
+        assert chain.refusal("http://a.test/?x", 1, "b.test") == kind
+        assert chain.refused == {kind: 1}
+
+
+def test_page_that_is_a_seed_is_linked_from_nowhere():
+    asked = Asked()
+    FilterChain([asked]).refusal(URL, 0)
+    assert not [one for one in asked.asked if one[0] == "link"]

@@ -3,20 +3,37 @@
 Each filter is a small object with a name and one question; a ``FilterChain`` asks them in order and
 counts refusals by name. The names are the last part of the stats ``urls/refused/<name>``. Filters
 keep no state, so a link that was refused once is refused again.
+
+There are five kinds of question, by what they need to know: the URL and its depth, the segments of
+its path, its query, the server it names, or the hosts at both ends of the link. A path is cut into
+segments once for all filters, and only if one of them may refuse so many. A server's answer is
+remembered when it is good, since links repeat their servers: so thousands of rules about hosts cost
+nothing for most links.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias, runtime_checkable
 
+from webcrawl.urls.host import host_of
 from webcrawl.urls.normalizer import HTTP_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_CACHED_SERVERS: Final = 1 << 15
+_LONGEST_CACHED: Final = 300
 
+# Before the first segment are the scheme, an empty part and the host.
+_SLASHES: Final = 2
+
+_PORT: Final = re.compile(r"[a-z]+://(?:\[[^\]/?#]*\]|[^:/?#]*):([0-9]{1,5})(?=[/?#]|\Z)")
+
+
+@runtime_checkable
 class UrlFilter(Protocol):
     """One reason to leave a URL alone. ``url`` is normalized, so its length in characters is its
     length in bytes; ``depth`` is the number of links from the seed."""
@@ -26,6 +43,54 @@ class UrlFilter(Protocol):
     def refuses(self, url: str, depth: int) -> bool: ...
 
 
+@runtime_checkable
+class PathFilter(Protocol):
+    """One reason that lies in the path. ``segments`` are what stands between its slashes, in lower
+    case; the last is empty if the path ends with a slash. A filter that refuses no path of
+    ``only_above`` segments or less is not asked about those."""
+
+    name: ClassVar[str]
+
+    @property
+    def only_above(self) -> int: ...
+
+    def refuses_path(self, segments: list[str]) -> bool: ...
+
+
+@runtime_checkable
+class QueryFilter(Protocol):
+    """One reason that lies in the query, without its question mark; URLs without one are not asked
+    about. ``segments`` as for a PathFilter."""
+
+    name: ClassVar[str]
+
+    def refuses_query(self, segments: list[str], query: str) -> bool: ...
+
+
+@runtime_checkable
+class ServerFilter(Protocol):
+    """One reason to leave all URLs of a server alone; ``host`` is as ``host_of`` gives it, ``port``
+    None for the one that belongs to the scheme. Once it has let a server pass, it may not be asked
+    about it again."""
+
+    name: ClassVar[str]
+
+    def refuses_server(self, scheme: str, host: str, port: int | None) -> bool: ...
+
+
+@runtime_checkable
+class LinkFilter(Protocol):
+    """One reason to leave a link to another host alone. ``page_host`` is the host of the page with
+    the link; a seed has none, and is not asked about."""
+
+    name: ClassVar[str]
+
+    def refuses_link(self, host: str, page_host: str) -> bool: ...
+
+
+Filter: TypeAlias = UrlFilter | PathFilter | QueryFilter | ServerFilter | LinkFilter
+
+
 @dataclass(slots=True, frozen=True)
 class SchemeFilter:
     """Refuses URLs that no download handler of this crawl can fetch."""
@@ -33,8 +98,8 @@ class SchemeFilter:
     name: ClassVar[str] = "scheme"
     schemes: frozenset[str]
 
-    def refuses(self, url: str, depth: int) -> bool:  # noqa: ARG002  part of the protocol
-        return url.partition(":")[0] not in self.schemes
+    def refuses_server(self, scheme: str, host: str, port: int | None) -> bool:  # noqa: ARG002  part of the protocol
+        return scheme not in self.schemes
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,27 +127,97 @@ class DepthFilter:
 class FilterChain:
     """Asks its filters in order; the first that refuses decides.
 
-    ``refused`` counts by filter name since the chain was built.
+    First those about the server, then those about URL, path, query and link; among each kind in the
+    order given. ``refused`` counts by filter name since the chain was built.
     """
 
-    def __init__(self, filters: Sequence[UrlFilter]) -> None:
+    def __init__(self, filters: Sequence[Filter]) -> None:
         self.refused: Counter[str] = Counter()
-        self._filters = tuple((one.name, one.refuses) for one in filters)
+        self._of_servers = tuple(
+            (one.name, one.refuses_server) for one in filters if isinstance(one, ServerFilter)
+        )
+        self._of_urls = tuple(
+            (one.name, one.refuses) for one in filters if isinstance(one, UrlFilter)
+        )
+        self._of_paths = tuple(
+            (one.only_above, one.name, one.refuses_path)
+            for one in filters
+            if isinstance(one, PathFilter)
+        )
+        self._of_queries = tuple(
+            (one.name, one.refuses_query) for one in filters if isinstance(one, QueryFilter)
+        )
+        fewest = min((fewest for fewest, _, _ in self._of_paths), default=1 << 32)
+        self._fewest_slashes = fewest + _SLASHES
+        self._of_links = tuple(
+            (one.name, one.refuses_link) for one in filters if isinstance(one, LinkFilter)
+        )
+        # Hosts of servers that passed, by what their URLs begin with.
+        self._passed: dict[str, str] = {}
 
-    def refusal(self, url: str, depth: int) -> str | None:
-        """Name of the filter that refuses *url* at *depth*, None when all let it pass."""
-        for name, refuses in self._filters:
+    def refusal(self, url: str, depth: int, page_host: str = "") -> str | None:
+        """Name of the filter that refuses *url* at *depth*, None when all let it pass.
+
+        *page_host* is the host of the page that links to it, empty for a seed.
+        """
+        host = self._passed.get(url[: url.find("/", 8)])
+        if host is None:
+            host = host_of(url)
+            why = self._server_refusal(url, host)
+            if why is not None:
+                return self._count(why)
+        for name, refuses in self._of_urls:
             if refuses(url, depth):
-                self.refused[name] += 1
-                return name
+                return self._count(name)
+        if "?" in url or url.count("/") > self._fewest_slashes:
+            why = self._path_refusal(url)
+            if why is not None:
+                return self._count(why)
+        if host != page_host and page_host:
+            for name, refuses_link in self._of_links:
+                if refuses_link(host, page_host):
+                    return self._count(name)
         return None
+
+    def _server_refusal(self, url: str, host: str) -> str | None:
+        if self._of_servers:
+            found = _PORT.match(url)
+            port = None if found is None else int(found[1])
+            scheme = url.partition(":")[0]
+            for name, refuses_server in self._of_servers:
+                if refuses_server(scheme, host, port):
+                    return name
+        end = url.find("/", 8)
+        if 0 < end <= _LONGEST_CACHED:
+            if len(self._passed) >= _CACHED_SERVERS:
+                self._passed.clear()
+            self._passed[url[:end]] = host
+        return None
+
+    def _path_refusal(self, url: str) -> str | None:
+        path, _, query = url.partition("?")
+        # A normalized URL has a path, what a spider may bring need not.
+        segments = path.lower().split("/")[_SLASHES + 1 :] or [""]
+        count = len(segments)
+        for fewest, name, refuses_path in self._of_paths:
+            if count > fewest and refuses_path(segments):
+                return name
+        if query:
+            for name, refuses_query in self._of_queries:
+                if refuses_query(segments, query):
+                    return name
+        return None
+
+    def _count(self, name: str) -> str:
+        self.refused[name] += 1
+        return name
 
 
 def standard_filters(
     *, max_bytes: int, max_depth: int, schemes: frozenset[str] = HTTP_SCHEMES
 ) -> FilterChain:
     """The chain that URL_MAX_LENGTH_BYTES and URL_MAX_DEPTH describe; 0 means no limit."""
-    filters: list[UrlFilter] = [SchemeFilter(schemes)]
+    filters: list[Filter] = [SchemeFilter(schemes)]
     if max_bytes > 0:
         filters.append(LengthFilter(max_bytes))
     if max_depth > 0:

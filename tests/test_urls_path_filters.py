@@ -1,0 +1,185 @@
+"""Traps by their shape and known paths are refused; ordinary pages are not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import urls
+
+from webcrawl.urls.filters import FilterChain
+from webcrawl.urls.path_filters import (
+    ActionFilter,
+    CalendarFilter,
+    ExtensionFilter,
+    ListingSortFilter,
+    ParametersFilter,
+    RepeatedSegmentsFilter,
+    SegmentNamesFilter,
+    SegmentsFilter,
+)
+
+# As the settings have them by default, in the year 2026.
+DEFAULTS = [
+    SegmentsFilter(20),
+    RepeatedSegmentsFilter(3),
+    ParametersFilter(16),
+    ListingSortFilter(),
+    CalendarFilter(2031),
+    ActionFilter(),
+]
+
+# Pages as sites have them, some of them at the edge of what the filters look for.
+ORDINARY = """\
+/
+/index.html
+/login
+/login/
+/cart
+/account/login.php
+/login-problems?id=3
+/article?id=3&login=1
+/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r/s/t
+/en/en/en/page.html
+/2024/05/05/05/05/x
+/0/0/0/0/0/0/tile.png
+/000/000/000/001/original.jpg
+/a/1/a/2/a/3/a/4
+/shop/?orderby=price&dir=asc
+/?C=contact
+/?N=Dolores
+/pub/?C
+/x?C=M;O=A
+/calendar/
+/calendar/2026-12-24
+/calendar/2031/12
+/events/1848/03
+/event/2087
+/event/203312
+/event/20871-summer-party
+/events/2099-conference
+/reports/2087-05-projection.html
+/prices?date=20260501
+/?year=2031
+/w/index.php?title=Main&action=history
+/forum?do=show
+/search?q=add-to-cart
+/wiki/replytocom=
+/list?a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9&j=10&k=11&l=12&m=13&n=14&o=15&p=16
+/caf%C3%A9/?q=%C3%A9#x"""
+
+
+@pytest.mark.parametrize("path", ORDINARY.splitlines())
+def test_ordinary_page_passes(path):
+    assert FilterChain(DEFAULTS).refusal(f"http://a.test{path}", 3) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (20 * "/x" + "/", "segments"),
+        ("/" + "/".join(map(str, range(21))), "segments"),
+        ("/images/images/images/images/x.gif", "repeated_segments"),
+        ("/IMAGES/images/Images/images/", "repeated_segments"),
+        ("/en/shop/en/shop/en/shop/en/shop/", "repeated_segments"),
+        ("/x/a/1/a/1/a/1/a/1", "repeated_segments"),
+        ("/a/1/a/2/a/3/a/4/a", "repeated_segments"),
+        ("/a/b/c/a/b/c/a/b/c/a/b/c?x", "repeated_segments"),
+        ("/x?" + "&".join(f"p{number}=1" for number in range(17)), "parameters"),
+        ("/pub/?C=N;O=D", "listing_sort"),
+        ("/pub/?C=M&O=A", "listing_sort"),
+        ("/pub/?C=S&amp;O=A", "listing_sort"),
+        ("/pub/?C=D;O=A;F=1;V=1;P=*", "listing_sort"),
+        ("/pub/?S=A", "listing_sort"),
+        ("/?D=D", "listing_sort"),
+        ("/calendar/2032-01", "calendar"),
+        ("/Calendar/2087/5/", "calendar"),
+        ("/calendario?mes=x&date=2199-12-01", "calendar"),
+        ("/kalender/2040.12.24", "calendar"),
+        ("/agenda?day=1&year=2032", "calendar"),
+        ("/x?month=203205", "calendar"),
+        ("/x?startDate=20320501", "calendar"),
+        ("/events/2026-05/?tribe-bar-date=2045-01-01", "calendar"),
+        ("/login?next=/a", "action"),
+        ("/Login/?next=/a", "action"),
+        ("/wp-login.php?redirect_to=x", "action"),
+        ("/cart?add=3", "action"),
+        ("/product/3?add-to-cart=3", "action"),
+        ("/product/3?x=1&ADD_TO_WISHLIST=3", "action"),
+        ("/post?replytocom=8", "action"),
+        ("/w/index.php?title=Main&action=edit&section=2", "action"),
+        ("/wiki/start?do=edit", "action"),
+    ],
+)
+def test_trap_is_refused_by_name(path, name):
+    chain = FilterChain(DEFAULTS)
+    if name == "segments":
+        chain = FilterChain(DEFAULTS[:1])
+    assert chain.refusal(f"http://a.test{path}", 3) == name
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_limits_are_the_most_that_passes(most):
+    paths = FilterChain([SegmentsFilter(most)])
+    assert paths.refusal("http://a.test" + most * "/x", 0) is None
+    assert paths.refusal("http://a.test" + most * "/x" + "/y", 0) == "segments"
+    parameters = FilterChain([ParametersFilter(most)])
+    assert parameters.refusal("http://a.test/?" + "&".join(most * "x"), 0) is None
+    assert parameters.refusal("http://a.test/?" + "&".join((most + 1) * "x"), 0) == "parameters"
+    repeated = FilterChain([RepeatedSegmentsFilter(most)])
+    assert repeated.refusal("http://a.test" + most * "/x", 0) is None
+    assert repeated.refusal("http://a.test" + (most + 1) * "/x", 0) == "repeated_segments"
+    assert repeated.refusal("http://a.test" + (most + 1) * "/x/7/y", 0) == "repeated_segments"
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=4), st.lists(st.sampled_from("abc7"), max_size=4))
+def test_group_that_is_repeated_is_found_wherever_it_stands(before, group):
+    url = "http://a.test/" + "/".join([*before, *(4 * group), "end"])
+    refused = FilterChain([RepeatedSegmentsFilter(3)]).refusal(url, 0)
+    if any(not part.isdigit() for part in group):
+        assert refused == "repeated_segments"
+
+
+def test_long_path_is_looked_through_in_no_time():
+    """All of 1,000 segments are two that alternate in no period of eight."""
+    segments = [f"s{number % 251}" for number in range(1000)]
+    repeated = RepeatedSegmentsFilter(3)
+    assert not repeated.refuses_path(segments)
+    assert repeated.refuses_path([*segments, "x", "x", "x", "x"])
+
+
+def test_segments_by_name_are_refused_whatever_their_case():
+    chain = FilterChain(
+        [SegmentNamesFilter(frozenset({"private", "a.test", *map(str, range(5000))}))]
+    )
+    assert chain.refusal("http://a.test/x/Private/y", 0) == "segment_name"
+    assert chain.refusal("http://a.test/private?x", 0) == "segment_name"
+    assert chain.refusal("http://a.test/4999", 0) == "segment_name"
+    assert chain.refusal("http://a.test/privately/x?y=/private/", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "by_refused", "by_allowed"),
+    [
+        ("/x.zip", "extension", "extension"),
+        ("/x.ZIP?y=.html", "extension", "extension"),
+        ("/x.tar.gz", "extension", "extension"),
+        ("/x.html", None, None),
+        ("/x.php", None, "extension"),
+        ("/x.zip/", None, None),
+        ("/x", None, None),
+        ("/?x.zip", None, None),
+        ("/", None, None),
+    ],
+)
+def test_extensions_are_those_of_the_last_segment(path, by_refused, by_allowed):
+    refused = FilterChain([ExtensionFilter(frozenset({"zip", "gz"}), frozenset())])
+    allowed = FilterChain([ExtensionFilter(frozenset(), frozenset({"html"}))])
+    assert refused.refusal(f"http://a.zip{path}", 0) == by_refused
+    assert allowed.refusal(f"http://a.zip{path}", 0) == by_allowed
+
+
+@given(st.text(st.characters(codec=None)) | urls())
+def test_no_text_makes_a_filter_raise(url):
+    every = [SegmentNamesFilter(frozenset({"x"})), ExtensionFilter(frozenset({"x"}), frozenset())]
+    FilterChain([*DEFAULTS, *every]).refusal(url, 1, "a.test")

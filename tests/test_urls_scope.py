@@ -1,0 +1,148 @@
+"""What belongs to the crawl, by server, registered domain and regular expression."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import urls
+
+from webcrawl.urls import SCHEMES
+from webcrawl.urls.filters import FilterChain, SchemeFilter
+from webcrawl.urls.scope import (
+    BAD_PORTS,
+    MAX_PATTERNS,
+    HostLabelsFilter,
+    OwnDomainFilter,
+    PatternFilter,
+    PortFilter,
+    RestrictFilter,
+    WhitelistFilter,
+    any_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "refused"),
+    [
+        ("http://a.test/", None),
+        ("http://a.test:8080/", None),
+        ("http://a.test:25/", "port"),
+        ("http://a.test:6667/x:80", "port"),
+        ("http://a.test/x:25", None),
+        ("http://a.test/x://y:25/", None),
+        ("http://[::25]/", None),
+        ("http://[::1]:25/", "port"),
+        ("ftp://a.test:22/", "port"),
+        ("gopher://a.test:7070/", None),
+        ("http://a:25/", "port"),
+        ("ftp://a:25/", "port"),
+    ],
+)
+def test_ports_that_browsers_refuse_are_refused(url, refused):
+    assert FilterChain([PortFilter(frozenset())]).refusal(url, 0) == refused
+
+
+def test_ports_may_be_held_to_some():
+    chain = FilterChain([PortFilter(frozenset({25, 8080}))])
+    assert chain.refusal("http://a.test/", 0) is None
+    assert chain.refusal("http://a.test:25/", 0) is None
+    assert chain.refusal("http://a.test:8081/", 0) == "port"
+
+
+def test_bad_ports_are_those_of_the_fetch_standard():
+    assert {25, 110, 143, 6000, 10080} <= BAD_PORTS
+    assert not {80, 443, 70, 7070, 8000, 8080, 8443} & BAD_PORTS
+    assert len(BAD_PORTS) == 83
+
+
+@pytest.mark.parametrize(
+    ("host", "refused"),
+    [
+        ("a.test", None),
+        ("www.a.b.c.d.e.f.co.uk", None),
+        ("a.b.c.d.e.f.g.h.i.test", None),
+        ("a.b.c.d.e.f.g.h.i.j.test", "host_labels"),
+        ("www.www.a.test", None),
+        ("www.www.www.a.test", "host_labels"),
+        ("a.a.a", "host_labels"),
+        ("1.1.1.1", None),
+        ("[2001:db8:1:1:1:1:1:1]", None),
+        ("localhost", None),
+    ],
+)
+def test_hosts_that_a_name_server_makes_up_are_refused(host, refused):
+    assert FilterChain([HostLabelsFilter(10)]).refusal(f"http://{host}/", 0) == refused
+
+
+def test_whitelist_is_of_registered_domains_and_may_grow():
+    domains = {"a.com", "b.co.uk"}
+    chain = FilterChain([WhitelistFilter(domains)])
+    assert chain.refusal("http://www.x.a.com/", 0) is None
+    assert chain.refusal("https://news.b.co.uk:81/x", 0) is None
+    assert chain.refusal("http://c.co.uk/", 0) == "whitelist"
+    assert chain.refusal("http://notb.co.uk/", 0) == "whitelist"
+    domains.add("c.co.uk")
+    assert chain.refusal("http://c.co.uk/", 0) is None
+
+
+def test_nielsen_s_mode_takes_only_links_within_the_page_s_own_domain():
+    chain = FilterChain([WhitelistFilter({"a.com", "b.com"}), OwnDomainFilter()])
+    assert chain.refusal("http://www.a.com/", 0) is None, "a seed has no page"
+    assert chain.refusal("http://www.a.com/", 1, "a.com") is None
+    assert chain.refusal("http://a.com/", 1, "a.com") is None
+    assert chain.refusal("http://b.com/", 1, "a.com") == "own_domain"
+    assert chain.refusal("http://c.com/", 1, "c.com") == "whitelist"
+
+
+def test_restriction_is_to_what_an_expression_matches_as_a_whole():
+    chain = FilterChain(
+        [RestrictFilter(any_of([r"http://[^/]*\.uni-muenchen\.de.*", "https://a/"]))]
+    )
+    assert chain.refusal("http://www.uni-muenchen.de/x", 0) is None
+    assert chain.refusal("https://a/", 0) is None
+    assert chain.refusal("https://a/x", 0) == "restrict_to"
+    assert chain.refusal("http://b.test/?http://www.uni-muenchen.de/", 0) == "restrict_to"
+
+
+def test_expression_refuses_where_it_is_found():
+    chain = FilterChain([PatternFilter(any_of(["/private/", r"\.cgi\b"]))])
+    assert chain.refusal("http://a.test/x/private/y", 0) == "pattern"
+    assert chain.refusal("http://a.test/x.cgi?y", 0) == "pattern"
+    assert chain.refusal("http://a.test/private", 0) is None
+
+
+def test_flags_go_with_an_expression_that_is_alone():
+    assert any_of(["(?i)/PRIVATE/"]).search("/private/")
+    assert any_of(["(?i:/PRIVATE/)", "x"]).search("/private/")
+
+
+@pytest.mark.parametrize(
+    ("expressions", "sentence"),
+    [
+        (["("], r"has '\(', no regular expression: missing \)"),
+        (["a", "*"], r"has '\*', no regular expression: nothing to repeat"),
+        (["x{99999999999}"], "no regular expression: the repetition number is too large"),
+        (["(?i)a", "b"], "has expressions that do not go together: global flags"),
+        (["(?P<x>a)", "(?P<x>b)"], "has expressions that do not go together: redefinition"),
+        ((MAX_PATTERNS + 1) * ["a"], "has more than 100 regular expressions"),
+        ([10_001 * "a"], "has an expression of more than 10000 characters"),
+    ],
+)
+def test_what_is_no_expression_is_told(expressions, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        any_of(expressions)
+
+
+@given(st.text(st.characters(codec=None)) | urls(), st.text(st.characters(codec=None), max_size=9))
+def test_no_text_makes_a_filter_raise(url, page_host):
+    chain = FilterChain(
+        [
+            SchemeFilter(SCHEMES),
+            PortFilter(frozenset()),
+            HostLabelsFilter(3),
+            WhitelistFilter({"a.test"}),
+            OwnDomainFilter(),
+        ]
+    )
+    assert chain.refusal(url, 1, page_host) == chain.refusal(url, 1, page_host)

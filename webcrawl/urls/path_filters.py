@@ -1,0 +1,220 @@
+"""Filters that go by the path and the query of a URL: traps by their shape, and known paths.
+
+"What can get infinite will get infinite" (LARM). The limits are far above what pages have, so that
+no ordinary page is lost; traps that look like ordinary pages are for others to find. All of this
+looks at one URL at a time and costs 0.1 to 0.5 µs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+# A repeated group of more segments than this is not looked for.
+_LONGEST_GROUP: Final = 8
+
+
+@dataclass(slots=True, frozen=True)
+class SegmentsFilter:
+    """Refuses paths of more than ``most`` segments: a space that grows with each relative link."""
+
+    name: ClassVar[str] = "segments"
+    most: int
+
+    @property
+    def only_above(self) -> int:
+        return self.most
+
+    def refuses_path(self, segments: list[str]) -> bool:
+        return len(segments) > self.most
+
+
+@dataclass(slots=True, frozen=True)
+class RepeatedSegmentsFilter:
+    """Refuses paths with a segment, or a group of up to 8, more than ``most`` times in a row, or
+    with one segment more than ``most`` + 1 times anywhere.
+
+    ``/en/shop/en/shop/en/shop/en/shop/``: a link without its leading slash, on a server that gives
+    a page for any path (Heritrix, PathologicalPathDecideRule; Nutch, regex-urlfilter). Segments
+    that are nothing but digits do not count: numbers are split into equal directories.
+    """
+
+    name: ClassVar[str] = "repeated_segments"
+    most: int
+
+    @property
+    def only_above(self) -> int:
+        return self.most
+
+    def refuses_path(self, segments: list[str]) -> bool:
+        if len(segments) - len(set(segments)) < self.most:
+            return False
+        words = [segment for segment in segments if segment and not segment.isdigit()]
+        return bool(words) and (
+            max(Counter(words).values()) > self.most + 1 or _has_run(segments, self.most)
+        )
+
+
+@dataclass(slots=True, frozen=True)
+class ParametersFilter:
+    """Refuses queries of more than ``most`` parameters: shops that combine all their filters."""
+
+    name: ClassVar[str] = "parameters"
+    most: int
+
+    def refuses_query(self, segments: list[str], query: str) -> bool:  # noqa: ARG002  part of the protocol
+        return query.count("&") >= self.most
+
+
+_LISTING_SORT: Final = re.compile(
+    r"(?:C=[NMSD](?:(?:;|&|&amp;)O=[AD])?|[NMSD]=[AD])(?:;F=[0-2]|;V=[01]|;P=[^;&]*)*"
+)
+
+
+@dataclass(slots=True, frozen=True)
+class ListingSortFilter:
+    """Refuses the other orders of a directory listing, ``/?C=M;O=A`` (LARM, KnownPathsFilter).
+
+    Of Apache in all its versions, and of nginx's fancy index. The listing itself passes.
+    """
+
+    name: ClassVar[str] = "listing_sort"
+
+    def refuses_query(self, segments: list[str], query: str) -> bool:
+        return not segments[-1] and _LISTING_SORT.fullmatch(query) is not None
+
+
+_CALENDAR: Final = re.compile(
+    r"calend[aáeo]r|calendrier|kalender|agenda|/events?\b|tribe-|[?&](?:\w*date|year|month)=",
+    re.IGNORECASE,
+)
+# A year with a month, or what a parameter calls a year or a date; four digits alone are an article.
+_DATE: Final = re.compile(
+    r"(?<![0-9])(2[01][0-9]{2})[-/.](?:0?[1-9]|1[0-2])(?![0-9])"
+    r"|[?&](?:\w*date|year|month)=(2[01][0-9]{2})(?:(?:0[1-9]|1[0-2])(?:[0-3][0-9])?)?(?![0-9])",
+    re.IGNORECASE,
+)
+
+# The start of any year from 2030 to 2199.
+_LATER: Final = re.compile(r"2(?:0[3-9]|1[0-9])[0-9]")
+
+
+@dataclass(slots=True, frozen=True)
+class CalendarFilter:
+    """Refuses pages of a calendar for years after ``last_year``: "next month" never ends.
+
+    Only URLs that name a calendar, events or a date parameter are looked at, and the past passes:
+    pages about it are ordinary. Calendars that go back for ever, or count days, are left to those
+    who look at what comes from a host.
+    """
+
+    name: ClassVar[str] = "calendar"
+    last_year: int
+
+    def refuses(self, url: str, depth: int) -> bool:  # noqa: ARG002  part of the protocol
+        # Two looks that let most URLs pass, the second those with a date of now.
+        if ("20" not in url and "21" not in url) or _LATER.search(url) is None:
+            return False
+        dates = _DATE.findall(url)
+        return (
+            any(int(one or other) > self.last_year for one, other in dates)
+            and _CALENDAR.search(url) is not None
+        )
+
+
+# Names of pages at which something is done, as the last segment of a path, and of parameters that
+# do something.
+_ACTION_PAGES: Final = frozenset(
+    {
+        *("login", "login.php", "login.aspx", "login.asp", "login.html", "login.jsp", "log-in"),
+        *("signin", "sign-in", "sign_in", "signup", "sign-up", "sign_up", "register"),
+        *("register.php", "logout", "log-out", "logoff", "signout", "sign-out", "sign_out"),
+        *("wp-login.php", "wp-signup.php", "lostpassword", "lost-password", "forgot-password"),
+        *(
+            "cart",
+            "cart.php",
+            "cart.aspx",
+            "basket",
+            "basket.php",
+            "shopping-cart",
+            "shopping_cart",
+        ),
+        *("shoppingcart", "checkout", "checkout.php", "wishlist", "add-to-cart", "addtocart"),
+    }
+)
+_ACTION: Final = re.compile(
+    r"(?:\A|[&;])(?:add[-_]to[-_](?:cart|wishlist|compare)=|remove_item=|replytocom=|_wpnonce="
+    r"|action=(?:edit|submit|login|logout|addtocart|add_to_cart|add_product|buy_now)(?:&|\Z)"
+    r"|do=(?:edit|login|register|resendpwd)(?:&|\Z))",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True, frozen=True)
+class ActionFilter:
+    """Refuses what is there to be done, not read: to log in and come back, to put into the cart, to
+    edit, to answer a comment.
+
+    Each page of a site links to its own of these, so they double a crawl and change things on the
+    server. They all have a query; the plain ``/login`` or ``/cart``, one page of a site, passes.
+    """
+
+    name: ClassVar[str] = "action"
+
+    def refuses_query(self, segments: list[str], query: str) -> bool:
+        last = segments[-1] or (segments[-2] if len(segments) > 1 else "")
+        return last in _ACTION_PAGES or _ACTION.search(query) is not None
+
+
+@dataclass(slots=True, frozen=True)
+class SegmentNamesFilter:
+    """Refuses paths with one of ``names``, in lower case, as a segment. Thousands cost no more."""
+
+    name: ClassVar[str] = "segment_name"
+    names: frozenset[str]
+
+    @property
+    def only_above(self) -> int:
+        return 0
+
+    def refuses_path(self, segments: list[str]) -> bool:
+        return not self.names.isdisjoint(segments)
+
+
+@dataclass(slots=True, frozen=True)
+class ExtensionFilter:
+    """Refuses paths whose last segment ends with a dot and one of ``refused``, or, if ``allowed``
+    is not empty, with one that is not in it. Without dots, in lower case.
+
+    What has no extension passes: most pages have none.
+    """
+
+    name: ClassVar[str] = "extension"
+    refused: frozenset[str]
+    allowed: frozenset[str]
+
+    @property
+    def only_above(self) -> int:
+        return 0
+
+    def refuses_path(self, segments: list[str]) -> bool:
+        _, dot, extension = segments[-1].rpartition(".")
+        if not dot:
+            return False
+        return extension in self.refused or (bool(self.allowed) and extension not in self.allowed)
+
+
+def _has_run(segments: list[str], most: int) -> bool:
+    """Whether a group of segments, not all numbers, comes more than *most* times in a row."""
+    count = len(segments)
+    for size in range(1, min(_LONGEST_GROUP, count // (most + 1)) + 1):
+        run = 0  # segments in a row that are as the ones *size* before them
+        for at in range(size, count):
+            run = run + 1 if segments[at] == segments[at - size] else 0
+            if run >= size * most and any(
+                part and not part.isdigit() for part in segments[at - size + 1 : at + 1]
+            ):
+                return True
+    return False
