@@ -168,6 +168,7 @@ def test_a_host_that_failed_otherwise_is_not_lost_with_the_first_look_up_that_fa
 
 def test_who_hangs_up_waits_until_the_server_has_noticed(polite):
     assert after(polite, hung_up=True).secs == after(polite).secs + 0.1
+    assert after(polite, hung_up=True).shared == after(polite).shared + 0.1
 
 
 def test_a_restart_goes_on_from_the_record(polite, clock, records):

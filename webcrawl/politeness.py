@@ -199,12 +199,13 @@ class Politeness:
             crawl_delay = self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
         retry_after = min(retry_after, self._longest_retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, record.failures)
-        secs = self._rest(record, facts) + _HANG_UP_SECS * hung_up
+        noticed = _HANG_UP_SECS * hung_up
+        secs = self._rest(record, facts) + noticed
         kept = facts._replace(times=times[1 - REMEMBERED_TIMES :], retry_after=0.0)
         return Rest(
             secs,
             least=self._policy.rest(kept),
-            shared=self._policy.rest(HostFacts((took,))) * self._address_scale,
+            shared=self._policy.rest(HostFacts((took,))) * self._address_scale + noticed,
         )
 
     def lookup_failed(self, key: str, *, at_least: float) -> float:
