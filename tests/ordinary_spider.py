@@ -226,3 +226,44 @@ class IllustratedSpider(Recorder):
         images = [Request(f"{response.url}image/{n}") for n in range(self.plan["images"])]
         own = [await self.crawler.engine.download_async(image) for image in images]
         self.answered(response, own=[image.status for image in own])
+
+
+class Asking:
+    """A middleware that downloads something by itself for each request that names it."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        middleware = cls()
+        middleware.crawler = crawler
+        return middleware
+
+    async def download(self, request, url):
+        try:
+            answer = await self.crawler.engine.download_async(Request(url))
+        except IgnoreRequest as error:
+            request.meta["mine"] = str(error)
+        else:
+            request.meta["mine"] = answer.status
+
+    async def process_request(self, request):
+        if "ask before" in request.meta:
+            await self.download(request, request.meta["ask before"])
+
+    async def process_response(self, request, response):
+        if "ask after" in request.meta:
+            await self.download(request, request.meta["ask after"])
+        return response
+
+
+class AskingSpider(Recorder):
+    """Requests whose middleware downloads from their own host and from another one."""
+
+    name = "asking"
+    custom_settings = {  # noqa: RUF012  # as users write it
+        "DOWNLOADER_MIDDLEWARES": {"ordinary_spider.Asking": 500},
+        "CONCURRENT_REQUESTS": 1,
+    }
+
+    async def start(self):
+        for name, (url, when, other) in self.plan.items():
+            yield Request(url, callback=self.answered, meta={"name": name, when: other})

@@ -397,6 +397,29 @@ def test_downloads_that_pages_in_memory_wait_for_go_on_when_no_more_pages_are_ta
     assert impolite(access_log(log), min_delay=MIN_DELAY) == []
 
 
+def test_middlewares_may_download_by_themselves_and_nobody_waits_for_ever(tmp_path):
+    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+    with start_in_process(WORLD, log_path=log) as web:
+        own, before, after, other = (host.origin for host in open_hosts(web.world)[:4])
+        requests = {
+            "own": (f"{own}/", "ask before", f"{own}/x"),
+            "before": (f"{before}/", "ask before", f"{other}/x"),
+            "after": (f"{after}/", "ask after", f"{after}/x"),
+        }
+        plan.write_text(json.dumps(requests))
+        line = command(
+            web, "asking", jobdir, plan, POLITENESS_MAX_DELAY=0.1, CLOSESPIDER_TIMEOUT=15
+        )
+        done = run_crawl(line)
+        assert done.returncode == 0, done.stdout
+    assert stats_of(jobdir)["finish_reason"] == "finished"
+    answered = {entry["name"]: entry["meta"] for entry in record_of(jobdir)}
+    # Its host is in process for the very request whose middleware waits.
+    assert "in process" in answered.pop("own")
+    assert answered == {"before": 404, "after": 404}
+    assert impolite(access_log(log), min_delay=MIN_DELAY) == []
+
+
 def test_on_a_full_disk_no_request_of_a_callback_is_lost(tmp_path):
     jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
     children = 5

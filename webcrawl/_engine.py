@@ -207,7 +207,8 @@ class MercatorDownloader:
         self._signals = crawler.signals
         self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
         self.active: set[Request] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # The tasks that may be cancelled, with the requests whose middlewares they run.
+        self._tasks: dict[asyncio.Task[Any], Request] = {}
         # Extensions made for the stock downloader look for slots; there are none.
         self.slots: dict[str, Any] = {}
         self.handlers = DownloadHandlers(crawler)
@@ -218,19 +219,40 @@ class MercatorDownloader:
         fetch = fetch_of(request)
         asides = getattr(self._crawler.engine.scheduler, "asides", None)
         if fetch is None and asides is not None:  # not with a SCHEDULER of the user's
-            return deferred_from_coro(self._fetch_aside(request, asides))
+            task = asyncio.current_task()
+            outer = None if task is None else self._tasks.get(task)
+            return deferred_from_coro(self._fetch_aside(request, asides, outer))
         # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
         self.active.add(request)
         if fetch is not None and fetch.refusal:
             return deferred_from_coro(self._refuse(request, fetch))
         return deferred_from_coro(self._fetch(request, fetch))
 
-    async def _fetch_aside(self, request: Request, asides: Asides) -> Response | Request:
+    async def _fetch_aside(
+        self, request: Request, asides: Asides, outer: Request | None
+    ) -> Response | Request:
         """A request that somebody gave to the engine past the scheduler: it waits for its host's
         turn, and is no worker's business until then."""
-        fetch = await asides.turn(request)
+        fetch = await self._turn(request, asides, outer)
         self.active.add(request)
         return await self._fetch(request, fetch)
+
+    async def _turn(self, request: Request, asides: Asides, outer: Request | None) -> Fetch:
+        """As ``Asides.turn``. When a middleware of *outer* waits for it, *outer* holds a host and a
+        worker that the turn may need."""
+        holder = None if outer is None else fetch_of(outer)
+        if outer is None or holder is None or holder.released:
+            return await asides.turn(request)
+        if asides.is_of(holder.lease.entry.host, request):
+            if holder.on_wire is None or holder.robots_url:
+                raise IgnoreRequest(f"{request.url}: its host is in process for {outer}")
+            holder.end_download()  # it has answered
+        self.active.discard(outer)
+        try:
+            return await asides.turn(request)
+        finally:
+            if not holder.released:
+                self.active.add(outer)
 
     async def _refuse(self, request: Request, fetch: Fetch) -> Response:
         """Fail *request* as Scrapy's own robots.txt middleware does: its errback is told."""
@@ -242,7 +264,7 @@ class MercatorDownloader:
     async def _fetch(self, request: Request, fetch: Fetch | None) -> Response | Request:
         task = asyncio.current_task()
         if fetch is not None and task is not None:
-            self._tasks.add(task)
+            self._tasks[task] = request
             fetch.abort = task.cancel
         try:
             result = await self.middleware.download_async(self._download, request)
@@ -265,7 +287,7 @@ class MercatorDownloader:
         finally:
             self.active.discard(request)
             if task is not None:
-                self._tasks.discard(task)
+                self._tasks.pop(task, None)
             if fetch is not None:
                 fetch.abort = None
                 fetch.end_download()

@@ -56,6 +56,10 @@ class Asides:
     def __contains__(self, name: str) -> bool:
         return name in self._waiting
 
+    def is_of(self, host: str, request: Request) -> bool:
+        """Whether *request* needs the turn of *host*, a politeness key."""
+        return self._key_of(request.url) == host
+
     async def turn(self, request: Request) -> Fetch:
         """Wait for the turn of *request*'s host; the Fetch of that contact, which is *request*'s
         from the moment it is given: also if the caller is cancelled in that moment.
