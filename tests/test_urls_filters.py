@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import urls
 
 from webcrawl.urls import filters
-from webcrawl.urls.filters import DepthFilter, FilterChain, LengthFilter, standard_filters
+from webcrawl.urls.filters import (
+    DepthFilter,
+    FilterChain,
+    LengthFilter,
+    SchemeFilter,
+    standard_filters,
+)
+from webcrawl.urls.path_filters import CalendarFilter, ParametersFilter, RepeatedSegmentsFilter
+from webcrawl.urls.scope import OwnDomainFilter, PortFilter
 
 URL = "http://a.test/"
+PAGES = [
+    *(
+        "http://a.test/x/x/x/x",
+        "http://a.test/calendar/2040-01",
+        "http://b.test/?a&b",
+        "http://a.test",
+    ),
+    *("http://a.test:25/", "ftp://a.test/", "http://www.a.test/x?", "http://b.test/" + 30 * "y"),
+]
 
 
 def test_first_filter_that_refuses_gives_its_name():
@@ -160,3 +180,62 @@ def test_page_that_is_a_seed_is_linked_from_nowhere():
     asked = Asked()
     FilterChain([asked]).refusal(URL, 0)
     assert not [one for one in asked.asked if one[0] == "link"]
+
+
+@given(st.lists(urls() | st.sampled_from(PAGES), max_size=8), st.sampled_from(["", "a.test"]))
+def test_links_of_a_page_are_refused_as_each_of_them_would_be(links, page_host):
+    def chain():
+        return FilterChain(
+            [
+                SchemeFilter(frozenset({"http"})),
+                LengthFilter(30),
+                DepthFilter(5),
+                PortFilter(frozenset()),
+                RepeatedSegmentsFilter(3),
+                ParametersFilter(1),
+                CalendarFilter(2031),
+                OwnDomainFilter(),
+            ]
+        )
+
+    for depth in (5, 6):
+        at_once, one_by_one = chain(), chain()
+        answers = at_once.refusals(links, depth, page_host)
+        assert answers == [one_by_one.refusal(url, depth, page_host) for url in links]
+        assert answers == [chain().refusal(url, depth, page_host) for url in links]
+        assert at_once.refused == one_by_one.refused
+
+
+def test_filter_that_may_refuse_no_link_of_a_page_is_not_asked_about_any():
+    class OnlyDeep:
+        name = "deep"
+        asked = 0
+
+        def may_refuse(self, urls, depth):
+            return depth > 3
+
+        def refuses(self, url, depth):
+            self.asked += 1
+            return "x" in url
+
+    one = OnlyDeep()
+    chain = FilterChain([one])
+    assert chain.refusals([URL, URL + "x"], 3) == [None, None]
+    assert one.asked == 0
+    assert chain.refusals([URL, URL + "x"], 4) == [None, "deep"]
+    assert chain.refusals([], 4) == []
+
+
+def test_url_without_a_path_is_not_taken_for_a_server_that_passed():
+    class NotThat:
+        name = "that"
+
+        def refuses_server(self, scheme, host, port):
+            return host == "a.test"
+
+    chain = FilterChain([NotThat()])
+    assert chain.refusals(["http://a.tes/", "http://a.test", "http://a.tes/"], 0) == [
+        None,
+        "that",
+        None,
+    ]

@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # A repeated group of more segments than this is not looked for.
 _LONGEST_GROUP: Final = 8
@@ -92,13 +95,14 @@ _CALENDAR: Final = re.compile(
 )
 # A year with a month, or what a parameter calls a year or a date; four digits alone are an article.
 _DATE: Final = re.compile(
-    r"(?<![0-9])(2[01][0-9]{2})[-/.](?:0?[1-9]|1[0-2])(?![0-9])"
-    r"|[?&](?:\w*date|year|month)=(2[01][0-9]{2})(?:(?:0[1-9]|1[0-2])(?:[0-3][0-9])?)?(?![0-9])",
+    r"(?<![0-9])(20[0-9]{2})[-/.](?:0?[1-9]|1[0-2])(?![0-9])"
+    r"|[?&](?:\w*date|year|month)=(20[0-9]{2})(?:(?:0[1-9]|1[0-2])(?:[0-3][0-9])?)?(?![0-9])",
     re.IGNORECASE,
 )
 
-# The start of any year from 2030 to 2199.
-_LATER: Final = re.compile(r"2(?:0[3-9]|1[0-9])[0-9]")
+# The start of any year from 2030 to 2099: nobody comes to later ones without having passed these.
+# What stands before it comes last, so that the search can go from one "20" to the next.
+_LATER: Final = re.compile(r"20[3-9][0-9](?<![0-9]....)")
 
 
 @dataclass(slots=True, frozen=True)
@@ -115,13 +119,16 @@ class CalendarFilter:
 
     def refuses(self, url: str, depth: int) -> bool:  # noqa: ARG002  part of the protocol
         # Two looks that let most URLs pass, the second those with a date of now.
-        if ("20" not in url and "21" not in url) or _LATER.search(url) is None:
+        if "20" not in url or _LATER.search(url) is None:
             return False
         dates = _DATE.findall(url)
         return (
             any(int(one or other) > self.last_year for one, other in dates)
             and _CALENDAR.search(url) is not None
         )
+
+    def may_refuse(self, urls: Sequence[str], depth: int) -> bool:  # noqa: ARG002  part of the protocol
+        return _LATER.search("\n".join(urls)) is not None
 
 
 # Names of pages at which something is done, as the last segment of a path, and of parameters that
