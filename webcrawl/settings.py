@@ -171,10 +171,46 @@ WARC_PREFIX = "webcrawl"
 # from 0 to 3: 2 is four times as fast as zlib's 6 for a tenth more bytes.
 WARC_MAX_FILE_BYTES = 1 << 30
 WARC_COMPRESSION_LEVEL = 2
+
+# --- URLs ------------------------------------------------------------------------------------
+
+# Under which equivalences URLs are compared (webcrawl/urls/equivalence.py says what each risks);
+# what is fetched stays as it was found. Off: index_names, lower_case, which would lose pages.
+URL_EQUIVALENCES = [
+    *("percent_case", "unreserved", "session_ids", "duplicate_slashes"),
+    *("tracking", "empty_query", "sorted_query"),
+]
+# A file of LARM's host rules (startsWith, endsWith, synonym) for the comparison; empty: none.
+URL_HOST_RULES_FILE = ""
+# open: the web; seeds: the registered domains of the seeds; domain: links within the page's own
+# registered domain, if it is one of the seeds' (Nielsen).
+URL_SCOPE = "open"
+# Regular expressions, at most 100: a URL must match one as a whole (LARM's -restrictto), and none
+# of the others may be found in it; 0.5 us a link each setting.
+URL_RESTRICT_TO: list[str] = []
+URL_REFUSE: list[str] = []
 # Bytes; longer URLs are refused.
 URL_MAX_LENGTH_BYTES = 2048
-# Levels below the seeds; 0: no limit.
+# Levels below the seeds; 0: no limit, here and below.
 URL_MAX_DEPTH = 0
+# The next four are far above what pages have: traps go beyond any limit. Labels of a host name.
+URL_MAX_HOST_LABELS = 10
+# Segments of a path (Heritrix: 20), and how often one or a group of them may come in a row.
+URL_MAX_SEGMENTS = 20
+URL_MAX_REPEATED_SEGMENTS = 3
+# Parameters of a query.
+URL_MAX_PARAMETERS = 16
+# Known paths that are refused: other orders of a directory listing, calendars more than five years
+# ahead, and what is there to be done, not read (to log in and come back, to put into the cart).
+URL_KNOWN_PATHS = ["listing_sort", "calendar", "action"]
+# Names of segments that are refused, in any case; thousands cost no more than one.
+URL_REFUSED_SEGMENTS: list[str] = []
+# Extensions that are refused; if URL_EXTENSIONS names some, all others are. Off: what a URL leads
+# to is told by its content type (PAGE_CONTENT_TYPES); a page may be called anything.
+URL_REFUSED_EXTENSIONS: list[str] = []
+URL_EXTENSIONS: list[str] = []
+# Ports besides the scheme's own; empty: all but those that browsers refuse (mail, chat, X11).
+URL_PORTS: list[int] = []
 
 # --- network -----------------------------------------------------------------------------------
 

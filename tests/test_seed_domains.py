@@ -1,0 +1,56 @@
+"""The seeds' registered domains, kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from webcrawl.errors import FatalError
+from webcrawl.frontier.ranks import HostRanks
+from webcrawl.seed_domains import SeedDomains
+from webcrawl.urls.filters import FilterChain
+from webcrawl.urls.scope import WhitelistFilter
+
+
+@pytest.fixture
+def table(tmp_path):
+    table = HostRanks(path=tmp_path / "domains", capacity=4)
+    table.open(None)
+    yield table
+    table.close()
+
+
+def test_domains_of_seeds_are_the_whitelist(table):
+    domains = SeedDomains(table=table, capacity=4)
+    chain = FilterChain([WhitelistFilter(domains)])
+    assert chain.refusal("http://a.com/", 0) == "whitelist"
+    domains.add(["www.a.com", "b.co.uk", "news.b.co.uk", "127.0.0.1"])
+    assert len(domains) == 3
+    assert "a.com" in domains
+    assert "www.a.com" not in domains
+    assert None not in domains
+    assert chain.refusals(
+        ["http://a.com/", "http://x.a.com/", "http://b.co.uk/", "http://c.co.uk/"], 1
+    ) == [None, None, None, "whitelist"]
+
+
+def test_domains_are_known_after_a_restart(table, tmp_path):
+    SeedDomains(table=table, capacity=4).add(["www.a.com"])
+    snapshot = table.snapshot()
+    SeedDomains(table=table, capacity=4).add(["www.b.com"])
+    table.close()
+    again = HostRanks(path=tmp_path / "domains", capacity=4)
+    again.open(snapshot)
+    domains = SeedDomains(table=again, capacity=4)
+    assert "a.com" in domains
+    assert "b.com" in domains, "written before the crash, and not in the snapshot"
+    again.close()
+
+
+def test_domains_that_do_not_fit_are_an_error(table):
+    domains = SeedDomains(table=table, capacity=4)
+    domains.add([f"a{number}.com" for number in range(4)])
+    domains.add(["www.a3.com"])
+    with pytest.raises(
+        FatalError, match=r"^The seeds have more than 4 registered domains, the most"
+    ):
+        domains.add(["a4.com"])

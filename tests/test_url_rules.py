@@ -1,0 +1,134 @@
+"""The URL rules that the settings describe."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy.settings import Settings
+
+from webcrawl.errors import FatalError
+from webcrawl.url_rules import equivalence_of, filters_of, scope_of
+from webcrawl.urls.equivalence import DEFAULT
+
+UNBALANCED = "missing ), unterminated subpattern at position 0"
+
+
+def of_project(**values):
+    settings = Settings()
+    settings.setmodule("webcrawl.settings")
+    settings.update(values)
+    return settings
+
+
+def chain_of(domains=(), **values):
+    schemes = frozenset({"http", "https"})
+    return filters_of(of_project(**values), schemes=schemes, domains=domains, this_year=2026)
+
+
+@pytest.mark.parametrize(
+    ("url", "refused"),
+    [
+        ("http://a.com/x?y=1", None),
+        ("http://a.com/x.zip", None),
+        ("ftp://a.com/", "scheme"),
+        ("http://a.com:25/", "port"),
+        ("http://a.com/" + 2048 * "x", "length"),
+        ("http://a.com/" + 21 * "x/", "segments"),
+        ("http://a.com/" + 4 * "x/", "repeated_segments"),
+        ("http://a.com/?" + 16 * "x&", "parameters"),
+        ("http://" + 9 * "x." + "a.com/", "host_labels"),
+        ("http://a.com/?C=M;O=A", "listing_sort"),
+        ("http://a.com/calendar/2031-12", None),
+        ("http://a.com/calendar/2032-01", "calendar"),
+        ("http://a.com/login?next=x", "action"),
+    ],
+)
+def test_filters_that_are_on_by_default(url, refused):
+    assert chain_of().refusal(url, 1000, "b.com") == refused
+
+
+@pytest.mark.parametrize(
+    ("values", "url", "refused"),
+    [
+        ({"URL_MAX_SEGMENTS": 0}, "http://a.com/" + 30 * "1/", None),
+        ({"URL_MAX_DEPTH": "2"}, "http://a.com/", "depth"),
+        ({"URL_KNOWN_PATHS": "action, calendar"}, "http://a.com/?C=M;O=A", None),
+        ({"URL_KNOWN_PATHS": ""}, "http://a.com/login?x", None),
+        ({"URL_REFUSED_SEGMENTS": "Private,tmp"}, "http://a.com/private/", "segment_name"),
+        ({"URL_REFUSED_EXTENSIONS": ".zip, GZ"}, "http://a.com/x.gz", "extension"),
+        ({"URL_EXTENSIONS": ["html"]}, "http://a.com/x.php", "extension"),
+        ({"URL_PORTS": "8080"}, "http://a.com:8081/", "port"),
+        ({"URL_PORTS": [25]}, "http://a.com:25/", None),
+        ({"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"}, "http://a.com/", "restrict_to"),
+        ({"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"}, "http://b.com/xx/y", None),
+        ({"URL_REFUSE": ["/a/", "/b/"]}, "http://a.com/x/b/", "pattern"),
+        ({"URL_SCOPE": "seeds"}, "http://www.a.com/", None),
+        ({"URL_SCOPE": "seeds"}, "http://c.com/", "whitelist"),
+        ({"URL_SCOPE": "seeds"}, "http://b.com/", None),
+        ({"URL_SCOPE": "domain"}, "http://b.com/", "own_domain"),
+        ({"URL_SCOPE": "domain"}, "http://www.a.com/", None),
+        ({"URL_SCOPE": "domain"}, "http://c.com/", "whitelist"),
+    ],
+)
+def test_settings_choose_the_filters(values, url, refused):
+    assert chain_of(domains={"a.com", "b.com"}, **values).refusal(url, 3, "a.com") == refused
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"URL_SCOPE": "all"}, "URL_SCOPE must be open, seeds or domain, not 'all'."),
+        ({"URL_SCOPE": []}, "URL_SCOPE must be open, seeds or domain, not []."),
+        ({"URL_PORTS": "http"}, "URL_PORTS must be port numbers, not 'http'."),
+        ({"URL_PORTS": [70000]}, "URL_PORTS must be port numbers, not [70000]."),
+        (
+            {"URL_MAX_SEGMENTS": -1},
+            "URL_MAX_SEGMENTS must be a whole number of at least 0, not -1.",
+        ),
+        (
+            {"URL_KNOWN_PATHS": ["cart"]},
+            "URL_KNOWN_PATHS may name listing_sort, calendar, action, not cart.",
+        ),
+        (
+            {"URL_RESTRICT_TO": "("},
+            f"URL_RESTRICT_TO has '(', no regular expression: {UNBALANCED}.",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(values, sentence):
+    with pytest.raises(FatalError) as raised:
+        chain_of(**values)
+    assert str(raised.value) == sentence
+
+
+def test_scope_is_open_by_default():
+    assert scope_of(of_project()) == "open"
+    assert scope_of(Settings()) == "open"
+
+
+def test_equivalences_of_the_settings_are_the_default_rules():
+    assert frozenset(of_project().getlist("URL_EQUIVALENCES")) == DEFAULT
+    one = equivalence_of(of_project())
+    assert one.form("http://www.a.com//x?b=1&a=%7e") == "http://www.a.com/x?a=~&b=1"
+    assert (
+        equivalence_of(of_project(URL_EQUIVALENCES="")).form("http://a.com//") == "http://a.com//"
+    )
+
+
+def test_host_rules_come_from_a_file(tmp_path):
+    path = tmp_path / "hostResolver.properties"
+    path.write_text("startsWith(www.)=\n")
+    one = equivalence_of(of_project(URL_HOST_RULES_FILE=str(path)))
+    assert one.form("http://www.a.com/") == "http://a.com/"
+
+
+def test_rules_that_cannot_be_are_one_sentence(tmp_path):
+    path = tmp_path / "rules"
+    with pytest.raises(FatalError, match=r"rules cannot be read: No such file or directory\.$"):
+        equivalence_of(of_project(URL_HOST_RULES_FILE=str(path)))
+    path.write_text("\nwww.\n")
+    with pytest.raises(
+        FatalError, match=r"^URL_HOST_RULES_FILE: .*/rules, line 2: 'www.' is no ru"
+    ):
+        equivalence_of(of_project(URL_HOST_RULES_FILE=str(path)))
+    with pytest.raises(FatalError, match=r"^URL_EQUIVALENCES: There is no rule index for URLs"):
+        equivalence_of(of_project(URL_EQUIVALENCES="index,tracking"))

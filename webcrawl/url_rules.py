@@ -1,0 +1,147 @@
+"""The URL rules of a crawl, from its settings: what is compared, and what is refused.
+
+Called once, by whoever wires the scheduler. What each setting means is said in settings.py, what
+each rule and filter does in ``webcrawl.urls``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.errors import FatalError
+from webcrawl.setting_values import whole
+from webcrawl.urls.equivalence import Equivalence
+from webcrawl.urls.filters import DepthFilter, FilterChain, LengthFilter, SchemeFilter
+from webcrawl.urls.host_rules import HostRules
+from webcrawl.urls.path_filters import (
+    ActionFilter,
+    CalendarFilter,
+    ExtensionFilter,
+    ListingSortFilter,
+    ParametersFilter,
+    RepeatedSegmentsFilter,
+    SegmentNamesFilter,
+    SegmentsFilter,
+)
+from webcrawl.urls.scope import (
+    HostLabelsFilter,
+    OwnDomainFilter,
+    PatternFilter,
+    PortFilter,
+    RestrictFilter,
+    WhitelistFilter,
+    any_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.urls.filters import Filter
+
+OPEN, SEEDS, DOMAIN = "open", "seeds", "domain"
+
+# Events are announced so many years ahead.
+_CALENDAR_YEARS: Final = 5
+
+
+def scope_of(settings: BaseSettings) -> str:
+    """URL_SCOPE: OPEN, SEEDS (the seeds' registered domains) or DOMAIN (the page's own of them)."""
+    scope = settings.get("URL_SCOPE", OPEN)
+    if scope not in (OPEN, SEEDS, DOMAIN):
+        raise FatalError(f"URL_SCOPE must be {OPEN}, {SEEDS} or {DOMAIN}, not {scope!r}.")
+    return str(scope)
+
+
+def equivalence_of(settings: BaseSettings) -> Equivalence:
+    """URL_EQUIVALENCES and URL_HOST_RULES_FILE; FatalError for what cannot be. Reads the file."""
+    path = settings.get("URL_HOST_RULES_FILE", "")
+    try:
+        hosts = HostRules.read(Path(path)) if path else None
+    except OSError as error:
+        raise FatalError(f"URL_HOST_RULES_FILE {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise FatalError(f"URL_HOST_RULES_FILE: {error}") from error
+    try:
+        return Equivalence(frozenset(_words(settings, "URL_EQUIVALENCES")), hosts=hosts)
+    except ValueError as error:
+        raise FatalError(f"URL_EQUIVALENCES: {error}") from error
+
+
+def filters_of(
+    settings: BaseSettings, *, schemes: frozenset[str], domains: Container[str], this_year: int
+) -> FilterChain:
+    """The chain that the settings describe; FatalError with one sentence for what cannot be.
+
+    *domains* are the seeds' registered domains, asked for if URL_SCOPE is not open.
+    """
+    scope = scope_of(settings)
+    filters: list[Filter] = [SchemeFilter(schemes)]
+    filters.append(PortFilter(_ports(settings)))
+    for limited in _LIMITED:
+        most = whole(settings, limited, at_least=0)
+        if most:
+            filters.append(_LIMITED[limited](most))
+    known: dict[str, Filter] = {
+        "listing_sort": ListingSortFilter(),
+        "calendar": CalendarFilter(this_year + _CALENDAR_YEARS),
+        "action": ActionFilter(),
+    }
+    for name in _words(settings, "URL_KNOWN_PATHS"):
+        if name not in known:
+            raise FatalError(f"URL_KNOWN_PATHS may name {', '.join(known)}, not {name}.")
+        filters.append(known[name])
+    names = frozenset(name.lower() for name in _words(settings, "URL_REFUSED_SEGMENTS"))
+    if names:
+        filters.append(SegmentNamesFilter(names))
+    refused = _extensions(settings, "URL_REFUSED_EXTENSIONS")
+    allowed = _extensions(settings, "URL_EXTENSIONS")
+    if refused or allowed:
+        filters.append(ExtensionFilter(refused, allowed))
+    filters += _patterns(settings)
+    if scope != OPEN:
+        filters.append(WhitelistFilter(domains))
+    if scope == DOMAIN:
+        filters.append(OwnDomainFilter())
+    return FilterChain(filters)
+
+
+_LIMITED: Final[dict[str, Callable[[int], Filter]]] = {
+    "URL_MAX_LENGTH_BYTES": LengthFilter,
+    "URL_MAX_DEPTH": DepthFilter,
+    "URL_MAX_HOST_LABELS": HostLabelsFilter,
+    "URL_MAX_SEGMENTS": SegmentsFilter,
+    "URL_MAX_REPEATED_SEGMENTS": RepeatedSegmentsFilter,
+    "URL_MAX_PARAMETERS": ParametersFilter,
+}
+
+
+def _patterns(settings: BaseSettings) -> list[Filter]:
+    filters: list[Filter] = []
+    for setting, kind in (("URL_RESTRICT_TO", RestrictFilter), ("URL_REFUSE", PatternFilter)):
+        # Not getlist: a regular expression given with -s may have commas.
+        value = settings.get(setting) or []
+        expressions = [value] if isinstance(value, str) else [str(one) for one in value]
+        if expressions:
+            try:
+                filters.append(kind(any_of(expressions)))
+            except ValueError as error:
+                raise FatalError(f"{setting} {error}.") from error
+    return filters
+
+
+def _ports(settings: BaseSettings) -> frozenset[int]:
+    ports = _words(settings, "URL_PORTS")
+    if not all(port.isdecimal() and int(port) < 1 << 16 for port in ports):
+        raise FatalError(f"URL_PORTS must be port numbers, not {settings['URL_PORTS']!r}.")
+    return frozenset(int(port) for port in ports)
+
+
+def _extensions(settings: BaseSettings, setting: str) -> frozenset[str]:
+    return frozenset(word.removeprefix(".").lower() for word in _words(settings, setting))
+
+
+def _words(settings: BaseSettings, setting: str) -> list[str]:
+    return [word for one in settings.getlist(setting) if (word := str(one).strip())]
