@@ -190,7 +190,7 @@ class WaitingSpider(Recorder):
                     formdata={"number": str(number)},
                     callback=self.answered,
                     errback=self.failed if number % 2 else None,
-                    meta={"name": "post", "mine": number},
+                    meta={"name": "post", "mine": number, **self.plan.get("meta", {})},
                 )
 
 

@@ -471,6 +471,36 @@ def test_requests_under_way_when_the_crawl_is_stopped_go_back_without_a_word(tmp
     assert stats["frontier/leased"] == 0
 
 
+def test_a_request_that_would_wait_longer_than_its_lease_has_an_end(tmp_path):
+    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+    faults = dataclasses.replace(Faults.none(), stall=0.7)
+    world = preset(
+        "clean", http_port=0, https_port=0, hosts=12, mean_pages=1.0, faults=faults, stall_secs=50
+    )
+    with start_in_process(world, log_path=log) as web:
+        urls = [host.origin + "/form" for host in hosts(web.world)]
+        meta = {"download_timeout": 40, "dont_retry": True}
+        plan.write_text(json.dumps({"first": True, "urls": urls, "meta": meta}))
+        line = command(
+            web,
+            "waiting",
+            jobdir,
+            plan,
+            ROBOTSTXT_OBEY=False,
+            POLITENESS_MAX_DELAY=0.1,
+            DOWNLOAD_TIMEOUT=1,
+            FRONTIER_LEASE_SECS=2,
+            CLOSESPIDER_TIMEOUT=15,
+        )
+        done = run_crawl(line)
+        assert done.returncode == 0, done.stdout
+    stats = stats_of(jobdir)
+    assert stats["finish_reason"] == "finished"
+    assert "scheduler/expired" not in stats
+    posts = [hit.url for hit in access_log(log)]
+    assert len(posts) == len(set(posts))
+
+
 def test_a_spider_that_lost_a_callback_loses_only_its_requests(tmp_path, monkeypatch):
     jobdir, plan = tmp_path / "job", tmp_path / "plan.json"
     (tmp_path / "changed.py").write_text(

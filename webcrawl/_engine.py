@@ -33,7 +33,7 @@ from scrapy.utils.defer import aiter_errback, deferred_from_coro, iter_errback
 from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.fetch import fetch_of
-from webcrawl.setting_values import whole
+from webcrawl.setting_values import number, whole
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ logger = logging.getLogger(__name__)
 
 # A callback may yield thousands of Requests, 0.1 ms each, and none of them waits for anything.
 _OUTPUTS_AT_ONCE = 100
+# The share of a lease that a download may take whose request has a timeout of its own.
+_OF_LEASE = 0.9
 
 
 def wake(engine: ExecutionEngine) -> None:
@@ -206,6 +208,8 @@ class MercatorDownloader:
         self._crawler = crawler
         self._signals = crawler.signals
         self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
+        # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
+        self._longest = _OF_LEASE * number(crawler.settings, "FRONTIER_LEASE_SECS", at_least=1)
         self.active: set[Request] = set()
         # The tasks that may be cancelled, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
@@ -297,6 +301,8 @@ class MercatorDownloader:
         self._tell(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
         if fetch is not None:
+            if request.meta.get("download_timeout", 0) > self._longest:
+                request.meta["download_timeout"] = self._longest
             fetch.begin_download()
         try:
             response = await self.handlers.download_request_async(request)
