@@ -44,6 +44,7 @@ def header(*values, agent="webcrawl/2.0"):
         ("webcrawl: unavailable_after: 25 Jun 2010 15:00:00 PST",
          UNTIL_JUNE),
         ("otherbot: unavailable_after: 25 Jun 2010 15:00:00 PST", NOTHING),
+        ("unavailable_after: 25 Jun 99999999 15:00:00 GMT", NOTHING),
         ("unavailable_after: some day, noindex", NOINDEX), ("unavailable_after", NOTHING),
     ],
 )  # fmt: skip

@@ -129,6 +129,14 @@ def test_tags_in_pieces_do_not_get_a_page_through_unthinned():
     assert thin(b"<a " + b"<p" * 5000).count(b"<") == thinning._CONTINUATIONS + 1
 
 
+def test_what_is_not_finished_is_not_closed_or_kept_for_its_style():
+    elements = frozenset({"form"})
+    assert thin(b"<form action='", elements) == b"<form action='"
+    assert thin(b"<p style='url(/x)'", styles=True) == b""
+    assert thin(b"</p url(/x)><?url(x)>", styles=True) == b""
+    assert thin(b"<p style='url(/x)'>text", styles=True) == b"<wbr  style='url(/x)'>"
+
+
 def test_link_tags_of_one_page_are_bounded():
     assert thin(b"<a href=x>" * (MAX_KEPT + 5)).count(b"<a") == MAX_KEPT
 

@@ -10,7 +10,8 @@ broken pages of ../broken_pages.py are always measured, too.
 
 found
     Of the URLs that Scrapy's extractor finds, in the crawl's spelling and without fragment, each
-    once per page: how many ours finds. What ours misses is put into classes, each explained below.
+    once per page: how many ours finds; and the share without those that leave nothing to fetch.
+    What ours misses is put into classes, each explained below.
 more
     What ours finds beyond that: ``srcset`` is not in Scrapy's reach, for instance.
 speed
@@ -66,6 +67,7 @@ EXPLAINED = {
     "form query": "found without its query: what the form is filled with takes its place",
     "not in the tree": "no such element when the page is parsed as browsers do; or a form by POST",
 }
+NOTHING_TO_FETCH = ("own page", "no URL")
 
 
 class Measure:
@@ -120,14 +122,13 @@ class Measure:
             others = total - self.classes[name]["own page"]
             share = f"{100 * (others - missed) / others:.3f} %" if others else "-"
             print(
-                f"  {name:22} {self.both[name]:>8} of {total:>8}  found of other pages: {share:>9}"
+                f"  {name:22} {self.both[name]:>8} of {total:>8}  of other documents: {share:>9}"
                 f"  more: {self.more[name]}"
             )
             for why, count in self.classes[name].most_common():
                 print(f"    {count:>8} {why}")
-                if why != "own page":
-                    for example in self.examples[name, why][:show]:
-                        print(f"             {example[:150]}")
+                for example in self.examples[name, why][:show] if why != "own page" else ():
+                    print(f"             {example[:150]}")
         for name, (theirs, ours) in self.seconds.items():
             print(
                 f"  CPU, {name:8} Scrapy {1e3 * theirs / self.pages:7.2f} ms a page, "
@@ -188,6 +189,22 @@ def _pages(directory: Path, number: int) -> Iterator[tuple[str, bytes]]:
         yield url, path.read_bytes()
 
 
+def _broken_pages() -> None:
+    measure = Measure()
+    shown = theirs = mine = 0
+    for page, paths in broken_pages.PAGES.values():
+        url = broken_pages.URL
+        body = page.encode() if isinstance(page, str) else page
+        measure.page(url, body)
+        expected = {normalize(path, url) for path in paths}
+        links = EXTRACTORS["a, area"].extract_links(HtmlResponse(url, body=body))
+        shown += len(expected)
+        theirs += len(expected & {normalize(link.url) for link in links})
+        mine += len(expected & {link.url for link in _ours(body, url, SETS["a, area"][2])})
+    measure.report("broken pages", show=99)
+    print(f"  of the {shown} links that a browser shows, Scrapy's finds {theirs}, ours {mine}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare link extraction with Scrapy's.")
     parser.add_argument("directories", type=Path, nargs="*", metavar="DIRECTORY")
@@ -204,10 +221,7 @@ def main() -> None:
         total.add(measure)
     if len(arguments.directories) > 1:
         total.report("all directories", show=0)
-    broken = Measure()
-    for page, _ in broken_pages.PAGES.values():
-        broken.page(broken_pages.URL, page.encode() if isinstance(page, str) else page)
-    broken.report("broken pages", show=99)
+    _broken_pages()
     print()
     for name, explanation in EXPLAINED.items():
         print(f"{name}: {explanation}")
