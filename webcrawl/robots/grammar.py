@@ -138,7 +138,7 @@ class _Reader:
 
 def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
     """The lines that mean something: their kind, their value, and the line without comment."""
-    for text in _lines(body):
+    for text in filter(None, _lines(body)):
         cut = text.find("#")
         line = text if cut < 0 else text[:cut]
         name, colon, value = line.partition(":")
