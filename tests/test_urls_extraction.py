@@ -120,6 +120,19 @@ def test_text_is_collapsed_and_bounded():
     assert second.text == ("long " * 500)[:MAX_TEXT_CHARS]
 
 
+@pytest.mark.parametrize(
+    ("inside", "text"),
+    [
+        ("<img alt=' An  image '>", "An image"), (" \n<b><img><img alt=' '><img alt=x></b>", "x"),
+        ("text <img alt=no>", "text"), ("<img>", ""), ("<img alt>", ""), ("", ""),
+        (f"<img alt='{'long ' * 500}'>", ("long " * 500)[:MAX_TEXT_CHARS]),
+    ],
+)  # fmt: skip
+def test_anchor_without_text_has_that_of_its_image(inside, text):
+    html = f"<img alt=no><a href=/x>{inside}</a><img alt=no>"
+    assert links(html) == links(html + "<p>" * 2000) == [Link("http://a.test/x", text.strip())]
+
+
 def test_anchors_within_anchors_do_not_multiply_their_text():
     html = "".join(f"<a href=/{n}><table><td>" for n in range(300)) + "x" * 900
     texts = [link.text for link in links(html)]
@@ -182,6 +195,9 @@ TRAPS = {
     ),
     "anchors": b"".join(b"<a href=/%d>t" % n for n in range(MIB // 14)),
     "nesting": b"<a href=/x><table><td>" * (MIB // 22),
+    "images": b"<a href=/x><table><td><img alt=' '>" * (MIB // 36),
+    "images, few tags": b"".join(b"<a href=/%d><table><td><img alt=' '>" % n for n in range(240)),
+    "images of one anchor": b"<a href=/x>" + b"<img alt=' '>" * (MIB // 13),
     "open tags": b"<a " * (MIB // 3),
     "open quotes": b'<a b">' * (MIB // 6),
     "less than": b"<" * MIB,

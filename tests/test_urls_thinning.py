@@ -51,7 +51,18 @@ def elements(draw, depth=3):
         elif kind < 7:
             attributes = " ".join(draw(st.lists(attribute, max_size=2, unique=True)))
             href = f"href=/{draw(st.integers(0, 5))}"
-            inside = draw(st.sampled_from(["text", "<b>bo</b>ld", "<span>x</span> y", ""]))
+            inside = draw(
+                st.sampled_from(
+                    [
+                        "text",
+                        "<b>bo</b>ld",
+                        "<span>x</span> y",
+                        "",
+                        " <img src=x alt='an > image'>",
+                        "<b><IMG alt=''><img alt='two &amp; more'>",
+                    ]
+                )
+            )
             out.append(f"<a {attributes} {href} >{inside}</a>")
         else:
             tag = draw(name)

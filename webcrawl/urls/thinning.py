@@ -44,7 +44,7 @@ MAX_KEPT: Final = 20_000
 # in it is made of several pieces, and a page of nothing else must not get through unthinned.
 _CONTINUATIONS: Final = 500
 
-_WHOLE, _ANCHOR, _ANCHOR_END, _COMMENT, _RAW, _CLOSED = range(6)
+_WHOLE, _ANCHOR, _ANCHOR_END, _COMMENT, _RAW, _CLOSED, _IMAGE = range(7)
 
 _VOID: Final = (b"area", b"base", b"link", b"meta", b"frame", b"frameset")
 # Kept when asked for: elements without content, and elements that are closed at once so that
@@ -68,6 +68,8 @@ _FINISHED: Final = re.compile(rb"""[^>"']*+(?:(?:"[^"]*+"|'[^']*+')[^>"']*+)*+>"
 def _marks(elements: frozenset[str]) -> dict[bytes, int]:
     """What a piece is by its first three bytes, in every mixture of cases: one look-up per tag."""
     marks = {b"!--": _COMMENT}
+    for name in _MORE_VOID["img"]:
+        marks |= dict.fromkeys(_cases(name[:3]), _IMAGE)
     more = [name for element in elements for name in _MORE_VOID.get(element, ())]
     for name in (*_VOID, *more):
         marks |= dict.fromkeys(_cases(name[:3]), _WHOLE)
@@ -103,7 +105,7 @@ def is_rich(body: bytes) -> bool:
 
 
 def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = False) -> bytes:
-    """The links of the HTML *body*, with their anchor texts, and next to nothing else.
+    """The links of the HTML *body*, with their anchors' texts and images, and next to nothing else.
 
     *elements* are the names of further elements to keep, of those that are links by themselves
     (``kinds.KINDS``); with *styles*, what has a ``url()`` in its ``style`` is kept, too.
@@ -135,7 +137,7 @@ def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = 
             position, link = _passed_over(pieces, at, mark, links=raw_links, styles=styles)
             tags += bool(link)
             kept.append(link)
-        else:
+        elif mark != _IMAGE or inside:
             tag, position, budget = _whole_tag(pieces, at, budget)
             if len(tag) > SAFE_TAG_BYTES and _attributes(tag) > SAFE_ATTRIBUTES:
                 continue
