@@ -53,7 +53,9 @@ logger = logging.getLogger(__name__)
 
 # A callback may yield thousands of Requests, 0.1 ms each, and none of them waits for anything.
 _OUTPUTS_AT_ONCE = 100
-# The share of a lease that a download may take whose request has a timeout of its own.
+# FRONTIER_LEASE_SECS in a project without it, and the share of a lease that a download may take
+# whose request has a timeout of its own.
+_LEASE_SECS = 900.0
 _OF_LEASE = 0.9
 
 
@@ -209,7 +211,8 @@ class MercatorDownloader:
         self._signals = crawler.signals
         self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
         # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
-        self._longest = _OF_LEASE * number(crawler.settings, "FRONTIER_LEASE_SECS", at_least=1)
+        lease = number(crawler.settings, "FRONTIER_LEASE_SECS", _LEASE_SECS, at_least=1)
+        self._longest = _OF_LEASE * lease
         self.active: set[Request] = set()
         # The tasks that may be cancelled, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
