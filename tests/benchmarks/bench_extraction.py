@@ -10,8 +10,8 @@ broken pages of ../broken_pages.py are always measured, too.
 
 found
     Of the URLs that Scrapy's extractor finds, in the crawl's spelling and without fragment, each
-    once per page: how many ours finds; and the share without those that leave nothing to fetch.
-    What ours misses is put into classes, each explained below.
+    once per page: how many ours finds; and the share of those that lead to other documents. What
+    ours misses is put into classes, each explained below; what is no http URL is counted apart.
 more
     What ours finds beyond that: ``srcset`` is not in Scrapy's reach, for instance.
 speed
@@ -67,7 +67,6 @@ EXPLAINED = {
     "form query": "found without its query: what the form is filled with takes its place",
     "not in the tree": "no such element when the page is parsed as browsers do; or a form by POST",
 }
-NOTHING_TO_FETCH = ("own page", "no URL")
 
 
 class Measure:
@@ -90,17 +89,26 @@ class Measure:
         for name, (_, _, kinds) in SETS.items():
             theirs = {link.url for link in EXTRACTORS[name].extract_links(response)}
             ours = {link.url for link in _ours(body, url, kinds)}
-            spelled = {normalize(link): link for link in theirs}
+            spelled: dict[str, str] = {}
+            for link in theirs:
+                target = normalize(link)
+                if target is None:
+                    self._missed(name, "no URL", link, url)
+                else:
+                    spelled[target] = link
             self.scrapy[name] += len(spelled)
             self.both[name] += len(ours & spelled.keys())
             self.more[name] += len(ours - spelled.keys())
             loose = {_loose(found) for found in ours}
             for target in spelled.keys() - ours:
                 why = _why(name, target, url, ours=ours, loose=loose)
-                self.classes[name][why] += 1
-                self.examples[name, why].append(f"{spelled[target]!r} on {url}")
+                self._missed(name, why, spelled[target], url)
         self._time("a, area", url, body, EXTRACTORS["a, area"], SETS["a, area"][2])
         self._time("all", url, body, ALL_EXTRACTOR, ALL_KINDS)
+
+    def _missed(self, name: str, why: str, link: str, url: str) -> None:
+        self.classes[name][why] += 1
+        self.examples[name, why].append(f"{link!r} on {url}")
 
     def _time(
         self, name: str, url: str, body: bytes, extractor: Any, kinds: frozenset[str]
@@ -118,9 +126,8 @@ class Measure:
         for name, total in self.scrapy.items():
             if not total and not self.more[name]:
                 continue
-            missed = sum(count for why, count in self.classes[name].items() if why != "own page")
             others = total - self.classes[name]["own page"]
-            share = f"{100 * (others - missed) / others:.3f} %" if others else "-"
+            share = f"{100 * self.both[name] / others:.3f} %" if others else "-"
             print(
                 f"  {name:22} {self.both[name]:>8} of {total:>8}  of other documents: {share:>9}"
                 f"  more: {self.more[name]}"
@@ -161,9 +168,7 @@ def _ours(body: bytes, url: str, kinds: frozenset[str]) -> list[Any]:
     return extract_links(body, url=url, charset=None, limit=1_000_000, kinds=kinds)
 
 
-def _why(name: str, target: str | None, url: str, *, ours: set[str], loose: set[str]) -> str:
-    if target is None:
-        return "no URL"
+def _why(name: str, target: str, url: str, *, ours: set[str], loose: set[str]) -> str:
     if urldefrag(target)[0] == url:
         return "own page"
     if name == "form" and target.partition("?")[0] in {*ours, url}:
