@@ -66,7 +66,10 @@ def test_every_rule_has_an_example_and_says_what_it_risks(rule):
         ("http://a.test/?&&", "http://a.test/"),
         ("http://a.test/?z&a=1", "http://a.test/?z&a=1"),
         ("http://a.test/?c=%7E&%61=1", "http://a.test/?a=1&c=~"),
-        ("http://a.test/%zz%41", "http://a.test/%zz%41"),
+        ("http://a.test/%zz%41", "http://a.test/%zzA"),
+        ("http://a.test/%%41%4%61%4a", "http://a.test/%%41%4%61J"),
+        ("http://a.test/%%c3", "http://a.test/%%C3"),
+        ("http://a.test/?" + 200 * "&" + "a", "http://a.test/?" + 200 * "&" + "a"),
         ("http://a.test/100%?q=%c3", "http://a.test/100%?q=%C3"),
         ("http://a.test/web/1999/http://b.test/", "http://a.test/web/1999/http:/b.test/"),
         ("http://a.test/index.html", "http://a.test/index.html"),
@@ -124,6 +127,9 @@ def test_unknown_rule_is_named():
 @given(any_text | links, rule_sets)
 @example("http://a.test/%%34%31", RULES)
 @example("http://a.test/%%411", RULES)
+@example("http://a.test/;jsessionid=%4?%41", RULES)
+@example("http://a.test/(S(a1));jsessionid=1/x", RULES)
+@example("http://a.test/?utm_=%&%41&a=%4%31", RULES)
 @example("http://a.test/;jsessionid;jsessionid=1=2", RULES)
 @example("http://a.test/;s/(S(a1))/id=0123456789abcdef0", RULES)
 @example("http://a.test/?utm_=%26&", RULES)
