@@ -16,6 +16,7 @@ from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser
 
 from webcrawl.urls import charset as charsets
 from webcrawl.urls.css import css_references
+from webcrawl.urls.directories import Directories
 from webcrawl.urls.kinds import ATTRIBUTES, DEFAULT_KINDS, Search, search_for
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
@@ -46,6 +47,8 @@ MAX_META_CHARS: Final = 1024
 # What links carry that is never a page: not parsing them saves 2 µs each.
 _HOPELESS: Final = ("#", "javascript:", "mailto:", "tel:", "data:")
 _HOPELESS_FIRST: Final = "#jmtd"
+# References that are more than a path begin with these: ``../`` and ``http``.
+_FAR_FIRST: Final = ".hH"
 
 # The HTML Standard's methods that are not GET; anything unknown means GET.
 _NOT_GET: Final = frozenset({"post", "dialog"})
@@ -111,7 +114,8 @@ def extract(
     root = LexborHTMLParser(source).root
     nodes = [] if root is None else _selector.find(search.query, root)
     tags = [node.tag for node in nodes]
-    resolve = _resolver(nodes, tags, url=url, codec=codec, schemes=schemes).resolve
+    resolver = _resolver(nodes, tags, url=url, codec=codec, schemes=schemes)
+    resolve, resolve_far = resolver.resolve, Directories(resolver).resolve
     attribute_of = {} if search.styles else ATTRIBUTES
     # An anchor in a table in an anchor repeats its text, so the sum is bounded, not only each text.
     text_budget = 2 * len(source)
@@ -132,11 +136,11 @@ def extract(
                 not href
                 or href in hrefs
                 or len(href) > MAX_HREF_CHARS
-                or (href[0] in _HOPELESS_FIRST and href.startswith(_HOPELESS))
+                or ((first := href[0]) in _HOPELESS_FIRST and href.startswith(_HOPELESS))
             ):
                 continue
             hrefs.add(href)
-            target = resolve(href)
+            target = resolve_far(href) if first in _FAR_FIRST else resolve(href)
             if target is None or target in links:
                 continue
             if kind != "a":
