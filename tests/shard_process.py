@@ -234,9 +234,12 @@ class Process:
         self.links = LinkSubmitter(
             eliminator=self.eliminator,
             filters=standard_filters(max_bytes=0, max_depth=0),
+            form=str,
+            domains=None,
             ranks=self.ranks,
             key_of=host_of,
             max_redirects=100,
+            awaits_seeds=False,
             wall=machine.wall,
         )
         self.ending = Ending()

@@ -32,6 +32,7 @@ from webcrawl.request_codec import RequestCodec
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.content import ContentSeen
 from webcrawl.urls import host_of
+from webcrawl.urls.equivalence import Equivalence
 
 MAX_DELAY = 120.0
 LEASE_SECS = 900.0
@@ -72,6 +73,7 @@ class Desk:
             stats=crawler.stats,
             fingerprinter=RequestFingerprinter(crawler),
             key_of=host_of,
+            form=Equivalence().form,
         )
         self.ending = Ended()
         self.hosts = host_knowledge(
@@ -988,6 +990,7 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
     scheduler = SimpleNamespace(
         _dispatcher=obedient.dispatcher,
         _frontier=obedient.frontier,
+        _links=SimpleNamespace(awaits_seeds=False),
         _workers=1,
         _crawler=SimpleNamespace(engine=SimpleNamespace(scraper=SimpleNamespace(slot=None))),
         _alarm=SimpleNamespace(set=alarms.append),

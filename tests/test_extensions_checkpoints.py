@@ -68,6 +68,7 @@ def test_checkpoints_are_made_while_the_crawl_runs_and_the_last_one_at_its_end(w
     assert live["facts"] == {
         "spider": "web",
         "politeness_key": "host",
+        "knows_domains": False,
         "waiting": 0,
         "in_eliminator": 0,
         "finished": stats["frontier/finished"],

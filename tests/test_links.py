@@ -6,15 +6,19 @@ import pytest
 import seen_rig
 from disk import file_size_limit
 
+from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, decode
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.items import Page
 from webcrawl.links import LinkSubmitter
+from webcrawl.seed_domains import SeedDomains
 from webcrawl.seeds.reader import Seed
 from webcrawl.storage.records import read_records
 from webcrawl.urls import Link
-from webcrawl.urls.filters import standard_filters
+from webcrawl.urls.equivalence import Equivalence
+from webcrawl.urls.filters import FilterChain, standard_filters
 from webcrawl.urls.politeness_key import KEYS
+from webcrawl.urls.scope import OwnDomainFilter, WhitelistFilter
 
 NOW = 1_800_000_000.0
 
@@ -37,13 +41,18 @@ def ranks(tmp_path):
     hosts.close()
 
 
-def submitter(eliminator, ranks, *, max_bytes=200, max_depth=3, key="host"):
+def submitter(
+    eliminator, ranks, *, max_bytes=200, max_depth=3, key="host", filters=None, domains=None
+):
     return LinkSubmitter(
         eliminator=eliminator,
-        filters=standard_filters(max_bytes=max_bytes, max_depth=max_depth),
+        filters=filters or standard_filters(max_bytes=max_bytes, max_depth=max_depth),
+        form=Equivalence().form,
+        domains=domains,
         ranks=ranks,
         key_of=KEYS[key],
         max_redirects=3,
+        awaits_seeds=False,
         wall=lambda: NOW,
     )
 
@@ -65,6 +74,12 @@ def page(*found, url="http://a.test/", depth=0, rank=0):
         rank=rank,
         links=[link if isinstance(link, Link) else Link(url=link) for link in found],
     )
+
+
+def redirect(target, *, url, depth=0):
+    answer = page(Link(url=target, kind="redirect"), url=url, depth=depth)
+    answer.redirect_target = target
+    return answer
 
 
 def seed(url, rank):
@@ -109,17 +124,10 @@ def test_a_page_without_links_writes_nothing(links, eliminator, tmp_path):
 
 
 def test_the_target_of_a_redirect_stays_on_its_level(links, eliminator):
-    target = Link(url="http://b.test/", kind="redirect")
-    links.submit_page(page(target, depth=3))
+    links.submit_page(redirect("http://b.test/", url="http://a.test/", depth=3))
     (entry,) = out(eliminator)
     assert (entry.depth, entry.kind) == (3, "redirect")
     assert links.refused == {}
-
-
-def redirect(target, *, url, depth=0):
-    answer = page(Link(url=target, kind="redirect"), url=url, depth=depth)
-    answer.redirect_target = target
-    return answer
 
 
 def test_three_redirects_may_follow_one_another_and_a_fourth_is_refused(links, eliminator):
@@ -130,7 +138,7 @@ def test_three_redirects_may_follow_one_another_and_a_fourth_is_refused(links, e
         )
         (entry,) = out(eliminator)
         chain = entry.chain
-        assert len(chain) == 8 * (hop + 1)
+        assert len(chain) == 16 * (hop + 1)
     links.submit_page(redirect("http://b.test/4", url="http://b.test/3"), chain=chain)
     assert out(eliminator) == []
     assert links.refused == {"too_many_redirects": 1}
@@ -143,6 +151,76 @@ def test_a_redirect_back_to_where_the_chain_has_been_is_a_loop(links, eliminator
     links.submit_page(redirect(target, url="http://b.test/1"), chain=entry.chain)
     assert out(eliminator) == []
     assert links.refused == {"redirect_loop": 1}
+
+
+@pytest.mark.parametrize(
+    "target", ["http://b.test/?a=1&b=2", "http://b.test/?b=2&a=1&utm_source=x"]
+)
+def test_a_redirect_to_a_url_that_counts_as_the_same_is_followed_all_the_same(
+    links, eliminator, target
+):
+    source = "http://b.test/?b=2&a=1"
+    links.submit_page(page(source))
+    links.submit_page(redirect(target, url=source))
+    assert [entry.url for entry in out(eliminator)] == [source, target]
+    # And once only.
+    links.submit_page(redirect(target, url=source))
+    assert out(eliminator) == []
+
+
+def test_a_detour_to_a_url_that_counts_as_the_first_is_followed_to_its_end(links, eliminator):
+    source, cookies, target = "http://b.test/?b=2&a=1", "http://b.test/ok", "http://b.test/?a=1&b=2"
+    links.submit_page(page(source))
+    links.submit_page(redirect(cookies, url=source))
+    _, entry = out(eliminator)
+    links.submit_page(redirect(target, url=cookies), chain=entry.chain)
+    assert [entry.url for entry in out(eliminator)] == [target]
+
+
+def test_a_meta_refresh_to_a_url_that_counts_as_the_same_is_followed(links, eliminator):
+    source, target = "http://b.test/?b=2&a=1", "http://b.test/?a=1&b=2"
+    links.submit_page(page(source))
+    links.submit_page(page(Link(url=target, kind="refresh"), target, url=source))
+    assert [entry.url for entry in out(eliminator)] == [source, target]
+
+
+def test_a_crawl_that_has_not_kept_the_domains_of_its_seeds_is_not_narrowed(
+    eliminator, ranks, tmp_path
+):
+    domains = SeedDomains(table=HostRanks(path=tmp_path / "domains"), capacity=100)
+    links = submitter(eliminator, ranks, domains=domains)
+    links.resume({"knows_domains": True})
+    with pytest.raises(FatalError, match="begun with URL_SCOPE open"):
+        links.resume({"knows_domains": False})
+    submitter(eliminator, ranks).resume({})
+
+
+def test_urls_that_count_as_the_same_are_fetched_once_as_they_were_found(links, eliminator):
+    links.submit_page(page("http://b.test/x?utm_source=mail&b=2&a=1", "http://b.test/x?a=1&b=2"))
+    assert [entry.url for entry in out(eliminator)] == ["http://b.test/x?utm_source=mail&b=2&a=1"]
+
+
+def test_within_the_domains_of_the_seeds_others_are_refused(eliminator, ranks, tmp_path):
+    table = HostRanks(path=tmp_path / "domains")
+    table.open(None)
+    domains = SeedDomains(table=table, capacity=100)
+    links = submitter(
+        eliminator,
+        ranks,
+        filters=FilterChain([WhitelistFilter(domains), OwnDomainFilter()]),
+        domains=domains,
+    )
+    links.submit_seeds([seed("http://www.a.co.uk/", 1), seed("http://b.com/", 2)])
+    links.submit_page(
+        page("http://x.a.co.uk/", "http://b.com/2", "http://c.com/", url="http://www.a.co.uk/")
+    )
+    assert [entry.url for entry in out(eliminator)] == [
+        "http://www.a.co.uk/",
+        "http://b.com/",
+        "http://x.a.co.uk/",
+    ]
+    assert links.refused == {"own_domain": 1, "whitelist": 1}
+    table.close()
 
 
 def test_a_link_on_a_page_that_was_redirected_to_begins_no_chain(links, eliminator):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import socket
 from types import SimpleNamespace
 
@@ -761,6 +762,35 @@ def test_idle_connections_are_closed_after_their_time():
         async with raw_server(OK) as server, handler_with(NET_KEEPALIVE_SECS=0.05) as handler:
             await handler.download_request(Request(f"http://127.0.0.1:{server.port}/"))
             await server.left(0)
+
+    asyncio.run(scenario())
+
+
+# The first byte of Linux's struct tcp_info.
+_ESTABLISHED = b"\x01"
+
+
+def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye(tmp_path):
+    """The host's next page may be due, and would be a second connection to the server."""
+
+    async def scenario() -> None:
+        async def talk(reader, writer) -> None:
+            await server.head(reader)
+            writer.transport.pause_reading()
+            writer.write(OK)
+            with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as sock:
+                while sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == _ESTABLISHED:  # noqa: ASYNC110  # the kernel sets no event
+                    await asyncio.sleep(0.01)
+            gone.set()
+
+        gone = asyncio.Event()
+        async with (
+            raw_server(talk, tls=self_signed(tmp_path, host="a.test")) as server,
+            handler_with(NET_KEEPALIVE_SECS=0.05) as handler,
+            asyncio.timeout(5),
+        ):
+            await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
+            await gone.wait()
 
     asyncio.run(scenario())
 

@@ -18,6 +18,7 @@ from scrapy.utils.test import get_crawler
 from webcrawl.request_codec import LostRequestError, RequestCodec
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import host_of
+from webcrawl.urls.equivalence import Equivalence
 
 
 class ShopSpider(Spider):
@@ -47,6 +48,7 @@ def new_codec(spider):
         stats=StatsCollector(crawler),
         fingerprinter=RequestFingerprinter(crawler),
         key_of=host_of,
+        form=Equivalence().form,
     )
 
 
@@ -208,3 +210,12 @@ def test_an_entry_carries_host_rank_and_depth(codec):
     entry = codec.entry(request, rank_of={"shop.test": 7}.__getitem__)
     assert (entry.host, entry.rank, entry.depth, entry.kind) == ("shop.test", 7, 4, "request")
     assert codec.unpack(entry.extra).url == request.url
+
+
+def test_a_redirect_to_a_url_that_counts_as_the_same_is_another_request(codec):
+    source = Request("http://shop.test/?b=1&a=2")
+    assert codec.fingerprint(source) == codec.fingerprint(Request("http://shop.test/?a=2&b=1"))
+    target = Request("http://shop.test/?a=2&b=1", meta={"redirect_urls": [source.url]})
+    assert codec.fingerprint(target) != codec.fingerprint(source)
+    elsewhere = Request("http://shop.test/new", meta={"redirect_urls": [source.url]})
+    assert codec.fingerprint(elsewhere) == fingerprint("http://shop.test/new")

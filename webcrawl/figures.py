@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import Frontier
     from webcrawl.host_knowledge import HostKnowledge
+    from webcrawl.job import Job
     from webcrawl.links import LinkSubmitter
     from webcrawl.politeness_bound import PolitenessBound
     from webcrawl.seen.content import ContentSeen
@@ -36,6 +37,7 @@ class Figures:
         return {
             "spider": self.spider,
             "politeness_key": self.hosts.key,
+            "knows_domains": self.links.knows_domains,
             "waiting": len(self.frontier),
             "in_eliminator": self.eliminator.waiting,
             "finished": self.frontier.stats()["frontier/finished"],
@@ -51,6 +53,14 @@ class Figures:
         self.stats.set_value("links/submitted", self.links.submitted)
         for name, value in self.links.refused.items():
             self.stats.set_value(f"urls/refused/{name}", value)
+
+    def resumption(self, job: Job) -> str:
+        """That the crawl in *job* goes on, and from where."""
+        again = "; after a reboot, pages since the last checkpoint are fetched again"
+        return (
+            f"Resuming the crawl in {job.path}: {len(self.frontier)} URLs waiting, "
+            f"{self.eliminator.waiting} to be checked for duplicates{again if job.rebooted else ''}"
+        )
 
     def progress(self) -> str:
         """The state of the crawl in a line, for the log."""

@@ -20,6 +20,7 @@ import msgspec
 from scrapy.utils.request import request_from_dict
 
 from webcrawl.frontier import Entry
+from webcrawl.links import forwarded
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import normalize
 
@@ -66,12 +67,14 @@ class RequestCodec:
         stats: StatsCollector,
         fingerprinter: RequestFingerprinterProtocol,
         key_of: Callable[[str], str],
+        form: Callable[[str], str],
     ) -> None:
-        """*key_of* gives a URL's politeness key."""
+        """*key_of* gives a URL's politeness key, *form* what it is compared by."""
         self._spider = spider
         self._stats = stats
         self._fingerprinter = fingerprinter
         self._key_of = key_of
+        self._form = form
         self._in_memory: dict[str, Request] = {}
         # The names of an earlier process must never meet a request of this one.
         self._process = secrets.token_hex(8)
@@ -97,7 +100,9 @@ class RequestCodec:
         if request.method == "GET" and not request.body:
             url = normalize(request.url)
             if url is not None:
-                return fingerprint(url)
+                led = request.meta.get("redirect_urls") or ()
+                forms = {fingerprint(self._form(str(one))) for one in led}
+                return forwarded(url, fingerprint(self._form(url)), forms)
         return int.from_bytes(self._fingerprinter.fingerprint(request)[:8], "little") or 1
 
     def pack(self, request: Request) -> bytes:

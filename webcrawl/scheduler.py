@@ -5,7 +5,7 @@ dispatcher.py's. Between requests a slice of background work moves new URLs from
 to the frontier, and the engine is woken when the next host is ready.
 
 Job directory contents: see job.py. The durable parts are ``shards/00/frontier`` (frontier/),
-``shards/00/seen`` and ``shards/00/content`` (seen/), ``shards/00/ranks`` and the seed cursor.
+``shards/00/seen`` and ``content`` (seen/), ``ranks`` and ``domains`` (the seeds'), the seed cursor.
 
 What survives: ``kill -9`` loses nothing, as every part logs before it answers. After a power
 loss or a reboot, pages since the last checkpoint are fetched again.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.asyncio import create_looping_call
@@ -46,7 +46,7 @@ from webcrawl.request_codec import RequestCodec
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
     from scrapy import Request, Spider
@@ -90,7 +90,7 @@ class MercatorScheduler(BaseScheduler):
         frontier: Frontier,
         eliminator: Eliminator,
         content: ContentSeen,
-        ranks: HostRanks,
+        tables: Mapping[str, HostRanks],
         links: LinkSubmitter,
         hosts: HostKnowledge,
         executor: ThreadPoolExecutor,
@@ -104,7 +104,7 @@ class MercatorScheduler(BaseScheduler):
         self._frontier = frontier
         self._eliminator = eliminator
         self._content = content
-        self._ranks = ranks
+        self._tables = tables
         self._links = links
         self._hosts = hosts
         self._executor = executor
@@ -120,6 +120,7 @@ class MercatorScheduler(BaseScheduler):
             stats=self._stats,
             fingerprinter=crawler.request_fingerprinter,
             key_of=hosts.key_of,
+            form=links.form,
         )
         self._ending = Ending(crawler=crawler, jobdir=job.path)
         self.asides = Asides(frontier=frontier, key_of=hosts.key_of, clock=time.monotonic)
@@ -196,29 +197,23 @@ class MercatorScheduler(BaseScheduler):
         self._tick.start(TICK_SECS, now=False)
         if self._job.resumed:
             self._stats.set_value("job/resumed", 1)
-            logger.info(
-                "Resuming the crawl in %s: %d URLs waiting, %d to be checked for duplicates%s",
-                self._job.path,
-                len(self._frontier),
-                self._eliminator.waiting,
-                "; after a reboot, pages since the last checkpoint are fetched again"
-                if self._job.rebooted
-                else "",
-                extra={"spider": spider},
-            )
+            logger.info("%s", self._figures.resumption(self._job), extra={"spider": spider})
 
     def _open_parts(self) -> None:
         parts: dict[str, Part] = {
             "shards/00/frontier": self._frontier,
             "shards/00/seen": self._eliminator,
             "shards/00/content": self._content,
-            "shards/00/ranks": self._ranks,
+            **{f"shards/00/{name}": table for name, table in self._tables.items()},
         }
         saved = self._job.saved
+        if self._job.resumed:
+            self._links.resume(self._job.facts)
         self._hosts.open(key=self._job.facts.get("politeness_key"), jobdir=self._job.path)
         self._eliminator.open(saved("shards/00/seen"))
         self._content.open(saved("shards/00/content"))
-        self._ranks.open(saved("shards/00/ranks"))
+        for name, table in self._tables.items():
+            table.open(saved(f"shards/00/{name}"))
         self._frontier.open(
             saved("shards/00/frontier"),
             trust_done=not self._job.rebooted,
@@ -253,8 +248,9 @@ class MercatorScheduler(BaseScheduler):
         finally:
             self._figures.publish()
             await asyncio.to_thread(self._executor.shutdown)
-            parts = (self._frontier, self._eliminator, self._content, self._ranks)
-            for part in (*parts, self._hosts):  # where the frontier puts rests: closed after it
+            parts: list[Any] = [self._frontier, self._eliminator, self._content]
+            parts += [*self._tables.values(), self._hosts]  # the frontier's rests are with the last
+            for part in parts:
                 try:
                     part.close()
                 except _DISK_ERRORS as error:
@@ -276,13 +272,13 @@ class MercatorScheduler(BaseScheduler):
             return False
         try:
             if adopted.dont_filter:
-                self._frontier.requeue(self._codec.entry(adopted, rank_of=self._ranks.rank))
+                self._frontier.requeue(self._codec.entry(adopted, rank_of=self._links.rank_of))
                 return True
             seen_as = self._codec.fingerprint(adopted)
             if self._eliminator.certainly_seen(seen_as):
                 self._stats.inc_value("dupefilter/filtered")
                 return False
-            entry = self._codec.entry(adopted, rank_of=self._ranks.rank)
+            entry = self._codec.entry(adopted, rank_of=self._links.rank_of)
             self._eliminator.submit([seen_as], lambda _: encode(entry))
         except _DISK_ERRORS as error:
             # It is lost with what it came of, which therefore is not finished: see Ending.
@@ -292,10 +288,11 @@ class MercatorScheduler(BaseScheduler):
     def next_request(self) -> Request | None:
         """The next request that politeness allows, or None; then the engine is woken in time."""
         deadline = time.monotonic() + _SLICE_SECS
+        most = _LOOKUPS_PER_WORKER * self._workers
         try:
             for _ in range(_DENIALS_PER_CALL):
-                if self._dispatcher.looking_up >= _LOOKUPS_PER_WORKER * self._workers:
-                    return None  # the first answer wakes the engine
+                if self._links.awaits_seeds or self._dispatcher.looking_up >= most:
+                    return None  # the last seed, or the first answer, wakes the engine
                 full = scraper_is_full(self._crawler.engine)
                 lease = self.asides.acquire() if full else self._frontier.acquire()
                 if lease is None and full:
@@ -341,6 +338,10 @@ class MercatorScheduler(BaseScheduler):
             self._links.submit_seeds(seeds)
         except _DISK_ERRORS as error:
             self._ending.fail(error)
+
+    def seeds_are_read(self) -> None:
+        """There are no more seeds."""
+        self._links.awaits_seeds = False
 
     def submit_page(self, page: Page, fetch: Fetch) -> bool:
         """Submit the links of a page in one batch; on disk when this returns.

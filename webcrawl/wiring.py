@@ -34,15 +34,19 @@ from webcrawl.politeness import Politeness, longest_crawl_delay, profile_of
 from webcrawl.prelude import HostPrelude
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
+from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.setting_values import flag, number, whole
-from webcrawl.urls.filters import standard_filters
+from webcrawl.url_rules import OPEN, SEEDS, equivalence_of, filters_of, scope_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import DelayPolicy
+
+# Hosts of seeds whose ranks, and domains of seeds that, are remembered.
+_SEEDS = 1 << 20
 
 
 def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
@@ -65,7 +69,8 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     eliminator = MercatorDupeFilter.build_eliminator(
         settings, path=shard / "seen", executor=executor
     )
-    ranks = HostRanks(path=shard / "ranks")
+    tables = {name: HostRanks(path=shard / name, capacity=_SEEDS) for name in ("ranks", "domains")}
+    domains = SeedDomains(table=tables["domains"], capacity=_SEEDS)
     profile = profile_of(settings)
     delay = _build(
         crawler,
@@ -90,17 +95,22 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         "frontier": _frontier(crawler, shard, delay, records),
         "eliminator": eliminator,
         "content": ContentSeen(path=shard / "content", executor=executor),
-        "ranks": ranks,
+        "tables": tables,
         "links": LinkSubmitter(
             eliminator=eliminator,
-            filters=standard_filters(
-                max_bytes=whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0),
-                max_depth=whole(settings, "URL_MAX_DEPTH", at_least=0),
+            filters=filters_of(
+                settings,
                 schemes=followed_schemes(settings),
+                domains=domains,
+                this_year=time.gmtime().tm_year,
             ),
-            ranks=ranks,
+            form=equivalence_of(settings).form,
+            domains=None if scope_of(settings) == OPEN else domains,
+            ranks=tables["ranks"],
             key_of=hosts.key_of,
             max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
+            awaits_seeds=scope_of(settings) == SEEDS
+            and getattr(crawler.spider, "reads_seeds", False),
             wall=time.time,
         ),
         "hosts": hosts,

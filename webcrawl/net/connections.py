@@ -181,6 +181,14 @@ class Exchange(ResponseHandler):
         if early:
             self._loop.call_soon(self.data_received, early)
 
+    def close(self) -> None:
+        """Close at once, when nothing is wanted of the connection any more.
+
+        An orderly end of TLS would leave it open until the server agrees, or for 30 s: to the
+        server, a second connection beside that of the host's next page.
+        """
+        self.abort()
+
     def is_connected(self) -> bool:
         """Say whether the connection can be used again.
 

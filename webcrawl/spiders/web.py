@@ -54,6 +54,8 @@ class WebSpider(Spider):
     """``-a seeds=`` names the seed lists, joined by commas: see README, "Seeds"."""
 
     name = "web"
+    #: It tells the scheduler when all seeds are read.
+    reads_seeds = True
 
     def __init__(self, *, seeds: SeedReader, max_links: int, schemes: frozenset[str]) -> None:
         super().__init__()
@@ -95,22 +97,29 @@ class WebSpider(Spider):
             # Standard input may take its time.
             await _in_daemon_thread(partial(self._seeds.open, scheduler.saved("seeds")))
         except SeedsError as error:
-            self.crawler.stats.set_value("finish/error", str(error))
-            logger.error("%s", error)  # noqa: TRY400  # the sentence is for the user
-            raise CloseSpider("unusable_seeds") from error
+            raise self._unusable(error) from error
         scheduler.attach("seeds", self._seeds)
         stats = self.crawler.stats
         # The engine that is told to close leaves this running.
         while not (self._seeds.exhausted or scheduler.is_ending):
-            scheduler.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
+            try:
+                scheduler.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
+            except FatalError as error:
+                raise self._unusable(error) from error
             stats.set_value("seeds/read", self._seeds.seeds_read)
             stats.set_value("seeds/bad", self._seeds.seeds_bad)
             await asyncio.sleep(0)
             # It empties by its own slices.
             while scheduler.is_full and not scheduler.is_ending:  # noqa: ASYNC110  # as said
                 await asyncio.sleep(0.1)
+        scheduler.seeds_are_read()
         for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
             yield item
+
+    def _unusable(self, error: Exception) -> CloseSpider:
+        self.crawler.stats.set_value("finish/error", str(error))
+        logger.error("%s", error)
+        return CloseSpider("unusable_seeds")
 
     def parse(self, response: Response, **_: Any) -> list[Page]:
         """The Page of *response*, unless its document was seen under another URL."""
