@@ -426,6 +426,25 @@ def test_types_are_asked_for_by_a_list_in_one_string_too():
     assert outcome_for(typed(b"image/gif"), PAGE_CONTENT_TYPES="text/,image/png") != "http_200"
 
 
+@pytest.mark.parametrize(
+    ("content_type", "outcome"),
+    [
+        (b"text/html; charset=utf-8", "http_200"),
+        (b"text/css", "unwanted_type"),
+        (b"Image/PNG", "unwanted_type"),
+        (b"application/pdf", "http_200"),
+        (b"", "http_200"),
+        (b"text", "http_200"),
+    ],
+)
+def test_refused_types_are_not_received(content_type, outcome):
+    refused = {"PAGE_REFUSED_CONTENT_TYPES": "image/*,text/css"}
+    assert outcome_for(typed(content_type), **refused) == outcome
+    both = {**refused, "PAGE_CONTENT_TYPES": "text/"}
+    wanted = "unwanted_type" if content_type == b"application/pdf" else outcome
+    assert outcome_for(typed(content_type), **both) == wanted
+
+
 @pytest.mark.parametrize("status", [b"301 Moved", b"404 Not Found", b"503 Busy"])
 def test_answers_that_are_no_pages_may_be_of_any_type(status):
     response = answer_to(typed(b"image/png", status), PAGE_CONTENT_TYPES="text/")
@@ -460,10 +479,11 @@ def test_an_unwanted_body_is_not_received():
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("setting", ["PAGE_CONTENT_TYPES", "PAGE_REFUSED_CONTENT_TYPES"])
 @pytest.mark.parametrize("value", ["html", "/", "text/html/", "*/*", "text/ht*ml", "/html"])
-def test_a_list_of_types_that_cannot_work_is_refused(value):
-    crawler = get_crawler(settings_dict={"PAGE_CONTENT_TYPES": value})
-    with pytest.raises(FatalError, match=r"^PAGE_CONTENT_TYPES must name .* is neither\.$"):
+def test_a_list_of_types_that_cannot_work_is_refused(setting, value):
+    crawler = get_crawler(settings_dict={setting: value})
+    with pytest.raises(FatalError, match=rf"^{setting} must name .* is neither\.$"):
         FetchLimits.from_settings(crawler.settings)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import urls
 
-from webcrawl.urls.filters import FilterChain
+from webcrawl.urls.filters import FilterChain, LengthFilter
 from webcrawl.urls.path_filters import (
     ActionFilter,
     CalendarFilter,
     ExtensionFilter,
+    GrowingSegmentsFilter,
     ListingSortFilter,
     ParametersFilter,
     RepeatedSegmentsFilter,
@@ -23,6 +24,7 @@ from webcrawl.urls.path_filters import (
 DEFAULTS = [
     SegmentsFilter(20),
     RepeatedSegmentsFilter(3),
+    GrowingSegmentsFilter(3),
     ParametersFilter(16),
     ListingSortFilter(),
     CalendarFilter(2031),
@@ -45,6 +47,15 @@ ORDINARY = """\
 /0/0/0/0/0/0/tile.png
 /000/000/000/001/original.jpg
 /a/1/a/2/a/3/a/4
+/x/xx/xxx
+/pool/main/d/de/deb/debian
+/a/ab/abc/abcd
+/1/11/111/1111
+/page-1/page-1-1/page-1-1-1
+/0000000000000000000000000000000000000000000000000000000000000000000000000000000001
+/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+/a.htmla.htmla.htmla.htmla.html
+/a-title-of-many-words-that-is-longer-than-those-that-people-mostly-write.html?x=1
 /shop/?orderby=price&dir=asc
 /?C=contact
 /?N=Dolores
@@ -86,6 +97,13 @@ def test_ordinary_page_passes(path):
         ("/x/a/1/a/1/a/1/a/1", "repeated_segments"),
         ("/a/1/a/2/a/3/a/4/a", "repeated_segments"),
         ("/a/b/c/a/b/c/a/b/c/a/b/c?x", "repeated_segments"),
+        ("/x/xx/xxx/xxxx", "growing_segments"),
+        ("/x/xx/xxx/xxxx/xxxxx/y", "growing_segments"),
+        ("/Page-1/page-1-1/page-1-1-1/page-1-1-1-1/x.html", "growing_segments"),
+        ("/y/ab/abab/ababab/abababab/x?y", "growing_segments"),
+        ("/" + 11 * "a.html", "growing_segments"),
+        ("/x/" + 40 * "-1" + ".html", "growing_segments"),
+        ("/start-" + 20 * "and-on-" + "/x", "growing_segments"),
         ("/x?" + "&".join(f"p{number}=1" for number in range(17)), "parameters"),
         ("/pub/?C=N;O=D", "listing_sort"),
         ("/pub/?C=M&O=A", "listing_sort"),
@@ -147,6 +165,33 @@ def test_long_path_is_looked_through_in_no_time():
     repeated = RepeatedSegmentsFilter(3)
     assert not repeated.refuses_path(segments)
     assert repeated.refuses_path([*segments, "x", "x", "x", "x"])
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_limit_of_growth_is_the_most_that_passes(most):
+    growing = FilterChain([GrowingSegmentsFilter(most)])
+    path = "/".join("x" * size for size in range(1, most + 1))
+    assert growing.refusal(f"http://a.test/{path}", 0) is None
+    assert growing.refusal(f"http://a.test/{path}/{'x' * (most + 1)}", 0) == "growing_segments"
+    start = 70 * "y"
+    assert growing.refusal(f"http://a.test/{start}{most * 'z.html'}", 0) is None
+    more = f"http://a.test/{start}{(most + 1) * 'z.html'}"
+    assert growing.refusal(more, 0) == "growing_segments"
+
+
+@settings(deadline=None)
+@given(st.text("ab-.", min_size=1, max_size=6), st.text("ab1.", max_size=6))
+def test_what_is_appended_again_and_again_is_found_sooner_or_later(piece, start):
+    """Whatever a link appends to the segment or path it stands on, the limits end it."""
+    chain = FilterChain([LengthFilter(2048), *DEFAULTS])
+    found = set()
+    for times in (3, 60, 2048):
+        segment = start + times * piece
+        path = "/".join(start + number * piece for number in range(1, min(times, 10)))
+        found |= {chain.refusal(f"http://a.test/{one}", 0) for one in (segment, path)}
+    assert "length" in found
+    if len(set(piece)) > 1:
+        assert "growing_segments" in found
 
 
 def test_segments_by_name_are_refused_whatever_their_case():

@@ -50,6 +50,16 @@ def test_ports_may_be_held_to_some():
     assert chain.refusal("http://a.test:8081/", 0) == "port"
 
 
+def test_refused_ports_are_refused_whatever_is_allowed():
+    chain = FilterChain([PortFilter(frozenset({8080}), frozenset({8080, 81}))])
+    assert chain.refusal("http://a.test:8080/", 0) == "port"
+    assert chain.refusal("http://a.test/", 0) is None
+    chain = FilterChain([PortFilter(frozenset(), frozenset({81}))])
+    assert chain.refusal("http://a.test:81/", 0) == "port"
+    assert chain.refusal("http://a.test:25/", 0) == "port"
+    assert chain.refusal("http://a.test:8080/", 0) is None
+
+
 def test_bad_ports_are_those_of_the_fetch_standard():
     assert {25, 110, 143, 6000, 10080} <= BAD_PORTS
     assert not {80, 443, 70, 7070, 8000, 8080, 8443} & BAD_PORTS

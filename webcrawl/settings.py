@@ -162,6 +162,8 @@ PAGE_MAX_BYTES = 1 << 20
 # Content types to receive, as text/html or text/ for all of a kind; empty: all. Others are cut off
 # after the header. Pages that name no type are received.
 PAGE_CONTENT_TYPES: list[str] = []
+# Those that are not received, of the former too; named in the same way.
+PAGE_REFUSED_CONTENT_TYPES: list[str] = []
 # Links of one page that are followed.
 PAGE_MAX_LINKS = 5000
 # Where WARC files go; empty: JOBDIR/warc. Their names begin with WARC_PREFIX.
@@ -195,7 +197,8 @@ URL_MAX_LENGTH_BYTES = 2048
 URL_MAX_DEPTH = 0
 # The next four are far above what pages have: traps go beyond any limit. Labels of a host name.
 URL_MAX_HOST_LABELS = 10
-# Segments of a path (Heritrix: 20), and how often one or a group of them may come in a row.
+# Segments of a path (Heritrix: 20), and how often one or a group of them may come in a row, or
+# grow by the same: /x/xx/xxx.
 URL_MAX_SEGMENTS = 20
 URL_MAX_REPEATED_SEGMENTS = 3
 # Parameters of a query.
@@ -209,8 +212,10 @@ URL_REFUSED_SEGMENTS: list[str] = []
 # to is told by its content type (PAGE_CONTENT_TYPES); a page may be called anything.
 URL_REFUSED_EXTENSIONS: list[str] = []
 URL_EXTENSIONS: list[str] = []
-# Ports besides the scheme's own; empty: all but those that browsers refuse (mail, chat, X11).
+# Ports besides the scheme's own; empty: all but those that browsers refuse (mail, chat, X11). And
+# ports that are refused in any case.
 URL_PORTS: list[int] = []
+URL_REFUSED_PORTS: list[int] = []
 
 # --- network -----------------------------------------------------------------------------------
 

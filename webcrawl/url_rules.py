@@ -18,6 +18,7 @@ from webcrawl.urls.path_filters import (
     ActionFilter,
     CalendarFilter,
     ExtensionFilter,
+    GrowingSegmentsFilter,
     ListingSortFilter,
     ParametersFilter,
     RepeatedSegmentsFilter,
@@ -79,11 +80,11 @@ def filters_of(
     """
     scope = scope_of(settings)
     filters: list[Filter] = [SchemeFilter(schemes)]
-    filters.append(PortFilter(_ports(settings)))
-    for limited in _LIMITED:
+    filters.append(PortFilter(_ports(settings, "URL_PORTS"), _ports(settings, "URL_REFUSED_PORTS")))
+    for limited, kinds in _LIMITED.items():
         most = whole(settings, limited, at_least=0)
         if most:
-            filters.append(_LIMITED[limited](most))
+            filters += [kind(most) for kind in kinds]
     known: dict[str, Filter] = {
         "listing_sort": ListingSortFilter(),
         "calendar": CalendarFilter(this_year + _CALENDAR_YEARS),
@@ -108,13 +109,13 @@ def filters_of(
     return FilterChain(filters)
 
 
-_LIMITED: Final[dict[str, Callable[[int], Filter]]] = {
-    "URL_MAX_LENGTH_BYTES": LengthFilter,
-    "URL_MAX_DEPTH": DepthFilter,
-    "URL_MAX_HOST_LABELS": HostLabelsFilter,
-    "URL_MAX_SEGMENTS": SegmentsFilter,
-    "URL_MAX_REPEATED_SEGMENTS": RepeatedSegmentsFilter,
-    "URL_MAX_PARAMETERS": ParametersFilter,
+_LIMITED: Final[dict[str, tuple[Callable[[int], Filter], ...]]] = {
+    "URL_MAX_LENGTH_BYTES": (LengthFilter,),
+    "URL_MAX_DEPTH": (DepthFilter,),
+    "URL_MAX_HOST_LABELS": (HostLabelsFilter,),
+    "URL_MAX_SEGMENTS": (SegmentsFilter,),
+    "URL_MAX_REPEATED_SEGMENTS": (RepeatedSegmentsFilter, GrowingSegmentsFilter),
+    "URL_MAX_PARAMETERS": (ParametersFilter,),
 }
 
 
@@ -132,10 +133,10 @@ def _patterns(settings: BaseSettings) -> list[Filter]:
     return filters
 
 
-def _ports(settings: BaseSettings) -> frozenset[int]:
-    ports = _words(settings, "URL_PORTS")
+def _ports(settings: BaseSettings, setting: str) -> frozenset[int]:
+    ports = _words(settings, setting)
     if not all(port.isdecimal() and int(port) < 1 << 16 for port in ports):
-        raise FatalError(f"URL_PORTS must be port numbers, not {settings['URL_PORTS']!r}.")
+        raise FatalError(f"{setting} must be port numbers, not {settings[setting]!r}.")
     return frozenset(int(port) for port in ports)
 
 

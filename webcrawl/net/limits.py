@@ -61,7 +61,7 @@ class FetchLimits:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Read PAGE_MAX_BYTES, PAGE_CONTENT_TYPES, DOWNLOAD_TIMEOUT and NET_*.
+        """Read PAGE_MAX_BYTES, PAGE_*CONTENT_TYPES, DOWNLOAD_TIMEOUT and NET_*.
 
         Raises FatalError with one sentence for a value that cannot work.
         """
@@ -93,35 +93,50 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True)
 class WantedTypes:
-    """Which content types are to be received: all if there are no names.
+    """Which content types are to be received: all if there are no names, but the refused ones.
 
-    names: media types, and beginnings of media types that end in a slash, in lower case.
+    names, refused: media types, and beginnings of media types that end in a slash, in lower case.
     """
 
     names: frozenset[str]
+    refused: frozenset[str] = frozenset()
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Read PAGE_CONTENT_TYPES, as ``["text/", "application/pdf"]``; ``text/*`` is ``text/``."""
-        names = [
-            str(name).strip().lower().removesuffix("*")
-            for name in settings.getlist("PAGE_CONTENT_TYPES")
-        ]
-        for name in names:
-            kind, slash, rest = name.partition("/")
-            if not kind or not slash or "/" in rest or "*" in name:
-                raise FatalError(
-                    "PAGE_CONTENT_TYPES must name media types (text/html) or all of one kind "
-                    f"(text/), {name!r} is neither."
-                )
-        return cls(names=frozenset(names))
+        """Read PAGE_CONTENT_TYPES, as ``["text/", "application/pdf"]``; ``text/*`` is ``text/``.
+        PAGE_REFUSED_CONTENT_TYPES likewise."""
+        return cls(
+            names=_types(settings, "PAGE_CONTENT_TYPES"),
+            refused=_types(settings, "PAGE_REFUSED_CONTENT_TYPES"),
+        )
 
     def __contains__(self, field: bytes) -> bool:
         """Say whether an answer with *field* as its Content-Type is wanted.
 
         One without a type, or with what is none, is: most often that is HTML.
         """
-        return not self.names or _is_among(self.names, field[:_LONGEST_TYPE])
+        if not self.names and not self.refused:
+            return True
+        kind = _type_of(field[:_LONGEST_TYPE])
+        main, slash, _ = kind.partition("/")
+        if not slash:
+            return True
+        either = {kind, main + slash}
+        return self.refused.isdisjoint(either) and not (
+            self.names and self.names.isdisjoint(either)
+        )
+
+
+def _types(settings: BaseSettings, setting: str) -> frozenset[str]:
+    names = [str(name).strip().lower().removesuffix("*") for name in settings.getlist(setting)]
+    for name in names:
+        kind, slash, rest = name.partition("/")
+        if not kind or not slash or "/" in rest or "*" in name:
+            raise FatalError(
+                f"{setting} must name media types (text/html) or all of one kind "
+                f"(text/), {name!r} is neither."
+            )
+    return frozenset(names)
 
 
 # Longer ones are hostile, and would fill the memory of what is remembered.
@@ -129,10 +144,8 @@ _LONGEST_TYPE = 100
 
 
 @lru_cache(1024)
-def _is_among(names: frozenset[str], field: bytes) -> bool:
-    kind = field.decode("latin-1").partition(";")[0].strip().lower()
-    main, slash, _ = kind.partition("/")
-    return not slash or kind in names or main + slash in names
+def _type_of(field: bytes) -> str:
+    return field.decode("latin-1").partition(";")[0].strip().lower()
 
 
 def page_max_bytes(settings: BaseSettings) -> int:

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 # A repeated group of more segments than this is not looked for.
 _LONGEST_GROUP: Final = 8
+# Segments up to this length are not looked at for what is appended to them again and again: what
+# grows without end comes to be longer.
+_LONG_SEGMENT: Final = 64
+# In front of the path of a URL there are at least so many characters, those of ``http://a/``.
+_SHORTEST_ORIGIN: Final = 9
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,6 +63,72 @@ class RepeatedSegmentsFilter:
         return bool(words) and (
             max(Counter(words).values()) > self.most + 1 or _has_run(segments, self.most)
         )
+
+
+@dataclass(slots=True, frozen=True)
+class GrowingSegmentsFilter:
+    """Refuses paths in which more than ``most`` segments in a row grow by what they end with, each
+    out of the one before, and segments of more than 64 characters to whose end the same was
+    appended more than ``most`` times.
+
+    ``/x/xx/xxx/xxxx`` and ``/page-1/page-1-1/page-1-1-1/…``: a link made of the page's own address.
+    ``/a.htmla.htmla.html…``: one that is put behind it instead of in its place. Directories by the
+    first letters of a name, ``/d/de/deb/debian``, and what is nothing but digits pass.
+    """
+
+    name: ClassVar[str] = "growing_segments"
+    most: int
+
+    @property
+    def only_above(self) -> int:
+        return self.most
+
+    def refuses_path(self, segments: list[str]) -> bool:
+        grown = 1
+        before = segments[0]
+        for segment in segments[1:]:
+            piece = segment[len(before) :]
+            if (
+                piece
+                and segment.startswith(before)
+                and before.endswith(piece)
+                and not segment.isdigit()
+            ):
+                grown += 1
+                if grown > self.most:
+                    return True
+            else:
+                grown = 1
+            before = segment
+        return False
+
+    def refuses(self, url: str, depth: int) -> bool:  # noqa: ARG002  part of the protocol
+        if len(url) <= _LONG_SEGMENT + _SHORTEST_ORIGIN:
+            return False
+        segments = url.partition("?")[0].split("/")[3:]
+        return any(
+            self._has_appended(part) or self._has_appended(part.rpartition(".")[0])
+            for part in segments
+            if len(part) > _LONG_SEGMENT
+        )
+
+    def may_refuse(self, urls: Sequence[str], depth: int) -> bool:  # noqa: ARG002  part of the protocol
+        return max(map(len, urls), default=0) > _LONG_SEGMENT + _SHORTEST_ORIGIN
+
+    def _has_appended(self, text: str) -> bool:
+        """Whether *text* ends with a piece, not only of digits or one character, and the same
+        ``most`` times more."""
+        times = self.most + 1
+        for size in range(2, len(text) // times + 1):
+            piece = text[-size:]
+            if (
+                text.endswith(piece, 0, -size)
+                and text.endswith(piece * times)
+                and not piece.isdigit()
+                and len(set(piece)) > 1
+            ):
+                return True
+        return False
 
 
 @dataclass(slots=True, frozen=True)

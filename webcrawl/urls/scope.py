@@ -35,15 +35,19 @@ _MAX_PATTERN: Final = 10_000
 
 @dataclass(slots=True, frozen=True)
 class PortFilter:
-    """Refuses URLs with a port that browsers refuse, or, if ``allowed`` is not empty, with one that
-    is not in it. The port that belongs to the scheme passes."""
+    """Refuses URLs with a port of ``refused``, and with one that browsers refuse, or, if
+    ``allowed`` is not empty, with one that is not in it. The port that belongs to the scheme
+    passes."""
 
     name: ClassVar[str] = "port"
     allowed: frozenset[int]
+    refused: frozenset[int] = frozenset()
 
     def refuses_server(self, scheme: str, host: str, port: int | None) -> bool:  # noqa: ARG002  part of the protocol
         if port is None:
             return False
+        if port in self.refused:
+            return True
         return port not in self.allowed if self.allowed else port in BAD_PORTS
 
 
