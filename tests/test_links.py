@@ -184,6 +184,13 @@ def test_a_meta_refresh_to_a_url_that_counts_as_the_same_is_followed(links, elim
     assert [entry.url for entry in out(eliminator)] == [source, target]
 
 
+def test_a_page_that_loads_itself_again_is_fetched_once(links, eliminator):
+    source = "http://b.test/?b=2&a=1"
+    links.submit_page(page(source))
+    links.submit_page(page(Link(url=source, kind="refresh"), url=source))
+    assert [entry.url for entry in out(eliminator)] == [source]
+
+
 def test_a_crawl_that_has_not_kept_the_domains_of_its_seeds_is_not_narrowed(
     eliminator, ranks, tmp_path
 ):

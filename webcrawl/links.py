@@ -129,7 +129,7 @@ class LinkSubmitter:
         form = self.form
         names = fingerprints(form(link.url) for link in accepted)
         for i, link in enumerate(accepted):
-            if link.kind in _FORWARDS:
+            if link.kind in _FORWARDS and link.url != page.url:
                 been = chain if is_redirect else self._hop(page.url)
                 names[i] = forwarded(link.url, names[i], _forms(been))
         self._eliminator.submit(names, entry)
