@@ -114,11 +114,11 @@ class Asked:
         ("http://a.test/x/y", [("server", "http", "a.test", None)]),
         (
             "ftp://a/X/y/",
-            [("server", "ftp", "a", None), ("path", "x", "y", ""), ("link", "a", "a.test")],
+            [("server", "ftp", "a", None), ("link", "a", "a.test"), ("path", "x", "y", "")],
         ),
         (
             "https://[::1]:81/X?Y=/Z/",
-            [("server", "https", "::1", 81), ("query", "x", "Y=/Z/"), ("link", "::1", "a.test")],
+            [("server", "https", "::1", 81), ("link", "::1", "a.test"), ("query", "x", "Y=/Z/")],
         ),
         ("http://a.test/?", [("server", "http", "a.test", None)]),
         ("http://b.test:8080", [("server", "http", "b.test", 8080), ("link", "b.test", "a.test")]),

@@ -137,7 +137,7 @@ class DepthFilter:
 class FilterChain:
     """Asks its filters in order; the first that refuses decides.
 
-    First those about the server, then those about URL, path, query and link; among each kind in the
+    First those about the server, then those about URL, link, path and query; among each kind in the
     order given. ``refused`` counts by filter name since the chain was built.
     """
 
@@ -209,10 +209,10 @@ class FilterChain:
                         why = name
                         break
                 else:
-                    if always or "?" in url or url.count("/") > fewest_slashes:
-                        why = self._path_refusal(url)
-                    if of_links and why is None and host != page_host:
+                    if of_links and host != page_host:
                         why = self._link_refusal(host, page_host)
+                    if why is None and (always or "?" in url or url.count("/") > fewest_slashes):
+                        why = self._path_refusal(url)
             if why is not None:
                 self.refused[why] += 1
             answers.append(why)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LONGEST_GROUP: Final = 8
 # Segments up to this length are not looked at for what is appended to them again and again: what
 # grows without end comes to be longer.
-_LONG_SEGMENT: Final = 64
+_LONG_SEGMENT: Final = 128
 # In front of the path of a URL there are at least so many characters, those of ``http://a/``.
 _SHORTEST_ORIGIN: Final = 9
 
@@ -68,7 +68,7 @@ class RepeatedSegmentsFilter:
 @dataclass(slots=True, frozen=True)
 class GrowingSegmentsFilter:
     """Refuses paths in which more than ``most`` segments in a row grow by what they end with, each
-    out of the one before, and segments of more than 64 characters to whose end the same was
+    out of the one before, and segments of more than 128 characters to whose end the same was
     appended more than ``most`` times.
 
     ``/x/xx/xxx/xxxx`` and ``/page-1/page-1-1/page-1-1-1/…``: a link made of the page's own address.
