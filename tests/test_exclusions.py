@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 
-from webcrawl import exclusions as module
+from webcrawl import rules_file as module
 from webcrawl.errors import FatalError
 from webcrawl.exclusion_rules import ExclusionRules
 from webcrawl.exclusions import Exclusions
@@ -40,8 +40,8 @@ def reload(exclusions: Exclusions, clock: FakeClock) -> None:
     """A second later: look at the file, and wait for the reading if there is any."""
     clock.advance(1)
     exclusions.reload_if_changed()
-    if exclusions._reading is not None:
-        exclusions._reading.result(timeout=30)
+    if exclusions.reading is not None:
+        exclusions.reading.result(timeout=30)
 
 
 def rules(*lines: str) -> ExclusionRules:
@@ -212,12 +212,12 @@ def test_an_unchanged_file_is_not_read_again_and_looked_at_once_a_second(tmp_pat
     with exclusions_of(path, clock, "a.test\n") as exclusions:
         for _ in range(5):
             reload(exclusions, clock)
-        assert exclusions._reading is None
+        assert exclusions.reading is None
         path.write_text("b.test\nc.test\n")
         for _ in range(8):
             exclusions.reload_if_changed()
             clock.advance(0.1)
-        assert exclusions._reading is None
+        assert exclusions.reading is None
         reload(exclusions, clock)
         assert exclusions.excludes("b.test")
 
@@ -299,7 +299,7 @@ def test_the_reactor_has_its_turns_while_a_long_file_is_read(tmp_path, clock):
         turns = 0
         clock.advance(1)
         exclusions.reload_if_changed()
-        while not exclusions._reading.done():
+        while not exclusions.reading.done():
             clock.advance(1)
             exclusions.reload_if_changed()
             assert exclusions.excludes("a.test")
@@ -322,7 +322,7 @@ def test_closing_does_not_wait_for_a_long_file(tmp_path, clock):
         clock.advance(1)
         exclusions.reload_if_changed()
         exclusions.close()
-        assert exclusions._reading.done()
+        assert exclusions.reading.done()
         assert exclusions.excludes("a.test")
         exclusions.reload_if_changed()
         exclusions.close()

@@ -1,0 +1,95 @@
+"""What the URLs of one program have in common."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import urls
+
+from webcrawl.urls import normalize
+from webcrawl.urls.pattern import MAX_PATTERN, is_broad, is_root, patterns_of
+
+
+@pytest.mark.parametrize(
+    ("url", "shape", "branch"),
+    [
+        ("http://a.test/", "a.test/", ""),
+        ("http://a.test", "a.test/", ""),
+        ("https://a.test:81/", "a.test:81/", ""),
+        ("http://a.test/about.html", "a.test/about.html", ""),
+        ("http://a.test/?p=3", "a.test/?p", "a.test/?{*}"),
+        ("http://a.test/cal/2026/11?v=m&sid=1", "a.test/cal/{n}/{n}?sid&v", "a.test/cal/{*}"),
+        ("http://a.test/x.php?b=1&a=2&b=3", "a.test/x.php?a&b", "a.test/x.php?{*}"),
+        ("http://a.test/x.php?f[12]=1&f[7]=2", "a.test/x.php?f[{n}]", "a.test/x.php?{*}"),
+        ("http://a.test/x?", "a.test/x?", "a.test/x?{*}"),
+        ("http://a.test/forum/topic-4711.html", "a.test/forum/topic-{n}.html", "a.test/forum/{*}"),
+        ("http://a.test/2024/05-03/x/", "a.test/{n}/{n}-{n}/x/", "a.test/{n}/{*}"),
+        ("http://a.test/s/8f3a91c2e5d04b77/x", "a.test/s/{x}/x", "a.test/s/{*}"),
+        ("http://a.test/dQw4w9WgXcQ", "a.test/{x}", ""),
+        ("http://a.test/550e8400-e29b-41d4-a716-446655440000", "a.test/{x}", ""),
+        ("http://a.test/deadbeef/x", "a.test/deadbeef/x", "a.test/deadbeef/{*}"),
+        ("http://a.test/page2/mp3", "a.test/page{n}/mp{n}", "a.test/page{n}/{*}"),
+        ("http://a.test/the-title-of-it.HTML", "a.test/{w}.html", ""),
+        ("http://a.test/two-words/x_y", "a.test/two-words/x_y", "a.test/two-words/{*}"),
+        ("http://a.test/caf%C3%A9", "a.test/{w}", ""),
+        ("http://a.test/" + 49 * "x", "a.test/{w}", ""),
+        ("http://a.test" + 12 * "/a", "a.test" + 10 * "/a" + "/{*}", "a.test/a/{*}"),
+        ("ftp://a.test/pub/x1.gz", "a.test/pub/x{n}.gz", "a.test/pub/{*}"),
+    ],
+)
+def test_what_varies_gives_way_to_signs(url, shape, branch):
+    assert patterns_of(url) == (shape, branch)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "broad"),
+    [
+        ("a.test/", True),
+        ("a.test/{w}", True),
+        ("a.test/{w}.html", True),
+        ("a.test/{n}/{n}/{w}/", True),
+        ("a.test/x/{*}", True),
+        ("a.test/?{*}", True),
+        ("a.test/?p", False),
+        ("a.test/x/{n}", False),
+        ("a.test/topic-{n}.html", False),
+    ],
+)
+def test_broad_patterns_say_next_to_nothing(pattern, broad):
+    assert is_broad(pattern) == broad
+
+
+def test_first_page_is_a_root():
+    assert is_root("a.test/")
+    assert not is_root("a.test/x/")
+    assert not is_root("a.test/?p")
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(codec=None)) | urls() | st.text("aA1-_.%/?&=:{}~é ", max_size=60))
+def test_every_text_has_a_pattern_that_can_stand_in_a_file(text):
+    shape, branch = patterns_of(text)
+    for pattern in (shape, branch):
+        assert len(pattern) <= MAX_PATTERN
+        assert pattern.isascii()
+        assert " " not in pattern
+    url = normalize(text)
+    if url is not None:
+        assert all(one.isprintable() for one in patterns_of(url))
+
+
+@given(st.integers(0, 10**12), st.integers(0, 2**64), st.sampled_from(["a", "x-y", "Read_me"]))
+def test_numbers_and_ids_never_make_a_pattern_of_their_own(number, drawn, word):
+    base = patterns_of(f"http://a.test/{word}/7/8f3a91c2e5d04b77?id=1")
+    other = patterns_of(f"http://a.test/{word}/{number}/{drawn:016x}?id={number}")
+    if any(char in "abcdef" for char in f"{drawn:016x}") and any(
+        char.isdigit() for char in f"{drawn:016x}"
+    ):
+        assert other == base
+
+
+@settings(deadline=None)
+@given(st.text("a/?&=%1.-", min_size=1).map(lambda text: text * 5000))
+def test_endless_urls_have_short_patterns(rest):
+    assert all(len(one) <= MAX_PATTERN for one in patterns_of(f"http://a.test/{rest}"))

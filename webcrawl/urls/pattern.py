@@ -1,0 +1,114 @@
+"""The pattern of a URL: what it has in common with the other URLs that one program makes.
+
+Asked for every page whose content is judged and for every URL of a host with a parked pattern: 2 to
+4 µs. A pattern is the server with the path, in which what varies gives way to a sign, and the names
+of the parameters in the order of the alphabet::
+
+    www.a.test/cal/{n}/{n}?sid&view        /cal/2026/11?view=month&sid=8f3a91c2
+    www.a.test/forum/topic-{n}.html        /forum/topic-4711.html
+    www.a.test/s/{x}/list                  /s/8f3a91c2e5d04b77/list
+    www.a.test/{w}/                        /the-title-of-an-article/
+
+``{n}`` stands for digits, ``{x}`` for what looks drawn by lot, ``{w}`` for words that nobody would
+give to more than one page, ``{*}`` for all that follows. A URL has a wider pattern too, its
+``branch``: the first segment of the path and all below it, or a path with any query, for spaces
+whose URLs grow into every shape.
+
+The invariant: a pattern has at most 300 characters, all of ASCII without spaces, and depends on the
+URL alone.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+MAX_PATTERN: Final = 300
+
+_CACHED_SEGMENTS: Final = 1 << 14
+_LONGEST_SEGMENT: Final = 48
+_MOST_SEGMENTS: Final = 10
+_MOST_PARAMETERS: Final = 16
+_LONGEST_QUERY: Final = 1000
+# Words with so many of these between them, as-they-stand-in-titles.
+_TITLE_PARTS: Final = 3
+
+_EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}\Z")
+_DIGITS: Final = re.compile(r"[0-9]+")
+_HEXADECIMAL: Final = re.compile(
+    r"(?=[^0-9]*[0-9])[0-9a-fA-F]{8,}|[0-9a-fA-F]{4,}(?:-[0-9a-fA-F]{4,})+"
+)
+# Letters and digits in turns, three times at least: 4a7Bz9q2, not page2.
+_DRAWN: Final = re.compile(r"(?=(?:[A-Za-z_-]*[0-9]+[A-Za-z_-]+){2})[A-Za-z0-9_-]{8,}=*")
+_PART: Final = re.compile(r"[-_+.,]")
+_SIGN: Final = re.compile(r"\{[nxw*]\}(?:\.[a-z0-9]+)?")
+
+
+class Patterns(NamedTuple):
+    """What *url* is an example of. ``branch`` is empty for a page that stands by itself: one
+    segment, no query."""
+
+    shape: str
+    branch: str
+
+
+def patterns_of(url: str) -> Patterns:
+    """The patterns of *url*, normalized. Never raises, whatever it is given."""
+    before, mark, query = url.partition("?")
+    server, _, path = before[before.find("://") + 3 :].partition("/")
+    segments = path.split("/", _MOST_SEGMENTS)
+    parts = [_general(segment) for segment in segments[:_MOST_SEGMENTS]]
+    if len(segments) > _MOST_SEGMENTS:
+        parts.append("{*}")
+    shape = f"{server}/{'/'.join(parts)}"
+    branch = ""
+    if len(segments) > 1:
+        branch = _bounded(f"{server}/{parts[0]}/{{*}}")
+    elif mark:
+        branch = _bounded(f"{shape}?{{*}}")
+    if mark:
+        pieces = query[:_LONGEST_QUERY].split("&", _MOST_PARAMETERS)[:_MOST_PARAMETERS]
+        names = sorted({_general(piece.partition("=")[0]) for piece in pieces})
+        shape = f"{shape}?{'&'.join(names)}"
+    return Patterns(_bounded(shape), branch)
+
+
+def is_broad(pattern: str) -> bool:
+    """Whether *pattern* says next to nothing: a branch, or signs alone. A whole site may fit."""
+    rest = pattern.partition("/")[2]
+    return "{*}" in rest or not any(map(str.isalpha, _SIGN.sub("", rest)))
+
+
+def is_root(pattern: str) -> bool:
+    """Whether *pattern* is that of a server's first page, and of nothing else."""
+    return pattern.endswith("/") and pattern.count("/") == 1
+
+
+def _general(text: str) -> str:
+    """A segment, or the name of a parameter, without what varies."""
+    return _remembered(text) if len(text) <= _LONGEST_SEGMENT else _replaced(text)
+
+
+def _replaced(text: str) -> str:
+    extension = _EXTENSION.search(text)
+    stem, end = (text, "") if extension is None else (text[: extension.start()], extension[0])
+    if len(stem) > _LONGEST_SEGMENT or "%" in stem:
+        sign = "{w}"
+    elif not any(map(str.isalpha, stem)):
+        sign = _DIGITS.sub("{n}", stem)
+    elif _HEXADECIMAL.fullmatch(stem) or _DRAWN.fullmatch(stem):
+        sign = "{x}"
+    elif len(_PART.findall(stem)) >= _TITLE_PARTS:
+        sign = "{w}"
+    else:
+        sign = _DIGITS.sub("{n}", stem)
+    return sign + end.lower()
+
+
+_remembered: Final = lru_cache(_CACHED_SEGMENTS)(_replaced)
+
+
+def _bounded(pattern: str) -> str:
+    pattern = pattern.replace(" ", "") if pattern.isascii() else ascii(pattern).replace(" ", "")
+    return pattern if len(pattern) <= MAX_PATTERN else pattern[: MAX_PATTERN - 3] + "{*}"
