@@ -814,6 +814,26 @@ def test_an_errand_that_has_been_taken_for_lost_is_not_run_when_the_rules_are_kn
     obedient.dispatcher.expire(-1.0)
 
 
+@pytest.mark.parametrize("again", ["http://a.test/1", "http://a.test/robots.txt"])
+def test_a_crash_does_not_make_a_host_that_was_away_for_a_while_forget_its_crawl_delay(
+    obedient, again
+):
+    """Its queue had run empty and its rest was over: only its robots.txt tells of the delay."""
+    obedient.rig.push(entry("a.test", 0))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\nCrawl-delay: 100\n"))
+    obedient.wait(100)
+    obedient.end(obedient.next(), page())
+    obedient.wait(200 if again.endswith("1") else 100_000)
+    # As other hosts' rests do.
+    obedient.frontier._back.remembered.purge(obedient.rig.monotonic(), limit=1)
+    obedient.frontier.requeue(entry("a.test", 1))
+    assert obedient.next().url == again
+    obedient.wait(1)
+    obedient.rig.crash()
+    obedient.dispatcher._frontier = obedient.frontier
+    assert obedient.rests() == pytest.approx(100.0, abs=1e-3)
+
+
 def test_an_errand_survives_kill_9(obedient):
     redirect_of_robots(obedient, to="http://b.test/rules.txt")
     obedient.rig.crash()

@@ -412,6 +412,44 @@ def test_expired_lease_returns_its_entry_and_its_host(rig: Rig) -> None:
     assert (stats["frontier/expired"], stats["frontier/put_back"]) == (1, 0)
 
 
+def test_an_expired_contact_is_followed_by_no_less_than_the_host_asks_for(rig: Rig) -> None:
+    """Its robots.txt wants ten minutes between two contacts, whatever became of the last one."""
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    first = rig.acquire()
+    assert first is not None
+    rig.frontier.release("a.test", rest=600.0, least=600.0)
+    rig.clock.advance(601)
+    lost = rig.acquire()
+    assert lost is not None
+    rig.clock.advance(61)
+    assert lost in rig.frontier.expire(60)
+    assert rig.frontier.ready_at() == rig.monotonic() + 600.0
+
+
+def test_what_is_promised_of_a_contact_is_kept_by_whatever_cuts_it_off(rig: Rig) -> None:
+    """Of a host whose queue had run empty the frontier itself knows nothing any more."""
+    for n, end in enumerate((rig.crash, lambda: rig.frontier.expire(0))):
+        host = f"h{n}.test"
+        rig.frontier.requeue(entry(host, n))
+        assert rig.acquire() is not None
+        rig.frontier.promise(host, 600.0)
+        rig.frontier.promise(host, 30.0)  # less than that is nothing new
+        rig.clock.advance(1)
+        end()
+        began = rig.monotonic()
+        lease = rig.next()
+        assert lease is not None
+        assert rig.monotonic() - began == pytest.approx(600.0, abs=1e-3)
+        rig.frontier.release(host, rest=0.0)
+        rig.frontier.finish(lease)
+
+
+def test_nothing_is_promised_of_a_host_that_is_not_in_process(rig: Rig) -> None:
+    rig.push(entry("a.test", 0))
+    with pytest.raises(LookupError):
+        rig.frontier.promise("a.test", 600.0)
+
+
 def test_expiry_leaves_a_host_alone_that_works_for_a_later_lease(rig: Rig) -> None:
     rig.push(*(entry("a.test", n) for n in range(3)))
     unprocessed = rig.acquire()

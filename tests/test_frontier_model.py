@@ -44,6 +44,7 @@ class Saved:
     events: int = 0
     rest_until: dict[str, float] = field(default_factory=dict)
     contacts: dict[str, float] = field(default_factory=dict)
+    promised: dict[str, float] = field(default_factory=dict)
 
 
 def name_of(entry: Entry) -> Name:
@@ -69,6 +70,8 @@ class FrontierMachine(RuleBasedStateMachine):
         self.rest_until: dict[str, float] = {}
         # host in process -> the shared clock it holds, and since when.
         self.claims: dict[str, tuple[str, float]] = {}
+        # host in process -> the rest that must follow in any case.
+        self.promised: dict[str, float] = {}
         self.events: list[Event] = []
         self.saved = Saved()
         self.pending: tuple[Callable[[], None], Saved] | None = None
@@ -168,9 +171,17 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _released(self, host: str, rest: float, shared_rest: float) -> None:
         del self.contacts[host]
+        self.promised.pop(host, None)
         self._rests(host, rest)
         if host in self.claims:
             self._rests(self.claims.pop(host)[0], shared_rest)
+
+    @precondition(lambda self: self.contacts)
+    @rule(pick=st.integers(0, 9), least=st.sampled_from([0.0, 40.0, 1000.0]))
+    def promise(self, pick: int, least: float) -> None:
+        host = sorted(self.contacts)[pick % len(self.contacts)]
+        self.rig.frontier.promise(host, least)
+        self.promised[host] = max(self.promised.get(host, 0.0), least)
 
     @precondition(lambda self: self.contacts)
     @rule(pick=st.integers(0, 9), address=st.integers(0, 1))
@@ -254,8 +265,9 @@ class FrontierMachine(RuleBasedStateMachine):
         assert {lease.id for lease in self.rig.frontier.expire(older_than)} == expired
         for host, (lease, at) in [*self.contacts.items()]:
             if lease.id in expired:
-                rest = cut_off(POLICY, now - at)
-                self._released(host, rest, rest * self.shared_scale)
+                shared = cut_off(POLICY, now - at)
+                rest = max(shared, self.promised.get(host, 0.0))
+                self._released(host, rest, shared * self.shared_scale)
         for number in expired & self.leases.keys():
             self.waiting[name_of(self.leases.pop(number)[0].entry)] += 1
 
@@ -265,7 +277,13 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule()
     def snapshot(self) -> None:
         waiting = self.waiting + Counter(name_of(lease.entry) for lease, _ in self.leases.values())
-        saved = Saved(waiting, len(self.events), dict(self.rest_until), self._under_way())
+        saved = Saved(
+            waiting,
+            len(self.events),
+            dict(self.rest_until),
+            self._under_way(),
+            dict(self.promised),
+        )
         self.pending = self.rig.prepare(), saved
 
     @precondition(lambda self: self.pending is not None)
@@ -292,7 +310,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        self._cut_off(self._under_way())
+        self._cut_off(self._under_way(), self.promised)
         self.rig.crash()
         since = self.events[self.saved.events :]
         assert self.rig.notes == [event.note for event in since if event.note]
@@ -304,18 +322,19 @@ class FrontierMachine(RuleBasedStateMachine):
         if lost:
             # Nobody knows of the visits after the last checkpoint any more.
             self.rest_until = dict(self.saved.rest_until)
-            self._cut_off(self.saved.contacts)
+            self._cut_off(self.saved.contacts, self.saved.promised)
         else:
-            self._cut_off(self._under_way())
+            self._cut_off(self._under_way(), self.promised)
         self.rig.reboot(lost=lost)
         assert self.rig.notes == []
         since = [event for event in self.events[self.saved.events :] if event.kind == "push"]
         self._recover(since + [Event("requeue", entry) for entry in self._journaled()])
 
-    def _cut_off(self, contacts: dict[str, float]) -> None:
+    def _cut_off(self, contacts: dict[str, float], promised: dict[str, float]) -> None:
         for host, at in contacts.items():
             scale = self.shared_scale if host.startswith("@") else 1.0
-            self._rests(host, cut_off(POLICY, self.clock.now - at) * scale)
+            rest = cut_off(POLICY, self.clock.now - at) * scale
+            self._rests(host, max(rest, promised.get(host, 0.0)))
 
     def _journaled(self) -> list[Entry]:
         """The requeued entries that recovery found in the log."""
@@ -329,6 +348,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.leases.clear()
         self.contacts.clear()
         self.claims.clear()
+        self.promised.clear()
         self.pending = None
         self.events[self.saved.events :] = since
         self.rig.push(*(event.entry for event in since if event.kind == "push"))

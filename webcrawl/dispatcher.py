@@ -124,6 +124,12 @@ class Dispatcher:
                 self._wait(lease, secs)
                 return None
         entry = lease.entry
+        # A host without a queue for a while is unknown to the frontier, and if this process dies
+        # now nobody would ask the host's record.
+        delay = self._hosts.robots.crawl_delay(entry.url)
+        self._frontier.promise(
+            entry.host, self._hosts.politeness.least(entry.host, crawl_delay=delay)
+        )
         if entry.kind == ERRAND:
             return self._robots_request(lease, entry.url)
         if entry.kind == ASIDE and decision.verdict is Verdict.FETCH:

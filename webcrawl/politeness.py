@@ -17,7 +17,7 @@ from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy.settings import BaseSettings
 
@@ -194,19 +194,34 @@ class Politeness:
             record.took = times
             if outcome.startswith("http_2"):
                 record.pages += 1
-        if crawl_delay > self._longest_crawl_delay and self._long_crawl_delay != "obey":
-            # Who is skipped is asked for nothing more, and its URLs need not wait to be told.
-            crawl_delay = self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
+        crawl_delay = self._honoured(crawl_delay)
         retry_after = min(retry_after, self._longest_retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, record.failures)
         noticed = _HANG_UP_SECS * hung_up
         secs = self._rest(record, facts) + noticed
-        kept = facts._replace(times=times[1 - REMEMBERED_TIMES :], retry_after=0.0)
         return Rest(
             secs,
-            least=self._policy.rest(kept),
+            least=self._least(times, crawl_delay, record.failures),
             shared=self._policy.rest(HostFacts((took,))) * self._address_scale + noticed,
         )
+
+    def least(self, key: str, *, crawl_delay: float) -> float:
+        """What a contact that begins now must at least be followed by, also if it is cut off."""
+        record = self._records.get(key)
+        return self._least(record.took, self._honoured(crawl_delay), record.failures)
+
+    def _least(self, times: Sequence[float], crawl_delay: float, failures: int) -> float:
+        # Four downloads at most: the next one is the fifth.
+        return self._policy.rest(
+            HostFacts(times[1 - REMEMBERED_TIMES :], crawl_delay, 0.0, failures)
+        )
+
+    def _honoured(self, crawl_delay: float) -> float:
+        """What of a Crawl-delay is kept; 0.0 of one that is too long: who is skipped is asked for
+        nothing more, and its URLs need not wait to be told."""
+        if crawl_delay <= self._longest_crawl_delay or self._long_crawl_delay == "obey":
+            return crawl_delay
+        return self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
 
     def lookup_failed(self, key: str, *, at_least: float) -> float:
         """The name servers could not tell the address of a host: it backs off without a contact,

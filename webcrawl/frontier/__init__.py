@@ -79,7 +79,7 @@ requeued entries                       the done log, which has them in full
 leased, unfinished entries             the snapshot or the caller; handed out again
 finished entries met again             skipped, by their keys in the done log
 the ends of contacts that were cut     the host rests as if the contact had lasted until now,
-                                       and no less than it was last asked to (robots.txt)
+                                       and no less than was promised (robots.txt, its record)
 leases, ids                            nothing: callers do not keep them across a restart
 =====================================  ==========================================================
 

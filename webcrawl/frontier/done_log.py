@@ -42,8 +42,8 @@ _HELD_BACK = 64
 class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
     """A host was about to be contacted, *at* epoch seconds.
 
-    *least* is the last rest in seconds that robots.txt or the server asked for: what a contact
-    that is cut off must at least be given.
+    *least* is in seconds what a contact that is cut off must at least be followed by; of several
+    records of one contact the last one counts.
     """
 
     host: str
