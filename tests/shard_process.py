@@ -33,11 +33,13 @@ from webcrawl.frontier import (
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.job import Job
 from webcrawl.links import LinkSubmitter
+from webcrawl.outcomes import INFO_LOG, Outcomes
 from webcrawl.seeds import SeedReader
 from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, runs
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.fifo import DiskFifo
+from webcrawl.storage.lines import LineLog
 from webcrawl.urls import host_of
 from webcrawl.urls.filters import standard_filters
 
@@ -243,8 +245,15 @@ class Process:
             wall=machine.wall,
         )
         self.ending = Ending()
+        crawler = Crawler()
+        self.outcomes = Outcomes(
+            crawler=crawler,  # type: ignore[arg-type]  # as much of it as is needed
+            log=LineLog(path=machine.jobdir / INFO_LOG, max_bytes=1000),
+            form=str,
+            wall=machine.wall,
+        )
         self.dispatcher = Dispatcher(
-            crawler=Crawler(),  # type: ignore[arg-type]  # as much of it as is needed
+            crawler=crawler,  # type: ignore[arg-type]  # likewise
             frontier=self.frontier,
             # What a host has shown is no part of a checkpoint, and the judge keeps no such book.
             hosts=host_knowledge(
@@ -259,6 +268,7 @@ class Process:
             asides=Asides(frontier=self.frontier, key_of=host_of, clock=machine.monotonic),
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
+            outcomes=self.outcomes,
             retry_times=RETRY_TIMES,
             ending=self.ending,  # type: ignore[arg-type]  # likewise
             wake=lambda: None,
@@ -305,6 +315,7 @@ class Process:
         )
         for name in PARTS:
             self.job.attach(f"shards/00/{name}", self.part(name))
+        self.outcomes.open()
         if not self.job.resumed or self.job.rebooted:
             self.job.publish(self.job.prepare(facts))
             self.job.forget()
@@ -322,6 +333,7 @@ class Process:
     def close(self) -> None:
         """The end of ``MercatorScheduler._close``."""
         self.executor.shutdown()
+        self.outcomes.close()
         for name in PARTS:
             try:
                 self.part(name).close()

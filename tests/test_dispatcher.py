@@ -9,7 +9,9 @@ import threading
 import time
 from types import SimpleNamespace
 
+import msgspec
 import pytest
+from disk import file_size_limit
 from frontier_rig import POLICY, Rig, entry
 from host_rig import host_knowledge
 from scrapy import Request, Spider
@@ -28,14 +30,19 @@ from webcrawl.frontier import Entry, LargestDelay
 from webcrawl.frontier.politeness import cut_off
 from webcrawl.net.dns import LookupFailedError, NameNotFoundError
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
+from webcrawl.outcomes import Outcome, Outcomes
 from webcrawl.request_codec import RequestCodec
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.content import ContentSeen
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.storage.lines import LineLog
 from webcrawl.urls import host_of
 from webcrawl.urls.equivalence import Equivalence
 
 MAX_DELAY = 120.0
 LEASE_SECS = 900.0
+
+decode_line = msgspec.json.Decoder(Outcome).decode
 
 
 class Shop(Spider):
@@ -86,6 +93,14 @@ class Desk:
             **options,
         )
         self.asides = Asides(frontier=self.rig.frontier, key_of=host_of, clock=self.rig.monotonic)
+        self.info = path / "info.jsonl"
+        self.outcomes = Outcomes(
+            crawler=crawler,
+            log=LineLog(path=self.info, max_bytes=1 << 20),
+            form=Equivalence().form,
+            wall=self.rig.wall,
+        )
+        self.outcomes.open()
         self.woken = 0
         self.dispatcher = Dispatcher(
             crawler=crawler,
@@ -94,6 +109,7 @@ class Desk:
             asides=self.asides,
             content=self.content,
             codec=self.codec,
+            outcomes=self.outcomes,
             retry_times=2,
             ending=self.ending,
             wake=self._wake,
@@ -142,9 +158,14 @@ class Desk:
         assert self.next() is None
         return self.frontier.ready_at() - self.rig.monotonic()
 
+    def lines(self):
+        """What the log says of the URLs that have come to their ends."""
+        return [decode_line(line) for line in self.info.read_bytes().splitlines()]
+
     def close(self):
         self.frontier.close()
         self.content.close()
+        self.outcomes.close()
 
 
 @pytest.fixture
@@ -861,6 +882,67 @@ def test_a_listener_hears_of_the_end_of_each_url_once(obedient):
     request = obedient.next()
     obedient.end(request, page(404))
     assert ends == [("http://a.test/0", "robots_denied"), ("http://a.test/1", "http_404")]
+
+
+def test_each_url_that_ends_has_a_line_that_says_why(obedient):
+    obedient.rig.push(entry("a.test", 0), entry("a.test", 1, depth=2))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /0 # no\n"))
+    obedient.wait(3)
+    assert obedient.next() is None
+
+    def processed(fetch):
+        fetch.tested_content = fetch.content_fingerprint = 0xABC
+        fetch.redirect_target = "http://a.test/next"
+
+    obedient.end(obedient.next(), page(200), during=processed)
+    denied, fetched = obedient.lines()
+    assert (denied.url, denied.host, denied.outcome) == (
+        "http://a.test/0",
+        "a.test",
+        "robots_denied",
+    )
+    assert (denied.robots, denied.status, denied.took) == ("Disallow: /0", 0, 0.0)
+    assert (fetched.url, fetched.outcome, fetched.status) == ("http://a.test/1", "http_200", 200)
+    assert (fetched.bytes, fetched.depth, fetched.tries) == (5, 2, 1)
+    assert (fetched.content, fetched.duplicate) == ("0000000000000abc", False)
+    assert fetched.redirect == "http://a.test/next"
+    assert fetched.form == f"{fingerprint('http://a.test/1'):016x}"
+    assert fetched.at == round(obedient.rig.wall(), 3)
+
+
+def test_only_the_last_of_several_tries_has_a_line(desk):
+    desk.rig.push(entry("a.test"))
+    for _ in range(3):
+        desk.end(desk.next(), ConnectRefusedError("no"))
+        assert desk.frontier.check() == []
+        desk.wait(3600)
+    (line,) = desk.lines()
+    assert (line.outcome, line.tries) == ("connect_refused", 3)
+
+
+def test_a_document_whose_processing_failed_is_nobodys_original(desk):
+    desk.rig.push(entry("a.test"))
+
+    def processed(fetch):
+        fetch.tested_content = fetch.content_fingerprint = 7
+        fetch.unprocessed = True
+
+    desk.end(desk.next(), page(200), during=processed)
+    assert desk.lines()[0].content == ""
+
+
+def test_a_url_whose_line_cannot_be_written_is_not_finished(desk):
+    desk.rig.push(entry("a.test"))
+    request = desk.next()
+    desk.info.write_bytes(b"x" * 100 + b"\n")
+    desk.outcomes.close()
+    desk.outcomes.open()
+    with file_size_limit(101):
+        desk.end(request, page(200))
+    assert [type(error) for error in desk.ending.errors] == [OSError]
+    assert desk.frontier.leased == 1
+    assert desk.counts("outcome/") == {}
+    assert desk.info.read_bytes() == b"x" * 100 + b"\n"
 
 
 def test_the_rest_after_a_contact_is_learned_from_the_host(desk):

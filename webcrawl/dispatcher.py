@@ -20,7 +20,6 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.log import failure_to_exc_info
 
-from webcrawl import signals
 from webcrawl.fetch import Fetch, fetch_of
 from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
 from webcrawl.net.outcomes import is_transient, outcome_of
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from webcrawl.ending import Ending
     from webcrawl.frontier import Frontier, Lease
     from webcrawl.host_knowledge import HostKnowledge
+    from webcrawl.outcomes import Outcomes
     from webcrawl.request_codec import RequestCodec
     from webcrawl.seen.content import ContentSeen
 
@@ -66,17 +66,18 @@ class Dispatcher:
         asides: Asides,
         content: ContentSeen,
         codec: RequestCodec,
+        outcomes: Outcomes,
         retry_times: int,
         ending: Ending,
         wake: Callable[[], None],
     ) -> None:
-        self._crawler = crawler
         self._stats = crawler.stats
         self._frontier = frontier
         self._hosts = hosts
         self._asides = asides
         self._content = content
         self._codec = codec
+        self._outcomes = outcomes
         self._retry_times = retry_times
         self._ending = ending
         self._wake = wake
@@ -210,7 +211,7 @@ class Dispatcher:
             self._asides.refuse(entry.via, f"{entry.url}: {outcome}")
             self._stats.inc_value(f"aside/{outcome}")
         else:
-            self._count(entry.url, outcome)
+            self._end(entry, outcome)
         self._give_up(lease)
         return None
 
@@ -381,18 +382,17 @@ class Dispatcher:
             self._frontier.finish(lease)
             return
         if fetch.response is not None:
-            body = fetch.response.meta.get("wire_body", fetch.response.body)
-            self._stats.inc_value("fetch/bytes", len(body))
+            self._stats.inc_value("fetch/bytes", fetch.received_bytes)
             if fetch.response.status in REDIRECTS:
                 kind = "permanent" if fetch.response.status in PERMANENT else "temporary"
                 self._stats.inc_value(f"redirects/{kind}")
+        if fetch.unprocessed:
+            self._discard_content(fetch)
         outcome = fetch.outcome
         if is_transient(outcome) and entry.attempts < self._retry_times and not entry.extra:
             self._again(lease, outcome)
         else:
-            self._count(entry.url, outcome)
-        if fetch.unprocessed:
-            self._discard_content(fetch)
+            self._end(entry, outcome, fetch)
         if fetch.content_fingerprint is None:
             self._frontier.finish(lease)
         else:
@@ -407,19 +407,17 @@ class Dispatcher:
         entry = lease.entry
         self._frontier.requeue(msgspec.structs.replace(entry, attempts=entry.attempts + 1))
 
-    def _count(self, url: str, outcome: str) -> None:
-        """*url* has come to its end."""
-        self._stats.inc_value(f"outcome/{outcome}")
-        scrapy_signals = self._crawler.signals
-        if signals.is_heard(scrapy_signals, signals.url_finished):
-            scrapy_signals.send_catch_log(
-                signals.url_finished, url=url, outcome=outcome, spider=self._crawler.spider
-            )
+    def _end(self, entry: Entry, outcome: str, fetch: Fetch | None = None) -> None:
+        """*entry* has come to its end; told before the frontier is, see outcomes.py."""
+        denied = outcome == "robots_denied"
+        line = self._hosts.robots.decided_by(entry.url) if denied else ""
+        self._outcomes.finished(entry, outcome, fetch=fetch, robots=line)
 
     def _discard_content(self, fetch: Fetch) -> None:
         if fetch.content_fingerprint is not None:
             self._content.discard(fetch.content_fingerprint)
             fetch.content_fingerprint = None
+            fetch.tested_content = 0
 
 
 def _ignore(_: object) -> None:

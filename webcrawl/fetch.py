@@ -37,6 +37,9 @@ class Fetch:
     request_id: ``id`` of the Request that was made for this contact, see ``fetch_of``.
     refusal: why nothing is to be sent, an outcome; "" when the host may be contacted.
     content_fingerprint: of the page's body once the content-seen test has it in process.
+    tested_content: of the page's body if the test saw it at all; 0 without.
+    is_duplicate: True when it had seen a document with the same bytes.
+    redirect_target: where the answer leads; "" if nowhere.
     unprocessed: True when a callback or a processing module raised: the URL is finished, but its
         document does not count as seen.
     abandoned: True when the download was broken off or the page could not be stored: its URL must
@@ -59,6 +62,9 @@ class Fetch:
     request_id: int = 0
     refusal: str = ""
     content_fingerprint: int | None = None
+    tested_content: int = 0
+    is_duplicate: bool = False
+    redirect_target: str = ""
     unprocessed: bool = False
     abandoned: bool = False
     expired: bool = False
@@ -93,6 +99,13 @@ class Fetch:
     def refused(self) -> None:
         """Nothing was asked of the host, and never will be for this request."""
         self.outcome = self.refusal
+
+    @property
+    def received_bytes(self) -> int:
+        """Of the answer's body as it came over the wire."""
+        if self.response is None:
+            return 0
+        return len(self.response.meta.get("wire_body", self.response.body))
 
     @property
     def reached_host(self) -> bool:

@@ -106,6 +106,11 @@ class RobotsSearch:
         rules = self._rules(url)
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0
 
+    def decided_by(self, url: str) -> str:
+        """The line of robots.txt that decides about *url*; "" when none does, or none is known."""
+        rules = self._rules(url)
+        return "" if rules is None else rules.decided_by(url)
+
     def _rules(self, url: str) -> Rules | None:
         if not self._obey or not url.startswith(_WITH_ROBOTS):
             return None

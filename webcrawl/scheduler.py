@@ -41,6 +41,7 @@ from webcrawl.ending import Ending, unopened
 from webcrawl.errors import FatalError
 from webcrawl.figures import Figures
 from webcrawl.frontier import encode
+from webcrawl.opening import open_parts
 from webcrawl.politeness_bound import PolitenessBound
 from webcrawl.request_codec import RequestCodec
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.job import Job, Part
     from webcrawl.links import LinkSubmitter
+    from webcrawl.outcomes import Outcomes
     from webcrawl.seeds import Seed
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
@@ -93,6 +95,7 @@ class MercatorScheduler(BaseScheduler):
         tables: Mapping[str, HostRanks],
         links: LinkSubmitter,
         hosts: HostKnowledge,
+        outcomes: Outcomes,
         executor: ThreadPoolExecutor,
         retry_times: int,
         lease_secs: float,
@@ -107,6 +110,7 @@ class MercatorScheduler(BaseScheduler):
         self._tables = tables
         self._links = links
         self._hosts = hosts
+        self._outcomes = outcomes
         self._executor = executor
         self._lease_secs = lease_secs
         self._grace_secs = grace_secs
@@ -131,6 +135,7 @@ class MercatorScheduler(BaseScheduler):
             asides=self.asides,
             content=content,
             codec=self._codec,
+            outcomes=outcomes,
             retry_times=retry_times,
             ending=self._ending,
             wake=lambda: wake(crawler.engine),
@@ -174,7 +179,19 @@ class MercatorScheduler(BaseScheduler):
         after it left it. Blocks: this is start-up. Raises FatalError with one sentence."""
         try:
             self._job.open(spider=spider.name)
-            self._open_parts()
+            open_parts(
+                job=self._job,
+                frontier=self._frontier,
+                eliminator=self._eliminator,
+                content=self._content,
+                tables=self._tables,
+                links=self._links,
+                hosts=self._hosts,
+            )
+            self._outcomes.open()
+            if not self._job.resumed or self._job.rebooted:
+                # The word of the logs is good for as long as the machine runs that wrote them.
+                self._checkpoints.make_first()
         except (FatalError, CorruptRecordError, NewerFormatError, OSError) as error:
             self._job.close()
             never_opened(self._crawler.engine)
@@ -199,37 +216,6 @@ class MercatorScheduler(BaseScheduler):
             self._stats.set_value("job/resumed", 1)
             logger.info("%s", self._figures.resumption(self._job), extra={"spider": spider})
 
-    def _open_parts(self) -> None:
-        parts: dict[str, Part] = {
-            "shards/00/frontier": self._frontier,
-            "shards/00/seen": self._eliminator,
-            "shards/00/content": self._content,
-            **{f"shards/00/{name}": table for name, table in self._tables.items()},
-        }
-        saved = self._job.saved
-        if self._job.resumed:
-            self._links.resume(self._job.facts)
-        self._hosts.open(key=self._job.facts.get("politeness_key"), jobdir=self._job.path)
-        self._eliminator.open(saved("shards/00/seen"))
-        self._content.open(saved("shards/00/content"))
-        for name, table in self._tables.items():
-            table.open(saved(f"shards/00/{name}"))
-        self._frontier.open(
-            saved("shards/00/frontier"),
-            trust_done=not self._job.rebooted,
-            on_done=self._recommit,
-        )
-        for name, part in parts.items():
-            self._job.attach(name, part)
-        if not self._job.resumed or self._job.rebooted:
-            # The word of the logs is good for as long as the machine runs that wrote them.
-            self._checkpoints.make_first()
-
-    def _recommit(self, note: bytes) -> None:
-        """Replay: a page finished since the last checkpoint, with its content fingerprint."""
-        if note:
-            self._content.commit(int.from_bytes(note, "little"))
-
     def close(self, reason: str) -> Deferred[None]:
         """Make the last checkpoint and close everything; a failure leaves the previous one."""
         return deferred_from_coro(self._close(reason))
@@ -249,7 +235,11 @@ class MercatorScheduler(BaseScheduler):
             self._figures.publish()
             await asyncio.to_thread(self._executor.shutdown)
             parts: list[Any] = [self._frontier, self._eliminator, self._content]
-            parts += [*self._tables.values(), self._hosts]  # the frontier's rests are with the last
+            parts += [
+                *self._tables.values(),
+                self._outcomes,
+                self._hosts,
+            ]  # the frontier's rests are with the last
             for part in parts:
                 try:
                     part.close()
@@ -348,6 +338,7 @@ class MercatorScheduler(BaseScheduler):
 
         False when the disk is full: the page's URL then goes back, and the crawl ends.
         """
+        fetch.redirect_target = page.redirect_target
         try:
             self._links.submit_page(page, chain=fetch.lease.entry.chain)
         except _DISK_ERRORS as error:
@@ -364,8 +355,10 @@ class MercatorScheduler(BaseScheduler):
         """
         if fetch.expired:
             return True
+        fetch.tested_content = content_fingerprint
         try:
             if self._content.test(content_fingerprint):
+                fetch.is_duplicate = True
                 return True
         except _DISK_ERRORS as error:
             fetch.abandoned = True

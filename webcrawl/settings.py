@@ -61,6 +61,9 @@ JOBDIR = "crawls/web"
 # Seconds between two checkpoints; 0: only the last one. kill -9 loses nothing whatever this is;
 # after a power loss the pages since the last checkpoint are fetched again.
 CHECKPOINT_INTERVAL_SECS = 60.0
+# Bytes at which logs/info.jsonl, a line for each finished URL, is ended and a new file begun: a
+# quarter of a million URLs. The files stay; who needs no explanation of old URLs may delete them.
+INFO_LOG_MAX_FILE_BYTES = 1 << 26
 # Seconds that downloads under way get when the crawl is stopped; then their URLs go back.
 SHUTDOWN_GRACE_SECS = 5.0
 # Seconds between two progress lines in the log; 0: none (Mercator: 10).

@@ -30,6 +30,7 @@ from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.net.shared import resolver_of
+from webcrawl.outcomes import Outcomes
 from webcrawl.politeness import Politeness, longest_crawl_delay, profile_of
 from webcrawl.prelude import HostPrelude
 from webcrawl.robots.cache import RobotsCache
@@ -90,6 +91,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         executor=(writer := ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts")),
     )
     hosts = _hosts(crawler, delay, records, executor=writer, key=profile.key)
+    form = equivalence_of(settings).form
     return {
         "job": Job(path=Path(jobdir)),
         "frontier": _frontier(crawler, shard, delay, records),
@@ -104,7 +106,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
                 domains=domains,
                 this_year=time.gmtime().tm_year,
             ),
-            form=equivalence_of(settings).form,
+            form=form,
             domains=None if scope_of(settings) == OPEN else domains,
             ranks=tables["ranks"],
             key_of=hosts.key_of,
@@ -114,6 +116,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
             wall=time.time,
         ),
         "hosts": hosts,
+        "outcomes": Outcomes.from_crawler(crawler, jobdir=Path(jobdir), form=form),
         "executor": executor,
         "retry_times": whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
         "lease_secs": _lease_secs(settings),

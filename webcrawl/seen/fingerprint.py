@@ -24,3 +24,8 @@ def fingerprints(urls: Iterable[str]) -> list[int]:
     """``fingerprint`` of each of *urls*: a page's links at once, without a call for each."""
     digest = xxh3_64_intdigest
     return [digest(url.encode()) or 1 for url in urls]
+
+
+def hexadecimal(fp: int) -> str:
+    """*fp* for people and scripts: 16 hex digits."""
+    return f"{fp:016x}"

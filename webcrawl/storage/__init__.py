@@ -7,6 +7,7 @@ Nothing here knows what it stores. The other rooms build on four promises:
 * ``DiskFifo`` (fifo.py): a queue of any length with its head and tail in memory and its body in
   append-only segments; a snapshot of it is a few kilobytes whatever its length.
 * ``write_atomic`` (atomic.py): a file has its old content or its new one, nothing between.
+* ``LineLog`` (lines.py): lines for people, each whole or the torn last one; files of bounded size.
 * ``ManifestStore`` (manifest.py): one pointer, ``CURRENT``, decides which state is the live one.
   Files the live manifest does not name are disposable.
 

@@ -1,0 +1,186 @@
+"""A log of lines: whole ones or none, whatever happens; full files get a number."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from disk import PowerLoss, file_size_limit
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.storage import lines
+from webcrawl.storage.lines import LineLog, numbered
+
+
+def opened(path, *, max_bytes=1 << 20):
+    log = LineLog(path=path, max_bytes=max_bytes)
+    log.open()
+    return log
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "logs" / "info.jsonl"
+
+
+def all_lines(path):
+    return b"".join(one.read_bytes() for one in [*numbered(path), path]).splitlines()
+
+
+def test_a_line_is_in_the_file_when_append_returns(path):
+    log = opened(path)
+    log.append(b"one")
+    assert path.read_bytes() == b"one\n"
+    log.close()
+    log.close()
+
+
+@pytest.mark.parametrize("cut", range(8))
+def test_a_torn_last_line_is_cut_at_the_next_open(path, cut):
+    log = opened(path)
+    log.append(b"one")
+    log.append(b"two")
+    log.close()
+    os.truncate(path, cut)
+    log = opened(path)
+    log.append(b"next")
+    log.close()
+    whole = [b"one", b"two"][: cut // 4]
+    assert path.read_bytes().splitlines() == [*whole, b"next"]
+
+
+def test_a_torn_line_longer_than_one_look_is_cut_too(path, monkeypatch):
+    monkeypatch.setattr(lines, "_STEP_BYTES", 3)
+    log = opened(path)
+    log.append(b"one")
+    log.close()
+    path.write_bytes(path.read_bytes() + b"torn" * 5)
+    opened(path).close()
+    assert path.read_bytes() == b"one\n"
+    path.write_bytes(b"torn" * 5)
+    opened(path).close()
+    assert path.read_bytes() == b""
+
+
+def test_zeros_that_a_power_failure_left_are_cut(path):
+    log = opened(path)
+    log.append(b"one")
+    log.close()
+    path.write_bytes(path.read_bytes() + bytes(100))
+    opened(path).close()
+    assert path.read_bytes() == b"one\n"
+
+
+@given(
+    written=st.lists(st.binary(max_size=9).map(lambda b: b.replace(b"\n", b"")), max_size=30),
+    max_bytes=st.integers(1, 40),
+    reopened=st.sets(st.integers(0, 30)),
+)
+def test_files_turn_over_when_they_are_full_and_no_line_is_lost(
+    tmp_path_factory, written, max_bytes, reopened
+):
+    path = tmp_path_factory.mktemp("lines") / "info.jsonl"
+    log = opened(path, max_bytes=max_bytes)
+    for number, line in enumerate(written):
+        if number in reopened:
+            log.close()
+            log = opened(path, max_bytes=max_bytes)
+        log.append(line)
+    log.close()
+    files = [*numbered(path), path]
+    assert b"".join(one.read_bytes() for one in files) == b"".join(line + b"\n" for line in written)
+    assert all(one.stat().st_size >= max_bytes for one in files[:-1])
+    assert [one.name for one in files[:-1]] == [
+        f"info-{number:06d}.jsonl" for number in range(1, len(files))
+    ]
+
+
+def test_a_full_disk_adds_nothing_and_the_log_goes_on(path):
+    log = opened(path)
+    log.append(b"one")
+    with file_size_limit(6), pytest.raises(OSError, match="File too large"):
+        log.append(b"two and more")
+    assert path.read_bytes() == b"one\n"
+    log.append(b"two")
+    log.close()
+    assert all_lines(path) == [b"one", b"two"]
+
+
+def test_a_turn_over_that_fails_leaves_everything_as_it_was(path, monkeypatch):
+    log = opened(path, max_bytes=4)
+    log.append(b"one")
+    real = os.open
+
+    def refuse(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(OSError, match="No space"):
+        log.append(b"two")
+    monkeypatch.setattr(os, "open", real)
+    assert numbered(path) == []
+    log.append(b"two")
+    log.close()
+    assert all_lines(path) == [b"one", b"two"]
+
+
+def test_a_file_that_cannot_be_cut_is_not_held_open(path, monkeypatch):
+    path.parent.mkdir()
+    path.write_bytes(b"torn")
+    monkeypatch.setattr(os, "ftruncate", _refuse)
+    descriptors = Path("/proc/self/fd")
+    before = set(descriptors.iterdir())
+    with pytest.raises(OSError, match="read-only"):
+        opened(path)
+    assert set(descriptors.iterdir()) == before
+
+
+def _refuse(*_):
+    raise OSError(30, "read-only")
+
+
+def test_what_was_synced_survives_a_power_failure(tmp_path, path, monkeypatch):
+    power = PowerLoss(tmp_path, monkeypatch)
+    log = opened(path, max_bytes=8)
+    for line in (b"one", b"two", b"three", b"four", b"five"):
+        log.append(line)
+    log.sync()
+    log.append(b"six")
+    assert all(
+        name in power._names[path.parent.stat().st_ino]
+        for name in ("info-000001.jsonl", "info-000002.jsonl", "info.jsonl")
+    )
+    log.close()
+    power.close()
+
+
+def test_a_sync_that_fails_is_made_good_by_the_next_one(path, monkeypatch):
+    log = opened(path, max_bytes=4)
+    log.append(b"one")
+    log.append(b"two")
+    synced = []
+    monkeypatch.setattr(lines, "sync_path", lambda _: _refuse())
+    with pytest.raises(OSError, match="read-only"):
+        log.sync()
+    monkeypatch.setattr(lines, "sync_path", synced.append)
+    log.sync()
+    assert {one.name for one in synced} >= {"info.jsonl", "info-000001.jsonl", "logs"}
+    log.close()
+
+
+def test_a_file_turned_over_while_the_others_are_synced_is_synced_too(path, monkeypatch):
+    log = opened(path, max_bytes=4)
+    log.append(b"one")
+    synced = []
+
+    def sync(one):
+        if not synced:
+            log.append(b"two")
+        synced.append(one)
+
+    monkeypatch.setattr(lines, "sync_path", sync)
+    log.sync()
+    assert path.with_name("info-000001.jsonl") in synced
+    log.close()

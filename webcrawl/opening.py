@@ -1,0 +1,58 @@
+"""Taking up a crawl from its job directory: each durable part with its own saved state.
+
+Called by the scheduler, and by who adds to a crawl that is not running. The order matters: the
+frontier's log is replayed last, as it tells of pages that the content-seen test must know again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from webcrawl.frontier import Frontier
+    from webcrawl.frontier.ranks import HostRanks
+    from webcrawl.host_knowledge import HostKnowledge
+    from webcrawl.job import Job, Part
+    from webcrawl.links import LinkSubmitter
+    from webcrawl.seen.content import ContentSeen
+    from webcrawl.seen.interface import Eliminator
+
+
+def open_parts(
+    *,
+    job: Job,
+    frontier: Frontier,
+    eliminator: Eliminator,
+    content: ContentSeen,
+    tables: Mapping[str, HostRanks],
+    links: LinkSubmitter,
+    hosts: HostKnowledge,
+) -> None:
+    """Open all of them as *job*, which is open, has saved them, and attach them to it. Blocks.
+
+    Raises FatalError, CorruptRecordError, NewerFormatError, OSError.
+    """
+
+    def recommit(note: bytes) -> None:
+        """A page finished since the last checkpoint, with its content fingerprint."""
+        if note:
+            content.commit(int.from_bytes(note, "little"))
+
+    parts: dict[str, Part] = {
+        "shards/00/frontier": frontier,
+        "shards/00/seen": eliminator,
+        "shards/00/content": content,
+        **{f"shards/00/{name}": table for name, table in tables.items()},
+    }
+    if job.resumed:
+        links.resume(job.facts)
+    hosts.open(key=job.facts.get("politeness_key"), jobdir=job.path)
+    eliminator.open(job.saved("shards/00/seen"))
+    content.open(job.saved("shards/00/content"))
+    for name, table in tables.items():
+        table.open(job.saved(f"shards/00/{name}"))
+    frontier.open(job.saved("shards/00/frontier"), trust_done=not job.rebooted, on_done=recommit)
+    for name, part in parts.items():
+        job.attach(name, part)

@@ -1,0 +1,157 @@
+"""What became of each URL: counted in the stats, told to who listens, and logged.
+
+Called by the dispatcher for every URL that has come to its end, before the frontier is told; so a
+URL that is finished has its line. The other way round is possible: a URL whose process died in
+between is fetched again and gets a second line.
+
+``JOBDIR/logs/info.jsonl`` has one JSON object a line, in the order of the ends; fields that say
+nothing are left out::
+
+    at         when, epoch seconds
+    url        as it was fetched
+    host       its politeness key: the host's name, unless POLITENESS_KEY says otherwise
+    outcome    a name of README's table of outcomes
+    form       fingerprint of what the URL is compared by (seen/fingerprint.py), 16 hex digits
+    status     of the answer
+    took       seconds from the request to the last byte
+    bytes      of the body, as received
+    content    fingerprint of the body if the content-seen test saw it, 16 hex digits
+    duplicate  true if a document with the same bytes had been seen under another URL
+    redirect   where the answer leads
+    robots     the line of robots.txt that denies the URL
+    tries      if it took more than one
+    depth      links from a seed
+    kind, via  how the URL was found, and on which page
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from webcrawl import signals
+from webcrawl.seen.fingerprint import fingerprint, hexadecimal
+from webcrawl.setting_values import whole
+from webcrawl.storage.lines import LineLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from scrapy.crawler import Crawler
+
+    from webcrawl.fetch import Fetch
+    from webcrawl.frontier import Entry
+
+#: Of a line. URLs are longer only where URL_MAX_LENGTH_BYTES is 0 or in ordinary Requests.
+MAX_LINE_BYTES = 1 << 16
+_MAX_URL = 1 << 14
+_MAX_OTHER_URL = 1 << 11
+_MAX_ROBOTS = 500
+
+INFO_LOG = "logs/info.jsonl"
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One line; the fields are described above."""
+
+    at: float
+    url: str
+    host: str
+    outcome: str
+    form: str
+    status: int = 0
+    took: float = 0.0
+    bytes: int = 0
+    content: str = ""
+    duplicate: bool = False
+    redirect: str = ""
+    robots: str = ""
+    tries: int = 1
+    depth: int = 0
+    kind: str = ""
+    via: str = ""
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Outcomes:
+    """*form* gives what a URL is compared by; ``open`` touches the disk."""
+
+    def __init__(
+        self,
+        *,
+        crawler: Crawler,
+        log: LineLog,
+        form: Callable[[str], str],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._crawler = crawler
+        self._log = log
+        self._form = form
+        self._wall = wall
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *, jobdir: Path, form: Callable[[str], str]) -> Self:
+        """By INFO_LOG_MAX_FILE_BYTES; FatalError if that cannot be."""
+        most = whole(crawler.settings, "INFO_LOG_MAX_FILE_BYTES", 1 << 26, at_least=1)
+        log = LineLog(path=jobdir / INFO_LOG, max_bytes=most)
+        return cls(crawler=crawler, log=log, form=form)
+
+    def open(self) -> None:
+        """Go on with the log. OSError when it cannot be written."""
+        self._log.open()
+        self._crawler.signals.connect(self.sync, signal=signals.checkpoint)
+
+    def finished(
+        self, entry: Entry, outcome: str, *, fetch: Fetch | None = None, robots: str = ""
+    ) -> None:
+        """*entry* has come to its end by *fetch*, if anything was asked for. 10 us.
+
+        OSError when the disk is full: then nothing was counted, and the URL must not be finished.
+        """
+        self._log.append(self._line(entry, outcome, fetch, robots))
+        crawler = self._crawler
+        crawler.stats.inc_value(f"outcome/{outcome}")
+        if signals.is_heard(crawler.signals, signals.url_finished):
+            crawler.signals.send_catch_log(
+                signals.url_finished, url=entry.url, outcome=outcome, spider=crawler.spider
+            )
+
+    def _line(self, entry: Entry, outcome: str, fetch: Fetch | None, robots: str) -> bytes:
+        url = entry.url
+        response = None if fetch is None else fetch.response
+        tested = 0 if fetch is None else fetch.tested_content
+        return _encode(
+            Outcome(
+                at=round(self._wall(), 3),
+                url=url[:_MAX_URL],
+                host=entry.host,
+                outcome=outcome,
+                form=hexadecimal(fingerprint(self._form(url))),
+                status=0 if response is None else response.status,
+                took=0.0 if fetch is None else round(fetch.took, 3),
+                bytes=0 if fetch is None else fetch.received_bytes,
+                content=hexadecimal(tested) if tested else "",
+                duplicate=fetch is not None and fetch.is_duplicate,
+                redirect="" if fetch is None else fetch.redirect_target[:_MAX_OTHER_URL],
+                robots=robots[:_MAX_ROBOTS],
+                tries=entry.attempts + 1,
+                depth=entry.depth,
+                kind=entry.kind,
+                via=entry.via[:_MAX_OTHER_URL],
+            )
+        )
+
+    async def sync(self) -> None:
+        """Return when all lines are on the platter: a checkpoint is going to say of these URLs
+        that they are done. Handler of ``checkpoint``."""
+        await asyncio.to_thread(self._log.sync)
+
+    def close(self) -> None:
+        """Close the log. Everything is in it."""
+        self._log.close()

@@ -1,0 +1,128 @@
+"""A log of lines for people and scripts to read while it is written, in files of bounded size.
+
+Used for what the crawl tells about itself; its state is in record logs. The invariant: a line is
+in a file whole, with its end, or it is the torn last one, which the next ``open`` cuts.
+
+    <name>.jsonl             appended to
+    <name>-NNNNNN.jsonl      full files, the oldest first; nobody here reads or deletes them
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from webcrawl.storage.atomic import make_directory, sync_path, write_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# How much of a file is looked at in one step for the end of its last whole line.
+_STEP_BYTES = 1 << 16
+
+
+class LineLog:
+    """The writer. *path* is the file that is appended to, *max_bytes* what makes it a full one.
+
+    ``append`` and ``sync`` may run in two threads at once, all else belongs to one.
+    """
+
+    def __init__(self, *, path: Path, max_bytes: int) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._fd = -1
+        self._size = 0
+        self._unsynced: list[Path] = []
+
+    def open(self) -> None:
+        """Make the directory if need be, cut a torn last line, go on behind the last whole one."""
+        self._unsynced += [*make_directory(self.path.parent), self.path.parent]
+        self._begin()
+
+    def _begin(self) -> None:
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            length = os.fstat(fd).st_size
+            size = _end_of_lines(fd, length)
+            if size < length:
+                os.ftruncate(fd, size)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd, self._size = fd, size
+
+    def append(self, line: bytes) -> None:
+        """Add *line*, which has no end of line in it, with one write: ``kill -9`` cannot lose it.
+
+        On OSError (disk full) nothing was added, and the log stays appendable.
+        """
+        if self._size >= self._max_bytes:
+            self._turn_over()
+        data = line + b"\n"
+        try:
+            write_all(self._fd, data)
+        except BaseException:
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += len(data)
+
+    def _turn_over(self) -> None:
+        """The file is full: it gets its final name, and a new one is begun."""
+        full = numbered(self.path)
+        number = number_of(full[-1]) + 1 if full else 1
+        final = self.path.with_name(f"{self.path.stem}-{number:06d}{self.path.suffix}")
+        self.path.rename(final)
+        old = self._fd
+        try:
+            self._begin()
+        except BaseException:
+            final.rename(self.path)
+            raise
+        self._unsynced += [final, self.path.parent]
+        os.close(old)
+
+    def sync(self) -> None:
+        """fsync what was added; blocks. On OSError all of it is tried again by the next call."""
+        more = True
+        while more:
+            paths, self._unsynced = self._unsynced, []
+            try:
+                for path in [self.path, *dict.fromkeys(paths)]:
+                    sync_path(path)
+            except OSError:
+                self._unsynced += paths
+                raise
+            more = bool(self._unsynced)  # a file was turned over meanwhile
+
+    def close(self) -> None:
+        """Close without fsync. Calling it again does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def numbered(path: Path) -> list[Path]:
+    """The full files of the log that is appended to at *path*, the oldest first."""
+    pattern = re.compile(rf"{re.escape(path.stem)}-(\d{{6,}}){re.escape(path.suffix)}")
+    return sorted(
+        (one for one in path.parent.glob(f"*{path.suffix}") if pattern.fullmatch(one.name)),
+        key=number_of,
+    )
+
+
+def number_of(path: Path) -> int:
+    """The number of a full file."""
+    return int(path.stem.rpartition("-")[2])
+
+
+def _end_of_lines(fd: int, length: int) -> int:
+    """The offset after the last whole line of the file *fd*, which has *length* bytes."""
+    end = length
+    while end:
+        start = max(0, end - _STEP_BYTES)
+        found = os.pread(fd, end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
