@@ -8,6 +8,8 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The gate of `make test`: at least this branch coverage in each of these packages, in percent.
 COVERED  := storage seen frontier hosts urls
 COVERAGE := 95
+# Processes that `make test` runs the tests in, a file of tests after the other.
+TESTERS  ?= 2
 
 # `make crawl`: with SEEDS the web, without it the simulated internet on loopback.
 SEEDS  ?=
@@ -41,7 +43,7 @@ test: .venv/.test ## lint, types, and all tests with the coverage gate
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest $(COVERED:%=--cov=webcrawl.%) --cov-branch --cov-report= $(ARGS)
+	$(BIN)/pytest -n $(TESTERS) --dist loadfile $(COVERED:%=--cov=webcrawl.%) --cov-branch --cov-report= $(ARGS)
 	@for package in $(COVERED); do \
 	  echo "coverage of webcrawl/$$package, at least $(COVERAGE) %:"; \
 	  $(BIN)/coverage report --include="webcrawl/$$package/*" --fail-under=$(COVERAGE) || exit 1; \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import threading
 from pathlib import Path
@@ -73,8 +74,8 @@ def jobdir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def at_session_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resources]:
-    """What was held before the first test; `test_zz_resources` compares with it.
+def everything_is_given_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the tests of this process took from the system they have given back when it ends.
 
     The tests and their processes get a TMPDIR of their own, so that what they forget there shows.
     """
@@ -84,4 +85,12 @@ def at_session_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resou
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", directory)
         patch.setattr(tempfile, "tempdir", directory)
-        yield Resources()
+        before = Resources()
+        yield
+        gc.collect()
+        assert Resources().beyond(before) == {
+            "threads": [],
+            "processes": [],
+            "descriptors": [],
+            "temporary": [],
+        }

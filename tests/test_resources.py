@@ -1,8 +1,7 @@
-"""Last of all files: what the tests before it took from the system they have given back."""
+"""The check at the end of every session, that all was given back, sees what was not."""
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 import tempfile
@@ -10,16 +9,6 @@ import threading
 from pathlib import Path
 
 from conftest import Resources
-
-
-def test_nothing_is_left_over_from_the_whole_session(at_session_start):
-    gc.collect()
-    assert Resources().beyond(at_session_start) == {
-        "threads": [],
-        "processes": [],
-        "descriptors": [],
-        "temporary": [],
-    }
 
 
 def test_leftovers_of_each_kind_would_be_seen():
