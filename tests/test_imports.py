@@ -26,13 +26,24 @@ MAY_IMPORT = {
     "frontier": {"storage", "urls"},
     "seen": {"storage", "urls"},
     "hosts": {"errors", "storage"},
+    "traps": {"urls"},
     "seeds": {"errors", "storage", "urls"},
     "items": {"urls"},
     "simweb": set(),
     "audit": {"errors", "urls"},
     "hive": {"frontier", "seen", "storage", "urls", "items", "errors"},
 }
-WITHOUT_SCRAPY = ["storage", "urls", "frontier", "seen", "hosts", "seeds", "items", "audit"]
+WITHOUT_SCRAPY = [
+    "storage",
+    "urls",
+    "frontier",
+    "seen",
+    "hosts",
+    "traps",
+    "seeds",
+    "items",
+    "audit",
+]
 SCRAPY_SIDE = {"scrapy", "twisted", "redis", "scrapy_redis"}
 # Scrapy finds these by name; nothing beneath them knows them.
 COMPONENTS = {"spiders", "pipelines", "extensions", "commands", "settings"}

@@ -5,7 +5,7 @@ The life of a fact
 
 ::
 
-    put(record)  put_robots(origin, data)  rests.put(key, data)        reactor thread
+    put(record)  put_robots(origin, data)  rests.put, traps.put        reactor thread
          |
     Shelf             the newest in memory, least recently used out first   shelf.py
          |
@@ -15,10 +15,11 @@ The life of a fact
 
     get(host)         the shelf's memory, then what is on its way to the disk, then the disk
 
-Three kinds of facts are kept, each on a shelf of its own in the one file: host records
-(record.py), robots.txt as the robots room packs it, and the rests of hosts that the frontier has
-no room for in memory. Mercator kept "a fixed-sized cache" of 2^18 robots rules and forgot the
-rest; here what leaves memory stays on disk.
+Four kinds of facts are kept, each on a shelf of its own in the one file: host records (record.py),
+robots.txt as the robots room packs it, the rests of hosts that the frontier has no room for in
+memory, and the patterns among whose pages traps are looked for, as the traps room packs them.
+Mercator kept "a fixed-sized cache" of 2^18 robots rules and forgot the rest; here what leaves
+memory stays on disk.
 
 Invariants
 ==========

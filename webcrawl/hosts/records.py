@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # The kinds of facts in the file.
-_HOSTS, _ROBOTS, _RESTS = 1, 2, 3
+_HOSTS, _ROBOTS, _RESTS, _TRAPS = 1, 2, 3, 4
 # Bytes of one record that are allowed for; most have 60 to 150. A few hosts have dozens of
 # addresses, and those in memory must not add up.
 _RECORD_BYTES = 512
 # Rests are looked up once, when their host gets a queue: there is little to gain from memory.
 _RESTS_HELD = 4096
+# Those who learn traps hold what they read themselves.
+_TRAPS_HELD = 1024
 
 
 class HostRecords:
@@ -66,7 +68,14 @@ class HostRecords:
             size=_RESTS_HELD,
             max_bytes=_RESTS_HELD * _RECORD_BYTES,
         )
-        self._shelves = (self._hosts, self._robots, self.rests)
+        # Where the patterns of hosts are that have pages with content already seen (traps/).
+        self.traps = Shelf(
+            database=database,
+            kind=_TRAPS,
+            size=_TRAPS_HELD,
+            max_bytes=_TRAPS_HELD * _RECORD_BYTES,
+        )
+        self._shelves = (self._hosts, self._robots, self.rests, self.traps)
         self._future: Future[int] | None = None
         self._is_open = False
         self._written = 0

@@ -1,0 +1,401 @@
+"""Traps are learned from pages with content already seen, seen by people, and undone."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import pytest
+from conftest import FakeClock
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from records_rig import PatientExecutor, left_behind, records_in, save
+
+from webcrawl.rules_file import RulesFile
+from webcrawl.traps import ExceptionRules, LearnedTraps
+from webcrawl.traps import learned as module
+from webcrawl.traps.noted import Notes
+
+HOUR = 3600.0
+
+
+class DictStore(dict):
+    """What is put stays, as on a shelf."""
+
+    def put(self, key, data):
+        self[key] = data
+
+
+def exceptions_of(*lines):
+    rules = ExceptionRules()
+    for line in lines:
+        rules.add(line.encode())
+    return SimpleNamespace(rules=rules, reloads=0)
+
+
+def traps_of(tmp_path, clock, *, store=None, exceptions=None, **options):
+    traps = LearnedTraps(
+        store=DictStore() if store is None else store,
+        exceptions=exceptions or exceptions_of(),
+        notes=Notes(tmp_path / "traps.txt"),
+        **{"min_duplicates": 20, "min_share": 0.9, "retry_secs": HOUR, "wall": clock} | options,
+    )
+    traps.open()
+    return traps
+
+
+@pytest.fixture
+def wall():
+    return FakeClock(1.8e9)
+
+
+@pytest.fixture
+def traps(tmp_path, wall):
+    return traps_of(tmp_path, wall)
+
+
+def learn(traps, url, count=20, *, seen=True, start=0):
+    """*count* documents of URLs like *url*, which has a place for a number."""
+    for number in range(start, start + count):
+        traps.learn(url.format(number), seen=seen)
+
+
+CALENDAR = "http://a.test/cal/{}?sid=8f3a91c2"
+
+
+def test_a_pattern_is_parked_when_enough_of_its_pages_were_seen_before(traps):
+    learn(traps, CALENDAR, 19)
+    assert not traps.holds(CALENDAR.format(2000))
+    learn(traps, CALENDAR, 1)
+    assert traps.holds("http://a.test/cal/2000?sid=00aa11bb")
+    assert traps.holds("https://a.test/cal/2000?sid=x")
+    assert traps.stats()["parked"] == traps.stats()["learned"] == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "http://a.test/",
+        "http://a.test/cal/",
+        "http://a.test/cal/2000",
+        "http://a.test/cal/2000?sid=1&view=day",
+        "http://a.test/calendar/2000?sid=1",
+        "http://a.test:81/cal/2000?sid=1",
+        "http://www.a.test/cal/2000?sid=1",
+        "http://b.test/cal/2000?sid=1",
+    ],
+)
+def test_other_patterns_are_let_pass(traps, other):
+    learn(traps, CALENDAR)
+    assert not traps.holds(other)
+    assert traps.parked_as(other) is None
+
+
+def test_new_content_keeps_a_pattern_free(traps):
+    for number in range(2000):
+        traps.learn(CALENDAR.format(number), seen=number % 4 != 0)
+    assert not traps.holds(CALENDAR.format(9))
+    assert traps.stats()["learned"] == 0
+
+
+def test_new_content_alone_is_not_kept(traps, wall, tmp_path):
+    store = DictStore()
+    traps = traps_of(tmp_path, wall, store=store)
+    learn(traps, CALENDAR, 500, seen=False)
+    assert not store
+
+
+def test_a_list_that_has_come_to_its_end_is_found_out(traps):
+    """1,000 pages with something, then the same empty one for ever."""
+    page = "http://a.test/list?page={}"
+    traps.learn(page.format(0), seen=True)
+    learn(traps, page, 1000, seen=False)
+    for number in range(1000, 1300):
+        if traps.holds(page.format(number)):
+            break
+        traps.learn(page.format(number), seen=True)
+    assert 1020 <= number < 1299
+
+
+def test_broad_patterns_take_four_times_the_evidence(traps):
+    """Pages that do not exist, at the top of a site with articles there."""
+    article = "http://a.test/an-article-like-number-{}"
+    learn(traps, article, 79)
+    assert not traps.holds(article.format(999))
+    learn(traps, article, 1)
+    assert traps.holds(article.format(999))
+    assert not traps.holds("http://a.test/about")
+
+
+def test_the_first_page_is_never_parked(traps):
+    learn(traps, "http://a.test/", 1000)
+    assert not traps.holds("http://a.test/")
+    assert not traps.holds("https://a.test/")
+
+
+def test_a_space_that_grows_into_every_shape_is_parked_as_a_branch(traps):
+    rng = random.Random(1)
+    words = ["about", "news", "help", "shop", "team"]
+
+    def url():
+        return "http://a.test/index.php/" + "/".join(rng.choices(words, k=rng.randint(1, 8)))
+
+    fetched = 0
+    for _ in range(300):
+        one = url()
+        if not traps.holds(one):
+            traps.learn(one, seen=True)
+            fetched += 1
+    assert fetched == 80
+    assert traps.parked_as(url()).pattern == "a.test/index.php/{*}"
+    assert not traps.holds("http://a.test/index.php")
+    assert not traps.holds("http://a.test/news/x")
+
+
+def test_a_pattern_is_tried_again_and_parked_for_longer_each_time(traps, wall, tmp_path):
+    learn(traps, CALENDAR)
+    for period in (1, 2, 4):
+        wall.advance(period * HOUR - 1)
+        assert traps.holds(CALENDAR.format(1))
+        wall.advance(1)
+        assert traps.parked_as(CALENDAR.format(1)) is None
+        assert not traps.holds(CALENDAR.format(1))
+        learn(traps, CALENDAR, 2)
+        assert not traps.holds(CALENDAR.format(1))
+        learn(traps, CALENDAR, 1)
+        assert traps.holds(CALENDAR.format(1))
+    assert traps.stats()["tried_again"] == 3
+    lines = (tmp_path / "traps.txt").read_text().splitlines()
+    assert [line.split("  # ")[1].split()[2] for line in lines] == ["parked:", "tried"] * 3 + [
+        "parked:"
+    ]
+
+
+def test_pages_under_way_find_out_that_time_is_over_too(traps, wall):
+    learn(traps, CALENDAR)
+    learn(traps, CALENDAR, 50)
+    wall.advance(HOUR)
+    learn(traps, CALENDAR, 1)
+    assert not traps.holds(CALENDAR.format(1))
+    assert traps.stats() == {"parked": 0, "learned": 1, "tried_again": 1, "hosts": 1}
+
+
+def test_a_site_that_was_away_for_an_hour_comes_back_for_good(traps, wall):
+    learn(traps, CALENDAR)
+    wall.advance(HOUR)
+    assert not traps.holds(CALENDAR.format(1))
+    learn(traps, CALENDAR, 100, seen=False)
+    # As if it had never been parked: three duplicates are no reason any more.
+    learn(traps, CALENDAR, 19)
+    assert not traps.holds(CALENDAR.format(1))
+
+
+def test_with_no_period_only_a_person_frees_a_pattern(tmp_path, wall):
+    exceptions = exceptions_of()
+    traps = traps_of(tmp_path, wall, exceptions=exceptions, retry_secs=0)
+    learn(traps, CALENDAR)
+    wall.advance(1e9)
+    assert traps.holds(CALENDAR.format(1))
+    exceptions.rules.add(b"a.test/cal/{n}?sid")
+    assert not traps.holds(CALENDAR.format(1))
+
+
+@pytest.mark.parametrize(
+    ("line", "free"),
+    [
+        ("a.test/cal/{n}?sid", True),
+        ("a.test/cal/{n}?sid  # 2026-11-20 13:00:05 parked: 20 of 20", True),
+        ("http://a.test/cal/{n}?sid", True),
+        ("a.test/cal/{*}", True),
+        ("a.test", True),
+        ("A.test # all of it", True),
+        ("test", True),
+        ("\ufeffa.test", True),
+        ("a.test/cal/{n}", False),
+        ("a.test/", False),
+        ("www.a.test", False),
+        ("b.test", False),
+        ("# a.test", False),
+        ("", False),
+    ],
+)
+def test_what_a_person_excepts_is_free(tmp_path, wall, line, free):
+    traps = traps_of(tmp_path, wall)
+    learn(traps, CALENDAR)
+    store = traps._store
+    traps = traps_of(tmp_path, wall, store=store, exceptions=exceptions_of(line))
+    assert traps.holds(CALENDAR.format(1)) != free
+    fresh = traps_of(tmp_path, wall, exceptions=exceptions_of(line))
+    learn(fresh, CALENDAR, 1000)
+    assert fresh.holds(CALENDAR.format(1)) != free
+
+
+@pytest.mark.parametrize(
+    "line", [b"\xff\xfe", b"a b.test", b"a.test/x y", b"x" * 400, b"/cal", b"a..b:c/x"]
+)
+def test_what_is_neither_pattern_nor_host_is_told(line):
+    rules = ExceptionRules()
+    with pytest.raises(ValueError, match=r"is neither a pattern nor a host$|is not UTF-8$"):
+        rules.add(line)
+    assert len(rules) == 0
+
+
+def test_what_is_held_is_looked_at_again_when_there_is_news(tmp_path, wall):
+    path = tmp_path / "exceptions.txt"
+    path.write_text("")
+    clock = FakeClock()
+    file = RulesFile(
+        path=path,
+        setting="TRAP_EXCEPTIONS_FILE",
+        idle="frees no pattern",
+        make=lambda _: ExceptionRules(),
+        clock=clock,
+    )
+    file.open()
+    traps = traps_of(tmp_path, wall, exceptions=file)
+    assert not traps.news()
+    learn(traps, CALENDAR)
+    traps.news()
+    assert traps.holds(CALENDAR.format(1))
+    assert not traps.news()
+    path.write_text("a.test/cal/{n}?sid\n")
+    clock.advance(1)
+    file.reload_if_changed()
+    file.reading.result(timeout=10)
+    assert traps.news()
+    assert not traps.news()
+    assert not traps.holds(CALENDAR.format(1))
+    file.close()
+
+
+def test_time_that_is_over_is_news_once(traps, wall):
+    learn(traps, CALENDAR)
+    assert traps.news()  # nothing is known yet of when the patterns of an earlier run are due
+    assert traps.holds(CALENDAR.format(1))
+    wall.advance(HOUR / 2)
+    assert not traps.news()
+    wall.advance(HOUR / 2)
+    assert traps.news()
+    assert not traps.holds(CALENDAR.format(1))
+    assert not traps.news()
+
+
+def test_what_was_parked_is_told_to_people(traps, tmp_path, caplog, wall):
+    with caplog.at_level("INFO"):
+        learn(traps, CALENDAR)
+    assert (tmp_path / "traps.txt").read_text() == (
+        "a.test/cal/{n}?sid  # 2027-01-15 08:00:00 parked: 20 of 20 pages had been seen, "
+        "as http://a.test/cal/19?sid=8f3a91c2\n"
+    )
+    (told,) = caplog.messages
+    assert told == (
+        "Trap learned: 20 of the last 20 pages of a.test/cal/{n}?sid had content already seen, as "
+        "http://a.test/cal/19?sid=8f3a91c2; its URLs wait from now on"
+    )
+    record = traps.parked_as(CALENDAR.format(1))
+    assert (record.pattern, record.seen, record.parked_until) == (
+        "a.test/cal/{n}?sid", 20, wall() + HOUR,
+    )  # fmt: skip
+
+
+def test_a_list_that_cannot_be_written_is_complained_of_once(tmp_path, wall, caplog):
+    traps = traps_of(tmp_path / "none", wall)
+    learn(traps, CALENDAR)
+    learn(traps, "http://b.test/{}/x")
+    assert traps.holds(CALENDAR.format(1))
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+
+
+def test_learning_can_be_switched_off(tmp_path, wall):
+    store = DictStore()
+    learn(traps_of(tmp_path, wall, store=store), CALENDAR)
+    off = traps_of(tmp_path, wall, store=store, min_duplicates=0)
+    assert not off.holds(CALENDAR.format(1))
+    learn(off, "http://b.test/{}/x", 1000)
+    assert not off.holds("http://b.test/1/x")
+
+
+def test_a_site_of_endless_patterns_makes_nothing_grow(tmp_path, wall):
+    store = DictStore()
+    traps = traps_of(tmp_path, wall, store=store, min_duplicates=3)
+    rng = random.Random(2)
+    for number in range(5000):
+        word = "".join(rng.choices("abcdefgh", k=12))
+        traps.learn(f"http://a.test/{word}/{'y' * 400}/{number}", seen=True)
+        traps.learn(f"http://a.test/{word}/{word}", seen=True)
+    known = traps._hosts["a.test"]
+    assert len(known.patterns) <= 32
+    assert len(store["a.test"]) < 32 * 400
+    # Their own traps are learned all the same, and so are others' after so many parked ones.
+    for word in ("one", "two", "three", *(f"w{'x' * n}" for n in range(40))):
+        learn(traps, f"http://a.test/{word}/{{}}", 3)
+        assert traps.holds(f"http://a.test/{word}/9")
+    assert traps.stats()["parked"] == sum(one.parked_until > 0 for one in known.patterns) <= 25
+
+
+def test_hosts_in_memory_are_bounded_and_none_is_forgotten(tmp_path, wall, monkeypatch):
+    monkeypatch.setattr(module, "_HOSTS", 8)
+    traps = traps_of(tmp_path, wall)
+    for number in range(50):
+        learn(traps, f"http://h{number}.test/x/{{}}")
+    assert len(traps._hosts) <= 8
+    assert all(traps.holds(f"http://h{number}.test/x/7") for number in range(50))
+    assert traps.stats()["parked"] == 50
+
+
+def test_what_is_learned_survives_a_kill(tmp_path, wall):
+    executor = PatientExecutor()
+    records = records_in(tmp_path / "hosts", executor)
+    records.open()
+    traps = traps_of(tmp_path, wall, store=records.traps)
+    learn(traps, CALENDAR)
+    learn(traps, "http://b.test/x/{}", 19)
+    save(records, executor)
+    again = records_in(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
+    again.open()
+    resumed = traps_of(tmp_path, wall, store=again.traps)
+    assert resumed.stats()["parked"] == resumed.stats()["learned"] == 1
+    assert resumed.news()
+    assert resumed.holds(CALENDAR.format(5))
+    assert not resumed.holds("http://b.test/x/1")
+    learn(resumed, "http://b.test/x/{}", 1)
+    assert resumed.holds("http://b.test/x/1")
+    assert again.check() == []
+    for one in (again, records):
+        one.close()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["http://a.test", "http://b.test"]),
+            st.sampled_from(["/x/{}", "/y-{}", "/?p={}", "/z?{}", "/x/q/{}", "/"]),
+            st.booleans(),
+            st.sampled_from([0.0, 60.0, HOUR]),
+        ),
+        max_size=80,
+    )
+)
+def test_counts_agree_with_what_is_stored_whatever_happens(tmp_path_factory, steps):
+    wall = FakeClock(1e9)
+    store = DictStore()
+    directory = tmp_path_factory.getbasetemp()
+    traps = traps_of(directory, wall, store=store, min_duplicates=2)
+    for number, (host, path, seen, secs) in enumerate(steps):
+        url = host + path.format(number)
+        if not traps.holds(url):
+            assert traps.parked_as(url) is None
+            traps.learn(url, seen=seen)
+        wall.advance(secs)
+        resumed = traps_of(directory, wall, store=store, min_duplicates=2)
+        assert resumed.stats()["parked"] == traps.stats()["parked"]
+        for other in ("http://a.test/x/1", "http://b.test/?p=1", "http://a.test/"):
+            assert (resumed.parked_as(other) is None) == (traps.parked_as(other) is None)
+    parked = sum(
+        one.parked_until > 0
+        for known in traps._hosts.values()
+        if known is not None
+        for one in known.patterns
+    )
+    assert parked == traps.stats()["parked"]

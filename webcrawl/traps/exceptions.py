@@ -1,0 +1,63 @@
+"""The patterns that are never parked, whatever their pages are like: what a person has decided.
+
+Made by the rules file of TRAP_EXCEPTIONS_FILE, line by line, then only asked.
+
+    # line := [pattern | host] [white space "#" comment]
+    www.a.test/cal/{n}/{n}?sid      a pattern, as traps.txt has it
+    www.b.test                      every pattern of the host; of all below it too
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from webcrawl.urls import host_of, normalize
+from webcrawl.urls.pattern import MAX_PATTERN
+
+_COMMENT: Final = re.compile(r"(?:\A|\s)#.*")
+
+
+class ExceptionRules:
+    """The rules of one version of the file."""
+
+    def __init__(self) -> None:
+        self._patterns: set[str] = set()
+        self._hosts: set[str] = set()
+
+    def __len__(self) -> int:
+        """The number of different rules."""
+        return len(self._patterns) + len(self._hosts)
+
+    def add(self, line: bytes) -> None:
+        """Take the rule of *line*, if there is one; ValueError, with a sentence's end, if it is
+        neither a pattern nor a host."""
+        try:
+            text = _COMMENT.sub("", line.decode("utf-8-sig").strip()).strip()
+        except UnicodeDecodeError:
+            raise ValueError(f"{line[:80]!r} is not UTF-8") from None
+        if not text:
+            return
+        text = text.partition("://")[2] or text
+        if any(map(str.isspace, text)) or len(text) > MAX_PATTERN:
+            raise ValueError(f"{text[:80]!r} is neither a pattern nor a host")
+        server, slash, _ = text.partition("/")
+        url = normalize(f"http://{server}/")
+        if url is None:
+            raise ValueError(f"{text[:80]!r} is neither a pattern nor a host")
+        if slash:
+            self._patterns.add(text)
+        else:
+            self._hosts.add(host_of(url))
+
+    def excepts(self, host: str, *patterns: str) -> bool:
+        """Whether one of *patterns*, or *host* in the form of ``host_of``, is never parked."""
+        if not self._patterns.isdisjoint(patterns):
+            return True
+        if not self._hosts:
+            return False
+        while host not in self._hosts:
+            _, dot, host = host.partition(".")
+            if not dot:
+                return False
+        return True

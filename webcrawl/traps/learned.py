@@ -1,0 +1,264 @@
+"""The patterns of each host whose pages keep having content already seen.
+
+``learn`` is called for each document that the content-seen test has judged, ``holds`` for each URL
+on its way. See the package's docstring for the invariants. Everything runs in the crawl's thread;
+a host that is not in memory is read from the store, 10 us.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Protocol
+
+from webcrawl.traps.record import (
+    HostPatterns,
+    PatternRecord,
+    TrapCounts,
+    decode,
+    decode_counts,
+    encode,
+    encode_counts,
+)
+from webcrawl.urls import host_of
+from webcrawl.urls.pattern import is_broad, is_root, patterns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.traps.exceptions import ExceptionRules
+    from webcrawl.traps.noted import Notes
+
+# Hosts whose patterns are held, decoded, and patterns kept for one host: 30 MB if all of them are
+# of a kind that nobody has seen yet.
+_HOSTS: Final = 4096
+_PATTERNS_PER_HOST: Final = 32
+_PARKED_PER_HOST: Final = 24
+_LONGEST_EXAMPLE: Final = 300
+# Patterns into which a whole site may fit take so many times the evidence.
+_BROAD: Final = 4
+# The counts are halved when there are so many times as many pages as it takes: the recent ones
+# decide, and a list that has come to its end after 1,000 pages is found out.
+_RECENT: Final = 4
+# Of the evidence that it took, the part that parks a pattern again which was tried again.
+_TRIAL: Final = 10
+_LEAST_TRIAL: Final = 3
+# A pattern is parked for at most 2**6 times the first period.
+_MOST_DOUBLINGS: Final = 6
+
+
+# The store's key for what is known of all hosts together; no host has such a name.
+_ALL: Final = "*"
+
+
+class Store(Protocol):
+    """Where the records are: a ``Shelf`` of hosts/."""
+
+    def get(self, key: str) -> bytes | None: ...
+
+    def put(self, key: str, data: bytes) -> None: ...
+
+
+class Exceptions(Protocol):
+    """What is never parked, as of now: a ``RulesFile``."""
+
+    rules: ExceptionRules
+    reloads: int
+
+
+class LearnedTraps:
+    """*min_duplicates* pages with content seen before, *min_share* of the recent ones, park a
+    pattern for *retry_secs*, then for twice as long (0: until a person frees it). With 0
+    *min_duplicates* nothing is learned, and nothing held.
+
+    All methods raise what the store raises: OSError, CorruptRecordError.
+    """
+
+    name = "learned_trap"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        exceptions: Exceptions,
+        notes: Notes,
+        min_duplicates: int,
+        min_share: float,
+        retry_secs: float,
+        wall: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._exceptions = exceptions
+        self._notes = notes
+        self._min_duplicates = min_duplicates
+        self._min_share = min_share
+        self._retry_secs = retry_secs
+        self._wall = wall
+        # None: nothing is known of the host. The least recently used comes first.
+        self._hosts: OrderedDict[str, HostPatterns | None] = OrderedDict()
+        self._all = TrapCounts()
+        self._heard_of = 0
+        # When the first of the patterns that held a URL is to be tried again, epoch seconds.
+        self._due_at = 0.0
+
+    def open(self) -> None:
+        """Take up what the store has. One look-up."""
+        data = self._store.get(_ALL)
+        if data is not None:
+            self._all = decode_counts(data)
+
+    def stats(self) -> dict[str, int]:
+        """By their names behind ``traps/``; all but ``hosts`` count the crawl."""
+        return {
+            "parked": self._all.parked,
+            "learned": self._all.learned,
+            "tried_again": self._all.tried_again,
+            "hosts": sum(known is not None for known in self._hosts.values()),
+        }
+
+    # --- learning
+
+    def learn(self, url: str, *, seen: bool) -> None:
+        """The document of *url*, normalized, was *seen* under another URL before, or is new.
+
+        0.4 us for new content on a host without duplicates, 5 to 20 us for others.
+        """
+        host = host_of(url)
+        known = self._known(host)
+        if not self._min_duplicates or (known is None and not seen):
+            return
+        if known is None:
+            known = self._hosts[host] = HostPatterns()
+        before = self._all.parked, self._all.tried_again
+        patterns = patterns_of(url)
+        excepted = self._exceptions.rules.excepts(host, *patterns)
+        for pattern in patterns:
+            if not pattern or is_root(pattern):
+                continue
+            record = known.find(pattern)
+            if record is None:
+                if not seen:
+                    continue
+                record = PatternRecord(pattern)
+            else:
+                known.patterns.remove(record)
+                self._free_if_due(record)
+            known.patterns.append(record)
+            if not record.parked_until:
+                record.seen += seen
+                record.fresh += not seen
+                self._judge(record, url, excepted=excepted)
+        self._drop_surplus(known)
+        if known.patterns:
+            self._store.put(host, encode(known))
+        if before != (self._all.parked, self._all.tried_again):
+            self._store.put(_ALL, encode_counts(self._all))
+
+    def _judge(self, record: PatternRecord, url: str, *, excepted: bool) -> None:
+        """Park *record* if it is time to, and nobody excepts *url*."""
+        enough = self._min_duplicates * (_BROAD if is_broad(record.pattern) else 1)
+        if record.times:
+            enough = max(_LEAST_TRIAL, enough // _TRIAL)
+        pages = record.seen + record.fresh
+        if not excepted and record.seen >= max(enough, self._min_share * pages):
+            self._park(record, url)
+        elif pages >= _RECENT * enough:
+            record.seen //= 2
+            record.fresh //= 2
+            record.times = 0
+
+    def _park(self, record: PatternRecord, url: str) -> None:
+        now = self._wall()
+        period = self._retry_secs * 2**record.times if self._retry_secs else float("inf")
+        record.parked_until = now + period
+        record.times = min(record.times + 1, _MOST_DOUBLINGS)
+        record.example = url[:_LONGEST_EXAMPLE]
+        self._due_at = min(self._due_at, record.parked_until)
+        self._all.parked += 1
+        self._all.learned += 1
+        self._notes.parked(
+            record.pattern,
+            seen=record.seen,
+            of=record.seen + record.fresh,
+            example=record.example,
+            at=now,
+        )
+
+    def _free_if_due(self, record: PatternRecord) -> bool:
+        """Whether *record* was parked, and its time is over."""
+        now = self._wall()
+        if not 0 < record.parked_until <= now:
+            return False
+        record.parked_until = 0.0
+        record.seen = record.fresh = 0
+        self._all.parked -= 1
+        self._all.tried_again += 1
+        self._notes.tried(record.pattern, at=now)
+        return True
+
+    def _drop_surplus(self, known: HostPatterns) -> None:
+        """Forget what has waited longest for a page: free patterns, unless so many are parked that
+        there would be no room left to learn others."""
+        while len(known.patterns) > _PATTERNS_PER_HOST:
+            parked = [one for one in known.patterns if one.parked_until]
+            full = len(parked) > _PARKED_PER_HOST
+            last = next(one for one in known.patterns if full == bool(one.parked_until))
+            known.patterns.remove(last)
+            self._all.parked -= full
+
+    # --- holding
+
+    def holds(self, url: str) -> bool:
+        """Whether *url* has a parked pattern, and nobody excepts it. 0.4 us for a host without
+        patterns, 4 us for others."""
+        host = host_of(url)
+        known = self._known(host)
+        if known is None or not self._min_duplicates:
+            return False
+        record = self._parked(known, host, url)
+        if record is None:
+            return False
+        if self._free_if_due(record):
+            self._store.put(host, encode(known))
+            self._store.put(_ALL, encode_counts(self._all))
+            return self.holds(url)
+        self._due_at = min(self._due_at, record.parked_until)
+        return True
+
+    def parked_as(self, url: str) -> PatternRecord | None:
+        """Why *url* is held: its parked pattern; None if it is not held. Changes nothing."""
+        host = host_of(url)
+        known = self._known(host)
+        record = None if known is None else self._parked(known, host, url)
+        return record if record is not None and record.parked_until > self._wall() else None
+
+    def _parked(self, known: HostPatterns, host: str, url: str) -> PatternRecord | None:
+        """The record of a pattern of *url* that is parked or due, unless it is excepted."""
+        patterns = patterns_of(url)
+        for record in known.patterns:
+            if record.parked_until and record.pattern in patterns:
+                excepted = self._exceptions.rules.excepts(host, *patterns)
+                return None if excepted else record
+        return None
+
+    def news(self) -> bool:
+        """Whether what is held should be looked at again: the exceptions have changed, or a
+        pattern's time is over. True once, and then when there is more."""
+        changed = self._exceptions.reloads != self._heard_of
+        self._heard_of = self._exceptions.reloads
+        if self._all.parked and self._wall() >= self._due_at:
+            # Those that go on being held will say when they are due.
+            self._due_at = float("inf")
+            return True
+        return changed
+
+    def _known(self, host: str) -> HostPatterns | None:
+        hosts = self._hosts
+        if host in hosts:
+            hosts.move_to_end(host)
+            return hosts[host]
+        data = self._store.get(host)
+        known = None if data is None else decode(data)
+        hosts[host] = known
+        if len(hosts) > _HOSTS:
+            hosts.popitem(last=False)
+        return known

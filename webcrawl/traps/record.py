@@ -1,0 +1,70 @@
+"""What is known of a host's patterns, and its bytes in the store.
+
+The invariant: fields are only ever added at the end with a default, and what a later version has
+added there is skipped.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class PatternRecord(msgspec.Struct, array_like=True):
+    """One pattern. *fresh* and *seen* count its recent documents with new content, and with content
+    seen before, since the first of the latter. It is parked until *parked_until*, epoch seconds,
+    0: free. *times* counts how often in a row it was parked; *example* is a URL that had it last
+    parked."""
+
+    pattern: str
+    fresh: int = 0
+    seen: int = 0
+    parked_until: float = 0.0
+    times: int = 0
+    example: str = ""
+
+
+class HostPatterns(msgspec.Struct, array_like=True):
+    """The patterns of one host, by themselves; the one that has waited longest for a page first."""
+
+    patterns: list[PatternRecord] = []
+
+    def find(self, pattern: str) -> PatternRecord | None:
+        """The record of *pattern*, if there is one."""
+        for record in self.patterns:
+            if record.pattern == pattern:
+                return record
+        return None
+
+
+class TrapCounts(msgspec.Struct, array_like=True):
+    """Of all hosts together: patterns that are *parked* now; how often one was parked, and tried
+    again, since the crawl began."""
+
+    parked: int = 0
+    learned: int = 0
+    tried_again: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(HostPatterns).decode
+_decode_counts = msgspec.msgpack.Decoder(TrapCounts).decode
+
+
+def encode(patterns: HostPatterns) -> bytes:
+    """The record as it is stored."""
+    return _encode(patterns)
+
+
+def decode(data: bytes) -> HostPatterns:
+    """The record of ``encode``. Raises msgspec.DecodeError when *data* is none."""
+    return _decode(data)
+
+
+def encode_counts(counts: TrapCounts) -> bytes:
+    """The counts as they are stored."""
+    return _encode(counts)
+
+
+def decode_counts(data: bytes) -> TrapCounts:
+    """The counts of ``encode_counts``. Raises msgspec.DecodeError when *data* is none."""
+    return _decode_counts(data)
