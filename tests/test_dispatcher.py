@@ -674,6 +674,30 @@ def test_a_host_is_looked_up_once_without_a_worker_while_its_urls_wait(resolving
     assert resolving.next().url == "http://a.test/0"
 
 
+@pytest.mark.parametrize("obey", [False, True])
+def test_where_an_address_has_a_clock_the_fetch_is_bound_to_the_address(
+    tmp_path, clock, names, obey
+):
+    desk = Desk(tmp_path, clock, obey=obey, addresses=names, key="address")
+    names.found = {"a.test": ["::ffff:8.8.8.8"], "b.test": ["8.8.8.8"], "c.test": ["9.9.9.9"]}
+    desk.rig.push(entry("a.test", 0), entry("b.test", 0), entry("c.test", 0))
+    first, none, third = desk.next(), desk.next(), desk.next()
+    assert none is None, "it is the same address in another spelling"
+    assert [one.meta["fetch"].address for one in (first, third)] == ["::ffff:8.8.8.8", "9.9.9.9"]
+    desk.end(first, page(404))
+    desk.wait(3)
+    second = desk.next()
+    assert host_of(second.url) == "b.test"
+    assert second.meta["fetch"].address == "8.8.8.8"
+    desk.close()
+
+
+def test_elsewhere_any_address_of_the_host_will_do(resolving, names):
+    names.found["a.test"] = ["8.8.8.8"]
+    resolving.rig.push(entry("a.test", 0))
+    assert resolving.next().meta["fetch"].address == ""
+
+
 @pytest.mark.parametrize("found", [HostNotFoundError("x"), ""])
 def test_urls_of_a_host_without_an_address_are_given_up(resolving, names, found):
     names.found["a.test"] = NameNotFoundError("x") if found else []

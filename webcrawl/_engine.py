@@ -33,6 +33,7 @@ from scrapy.utils.defer import aiter_errback, deferred_from_coro, iter_errback
 from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.fetch import fetch_of
+from webcrawl.net.turn import TURN
 from webcrawl.setting_values import number, whole
 from webcrawl.signals import is_heard
 
@@ -303,6 +304,7 @@ class MercatorDownloader:
         spider: Spider | None = self._crawler.spider
         self._tell(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
+        TURN.set("" if fetch is None else fetch.address)
         if fetch is not None:
             if request.meta.get("download_timeout", 0) > self._longest:
                 request.meta["download_timeout"] = self._longest

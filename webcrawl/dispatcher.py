@@ -22,6 +22,7 @@ from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl.fetch import Fetch, fetch_of
 from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
+from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import is_transient, outcome_of
 from webcrawl.net.retry_after import retry_after
 from webcrawl.pages import PERMANENT, REDIRECTS
@@ -119,8 +120,9 @@ class Dispatcher:
         return entry.kind != ERRAND or self._hosts.robots.errand(entry.via) == entry.url
 
     def _contact(self, lease: Lease, decision: Decision) -> Request | None:
-        if self._hosts.shares_clocks and decision.address:
-            secs = self._frontier.claim(lease, decision.address)
+        address = decision.address if self._hosts.shares_clocks else ""
+        if address:
+            secs = self._frontier.claim(lease, plain_address(address))
             if secs:
                 self._wait(lease, secs)
                 return None
@@ -132,28 +134,28 @@ class Dispatcher:
             entry.host, self._hosts.politeness.least(entry.host, crawl_delay=delay)
         )
         if entry.kind == ERRAND:
-            return self._robots_request(lease, entry.url)
+            return self._robots_request(lease, entry.url, address)
         if entry.kind == ASIDE and decision.verdict is Verdict.FETCH:
-            self._give_turn(lease)
+            self._give_turn(lease, address)
             return None
         if decision.verdict is Verdict.FETCH:
-            return self._request(lease, refusal="")
+            return self._request(lease, address=address)
         # The URL goes back to the head of its queue: only the host is in process now.
         self._frontier.put_back(lease)
-        return self._robots_request(lease, self._hosts.robots.robots_url(entry.url))
+        return self._robots_request(lease, self._hosts.robots.robots_url(entry.url), address)
 
-    def _robots_request(self, lease: Lease, url: str) -> Request:
+    def _robots_request(self, lease: Lease, url: str, address: str) -> Request:
         # Whatever PAGE_MAX_BYTES is: half a robots.txt allows too much. With a byte more its reader
         # sees that the last line is not whole.
         meta = {**_LINK_META, "download_maxsize": MAX_BYTES + 1}
         request = Request(
             url, callback=_ignore, errback=self._unforeseen, meta=meta, dont_filter=True
         )
-        return self._bound(request, self._fetch(lease, robots_url=url))
+        return self._bound(request, self._fetch(lease, robots_url=url, address=address))
 
-    def _give_turn(self, lease: Lease) -> None:
+    def _give_turn(self, lease: Lease, address: str) -> None:
         """The host is in process for somebody who asked the engine for a download."""
-        fetch = self._fetch(lease)
+        fetch = self._fetch(lease, address=address)
         self._under_way[lease.id] = fetch
         if not self._asides.give(lease.entry.via, fetch):
             del self._under_way[lease.id]
@@ -279,11 +281,14 @@ class Dispatcher:
             self._stats.inc_value("scheduler/expired")
             logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
 
-    def _fetch(self, lease: Lease, *, robots_url: str = "", refusal: str = "") -> Fetch:
+    def _fetch(
+        self, lease: Lease, *, address: str = "", robots_url: str = "", refusal: str = ""
+    ) -> Fetch:
         return Fetch(
             lease=lease,
             release=self._release,
             clock=time.monotonic,
+            address=address,
             robots_url=robots_url,
             refusal=refusal,
         )
@@ -295,14 +300,14 @@ class Dispatcher:
         self._under_way[fetch.lease.id] = fetch
         return request
 
-    def _request(self, lease: Lease, *, refusal: str) -> Request | None:
+    def _request(self, lease: Lease, *, address: str = "", refusal: str = "") -> Request | None:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
         it with IgnoreRequest, since an ordinary Request may have an errback that waits for it."""
         entry = lease.entry
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META}
             request = Request(entry.url, errback=self._unforeseen, meta=meta, dont_filter=True)
-            return self._bound(request, self._fetch(lease))
+            return self._bound(request, self._fetch(lease, address=address))
         try:
             request = self._codec.unpack(entry.extra)
         except LostRequestError as error:
@@ -310,7 +315,7 @@ class Dispatcher:
             self._stats.inc_value("scheduler/lost")
             self._give_up(lease)
             return None
-        return self._bound(request, self._fetch(lease, refusal=refusal))
+        return self._bound(request, self._fetch(lease, address=address, refusal=refusal))
 
     def _unforeseen(self, failure: Failure) -> None:
         """Errback of the crawler's own requests. Outcomes are counted by ``done``; an exception

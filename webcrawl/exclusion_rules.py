@@ -16,6 +16,7 @@ import socket
 from array import array
 from typing import Final
 
+from webcrawl.net.guard import plain_address
 from webcrawl.urls import host_of, normalize
 
 # line := [rule] ["#" comment]
@@ -96,12 +97,15 @@ class ExclusionRules:
             key = hash(host) or 1
 
     def _excludes_address(self, host: str) -> bool:
+        """Whether a network holds *host*, or the IPv4 address inside it, which is contacted."""
+        plain = plain_address(host)
+        return self._has_address(plain) or (plain != host and self._has_address(host))
+
+    def _has_address(self, host: str) -> bool:
         try:
             packed = socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
         except OSError:
             return False  # a name that ends in a digit
-        if packed[:12] == _MAPPED:
-            packed = packed[12:]
         version = 4 if len(packed) == 4 else 6
         bits = 8 * len(packed)
         value = int.from_bytes(packed, "big")

@@ -29,6 +29,7 @@ class Fetch:
     lease: the frontier's lease of the URL and, until ``release`` is called, of its host.
     release: ``release(fetch)`` gives the host back to the frontier; called exactly once.
     clock: seconds, monotonic.
+    address: the only one that may be contacted, as its clock is held; "" for any of the host's.
     robots_url: the robots.txt fetched by this contact in place of the URL; "" for the URL itself.
     sent_at: when the request was handed to the protocol module; None while nothing was sent.
     took: seconds from then to the last byte, or to the failure.
@@ -53,6 +54,7 @@ class Fetch:
     lease: Lease
     release: Callable[[Fetch], None]
     clock: Callable[[], float]
+    address: str = ""
     robots_url: str = ""
     sent_at: float | None = None
     took: float = 0.0

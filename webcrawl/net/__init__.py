@@ -16,7 +16,8 @@ Life of a fetch::
 Modules. Names: `dnswire`, `dnschannel` and `dnsquery` (DNS messages and their exchange),
 `dnsservers` (whom to ask), `dns` (the resolver and its cache), `shared` (the one resolver of a
 crawler). For every protocol: `guard` (whom to contact), `limits` (the bounds, from the settings),
-`outcomes` (how it ended), `schemes` (which protocols there are). HTTP: `http` (the download
+`turn` (at which address, where each has a clock), `outcomes` (how it ended), `schemes` (which
+protocols there are). HTTP: `http` (the download
 handler), `connections` (and the exchange on one), `answers` (its responses), `body`, `decoding`
 (content codings), `retry_after`. FTP and Gopher: `contact` (the connection), `documents` and
 `links_page` (their responses), `ftp`, `ftp_session`, `ftp_listing`, `gopher`, `gopher_menu`.

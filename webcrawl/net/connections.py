@@ -22,12 +22,14 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.helpers import _EXC_SENTINEL
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
+from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import (
     FirstByteTimeoutError,
     ForbiddenAddressError,
     HeaderTooLargeError,
     TooSlowError,
 )
+from webcrawl.net.turn import TURN
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
     from aiohappyeyeballs import AddrInfoType
     from aiohttp import StreamReader
     from aiohttp.client_reqrep import ConnectionKey
+    from aiohttp.connector import Connection
     from aiohttp.http import RawResponseMessage
+    from aiohttp.tracing import Trace
 
     from webcrawl.net.dns import Resolver
     from webcrawl.net.guard import AddressGuard
@@ -78,6 +82,14 @@ class Connector(aiohttp.TCPConnector):
             protocol.abort()
         super()._release(key, protocol, should_close=close)
 
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        address = TURN.get()
+        if address and key.proxy is None:
+            for protocol, _ in self._conns.get(key, ()):
+                if not _is_to(protocol, address):
+                    protocol.abort()  # and is passed over
+        return await super()._get(key, traces)
+
     async def _wrap_create_connection(
         self, *args: Any, addr_infos: list[AddrInfoType], **options: Any
     ) -> tuple[asyncio.Transport, ResponseHandler]:
@@ -99,18 +111,21 @@ class GuardedResolver(AbstractResolver):
 
     aiohttp does not ask it about hosts that are addresses, nor is its answer binding: the guard
     judges again when the socket is opened. Here it lets a host's permitted addresses be used
-    though there are others. Closing it leaves the resolver open: that is shared.
+    though there are others. Closing it leaves the resolver open: that is shared. With *to_proxies*
+    the hosts are not those of the URLs, whose turn it is.
     """
 
-    def __init__(self, resolver: Resolver, guard: AddressGuard) -> None:
+    def __init__(self, resolver: Resolver, guard: AddressGuard, *, to_proxies: bool) -> None:
         self._resolver = resolver
         self._guard = guard
+        self._to_proxies = to_proxies
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """Return the first addresses of *host*; raises DnsError or ForbiddenAddressError."""
-        found = await self._resolver.resolve(host, family)
+        turn = "" if self._to_proxies else TURN.get()
+        found = [turn] if turn else await self._resolver.resolve(host, family)
         addresses = self._guard.permitted(found)
         if not addresses:
             raise ForbiddenAddressError(f"{host} is at {', '.join(found[:2])}")
@@ -319,6 +334,12 @@ class Exchange(ResponseHandler):
         self._payload.feed_eof()
         if self.transport is not None:
             self.transport.abort()
+
+
+def _is_to(protocol: ResponseHandler, address: str) -> bool:
+    transport = protocol.transport
+    peer = None if transport is None else transport.get_extra_info("peername")
+    return peer is not None and plain_address(peer[0]) == plain_address(address)
 
 
 def _is_hang_up(error: OSError) -> bool:

@@ -23,6 +23,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from webcrawl.net import dns, outcomes
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.shared import resolver_of
+from webcrawl.net.turn import TURN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -236,8 +237,9 @@ class Dialer:
 
         Raises an exception of `outcomes`; ForbiddenAddressError if no address may be contacted.
         """
+        turn = TURN.get()
         try:
-            addresses = await self._resolver.resolve(host)
+            addresses = [turn] if turn else await self._resolver.resolve(host)
         except dns.NameNotFoundError as e:
             raise outcomes.HostNotFoundError(str(e)) from e
         except dns.DnsError as e:

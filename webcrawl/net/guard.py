@@ -70,6 +70,21 @@ _EMBEDDING: Final = (
 )
 
 
+def plain_address(text: str) -> str:
+    """The address that counts of *text*: the IPv4 address inside, where there is one, in the usual
+    spelling. Anything that is no address is left as it is.
+
+    >>> [*map(plain_address, ("::FFFF:0102:0304", "64:ff9b::1.2.3.4", "2001:DB8::1", "a.test"))]
+    ['1.2.3.4', '1.2.3.4', '2001:db8::1', 'a.test']
+    """
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    inner = None if address.version == 4 else _inside(int(address))
+    return str(address if inner is None else ipaddress.IPv4Address(inner))
+
+
 class AddressGuard:
     """Says which addresses may be contacted, and opens sockets to no others."""
 
@@ -160,7 +175,15 @@ def _is_public_4(address: int) -> bool:
 
 
 def _is_public_6(address: int) -> bool:
+    inner = _inside(address)
+    if inner is not None:
+        return _is_public_4(inner)
+    return address in _UNICAST_6 and not any(address in block for block in _SPECIAL_6)
+
+
+def _inside(address: int) -> int | None:
+    """The IPv4 address that the IPv6 *address* stands for."""
     for block, shift in _IPV4_INSIDE:
         if address in block:
-            return _is_public_4(address >> shift & 0xFFFFFFFF)
-    return address in _UNICAST_6 and not any(address in block for block in _SPECIAL_6)
+            return address >> shift & 0xFFFFFFFF
+    return None

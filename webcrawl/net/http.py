@@ -159,12 +159,14 @@ class HttpDownloadHandler(BaseDownloadHandler):
         if self._proxy_session is not None:
             await self._proxy_session.close()
 
-    def _new_session(self, guard: AddressGuard) -> aiohttp.ClientSession:
+    def _new_session(
+        self, guard: AddressGuard, *, to_proxies: bool = False
+    ) -> aiohttp.ClientSession:
         limits = self._limits
         session = aiohttp.ClientSession(
             connector=Connector(
                 limits=limits,
-                resolver=GuardedResolver(self._resolver, guard),
+                resolver=GuardedResolver(self._resolver, guard, to_proxies=to_proxies),
                 socket_factory=guard.open_socket,
                 use_dns_cache=False,  # the resolver has one, with the right times
                 happy_eyeballs_delay=None,  # one connection at a time, one after the other
@@ -191,7 +193,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
         if not self._guard.permits_host(host):
             raise outcomes.ForbiddenAddressError(f"{host} is not to be asked of a proxy")
         if self._proxy_session is None:
-            self._proxy_session = self._new_session(AddressGuard(allow_private=True))
+            guard = AddressGuard(allow_private=True)
+            self._proxy_session = self._new_session(guard, to_proxies=True)
         return self._proxy_session
 
     def _client_timeout(self, total: float) -> aiohttp.ClientTimeout:

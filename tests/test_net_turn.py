@@ -1,0 +1,143 @@
+"""Where each address has a clock, no other than the one whose turn it is may be connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+from fetching import OK, handler_with
+from loopback import each_loop, name_server, raw_server, self_signed, zone
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.utils.test import get_crawler
+
+from webcrawl._engine import MercatorDownloader
+from webcrawl.fetch import Fetch
+from webcrawl.net.contact import Dialer
+from webcrawl.net.guard import AddressGuard
+from webcrawl.net.limits import FetchLimits
+from webcrawl.net.outcomes import ForbiddenAddressError
+from webcrawl.net.shared import resolver_of
+from webcrawl.net.turn import TURN
+
+__all__ = ["each_loop"]
+
+FIRST, SECOND = "127.0.0.1", "127.0.0.2"
+
+
+@contextlib.contextmanager
+def turn_of(address):
+    token = TURN.set(address)
+    try:
+        yield
+    finally:
+        TURN.reset(token)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_connection_to_another_address_of_the_host_is_not_used_again(scheme, tmp_path):
+    async def scenario() -> None:
+        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        async with (
+            name_server(zone({"a.test": [f"300 A {FIRST}", f"300 A {SECOND}"]})) as names,
+            raw_server(OK, tls=tls, address=FIRST) as first,
+            raw_server(OK, tls=tls, address=SECOND, port=first.port) as second,
+            handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+        ):
+            request = Request(f"{scheme}://a.test:{first.port}/")
+            for address, connections in (
+                (FIRST, (1, 0)),
+                (SECOND, (1, 1)),
+                (SECOND, (1, 1)),
+                ("::ffff:127.0.0.2", (1, 1)),  # the same in another spelling
+                (FIRST, (2, 1)),
+                ("", (2, 1)),
+            ):
+                with turn_of(address):
+                    response = await handler.download_request(request)
+                assert (first.connections, second.connections) == connections
+            assert str(response.ip_address) == FIRST
+            await second.left(0)
+
+    asyncio.run(scenario())
+
+
+def test_no_name_server_is_asked_for_the_address_whose_turn_it_is():
+    """Its answer may be another one than when the clock was claimed."""
+
+    async def scenario() -> None:
+        async with (
+            name_server(zone({"a.test": [f"300 A {SECOND}"]})) as names,
+            raw_server(OK) as server,
+            handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+        ):
+            with turn_of(FIRST):
+                await handler.download_request(Request(f"http://a.test:{server.port}/"))
+                dialer = Dialer.from_crawler(handler.crawler, handler._limits)
+                connection = await dialer.dial("a.test", server.port)
+            assert connection.address == FIRST
+            await connection.close()
+            assert server.connections == 2
+            assert names.asked == []
+
+    asyncio.run(scenario())
+
+
+def test_whose_turn_it_is_is_judged_by_the_guard_all_the_same():
+    async def scenario() -> None:
+        crawler = get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:9"})
+        limits = FetchLimits.from_settings(crawler.settings)
+        dialer = Dialer(
+            resolver=resolver_of(crawler),
+            guard=AddressGuard(allow_private=False),
+            limits=limits,
+            local_address=None,
+        )
+        async with raw_server(OK) as server, handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler:
+            with turn_of(FIRST):
+                with pytest.raises(ForbiddenAddressError):
+                    await handler.download_request(Request(f"http://a.test:{server.port}/"))
+                with pytest.raises(ForbiddenAddressError):
+                    await dialer.dial("a.test", server.port)
+            assert server.connections == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_proxy_is_connected_to_whosever_turn_it_is():
+    async def scenario() -> None:
+        async with raw_server(OK) as proxy, handler_with() as handler:
+            request = Request("http://a.test/", meta={"proxy": f"http://localhost:{proxy.port}"})
+            with turn_of("8.8.8.8"):
+                for _ in range(2):
+                    assert (await handler.download_request(request)).status == 200
+            assert proxy.connections == 1
+
+    asyncio.run(scenario())
+
+
+def test_the_downloader_hands_the_address_of_each_contact_down():
+    """A download that a middleware of another begins has a turn of its own."""
+    seen = []
+
+    async def connect(request):
+        seen.append(TURN.get())
+        return Response(request.url)
+
+    async def scenario() -> None:
+        nothing = {"http": None, "https": None}
+        downloader = MercatorDownloader(get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing}))
+        downloader.handlers = SimpleNamespace(download_request_async=connect)
+        for address in ("8.8.8.8", "", None):
+            request = Request("http://a.test/")
+            if address is not None:
+                fetch = Fetch(lease=None, release=lambda _: None, clock=lambda: 0.0)
+                fetch.address, fetch.request_id = address, id(request)
+                request.meta["fetch"] = fetch
+            await downloader._download(request)
+
+    with turn_of("9.9.9.9"):
+        asyncio.run(scenario())
+    assert seen == ["8.8.8.8", "", ""]
