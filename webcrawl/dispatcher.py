@@ -371,6 +371,9 @@ class Dispatcher:
         errand = self._hosts.robots.answered(url, outcome, response)
         self._stats.inc_value(f"robots/{outcome}")
         self._stats.set_value("robots/origins", self._hosts.robots.settled)
+        delay = self._hosts.robots.crawl_delay(url)
+        if outcome.startswith("http_2") and self._hosts.politeness.is_too_long(delay):
+            self._stats.inc_value("robots/long_crawl_delays")
         if errand is not None:
             self._stats.inc_value("robots/errands")
             self._frontier.requeue(self._errand(url), ahead=True)

@@ -216,10 +216,14 @@ class Politeness:
             HostFacts(times[1 - REMEMBERED_TIMES :], crawl_delay, 0.0, failures)
         )
 
+    def is_too_long(self, crawl_delay: float) -> bool:
+        """Whether a Crawl-delay is longer than what is honoured in full."""
+        return crawl_delay > self._longest_crawl_delay
+
     def _honoured(self, crawl_delay: float) -> float:
         """What of a Crawl-delay is kept; 0.0 of one that is too long: who is skipped is asked for
         nothing more, and its URLs need not wait to be told."""
-        if crawl_delay <= self._longest_crawl_delay or self._long_crawl_delay == "obey":
+        if not self.is_too_long(crawl_delay) or self._long_crawl_delay == "obey":
             return crawl_delay
         return self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
 
