@@ -242,6 +242,7 @@ class Process:
             key_of=host_of,
             max_redirects=100,
             awaits_seeds=False,
+            obeys_nofollow=False,
             wall=machine.wall,
         )
         self.ending = Ending()

@@ -42,7 +42,15 @@ def ranks(tmp_path):
 
 
 def submitter(
-    eliminator, ranks, *, max_bytes=200, max_depth=3, key="host", filters=None, domains=None
+    eliminator,
+    ranks,
+    *,
+    max_bytes=200,
+    max_depth=3,
+    key="host",
+    filters=None,
+    domains=None,
+    obeys_nofollow=True,
 ):
     return LinkSubmitter(
         eliminator=eliminator,
@@ -53,6 +61,7 @@ def submitter(
         key_of=KEYS[key],
         max_redirects=3,
         awaits_seeds=False,
+        obeys_nofollow=obeys_nofollow,
         wall=lambda: NOW,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import time
 
 import pytest
@@ -9,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
-from webcrawl.urls.feeds import extract_feed
+from webcrawl.urls.feeds import iter_feed
 
 URL = "http://a.test/dir/feed"
 
 
-def links(text, *, limit=100):
+def links(text, *, limit=100, max_bytes=1 << 20, **more):
     body = text if isinstance(text, bytes) else text.encode()
-    return extract_feed(body, url=URL, limit=limit)
+    found = iter_feed(body, url=URL, limit=limit, max_bytes=max_bytes, **more)
+    return [link for link in found if link is not None]
 
 
 def test_rss_2():
@@ -105,3 +107,28 @@ def test_no_bytes_raise_and_all_links_are_normalized(body):
     for link in links(body):
         assert normalize(link.url) == link.url
         assert len(link.text) <= 256
+
+
+def test_half_a_url_at_the_end_of_what_was_cut_is_left_out():
+    text = "<rss><item><link>/1</link></item><item><link>/22"
+    assert [link.url[-2:] for link in links(text)] == ["/1", "22"]
+    assert [link.url[-2:] for link in links(text, cut=True)] == ["/1"]
+
+
+def test_compressed_feeds_are_read_up_to_the_bound():
+    text = b"<rss><item><link>/1</link></item>" + b" " * 99_999 + b"<item><link>/2</link></item>"
+    packed = gzip.compress(text)
+    assert len(links(packed)) == 2
+    assert len(links(packed, max_bytes=99_999)) == 1
+
+
+@pytest.mark.parametrize("piece", ["<item>", "<b>", "<link>", "<", "<item><link>/x</link></item>"])
+def test_who_takes_the_links_is_never_held(piece):
+    found = iter_feed(b"<rss>" + piece.encode() * 40_000, url=URL, limit=10, max_bytes=1 << 20)
+    longest = 0.0
+    started = time.thread_time()
+    for _ in found:
+        now = time.thread_time()
+        longest = max(longest, now - started)
+        started = now
+    assert longest < 0.04

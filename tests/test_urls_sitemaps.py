@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.urls import Link, markup, normalize
+from webcrawl.urls import Link, markup, normalize, sitemaps
 from webcrawl.urls.markup import CHUNK, MAX_PIECE, root_of
 from webcrawl.urls.sitemaps import MAX_URLS, extract_sitemap, iter_sitemap
 
@@ -142,7 +142,7 @@ def test_memory_is_bounded_and_links_come_in_slices():
     bomb = gzip.compress(b"<urlset>" + (b"<loc>/a</loc>" * 50_000 + b" " * (30 << 20)))
     tracemalloc.start()
     try:
-        assert len(list(iter_sitemap(bomb, url=URL))) == 1
+        assert sum(link is not None for link in iter_sitemap(bomb, url=URL)) == 1
         assert tracemalloc.get_traced_memory()[1] < 3 << 20
     finally:
         tracemalloc.stop()
@@ -150,6 +150,42 @@ def test_memory_is_bounded_and_links_come_in_slices():
     started = time.thread_time()
     assert len(list(itertools.islice(iter_sitemap(body, url=URL), 10))) == 10
     assert time.thread_time() - started < 0.05
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("piece", ["<a>", "<loc>", "<loc>/x</loc>", "x\n", "<", " "])
+def test_who_takes_the_links_is_never_held(piece, packed):
+    body = (piece * ((1 << 20) // len(piece))).encode()
+    if piece != "x\n":
+        body = b"<urlset>" + body
+    found = iter_sitemap(gzip.compress(body, 1) if packed else body, url=URL)
+    longest = 0.0
+    started = time.thread_time()
+    for _ in found:
+        now = time.thread_time()
+        longest = max(longest, now - started)
+        started = now
+    assert longest < 0.04
+
+
+def test_work_is_limited(monkeypatch):
+    monkeypatch.setattr(markup, "MAX_TAGS", 5000)
+    assert paths("<a>" * 4000 + "<loc>/a</loc>") == ["/a"]
+    assert paths("<a>" * 200_000 + "<loc>/a</loc>") == []
+    monkeypatch.setattr(sitemaps, "MAX_REFERENCES", 10)
+    assert paths("<loc>/a</loc>" * 10 + "<loc>/b</loc>") == ["/a"]
+    assert paths("x\n" * 10 + "http://a.test/b\n") == []
+
+
+def test_half_a_url_at_the_end_of_what_was_cut_is_left_out():
+    found = iter_sitemap(b"<urlset><url><loc>/a</loc><loc>/ab", url=URL, cut=True)
+    assert [link.url for link in found if link is not None] == ["http://a.test/a"]
+    found = iter_sitemap(b"http://a.test/a\nhttp://a.test/ab", url=URL, cut=True)
+    assert [link.url for link in found if link is not None] == ["http://a.test/a"]
+
+
+def test_an_error_page_in_place_of_a_sitemap_has_no_links():
+    assert links("<html><head><link rel=alternate href=/feed></head><a href=/x>x</a>") == []
 
 
 MIB = 1 << 20
@@ -190,7 +226,7 @@ def test_long_text_is_cut_and_what_follows_is_found():
         (urlset("/x").encode(), "urlset"), (gzip.compress(urlset("/x").encode()), "urlset"),
         (b"<!-- x --><sm:SitemapIndex>", "sitemapindex"), (b"<rss version='2.0'>", "rss"),
         (b"<?xml?><rdf:RDF xmlns=x>", "rdf"), (b"<feed\nxmlns=x>", "feed"), (b"<feedback>", ""),
-        (b"<html><body>", ""), (b"", ""), ("<urlset>".encode("utf-16"), "urlset"),
+        (b"<html><body>", "html"), (b"", ""), ("<urlset>".encode("utf-16"), "urlset"),
         (b" " * 5000 + b"<rss>", ""),
     ],
 )  # fmt: skip

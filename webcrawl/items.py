@@ -12,8 +12,9 @@ from typing import Literal, TypeAlias
 
 from webcrawl.urls import charset
 from webcrawl.urls.link import Link
+from webcrawl.urls.robots_meta import NO_DIRECTIVES, RobotsDirectives
 
-__all__ = ["Headers", "Link", "Page", "Truncation"]
+__all__ = ["Headers", "Link", "Page", "RobotsDirectives", "Truncation"]
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 """Header fields as (name, value), in the order and spelling of the wire, repeated ones repeated."""
@@ -48,7 +49,11 @@ class Page:
     - ``body_cut``: whether more was received than PAGE_MAX_BYTES allowed to decode
     - ``content_type``: media type in lower case without parameters, empty if none was sent
     - ``charset``: label of the Content-Type header in lower case, empty if none; see ``codec``
-    - ``links``: of the document, each once, in document order
+    - ``links``: of the document, each once, those of the response header first, then in document
+      order; with those that are not to be followed (``rel=nofollow``, ``robots.nofollow``)
+    - ``robots``: what the document asks of crawlers in ``<meta name="robots">`` and X-Robots-Tag,
+      of all or of this one. A module that makes pages searchable must leave out those with
+      ``robots.noindex``, one that shows them those with ``robots.noarchive``
     - ``redirect_target``: where a redirect points to, empty if nowhere
     - ``redirect_permanent``: whether it moved there for good (301, 308)
     - ``content_fingerprint``: 64-bit fingerprint of ``body`` by the content-seen test, 0 if
@@ -80,6 +85,7 @@ class Page:
     content_type: str = ""
     charset: str = ""
     links: list[Link] = field(default_factory=list)
+    robots: RobotsDirectives = NO_DIRECTIVES
     redirect_target: str = ""
     redirect_permanent: bool = False
     content_fingerprint: int = 0

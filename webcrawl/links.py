@@ -7,12 +7,13 @@ what makes a stock broad crawl slow.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import Entry, encode
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
-from webcrawl.urls import host_of
+from webcrawl.urls import SCHEMES, Link, host_of, normalize
+from webcrawl.urls.robots_meta import followed
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 # Kinds of links whose page is nothing but the way to another.
 _FORWARDS = frozenset({"redirect", "refresh"})
 _HOP_BYTES = 16
+_NO_FORM = bytes(8)
+
+#: The kind of a link to a sitemap.
+SITEMAP: Final = "sitemap"
+#: Of one robots.txt that are submitted.
+MAX_SITEMAPS: Final = 1000
+#: Sitemap indexes that may lead to one another; the protocol says one.
+MAX_SITEMAP_NESTING: Final = 3
 
 
 class LinkSubmitter:
@@ -44,11 +53,13 @@ class LinkSubmitter:
         key_of: Callable[[str], str],
         max_redirects: int,
         awaits_seeds: bool,
+        obeys_nofollow: bool,
         wall: Callable[[], float],
     ) -> None:
         """*form* gives what a URL is compared by, *key_of* its politeness key; *domains* are told
         of the seeds' hosts if the crawl is not to leave them; *max_redirects* is how many may
-        follow one another. With *awaits_seeds* no page may be fetched until all seeds are read:
+        follow one another. With *obeys_nofollow* links that a page asks not to follow are not
+        submitted. With *awaits_seeds* no page may be fetched until all seeds are read:
         a link to a domain whose seed comes later would be refused for good."""
         self._eliminator = eliminator
         self._filters = filters
@@ -58,8 +69,10 @@ class LinkSubmitter:
         self._key_of = key_of
         self._max_redirects = max_redirects
         self.awaits_seeds = awaits_seeds
+        self._obeys_nofollow = obeys_nofollow
         self._wall = wall
         self.submitted = 0
+        self.sitemaps = 0  # named by robots.txt files, refused or not, new or not
 
     def resume(self, facts: Mapping[str, Any]) -> None:
         """*facts* are those of the crawl that goes on. FatalError when it must not be narrowed: it
@@ -84,27 +97,73 @@ class LinkSubmitter:
         """How many links and seeds each filter has refused, by the filter's name."""
         return self._filters.refused
 
-    def submit_page(self, page: Page, *, chain: bytes = b"") -> None:
-        """Submit the links of *page*, one level deeper; a redirect's target stays on its level.
+    def submit_page(
+        self, page: Page, links: Sequence[Link] | None = None, *, chain: bytes = b""
+    ) -> None:
+        """Submit *links*, which are of *page*, or all that it has, one level deeper.
 
-        *chain* are the URLs that redirected to the page, as in ``Entry``. OSError when the disk is
-        full: nothing of the batch counts as submitted then.
+        The target of a redirect stays on its level, and so do sitemaps: their URLs count as links
+        of the page that names the first of them. *chain* is how the page was come to, as in
+        ``Entry``. OSError when the disk is full: nothing counts as submitted then.
         """
-        # A redirect is the only link of its page.
-        is_redirect = bool(page.redirect_target)
-        depth = page.depth if is_redirect else page.depth + 1
-        urls = [link.url for link in page.links]
-        refusals = self._filters.refusals(urls, depth, host_of(page.url))
-        accepted = [link for link, why in zip(page.links, refusals, strict=True) if why is None]
-        if is_redirect:
+        links = page.links if links is None else links
+        if page.redirect_target:  # the only link of its page
             chain += self._hop(page.url)
             why = self._redirect_refusal(page.redirect_target, chain)
-            if why is not None:
+            if why is None:
+                self._submit(
+                    links, via=page.url, depth=page.depth, rank=page.rank, chain=chain, been=chain
+                )
+            else:
                 self._filters.refused[why] += 1
-                return
+            return
+        links = self._followed(page, links)
+        sitemaps = [link for link in links if link.kind == SITEMAP]
+        if sitemaps:
+            links = [link for link in links if link.kind != SITEMAP]
+            chain = _indexes(chain) + _index(page.url)
+            if len(chain) > MAX_SITEMAP_NESTING * _HOP_BYTES:
+                self._filters.refused["sitemap_nesting"] += len(sitemaps)
+            else:
+                self._submit(sitemaps, via=page.url, depth=page.depth, rank=page.rank, chain=chain)
+        self._submit(links, via=page.url, depth=page.depth + 1, rank=page.rank)
+
+    def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
+        """Submit the sitemaps that the robots.txt *via* names, at *depth*: that of the URL for
+        which it was fetched. No more than ``MAX_SITEMAPS`` of them; *urls* need not be normalized.
+        """
+        found = (normalize(url, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
+        links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(found) if url is not None]
+        self.sitemaps += len(links)
+        self._submit(links, via=via, depth=depth, rank=0)
+
+    def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
+        """Those that the page does not ask to leave alone."""
+        if not self._obeys_nofollow:
+            return links
+        kept = [] if page.robots.nofollow else followed(links)
+        if len(kept) < len(links):
+            self._filters.refused["nofollow"] += len(links) - len(kept)
+        return kept
+
+    def _submit(
+        self,
+        links: Sequence[Link],
+        *,
+        via: str,
+        depth: int,
+        rank: int,
+        chain: bytes = b"",
+        been: bytes = b"",
+    ) -> None:
+        """Filter and submit *links* of the document *via*, whose host has *rank*. *chain* goes into
+        their entries; *been* are the URLs that lead nowhere but there."""
+        urls = [link.url for link in links]
+        refusals = self._filters.refusals(urls, depth, host_of(via))
+        accepted = [link for link, why in zip(links, refusals, strict=True) if why is None]
         if not accepted:
             return
-        own_host = self._key_of(page.url)
+        own_host = self._key_of(via)
         key_of = self._key_of
         now = self._wall()
 
@@ -112,26 +171,24 @@ class LinkSubmitter:
             url = accepted[i].url
             host = key_of(url)
             # A host the seed list does not name takes over nothing from the pages linking to it.
-            rank = page.rank if host == own_host and page.rank else self._ranks.rank(host)
             return encode(
                 Entry(
                     url=url,
                     host=host,
                     depth=depth,
-                    rank=rank,
-                    via=page.url,
+                    rank=rank if host == own_host and rank else self._ranks.rank(host),
+                    via=via,
                     kind=accepted[i].kind,
                     discovered_at=now,
-                    chain=chain if is_redirect else b"",
+                    chain=chain,
                 )
             )
 
         form = self.form
         names = fingerprints(form(link.url) for link in accepted)
         for i, link in enumerate(accepted):
-            if link.kind in _FORWARDS and link.url != page.url:
-                been = chain if is_redirect else self._hop(page.url)
-                names[i] = forwarded(link.url, names[i], _forms(been))
+            if (been or link.kind in _FORWARDS) and link.url != via:
+                names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
         self._eliminator.submit(names, entry)
         self.submitted += len(accepted)
 
@@ -145,7 +202,8 @@ class LinkSubmitter:
         led = [chain[i : i + 8] for i in range(0, len(chain), _HOP_BYTES)]
         if fingerprint(target).to_bytes(8, "little") in led:
             return "redirect_loop"
-        return "too_many_redirects" if len(led) > self._max_redirects else None
+        redirects = len(led) - len(_indexes(chain)) // _HOP_BYTES
+        return "too_many_redirects" if redirects > self._max_redirects else None
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
         """Submit *seeds* at depth 0 and remember the ranks of their hosts.
@@ -174,6 +232,17 @@ class LinkSubmitter:
         form = self.form
         self._eliminator.submit(fingerprints(form(seed.url) for seed, _ in kept), entry)
         self.submitted += len(kept)
+
+
+def _index(url: str) -> bytes:
+    """The sitemap index *url* in a chain: not even a URL of the same form is the same sitemap."""
+    return fingerprint(url).to_bytes(8, "little") + _NO_FORM
+
+
+def _indexes(chain: bytes) -> bytes:
+    """Those hops of *chain* that are sitemap indexes, not redirects."""
+    hops = (chain[i : i + _HOP_BYTES] for i in range(0, len(chain), _HOP_BYTES))
+    return b"".join(hop for hop in hops if hop.endswith(_NO_FORM))
 
 
 def _forms(chain: bytes) -> set[int]:

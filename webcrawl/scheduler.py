@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from webcrawl.seeds import Seed
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
+    from webcrawl.urls import Link
 
 logger = logging.getLogger(__name__)
 
@@ -333,14 +334,14 @@ class MercatorScheduler(BaseScheduler):
         """There are no more seeds."""
         self._links.awaits_seeds = False
 
-    def submit_page(self, page: Page, fetch: Fetch) -> bool:
-        """Submit the links of a page in one batch; on disk when this returns.
+    def submit_page(self, page: Page, fetch: Fetch, links: Sequence[Link] | None = None) -> bool:
+        """Submit *links*, which are of *page*, or all that it has; on disk when this returns.
 
         False when the disk is full: the page's URL then goes back, and the crawl ends.
         """
         fetch.redirect_target = page.redirect_target
         try:
-            self._links.submit_page(page, chain=fetch.lease.entry.chain)
+            self._links.submit_page(page, links, chain=fetch.lease.entry.chain)
         except _DISK_ERRORS as error:
             fetch.abandoned = True
             self._ending.fail(error)

@@ -169,6 +169,18 @@ PAGE_CONTENT_TYPES: list[str] = []
 PAGE_REFUSED_CONTENT_TYPES: list[str] = []
 # Links of one page that are followed.
 PAGE_MAX_LINKS = 5000
+# Kinds of links that are followed. Elements of HTML: a, area, frame, iframe; img, source, script,
+# embed, object, video, audio, track; form (targets by GET); refresh; css (url() in style sheets).
+# Relations of <link> and the Link header: canonical, next, prev, alternate; stylesheet, icon,
+# manifest; link for all others. The entries of feeds: item. Sitemaps that robots.txt, a page or
+# another sitemap names: sitemap, and the pages in them: loc.
+LINK_KINDS = [
+    *("a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate"),
+    *("item", "sitemap", "loc"),
+]
+# Leave alone what a page asks not to follow: rel=nofollow, and nofollow in its robots meta element
+# or X-Robots-Tag.
+NOFOLLOW_OBEY = True
 # Where WARC files go; empty: JOBDIR/warc. Their names begin with WARC_PREFIX.
 WARC_DIR = ""
 WARC_PREFIX = "webcrawl"

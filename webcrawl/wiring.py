@@ -113,6 +113,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
             max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
             awaits_seeds=scope_of(settings) == SEEDS
             and getattr(crawler.spider, "reads_seeds", False),
+            obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
             wall=time.time,
         ),
         "hosts": hosts,

@@ -32,8 +32,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first and 0 for a host that is not in it. *via* is the page that linked here, *kind* how ("a",
     "img", ...). *attempts* counts earlier tries. *discovered_at* is epoch seconds. *extra* is
     opaque to the frontier: what a request needs beyond its URL (method, body, callback). *chain*
-    are the URLs that redirected here, 16 bytes each: the fingerprints of the URL itself and of what
-    it is compared by.
+    are the sitemap indexes and then the redirects that led here, 16 bytes each: the fingerprints of
+    the URL itself and of what it is compared by, zeros for the latter if it is a sitemap index.
     """
 
     url: str

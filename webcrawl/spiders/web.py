@@ -15,6 +15,7 @@ import io
 import logging
 import sys
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
@@ -26,15 +27,14 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.errors import FatalError
 from webcrawl.net.schemes import followed_schemes
+from webcrawl.page_links import PageLinks, in_slices
 from webcrawl.pages import page_of
 from webcrawl.scheduler import is_mercator
 from webcrawl.seeds import SeedReader, SeedsError, split_sources
-from webcrawl.setting_values import whole
 from webcrawl.urls import Link
-from webcrawl.urls.extraction import extract_links
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -47,7 +47,9 @@ logger = logging.getLogger(__name__)
 
 _SEEDS_PER_BATCH = 500
 _NOTHING: tuple[Any, ...] = ()
-_HTML = frozenset({"text/html", "application/xhtml+xml"})
+# So many URLs of a sitemap or feed are read and submitted at a time: nothing else is held up.
+_LINKS_PER_BATCH = 500
+_SLICE_SECS = 0.01
 
 
 class WebSpider(Spider):
@@ -57,10 +59,10 @@ class WebSpider(Spider):
     #: It tells the scheduler when all seeds are read.
     reads_seeds = True
 
-    def __init__(self, *, seeds: SeedReader, max_links: int, schemes: frozenset[str]) -> None:
+    def __init__(self, *, seeds: SeedReader, links: PageLinks, schemes: frozenset[str]) -> None:
         super().__init__()
         self._seeds = seeds
-        self._max_links = max_links
+        self._links = links
         self._schemes = schemes
 
     @classmethod
@@ -82,9 +84,9 @@ class WebSpider(Spider):
             spool_dir=Path(crawler.settings["JOBDIR"]) / "seeds",
             stdin=_standard_input(),
         )
-        max_links = whole(crawler.settings, "PAGE_MAX_LINKS", at_least=0)
+        links = PageLinks.from_settings(crawler.settings)
         schemes = followed_schemes(crawler.settings)
-        return super().from_crawler(crawler, seeds=reader, max_links=max_links, schemes=schemes)
+        return super().from_crawler(crawler, seeds=reader, links=links, schemes=schemes)
 
     async def start(self) -> AsyncIterator[Any]:
         """Feed the seeds to the eliminator, batch by batch, as fast as it takes them.
@@ -121,26 +123,48 @@ class WebSpider(Spider):
         logger.error("%s", error)
         return CloseSpider("unusable_seeds")
 
-    def parse(self, response: Response, **_: Any) -> list[Page]:
+    def parse(self, response: Response, **_: Any) -> list[Page] | AsyncIterator[Page]:
         """The Page of *response*, unless its document was seen under another URL."""
         assert response.request is not None
         fetch: Fetch = response.request.meta["fetch"]
         page = page_of(response, fetch, schemes=self._schemes)
         if page.redirect_target:
-            page.links = [Link(url=page.redirect_target, kind="redirect")]
+            # A sitemap that has moved is a sitemap still.
+            kind = "sitemap" if page.kind == "sitemap" else "redirect"
+            page.links = [Link(url=page.redirect_target, kind=kind)]
         elif page.status == 200 and page.body:
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
             if self._scheduler.is_seen(fetch, page.content_fingerprint):
                 return []
-            if page.content_type in _HTML:
-                page.links = extract_links(
-                    page.body,
-                    url=page.url,
-                    charset=page.charset,
-                    limit=self._max_links,
-                    schemes=self._schemes,
-                )
+            slow = self._links.find(page)
+            if slow is not None:
+                return self._submit_in_slices(page, fetch, slow)
         return [page] if self._scheduler.submit_page(page, fetch) else []
+
+    async def _submit_in_slices(
+        self, page: Page, fetch: Fetch, found: Iterator[Link | None]
+    ) -> AsyncIterator[Page]:
+        """Submit the links of a sitemap or feed, batch by batch, as the eliminator takes them.
+
+        The Page follows when all are on disk, and its URL is finished after that: whatever happens
+        before, it is fetched and submitted again, which the eliminator takes for nothing new.
+        """
+        scheduler = self._scheduler
+        if not scheduler.submit_page(page, fetch):
+            return
+        slices = in_slices(found, most=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=time.monotonic)
+        for batch in slices:
+            page.links += batch
+            if not scheduler.submit_page(page, fetch, batch):
+                return
+            await asyncio.sleep(0)
+            while scheduler.is_full and not scheduler.is_ending:  # noqa: ASYNC110  # by its own slices
+                await asyncio.sleep(0.1)
+            if scheduler.is_ending:
+                fetch.abandoned = True
+            if fetch.abandoned or fetch.expired:
+                return
+        yield page
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
         """Called by Scrapy at the end."""

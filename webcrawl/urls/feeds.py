@@ -1,6 +1,6 @@
 """The entries of feeds: RSS 2.0, RSS 1.0 and Atom.
 
-Called by the spider for documents whose root element is one of a feed (``markup.root_of``). Links
+Called for documents whose root element is one of a feed (``markup.root_of``). Links
 are those of the items, with their titles as text, and those of a feed that is served in pages (RFC
 5005); the site that a feed belongs to is not one of its entries. Nothing is raised, whatever the
 bytes are.
@@ -29,42 +29,52 @@ _PAGES: Final = {"next": "next", "prev": "prev", "previous": "prev", "prev-archi
                  "next-archive": "next"}  # fmt: skip
 
 
-def extract_feed(
+def iter_feed(
     body: bytes,
     *,
     url: str,
     charset: str | None = None,
     limit: int,
+    max_bytes: int,
+    cut: bool = False,
     schemes: frozenset[str] = HTTP_SCHEMES,
-) -> list[Link]:
+) -> Iterator[Link | None]:
     """Links of the feed *body* that was fetched from *url*, each URL once, in document order.
 
-    Of the kind ``item`` for entries, ``next`` and ``prev`` for other pages of the feed.
+    Of the kind ``item`` for entries, ``next`` and ``prev`` for other pages of the feed. Plain or
+    compressed with gzip; *max_bytes* of it are read, decompressed. What a feed that was *cut* ends
+    with, most likely half a URL, is left out. None comes at least every few milliseconds when there
+    is nothing else, for a caller who must not be held.
     """
-    links: dict[str, Link] = {}
-    for base, reference, title, kind in _references(body, charset):
-        if len(links) >= limit:
-            break
-        if len(reference) > MAX_REFERENCE_CHARS:
-            continue
-        page = Resolver(url, schemes=schemes)
-        within = page.resolve(base) if base and len(base) <= MAX_REFERENCE_CHARS else None
-        resolver = page if within is None else Resolver(within, schemes=schemes)
-        target = resolver.resolve(reference)
-        if target is not None and target not in links:
-            links[target] = Link(target, title, kind)
-    return list(links.values())
+    seen: set[str] = set()
+    page = Resolver(url, schemes=schemes)
+    for found in _references(texts(body, charset=charset, max_bytes=max_bytes), cut):
+        if len(seen) >= limit:
+            return
+        target = None
+        if found is not None and len(found[1]) <= MAX_REFERENCE_CHARS:
+            base, reference, title, kind = found
+            within = page.resolve(base) if base and len(base) <= MAX_REFERENCE_CHARS else None
+            resolver = page if within is None else Resolver(within, schemes=schemes)
+            target = resolver.resolve(reference)
+        if target is None or target in seen:
+            yield None
+        else:
+            seen.add(target)
+            yield Link(target, title, kind)
 
 
-def _references(body: bytes, charset: str | None) -> Iterator[tuple[str, str, str, str]]:
-    """Base, reference, title and kind of each link. An item's title may follow its link, so an
-    item is given when it ends, if only because the next one begins."""
+def _references(chunks: Iterator[str], cut: bool) -> Iterator[tuple[str, str, str, str] | None]:
+    """Base, reference, title and kind of each link; None for a pause. An item's title may follow
+    its link, so an item is given when it ends, if only because the next one begins."""
     feed_base = ""
     item: _Item | None = None
-    for name, written, text in tags(texts(body, charset=charset), _NAMES):
-        if name in _ITEM_NAMES:
+    for name, written, text in tags(chunks, _NAMES, cut=cut):
+        if not name:
+            yield None
+        elif name in _ITEM_NAMES:
             if item is not None:
-                yield from item.references()
+                yield item.reference()
             base = attributes_of(written).get("xml:base", feed_base)
             item = _Item(base) if not name.startswith("/") else None
         elif item is not None:
@@ -76,7 +86,7 @@ def _references(body: bytes, charset: str | None) -> Iterator[tuple[str, str, st
                 yield feed_base, attributes.get("href", "").strip(), "", page
             feed_base = attributes.get("xml:base", feed_base)
     if item is not None:
-        yield from item.references()
+        yield item.reference()
 
 
 class _Item:
@@ -100,10 +110,9 @@ class _Item:
         elif name == "link" and attributes.get("rel", "alternate").strip().lower() == "alternate":
             self._link = self._link or attributes.get("href", "").strip() or text
 
-    def references(self) -> Iterator[tuple[str, str, str, str]]:
+    def reference(self) -> tuple[str, str, str, str] | None:
         """The link of the item, if it has one. An identifier serves where there is no link, if it
         is a URL."""
         guid = self._guid if self._guid.startswith(("http://", "https://")) else ""
         reference = self._link or guid
-        if reference:
-            yield self._base, reference, self._title[:MAX_TEXT_CHARS], "item"
+        return (self._base, reference, self._title[:MAX_TEXT_CHARS], "item") if reference else None

@@ -11,9 +11,18 @@ import msgspec
 from webcrawl.urls.references import RELATIONS
 
 DEFAULT_KINDS: Final = frozenset(
-    {"a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate"}
+    {"a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate", "sitemap"}
 )
 """What leads to pages. Everything else that can be asked for leads to what pages are made of."""
+
+CSS_KINDS: Final = frozenset({"css", "stylesheet"})
+"""Kinds that a style sheet can have."""
+
+FEED_KINDS: Final = frozenset({"item", "next", "prev"})
+"""Kinds that a feed can have."""
+
+SITEMAP_KINDS: Final = frozenset({"loc", "alternate", "sitemap"})
+"""Kinds that a sitemap can have: pages, their translations, other sitemaps."""
 
 # What a kind needs from the page. Elements with two attributes that refer to something are asked
 # for without them: the parser would find an element once for each.

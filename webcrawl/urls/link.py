@@ -10,7 +10,8 @@ Kind: TypeAlias = str
 """How a link was written: the name of the element, ``refresh`` (meta refresh, ``Refresh`` header),
 the relation of a ``<link>`` element or a ``Link`` header (``canonical``, ``next``, ...), ``css``
 (``url()``); see ``kinds.KINDS``. In a sitemap it is ``loc`` for a page and ``sitemap`` for another
-sitemap, in a feed ``item``. Entries that no document named carry ``seed`` or ``redirect``."""
+sitemap, in a feed ``item``. A sitemap that robots.txt names is a ``sitemap``, too. Entries that no
+document named carry ``seed`` or ``redirect``."""
 
 
 class Link(msgspec.Struct, gc=False):

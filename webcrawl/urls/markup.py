@@ -29,9 +29,17 @@ MAX_BYTES: Final = 50 << 20
 MAX_PIECE: Final = 1 << 16
 """Of a text without tags, more is cut off."""
 
+MAX_TAGS: Final = 2_000_000
+"""Of one document that are looked at, a second's work: a full sitemap has a fifth of that."""
+
+PAUSE: Final = ("", "", "")
+"""What ``tags`` gives in between, in place of a tag."""
+
+_TAGS_AT_ONCE: Final = 4096
+
 _MAX_GZIP_MEMBERS: Final = 100
 _ROOT: Final = re.compile(
-    r"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|rdf|feed)[\s>]", re.IGNORECASE
+    r"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|rdf|feed|html)[\s>]", re.IGNORECASE
 )
 _ROOT_CHARS: Final = 4096
 _FINISHED: Final = re.compile(r"""[^>"']*+(?:(?:"[^"]*+"|'[^']*+')[^>"']*+)*+>""")
@@ -46,7 +54,7 @@ _FOREIGN: Final = frozenset(
 
 
 def root_of(body: bytes, *, charset: str | None) -> str:
-    """Which document *body* is: "urlset", "sitemapindex", "rss", "rdf", "feed", or "" for another.
+    """Which document *body* is: "urlset", "sitemapindex", "rss", "rdf", "feed", "html", "" else.
 
     Plain or compressed with gzip; only its beginning is read.
     """
@@ -54,9 +62,13 @@ def root_of(body: bytes, *, charset: str | None) -> str:
     return found[1].lower() if found is not None else ""
 
 
-def texts(body: bytes, *, charset: str | None) -> Iterator[str]:
-    """The text of *body*, plain or compressed with gzip, chunk by chunk, ``MAX_BYTES`` at most."""
-    chunks = _inflated(body) if body.startswith(b"\x1f\x8b") else _slices(body)
+def texts(body: bytes, *, charset: str | None, max_bytes: int | None = None) -> Iterator[str]:
+    """The text of *body*, plain or compressed with gzip, chunk by chunk.
+
+    No more than *max_bytes*, or ``MAX_BYTES``, of it are read.
+    """
+    limit = MAX_BYTES if max_bytes is None else max_bytes
+    chunks = _inflated(body, limit) if body.startswith(b"\x1f\x8b") else _slices(body, limit)
     decoder = None
     for chunk in chunks:
         if decoder is None:
@@ -65,15 +77,22 @@ def texts(body: bytes, *, charset: str | None) -> Iterator[str]:
         yield decoder.decode(chunk)
 
 
-def tags(chunks: Iterable[str], names: frozenset[str]) -> Iterator[tuple[str, str, str]]:
+def tags(
+    chunks: Iterable[str], names: frozenset[str], *, cut: bool = False
+) -> Iterator[tuple[str, str, str]]:
     """Name, attributes and following text of the tags with *names*, in document order.
 
     *names* are lower-case and without a prefix, with a slash in front for end tags. The text ends
     where the next tag begins, whichever that is; entities and CDATA sections are resolved in it.
+    What a document that was *cut* ends with is left out. Every few milliseconds comes a ``PAUSE``,
+    whether there are such tags or not.
     """
     name = attributes = text = ""
     until = ""
-    for piece in _pieces(chunks):
+    for piece in _pieces(chunks, cut=cut):
+        if piece is None:
+            yield PAUSE
+            continue
         if until:
             inside, ended, after = piece.partition(until)
             if until == "]]>" and name and len(text) < MAX_PIECE:
@@ -135,10 +154,11 @@ def _tag(piece: str, names: frozenset[str]) -> tuple[str, str, str]:
     return known.rstrip("/"), head[len(name) :], unescape(text)
 
 
-def _pieces(chunks: Iterable[str]) -> Iterator[str]:
-    """What stands behind each ``<``, up to the next one."""
+def _pieces(chunks: Iterable[str], *, cut: bool) -> Iterator[str | None]:
+    """What stands behind each ``<``, up to the next one; None for a pause."""
     rest = ""
     begun = False
+    left = MAX_TAGS
     for chunk in chunks:
         pieces = (rest + chunk).split("<")
         # An end mark that is met in the long text that is cut would be missed: it never is long.
@@ -146,8 +166,14 @@ def _pieces(chunks: Iterable[str]) -> Iterator[str]:
         if pieces and not begun:
             begun = True
             del pieces[0]
-        yield from pieces
-    if begun:
+        for start in range(0, len(pieces), _TAGS_AT_ONCE):
+            yield from pieces[start : start + _TAGS_AT_ONCE]
+            yield None
+        left -= len(pieces)
+        if left <= 0:
+            return
+        yield None
+    if begun and not cut:
         yield rest
 
 
@@ -160,14 +186,14 @@ def _character(entity: re.Match[str]) -> str:
     return chr(number) if usable else "\ufffd"
 
 
-def _slices(body: bytes) -> Iterator[bytes]:
-    for start in range(0, min(len(body), MAX_BYTES), CHUNK):
-        yield body[start : start + CHUNK]
+def _slices(body: bytes, limit: int) -> Iterator[bytes]:
+    for start in range(0, min(len(body), limit), CHUNK):
+        yield body[start : min(start + CHUNK, limit)]
 
 
-def _inflated(body: bytes) -> Iterator[bytes]:
-    """What *body* holds, up to the first byte that is no gzip."""
-    left = MAX_BYTES
+def _inflated(body: bytes, limit: int) -> Iterator[bytes]:
+    """The first *limit* bytes that *body* holds, up to the first one that is no gzip."""
+    left = limit
     members = _MAX_GZIP_MEMBERS
     member = zlib.decompressobj(31)
     pending = b""

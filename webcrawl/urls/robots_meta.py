@@ -1,6 +1,6 @@
 """What a page says about its own indexing: ``<meta name=robots>`` and ``X-Robots-Tag``.
 
-Called by the spider with what ``extraction.extract`` and the response headers hold. Both have the
+Called with what ``extraction.extract`` and the response headers hold. Both have the
 same grammar: directives separated by commas, in the header with a crawler's name and a colon before
 those that are meant for it. What is said to all and what is said to this crawler add up, so the
 most restrictive counts. Unknown directives are ignored; nothing is raised.
@@ -42,6 +42,10 @@ class RobotsDirectives(msgspec.Struct, frozen=True):
     noarchive: bool = False
     unavailable_after: float | None = None
     """Seconds since the epoch, the earliest of those stated; from then on it means ``noindex``."""
+
+
+NO_DIRECTIVES: Final = RobotsDirectives()
+"""What most pages ask: nothing."""
 
 
 def robots_directives(

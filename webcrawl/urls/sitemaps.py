@@ -1,9 +1,9 @@
 """The URLs in sitemaps (sitemaps.org): ``urlset``, ``sitemapindex`` and plain lists of URLs.
 
-Called by the spider for documents that robots.txt or a sitemap index names, or whose root element
-says so (``markup.root_of``). They are inflated and searched piece by piece, and may be taken in
-slices: a full one of 50,000 URLs takes 0.4 s. Whether a sitemap may speak for the URLs that it
-lists is not decided here. Nothing is raised, whatever the bytes are.
+Called for documents that robots.txt or a sitemap index names, or whose root element says so
+(``markup.root_of``). They are inflated and searched piece by piece, and may be taken in slices: a
+full one of 50,000 URLs takes 0.4 s. Whether a sitemap may speak for the URLs that it lists is not
+decided here. Nothing is raised, whatever the bytes are.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_URLS: Final = 50_000
 """Of one sitemap: the limit of the protocol."""
 
+MAX_REFERENCES: Final = 4 * MAX_URLS
+"""Of one sitemap that are looked at, URLs or not, different or not."""
+
 MAX_URL_CHARS: Final = 8192
 
 _NAMES: Final = frozenset({"url", "sitemap", "loc", "link"})
@@ -35,7 +38,8 @@ def extract_sitemap(
     schemes: frozenset[str] = HTTP_SCHEMES,
 ) -> list[Link]:
     """Links of the sitemap *body*, plain or compressed with gzip, that was fetched from *url*."""
-    return list(iter_sitemap(body, url=url, charset=charset, limit=limit, schemes=schemes))
+    found = iter_sitemap(body, url=url, charset=charset, limit=limit, schemes=schemes)
+    return [link for link in found if link is not None]
 
 
 def iter_sitemap(
@@ -43,46 +47,64 @@ def iter_sitemap(
     *,
     url: str,
     charset: str | None = None,
+    cut: bool = False,
     limit: int = MAX_URLS,
+    max_bytes: int | None = None,
     schemes: frozenset[str] = HTTP_SCHEMES,
-) -> Iterator[Link]:
-    """The links of ``extract_sitemap`` one by one, each URL once.
+) -> Iterator[Link | None]:
+    """The links of ``extract_sitemap`` one by one, each URL once, and None now and then.
 
     Of the kind ``loc`` for pages, ``alternate`` for their translations, ``sitemap`` for the
-    sitemaps that an index names.
+    sitemaps that an index names. None comes at least every few milliseconds when there is nothing
+    else, for a caller who must not be held. What a sitemap that was *cut* ends with, most likely
+    half a URL, is left out. *max_bytes*, or 50 MiB, are read of it, decompressed.
     """
-    chunks = texts(body, charset=charset)
+    chunks = texts(body, charset=charset, max_bytes=max_bytes)
     beginning = next(chunks, "").lstrip("\ufeff \t\r\n")
     chunks = _followed(beginning, chunks)
     if beginning.startswith("<"):
-        found = _elements(chunks, Resolver(url, schemes=schemes))
+        found = _elements(chunks, Resolver(url, schemes=schemes), cut=cut)
     else:
-        found = _lines(chunks, schemes)
+        found = _lines(chunks, schemes, cut=cut)
     seen: set[str] = set()
+    left = MAX_REFERENCES
     for target, kind in found:
-        if len(seen) >= limit:
+        if len(seen) >= limit or left <= 0:
             return
-        if target is not None and target not in seen:
+        if target is None or target in seen:
+            yield None
+        else:
             seen.add(target)
             yield Link(target, "", kind)
+        left -= bool(kind)
 
 
-def _elements(chunks: Iterable[str], resolver: Resolver) -> Iterator[tuple[str | None, str]]:
+def _elements(
+    chunks: Iterable[str], resolver: Resolver, *, cut: bool
+) -> Iterator[tuple[str | None, str]]:
+    """URL and kind of each reference; no kind where there is none, for a pause."""
     kind = "loc"
-    for name, attributes, text in tags(chunks, _NAMES):
+    within = False
+    for name, attributes, text in tags(chunks, _NAMES, cut=cut):
         if name == "loc":
             reference = text.strip()
             if reference and len(reference) <= MAX_URL_CHARS:
                 yield resolver.resolve(reference), kind
         elif name == "link":
-            reference = attributes_of(attributes).get("href", "").strip()
+            # What has none of a sitemap's elements around it is no sitemap: an error page.
+            reference = attributes_of(attributes).get("href", "").strip() if within else ""
             if reference and len(reference) <= MAX_URL_CHARS:
                 yield resolver.resolve(reference), "alternate"
-        else:
+        elif name:
             kind = "sitemap" if name == "sitemap" else "loc"
+            within = True
+        else:
+            yield None, ""
 
 
-def _lines(chunks: Iterable[str], schemes: frozenset[str]) -> Iterator[tuple[str | None, str]]:
+def _lines(
+    chunks: Iterable[str], schemes: frozenset[str], *, cut: bool
+) -> Iterator[tuple[str | None, str]]:
     """A URL on each line; other lines have nothing that could be resolved."""
     rest = ""
     for chunk in chunks:
@@ -91,7 +113,8 @@ def _lines(chunks: Iterable[str], schemes: frozenset[str]) -> Iterator[tuple[str
         for line in lines:
             if len(line) <= MAX_URL_CHARS:
                 yield normalize(line.strip(), schemes=schemes), "loc"
-    if len(rest) <= MAX_URL_CHARS:
+        yield None, ""
+    if len(rest) <= MAX_URL_CHARS and not cut:
         yield normalize(rest.strip(), schemes=schemes), "loc"
 
 

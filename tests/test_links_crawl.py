@@ -1,0 +1,70 @@
+"""Crawls through everything that links, judged by what the servers were asked for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from linked_site import Answer, crawl, served
+
+HTML = Answer(b"<p>nothing")
+
+
+def test_links_of_headers_feeds_and_documents_are_followed_by_their_kind(tmp_path):
+    pages = {
+        "a.test/": Answer(
+            b"<link rel=alternate type=application/rss+xml href=/feed><link rel=canonical href=/c>"
+            b"<img src=/image><a href=/doc>doc</a><link rel=stylesheet href=/style.css>",
+            headers=('Link: </next>; rel="next", </style2.css>; rel=stylesheet',),
+        ),
+        "a.test/feed": Answer(
+            b"<rss><channel><item><link>http://a.test:{port}/item1</link></item>"
+            b"<item><link>/item2</link></item></channel></rss>",
+            "application/rss+xml",
+        ),
+        "a.test/doc": Answer(b"%PDF", "application/pdf", ("Link: </of-pdf>; rel=canonical",)),
+        "a.test/c": Answer(b"refreshed", headers=("Refresh: 0; url=/refreshed",)),
+    }
+    found = ["/", "/feed", "/c", "/next", "/doc", "/item1", "/item2", "/of-pdf", "/refreshed"]
+    with_parts = [*found, "/image", "/style.css", "/style2.css", "/picture"]
+
+    async def scenario() -> None:
+        async with served(pages) as sites:
+            await crawl(sites, tmp_path / "pages", "a.test")
+            assert sorted(sites.pages_asked) == sorted(f"a.test{path}" for path in found)
+            sites.asked.clear()
+            kinds = "a,alternate,item,canonical,next,refresh,img,stylesheet,css"
+            sites.pages["a.test/style.css"] = Answer(b"a { b: url(/picture) }", "text/css")
+            await crawl(sites, tmp_path / "parts", "a.test", LINK_KINDS=kinds)
+            assert sorted(sites.pages_asked) == sorted(f"a.test{path}" for path in with_parts)
+
+    asyncio.run(scenario())
+
+
+def test_what_a_page_asks_not_to_follow_is_not_asked_for(tmp_path):
+    pages = {
+        "a.test/": Answer(
+            b"<a href=/no1 rel='nofollow noopener'>x</a><a href=/meta>x</a><a href=/own>x</a>"
+            b"<a href=/header>x</a><a href=/other>x</a>"
+        ),
+        "a.test/meta": Answer(b"<meta name=robots content='noindex,nofollow'><a href=/no2>x</a>"),
+        "a.test/own": Answer(b"<meta name=WebCrawl content=none><a href=/no3>x</a>"),
+        "a.test/header": Answer(
+            b"<a href=/no4>x</a>", headers=("X-Robots-Tag: webcrawl: nofollow",)
+        ),
+        "a.test/other": Answer(
+            b"<meta name=otherbot content=nofollow><a href=/yes>x</a>",
+            headers=("X-Robots-Tag: otherbot: nofollow",),
+        ),
+    }
+
+    async def scenario() -> None:
+        async with served(pages) as sites:
+            stats = await crawl(sites, tmp_path / "polite", "a.test")
+            asked = set(sites.pages_asked)
+            assert {"a.test/yes", "a.test/header"} <= asked
+            assert not {f"a.test/no{n}" for n in range(1, 5)} & asked
+            assert stats["urls/refused/nofollow"] == 4
+            await crawl(sites, tmp_path / "other", "a.test", NOFOLLOW_OBEY=0)
+            assert {f"a.test/no{n}" for n in range(1, 5)} <= set(sites.pages_asked)
+
+    asyncio.run(scenario())

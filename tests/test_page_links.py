@@ -1,0 +1,253 @@
+"""Which links a page has, by what kind of document it is."""
+
+from __future__ import annotations
+
+import gzip
+import time
+
+import pytest
+from scrapy.settings import Settings
+
+import webcrawl.settings
+from webcrawl.errors import FatalError
+from webcrawl.items import Page
+from webcrawl.page_links import PageLinks, in_slices
+from webcrawl.urls import Link
+from webcrawl.urls.kinds import DEFAULT_KINDS, KINDS
+
+URL = "http://a.test/dir/page"
+SITEMAP = b'<?xml version="1.0"?><urlset><url><loc>http://a.test/1</loc></url></urlset>'
+INDEX = b"<sitemapindex><sitemap><loc>http://a.test/2.xml</loc></sitemap></sitemapindex>"
+RSS = b"<rss><channel><item><title>One</title><link>/1</link></item></channel></rss>"
+HTML = b"<!DOCTYPE html><title>x</title><a href=/1>One</a>"
+CSS = b"@import 'x.css'; a { background: url(/x.png) }"
+
+
+def page(body, content_type="text/html", *, headers=(), **more):
+    return Page(
+        url=URL,
+        status=200,
+        headers=list(headers),
+        body=body,
+        wire_body=body,
+        fetched_at=0.0,
+        content_type=content_type,
+        **more,
+    )
+
+
+def reader(**settings):
+    values = Settings()
+    values.setmodule(webcrawl.settings)
+    values.setdict(settings)
+    return PageLinks.from_settings(values)
+
+
+def found(body, content_type="text/html", *, settings=None, **more):
+    """Kind and path of all links; those to be taken in slices follow a None."""
+    one = page(body, content_type, **more)
+    slow = reader(**settings or {}).find(one)
+    links = [(link.kind, link.url.removeprefix("http://a.test")) for link in one.links]
+    if slow is not None:
+        links += [
+            None,
+            *((link.kind, link.url.removeprefix("http://a.test")) for link in slow if link),
+        ]
+    return links
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "links"),
+    [
+        ("text/html", HTML, [("a", "/1")]),
+        ("application/xhtml+xml", HTML, [("a", "/1")]),
+        ("application/xml", b"<html xmlns='x'><a href='/1'/></html>", [("a", "/1")]),
+        ("", HTML, [("a", "/1")]),
+        ("", b"\xef\xbb\xbf\n<p><a href=/1>", [("a", "/1")]),
+        ("", b"plain <a href=/1>", []),
+        ("*/*", RSS, [None, ("item", "/1")]),
+        ("text/plain", HTML, []),
+        ("application/pdf", HTML, []),
+        ("text/xml", RSS, [None, ("item", "/1")]),
+        ("application/rss+xml", RSS, [None, ("item", "/1")]),
+        (
+            "application/atom+xml",
+            b"<feed><entry><link href='/1'/></entry></feed>",
+            [None, ("item", "/1")],
+        ),
+        ("application/xml", SITEMAP, [None, ("loc", "/1")]),
+        ("text/xml", INDEX, [None, ("sitemap", "/2.xml")]),
+        ("text/xml", b"<svg><a href='/1'/></svg>", []),
+        ("image/svg+xml", b"<svg><a href='/1'/></svg>", []),
+        ("text/css", CSS, []),
+    ],
+)
+def test_documents_are_told_apart_by_their_type_and_root(content_type, body, links):
+    assert found(body, content_type) == links
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "links"),
+    [
+        ("text/xml", SITEMAP, [None, ("loc", "/1")]),
+        ("text/html", SITEMAP, [None, ("loc", "/1")]),
+        ("application/octet-stream", gzip.compress(SITEMAP), [None, ("loc", "/1")]),
+        ("application/gzip", gzip.compress(INDEX), [None, ("sitemap", "/2.xml")]),
+        ("text/plain", b"http://a.test/1\nhttp://a.test/2\n", [None, ("loc", "/1"), ("loc", "/2")]),
+        ("text/plain", gzip.compress(b"http://a.test/1\n"), [None, ("loc", "/1")]),
+        ("text/xml", RSS, [None, ("item", "/1")]),
+        ("text/html", HTML, [("a", "/1")]),
+        ("text/plain", b"<html><link rel=alternate href=/1>", [("alternate", "/1")]),
+        ("image/png", b"\x89PNG\r\n\x1a\n", [None]),
+    ],
+)
+def test_what_was_named_as_a_sitemap_is_one_if_it_is_like_one(content_type, body, links):
+    assert found(body, content_type, kind="sitemap") == links
+
+
+def test_header_links_come_first_and_each_url_once():
+    headers = [
+        (b"Link", b'</1>; rel="canonical", </2>; rel=next; title="Two"'),
+        (b"LINK", b"</x.css>; rel=stylesheet"),
+        (b"Refresh", b"5; url=/3"),
+    ]
+    one = page(HTML + b"<a href=/4>", headers=headers)
+    assert reader().find(one) is None
+    assert one.links == [
+        Link("http://a.test/3", "", "refresh"),
+        Link("http://a.test/1", "", "canonical", "canonical"),
+        Link("http://a.test/2", "Two", "next", "next"),
+        Link("http://a.test/4", "", "a"),
+    ]
+    assert found(b"%PDF", "application/pdf", headers=headers[:1]) == [
+        ("canonical", "/1"),
+        ("next", "/2"),
+    ]
+    assert found(SITEMAP, "text/xml", headers=headers[2:]) == [
+        ("refresh", "/3"),
+        None,
+        ("loc", "/1"),
+    ]
+
+
+def test_anchor_text_kind_and_relation_are_kept():
+    one = page(b"<a href=/1 rel='NoFollow UGC'>The <b>text</b></a><area href=/2 alt=Alt>")
+    reader().find(one)
+    assert one.links == [
+        Link("http://a.test/1", "The text", "a", "nofollow ugc"),
+        Link("http://a.test/2", "Alt", "area"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "content_type", "body", "links"),
+    [
+        ("css,stylesheet", "text/css", CSS, [("stylesheet", "/dir/x.css"), ("css", "/x.png")]),
+        ("img,form", "text/html", b"<img src=/i><form action=/f?x><a href=/a>",
+         [("img", "/i"), ("form", "/f")]),
+        ("a", "text/xml", RSS, []),
+        ("a", "text/xml", SITEMAP, []),
+        ("item", "text/xml", RSS, [None, ("item", "/1")]),
+        ("sitemap", "text/xml", SITEMAP, [None]),
+        ("item", "text/html", HTML, []),
+        ("sitemap", "text/html", b"<link rel=sitemap href=/s><a href=/a>", [("sitemap", "/s")]),
+    ],
+)  # fmt: skip
+def test_only_the_kinds_that_are_asked_for(kinds, content_type, body, links):
+    assert found(body, content_type, settings={"LINK_KINDS": kinds}) == links
+
+
+def test_the_default_is_what_leads_to_pages():
+    assert set(webcrawl.settings.LINK_KINDS) == DEFAULT_KINDS | {"item", "loc"}
+    head = b"<link rel=canonical href=/c><meta http-equiv=refresh content='0;/r'>"
+    assert found(head + b"<img src=/i>") == [("canonical", "/c"), ("refresh", "/r")]
+
+
+def test_a_kind_that_does_not_exist_is_told_in_a_sentence():
+    with pytest.raises(FatalError, match=r"LINK_KINDS may name a, .* there is no links, pages\.$"):
+        reader(LINK_KINDS="a,pages,links")
+    assert reader(LINK_KINDS=sorted(KINDS))
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "said"),
+    [
+        (b"<meta name=robots content='noindex, nofollow'>", [], (True, True)),
+        (b"<META NAME=Robots CONTENT=NONE>", [], (True, True)),
+        (b"<meta name=webcrawl content=noindex>", [], (True, False)),
+        (b"<meta name=otherbot content=none>", [], (False, False)),
+        (b"<p>", [(b"x-robots-tag", b"nofollow")], (False, True)),
+        (b"<p>", [(b"X-Robots-Tag", b"webcrawl: nofollow, noindex")], (True, True)),
+        (b"<p>", [(b"X-Robots-Tag", b"otherbot: none")], (False, False)),
+        (b"<meta name=robots content=noindex>", [(b"X-Robots-Tag", b"nofollow")], (True, True)),
+    ],
+)
+def test_what_the_page_asks_of_crawlers_is_on_it(body, headers, said):
+    one = page(body, headers=headers)
+    reader(USER_AGENT="WebCrawl/0.1").find(one)
+    assert (one.robots.noindex, one.robots.nofollow) == said
+
+
+def test_directives_in_the_header_count_for_every_type_of_document():
+    one = page(b"%PDF", "application/pdf", headers=[(b"X-Robots-Tag", b"noarchive")])
+    reader().find(one)
+    assert one.robots.noarchive
+
+
+def test_links_are_bounded_but_those_of_sitemaps_by_their_own_bound():
+    settings = {"PAGE_MAX_LINKS": 3}
+    many = b"".join(b"<a href=/%d>" % n for n in range(9))
+    headers = [(b"Link", b"</x>; rel=next")]
+    assert len(found(many, headers=headers, settings=settings)) == 3
+    urls = b"".join(b"<loc>/%d</loc>" % n for n in range(60_000))
+    assert len(found(b"<urlset>" + urls, "text/xml", settings=settings)) == 1 + 50_000
+    assert found(many, settings={"PAGE_MAX_LINKS": 0}) == []
+
+
+def test_sitemaps_and_feeds_are_read_up_to_their_bounds_decompressed():
+    text = b"<urlset>" + b" " * 5000 + b"<loc>/1</loc><loc>/2"
+    bounds = {"SITEMAP_MAX_BYTES": 5017}
+    assert found(gzip.compress(text), "", settings=bounds, kind="sitemap") == [None, ("loc", "/1")]
+    feed = b"<rss><item><link>/1</link></item>" + b" " * 5000 + b"<item><link>/2</link></item>"
+    bounds = {"PAGE_MAX_BYTES": 5000}
+    assert found(gzip.compress(feed), "", settings=bounds, kind="sitemap") == [None, ("item", "/1")]
+    assert found(RSS[:-34], "text/xml", truncated="length") == [None]
+
+
+@pytest.mark.parametrize(
+    ("start", "piece", "content_type"),
+    [
+        ("", "<a href=/%d>x</a>", "text/html"),
+        ("<rss>", "<item><link>/%d</link></item>", "text/xml"),
+        ("<rss>", "<item>", "text/xml"),
+        ("<rss>", "<b>", "text/xml"),
+        ("", "url(/%d)", "text/css"),
+        ("", "'", "text/css"),
+    ],
+)
+def test_a_page_of_the_largest_size_takes_time_in_proportion(start, piece, content_type):
+    links = reader(LINK_KINDS=["a", "item", "css"])
+
+    def secs(size):
+        count = size // len(piece)
+        pieces = (piece % n for n in range(count)) if "%" in piece else [piece * count]
+        body = start + "".join(pieces)
+        started = time.thread_time()
+        list(links.find(page(body.encode(), content_type)) or ())
+        return time.thread_time() - started
+
+    few = min(secs(1 << 17) for _ in range(3))
+    assert secs(1 << 20) < 24 * few + 0.05
+
+
+def test_slices_are_as_long_as_they_may():
+    ticks = iter(range(1000))
+    links = [Link(f"http://a.test/{n}") for n in range(7)]
+    found = [links[0], None, links[1], None, None, *links[2:]]
+    assert list(in_slices(iter(found), most=3, secs=4, clock=lambda: next(ticks))) == [
+        links[:2],
+        links[2:5],
+        links[5:7],
+    ]
+    assert list(in_slices(iter([None] * 9), most=3, secs=2, clock=lambda: next(ticks))) == [[]] * 4
+    assert list(in_slices(iter([]), most=3, secs=2, clock=lambda: next(ticks))) == []

@@ -1,0 +1,244 @@
+"""The links of a page, by what kind of document it is, and what it asks of crawlers.
+
+Called by the spider for every document that came whole enough to be read. Links are in the response
+header (``Link``, ``Refresh``) of anything, in HTML, style sheets, feeds and sitemaps; a redirect is
+no document. What a document is says its Content-Type; where that names some XML, or nothing, or the
+URL was named as a sitemap's, its root element.
+
+Invariant: whatever a server sends, nothing is raised, the number of links is bounded
+(PAGE_MAX_LINKS, 50,000 of a sitemap), and so is the time in which nothing else can go on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Self
+
+from webcrawl.errors import FatalError
+from webcrawl.net.limits import page_max_bytes
+from webcrawl.net.schemes import followed_schemes
+from webcrawl.robots.rules import user_agent_token
+from webcrawl.setting_values import whole
+from webcrawl.urls.css import extract_css_links
+from webcrawl.urls.extraction import HTML_TYPES, extract
+from webcrawl.urls.feeds import iter_feed
+from webcrawl.urls.header_links import extract_header_links
+from webcrawl.urls.kinds import CSS_KINDS, FEED_KINDS, KINDS, SITEMAP_KINDS
+from webcrawl.urls.markup import root_of
+from webcrawl.urls.robots_meta import ALL_ROBOTS, robots_directives
+from webcrawl.urls.sitemaps import MAX_URLS, iter_sitemap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.items import Page
+    from webcrawl.urls import Link
+
+#: Default of PAGE_MAX_LINKS.
+PAGE_MAX_LINKS: Final = 5000
+#: Default of SITEMAP_MAX_BYTES: the limit of the protocol.
+SITEMAP_MAX_BYTES: Final = 50 << 20
+
+_ALL_KINDS: Final = KINDS | FEED_KINDS | SITEMAP_KINDS
+_XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
+# What browsers look into because it says nothing (MIME Sniffing Standard, section 7).
+_NO_TYPES: Final = frozenset({"", "unknown/unknown", "application/unknown", "*/*"})
+_MARKUP: Final = re.compile(rb"[\s\xef\xbb\xbf]*+<")
+_DOCUMENTS: Final = {
+    "urlset": "sitemap", "sitemapindex": "sitemap", "rss": "feed", "rdf": "feed", "feed": "feed",
+}  # fmt: skip
+
+
+class PageLinks:
+    """Reads pages; keeps nothing of them."""
+
+    def __init__(
+        self,
+        *,
+        kinds: frozenset[str],
+        agent: str,
+        max_links: int,
+        max_bytes: int,
+        sitemap_max_bytes: int,
+        schemes: frozenset[str],
+    ) -> None:
+        """*kinds* of links are looked for, of *schemes*; directives are read that address every
+        crawler or the product token *agent*. *max_links* is for one page but a sitemap,
+        *max_bytes* for the text of a feed, *sitemap_max_bytes* for that of a sitemap."""
+        self._kinds = kinds
+        self._agent = agent.lower()
+        self._meta_names = frozenset({ALL_ROBOTS, self._agent})
+        self._max_links = max_links
+        self._max_bytes = max_bytes
+        self._sitemap_max_bytes = sitemap_max_bytes
+        self._schemes = schemes
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """By LINK_KINDS, PAGE_MAX_LINKS, PAGE_MAX_BYTES, SITEMAP_MAX_BYTES and the user agent.
+
+        Raises FatalError with one sentence for a value that cannot be.
+        """
+        return cls(
+            kinds=link_kinds(settings),
+            agent=user_agent_token(settings),
+            max_links=whole(settings, "PAGE_MAX_LINKS", PAGE_MAX_LINKS, at_least=0),
+            max_bytes=page_max_bytes(settings),
+            sitemap_max_bytes=sitemap_max_bytes(settings),
+            schemes=followed_schemes(settings),
+        )
+
+    def find(self, page: Page) -> Iterator[Link | None] | None:
+        """Set ``links`` and ``robots`` of *page*.
+
+        Of a sitemap or feed ``links`` has those of the header only: the others are returned, in
+        document order, for the caller to take in slices, with None now and then in between.
+        """
+        tags: list[bytes] = []
+        links: list[bytes] = []
+        refresh: bytes | None = None
+        for name, value in page.headers:
+            match name.lower():
+                case b"link":
+                    links.append(value)
+                case b"x-robots-tag":
+                    tags.append(value)
+                case b"refresh":
+                    refresh = value
+        if links or refresh is not None:
+            page.links = extract_header_links(
+                links,
+                refresh,
+                url=page.url,
+                limit=self._max_links,
+                schemes=self._schemes,
+                kinds=self._kinds,
+            )
+        metas: list[tuple[str, str]] = []
+        slow: Iterator[Link | None] | None = None
+        match self._document(page):
+            case "html":
+                metas = self._read_html(page)
+            case "css" if self._kinds & CSS_KINDS:
+                self._read_css(page)
+            case "feed" if self._kinds & FEED_KINDS:
+                slow = self._wanted(page, self._feed(page))
+            case "sitemap" if self._kinds & SITEMAP_KINDS:
+                slow = self._wanted(page, self._sitemap(page))
+        if tags or metas:
+            page.robots = robots_directives(agent=self._agent, headers=tags, metas=metas)
+        return slow
+
+    def _document(self, page: Page) -> str:
+        """What *page* is to be read as: "html", "css", "feed", "sitemap", or nothing, ""."""
+        kind = page.content_type
+        named = page.kind == "sitemap"
+        if kind in HTML_TYPES and not named:
+            return "html"
+        untyped = kind in _NO_TYPES
+        if named or untyped or kind in _XML_TYPES or kind.endswith("+xml"):
+            root = root_of(page.body, charset=page.charset)
+            # A missing sitemap may well be answered with a page that says so.
+            html = root == "html" or kind in HTML_TYPES
+            if root in _DOCUMENTS or html:
+                return _DOCUMENTS.get(root, "html")
+            if named:
+                return "sitemap"
+            return "html" if untyped and _MARKUP.match(page.body) else ""
+        return "css" if kind == "text/css" else ""
+
+    def _read_html(self, page: Page) -> list[tuple[str, str]]:
+        """Add the links; returns the ``<meta>`` elements that speak to crawlers."""
+        found = extract(
+            page.body,
+            url=page.url,
+            charset=page.charset,
+            limit=self._max_links,
+            schemes=self._schemes,
+            kinds=self._kinds & KINDS,
+            meta_names=self._meta_names,
+        )
+        self._merge(page, found.links)
+        return found.metas
+
+    def _read_css(self, page: Page) -> None:
+        found = extract_css_links(
+            page.body,
+            url=page.url,
+            charset=page.charset,
+            limit=self._max_links,
+            schemes=self._schemes,
+        )
+        self._merge(page, found)
+
+    def _merge(self, page: Page, found: list[Link]) -> None:
+        """Add what the document has of the wanted kinds to the links of the header."""
+        known = {link.url for link in page.links}
+        kinds = self._kinds
+        page.links += [link for link in found if link.url not in known and link.kind in kinds]
+        del page.links[self._max_links :]
+
+    def _feed(self, page: Page) -> Iterator[Link | None]:
+        return iter_feed(
+            page.body,
+            url=page.url,
+            charset=page.charset,
+            limit=self._max_links,
+            max_bytes=self._max_bytes,
+            cut=bool(page.truncated or page.body_cut or len(page.body) > self._max_bytes),
+            schemes=self._schemes,
+        )
+
+    def _sitemap(self, page: Page) -> Iterator[Link | None]:
+        return iter_sitemap(
+            page.body,
+            url=page.url,
+            charset=page.charset,
+            cut=bool(page.truncated or page.body_cut),
+            limit=MAX_URLS,
+            max_bytes=self._sitemap_max_bytes,
+            schemes=self._schemes,
+        )
+
+    def _wanted(self, page: Page, found: Iterator[Link | None]) -> Iterator[Link | None]:
+        known = {link.url for link in page.links}
+        kinds = self._kinds
+        for link in found:
+            wanted = link is not None and link.kind in kinds and link.url not in known
+            yield link if wanted else None
+
+
+def in_slices(
+    found: Iterator[Link | None], *, most: int, secs: float, clock: Callable[[], float]
+) -> Iterator[list[Link]]:
+    """The links of *found*, at most *most* at a time, after about *secs* seconds of looking for
+    them; there may be none yet then."""
+    batch: list[Link] = []
+    deadline = clock() + secs
+    for link in found:
+        if link is not None:
+            batch.append(link)
+        if len(batch) >= most or clock() >= deadline:
+            yield batch
+            batch = []
+            deadline = clock() + secs
+    if batch:
+        yield batch
+
+
+def link_kinds(settings: BaseSettings) -> frozenset[str]:
+    """LINK_KINDS; FatalError for one that does not exist."""
+    kinds = {word for one in settings.getlist("LINK_KINDS") if (word := str(one).strip())}
+    unknown = ", ".join(sorted(kinds - _ALL_KINDS))
+    if unknown:
+        raise FatalError(
+            f"LINK_KINDS may name {', '.join(sorted(_ALL_KINDS))}; there is no {unknown}."
+        )
+    return frozenset(kinds)
+
+
+def sitemap_max_bytes(settings: BaseSettings) -> int:
+    """SITEMAP_MAX_BYTES, which bounds a sitemap on the wire, and once more when decoded."""
+    return whole(settings, "SITEMAP_MAX_BYTES", SITEMAP_MAX_BYTES, at_least=1)
