@@ -1118,6 +1118,7 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
         _dispatcher=obedient.dispatcher,
         _frontier=obedient.frontier,
         _links=SimpleNamespace(awaits_seeds=False),
+        pauses={},
         _workers=1,
         _crawler=SimpleNamespace(engine=SimpleNamespace(scraper=SimpleNamespace(slot=None))),
         _alarm=SimpleNamespace(set=alarms.append),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.job import Job
     from webcrawl.links import LinkSubmitter
+    from webcrawl.pauses import Pauses
     from webcrawl.politeness_bound import PolitenessBound
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
@@ -31,6 +32,7 @@ class Figures:
     links: LinkSubmitter
     hosts: HostKnowledge
     bound: PolitenessBound
+    pauses: Pauses
 
     def facts(self) -> Mapping[str, Any]:
         """What a checkpoint says of the crawl, for people and for whoever resumes it."""
@@ -45,7 +47,8 @@ class Figures:
 
     def publish(self) -> None:
         """Put all of them into the stats."""
-        for part in (self.frontier, self.eliminator, self.content, self.hosts):
+        parts = (self.frontier, self.eliminator, self.content, self.hosts, self.pauses)
+        for part in parts:
             for name, value in part.stats().items():
                 self.stats.set_value(name, value)
         self.stats.set_value("politeness/bound_secs", round(self.bound.secs, 1))
@@ -69,5 +72,11 @@ class Figures:
             f"{len(self.frontier):,} URLs waiting, {self.eliminator.waiting:,} to be checked, "
             f"{stats['frontier/leased']} in process; hosts: "
             f"{stats['frontier/hosts/ready']:,} ready, "
-            f"{stats['frontier/hosts/snoozed']:,} resting{self.bound.sentence()}"
+            f"{stats['frontier/hosts/snoozed']:,} resting{self._reason()}"
         )
+
+    def _reason(self) -> str:
+        """Why the crawl is as slow as it is, if there is a reason to tell."""
+        if self.pauses:
+            return f"; paused: {' '.join(self.pauses.sentences)}"
+        return self.bound.sentence()

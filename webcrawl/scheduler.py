@@ -42,6 +42,7 @@ from webcrawl.errors import FatalError
 from webcrawl.figures import Figures
 from webcrawl.frontier import encode
 from webcrawl.opening import open_parts
+from webcrawl.pauses import Pauses
 from webcrawl.politeness_bound import PolitenessBound
 from webcrawl.request_codec import RequestCodec
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
@@ -128,6 +129,7 @@ class MercatorScheduler(BaseScheduler):
             form=links.form,
         )
         self._ending = Ending(crawler=crawler, jobdir=job.path)
+        self.pauses = Pauses(clock=time.monotonic, wake=lambda: wake(crawler.engine))
         self.asides = Asides(frontier=frontier, key_of=hosts.key_of, clock=time.monotonic)
         self._dispatcher = Dispatcher(
             crawler=crawler,
@@ -151,6 +153,7 @@ class MercatorScheduler(BaseScheduler):
             links=links,
             hosts=hosts,
             bound=self._bound,
+            pauses=self.pauses,
         )
         self._checkpoints = Checkpointer(
             job=job,
@@ -282,8 +285,9 @@ class MercatorScheduler(BaseScheduler):
         most = _LOOKUPS_PER_WORKER * self._workers
         try:
             for _ in range(_DENIALS_PER_CALL):
-                if self._links.awaits_seeds or self._dispatcher.looking_up >= most:
-                    return None  # the last seed, or the first answer, wakes the engine
+                held = self.pauses or self._links.awaits_seeds
+                if held or self._dispatcher.looking_up >= most:
+                    return None  # whoever ends that wakes the engine
                 full = scraper_is_full(self._crawler.engine)
                 lease = self.asides.acquire() if full else self._frontier.acquire()
                 if lease is None and full:

@@ -38,6 +38,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.identification.Identification": 0,
     "webcrawl.extensions.statistics.Statistics": 0,
     "webcrawl.extensions.checkpoints.Checkpoints": 0,
+    "webcrawl.extensions.disk_guard.DiskGuard": 0,
     "webcrawl.extensions.garbage.Garbage": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     "webcrawl.extensions.summary.Summary": 1000,
@@ -64,6 +65,9 @@ CHECKPOINT_INTERVAL_SECS = 60.0
 # Bytes at which logs/info.jsonl, a line for each finished URL, is ended and a new file begun: a
 # quarter of a million URLs. The files stay; who needs no explanation of old URLs may delete them.
 INFO_LOG_MAX_FILE_BYTES = 1 << 26
+# Bytes that must be free on the disks of JOBDIR and WARC_DIR: with less the crawl pauses until
+# there is room again; 0: it goes on until the disk is full. A large checkpoint takes 100 MB.
+DISK_MIN_FREE_BYTES = 1 << 28
 # Seconds that downloads under way get when the crawl is stopped; then their URLs go back.
 SHUTDOWN_GRACE_SECS = 5.0
 # Seconds between two progress lines in the log; 0: none (Mercator: 10).

@@ -84,6 +84,7 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
         ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
         *_pace(float(stats.get("politeness/bound_secs", 0.0)), seconds),
+        *_paused(stats),
         ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
         ("links", f"{count('links/submitted'):,} found, {count('seen/new'):,} new URLs"),
         ("waiting", f"{count('frontier/waiting') + count('seen/waiting'):,} URLs"),
@@ -107,3 +108,15 @@ def _pace(bound: float, seconds: float) -> list[tuple[str, str]]:
     if not seconds or bound < 0.1 * seconds:
         return []
     return [("", f"politeness-bound for {bound:.0f} s: every host with URLs was resting")]
+
+
+def _paused(stats: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A row for each reason for which the crawl has paused, and for those that still hold."""
+    prefix, suffix = "pauses/", "_secs"
+    rows = [
+        ("", f"paused for {value:.0f} s: {name.removeprefix(prefix).removesuffix(suffix)}")
+        for name, value in sorted(stats.items())
+        if name.startswith(prefix) and name.endswith(suffix)
+    ]
+    now = stats.get("pauses/now")
+    return [*rows, ("", f"and still when it ended: {now}")] if now else rows

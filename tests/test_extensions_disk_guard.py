@@ -1,0 +1,80 @@
+"""Crawls on a disk with little room, judged by the simulated web's own record."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+
+import pytest
+from crawling import USER_AGENT, access_log, crawl_command, pages_asked_for, start_crawl, stats_of
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.test import get_crawler
+
+from webcrawl.errors import FatalError
+from webcrawl.extensions.disk_guard import DiskGuard
+from webcrawl.simweb import allowed_urls, preset, start_in_process
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def web(tmp_path):
+    world = preset("clean", http_port=0, https_port=0, hosts=12, mean_pages=4.0, crawl_delays=0.0)
+    with start_in_process(world, log_path=tmp_path / "access.log") as web:
+        yield web
+
+
+def begin(web, tmp_path, **settings):
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("\n".join(web.world.seeds()))
+    return start_crawl(crawl_command(web, seeds, tmp_path / "job", **settings))
+
+
+def test_without_room_nobody_is_contacted_and_the_summary_says_why(web, tmp_path):
+    crawl = begin(web, tmp_path, DISK_MIN_FREE_BYTES=1 << 60, STATISTICS_INTERVAL_SECS=0.5)
+    time.sleep(2)
+    crawl.send_signal(signal.SIGTERM)
+    _, log = crawl.communicate(timeout=30)
+    assert crawl.returncode == 0
+    web.stop()
+    assert list(access_log(web.log_path)) == []
+    assert "less than DISK_MIN_FREE_BYTES" in log
+    assert "resting; paused: " in log
+    summary = log[log.index("=== crawl summary ===") :]
+    assert " s: disk\n" in summary
+    assert "and still when it ended: " in summary
+    assert "make room, and the crawl goes on by itself." in summary
+    assert stats_of(tmp_path / "job")["pauses/disk_secs"] > 1
+
+
+def test_when_there_is_room_again_the_crawl_goes_on_and_misses_nothing(web, tmp_path):
+    ballast = tmp_path / "ballast"
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 600 * MIB)
+    free = shutil.disk_usage(tmp_path).free
+    crawl = begin(web, tmp_path, DISK_MIN_FREE_BYTES=free + 150 * MIB)
+    time.sleep(2)
+    assert list(access_log(web.log_path)) == []
+    ballast.unlink()
+    _, log = crawl.communicate(timeout=60)
+    assert crawl.returncode == 0
+    assert "The crawl goes on: " in log
+    stats = stats_of(tmp_path / "job")
+    assert stats["pauses/disk_secs"] > 1
+    assert stats["pauses/now"] == ""
+    world = web.world
+    web.stop()
+    asked = pages_asked_for(access_log(web.log_path))
+    assert set(asked) == allowed_urls(world, USER_AGENT)
+
+
+def test_a_floor_of_nothing_turns_it_off(tmp_path):
+    settings = {"JOBDIR": str(tmp_path), "DISK_MIN_FREE_BYTES": 0, "WARC_DIR": ""}
+    with pytest.raises(NotConfigured):
+        DiskGuard.from_crawler(get_crawler(settings_dict=settings))
+    with pytest.raises(FatalError, match="DISK_MIN_FREE_BYTES must be a whole number"):
+        DiskGuard.from_crawler(
+            get_crawler(settings_dict={**settings, "DISK_MIN_FREE_BYTES": "much"})
+        )

@@ -1,0 +1,117 @@
+"""Pauses the crawl before a disk is full, and lets it go on when there is room again.
+
+A disk that is really full ends the crawl (exit code 3) and loses nothing either, but somebody has
+to begin it again. Between the floor and that end lies the room for what is under way: downloads,
+a checkpoint, the logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.asyncio import create_looping_call
+
+from webcrawl.scheduler import scheduler_of
+from webcrawl.setting_values import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+_LOOK_EVERY = 2.0
+# It goes on when there is a tenth more than the floor, or this much: not to pause again with the
+# next page.
+_MOST_MORE = 1 << 26
+_NAME = "disk"
+
+
+class DiskGuard:
+    """Looks at the disks of *paths* every two seconds; *free_bytes* says how much room is left
+    where a path is. A disk that does not answer holds up a thread, and not the crawl."""
+
+    def __init__(
+        self,
+        *,
+        crawler: Crawler,
+        paths: Sequence[Path],
+        floor_bytes: int,
+        free_bytes: Callable[[Path], int],
+    ) -> None:
+        self._crawler = crawler
+        self._paths = paths
+        self._floor_bytes = floor_bytes
+        self._enough = floor_bytes + min(floor_bytes // 10, _MOST_MORE)
+        self._free_bytes = free_bytes
+        self._loop = create_looping_call(self._look)
+        self._looking: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        floor_bytes = whole(settings, "DISK_MIN_FREE_BYTES", at_least=0)
+        jobdir = settings["JOBDIR"]
+        if not (floor_bytes and jobdir):
+            raise NotConfigured("DISK_MIN_FREE_BYTES is 0")
+        warc = settings["WARC_DIR"]
+        guard = cls(
+            crawler=crawler,
+            paths=[Path(jobdir), *([Path(warc)] if warc else [])],
+            floor_bytes=floor_bytes,
+            free_bytes=lambda path: shutil.disk_usage(path).free,
+        )
+        crawler.signals.connect(guard.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(guard.spider_closed, signal=signals.spider_closed)
+        return guard
+
+    def spider_opened(self) -> None:
+        if scheduler_of(self._crawler) is not None:
+            self._loop.start(_LOOK_EVERY, now=True)
+
+    def spider_closed(self) -> None:
+        if self._loop.running:
+            self._loop.stop()
+
+    def _look(self) -> None:
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self.look())
+
+    async def look(self) -> None:
+        """Measure, and hold the crawl or let it go on."""
+        free = {path: await asyncio.to_thread(self._measure, path) for path in self._paths}
+        scheduler = scheduler_of(self._crawler)
+        if scheduler is None:
+            return
+        path = min(free, key=free.__getitem__)
+        extra = {"spider": self._crawler.spider}
+        if free[path] < self._floor_bytes:
+            sentence = (
+                f"{_size(free[path])} are free where {path} is, less than DISK_MIN_FREE_BYTES "
+                f"({_size(self._floor_bytes)}): make room, and the crawl goes on by itself."
+            )
+            if scheduler.pauses.hold(_NAME, sentence):
+                logger.warning("The crawl pauses: %s", sentence, extra=extra)
+        elif free[path] >= self._enough and scheduler.pauses.lift(_NAME):
+            logger.info("The crawl goes on: %s are free", _size(free[path]), extra=extra)
+
+    def _measure(self, path: Path) -> int:
+        """The room where *path* is or will be. A disk that cannot be asked stops nobody: writing
+        to it will tell."""
+        while not path.exists() and path != path.parent:
+            path = path.parent
+        try:
+            return self._free_bytes(path)
+        except OSError:
+            return 1 << 63
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:,.0f} MiB"

@@ -1,0 +1,61 @@
+"""Reasons for which no host is contacted for a while, though there is something to fetch.
+
+The scheduler hands nothing out while there is one. Who has a reason holds the crawl by a name of
+its own and lifts that when it is over: the disk guard does. Downloads under way are not broken
+off, checkpoints go on, and the crawl can be stopped as ever. Nothing is kept over a restart: what
+was a reason is looked at anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Pauses:
+    """The reasons, by name. *clock* is monotonic seconds; *wake* is told that the last is gone."""
+
+    def __init__(self, *, clock: Callable[[], float], wake: Callable[[], None]) -> None:
+        self._clock = clock
+        self._wake = wake
+        self._held: dict[str, tuple[float, str]] = {}
+        self._secs: dict[str, float] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is a reason."""
+        return bool(self._held)
+
+    def hold(self, name: str, sentence: str) -> bool:
+        """Hand nothing out until ``lift(name)``; *sentence* says why and what to do. False when it
+        is held by that name already: then only the sentence is another."""
+        since, _ = self._held.get(name, (self._clock(), ""))
+        is_new = name not in self._held
+        self._held[name] = (since, sentence)
+        return is_new
+
+    def lift(self, name: str) -> bool:
+        """The reason *name* is gone; False when there was none."""
+        if name not in self._held:
+            return False
+        self._secs[name] = self._secs_of(name)
+        del self._held[name]
+        if not self._held:
+            self._wake()
+        return True
+
+    @property
+    def sentences(self) -> list[str]:
+        """Why the crawl pauses now, the oldest reason first."""
+        return [sentence for _, sentence in self._held.values()]
+
+    def stats(self) -> dict[str, float | str]:
+        """Seconds by reason, and the reasons that hold, by their names in Scrapy's stats."""
+        names = {*self._secs, *self._held}
+        secs = {f"pauses/{name}_secs": round(self._secs_of(name), 1) for name in sorted(names)}
+        return {**secs, "pauses/now": " ".join(self.sentences)} if names else {}
+
+    def _secs_of(self, name: str) -> float:
+        held = self._held.get(name)
+        return self._secs.get(name, 0.0) + (0.0 if held is None else self._clock() - held[0])
