@@ -193,8 +193,25 @@ def test_a_changed_file_acts_without_a_restart(tmp_path, clock):
         assert exclusions.excludes("b.test")
         path.write_text("b.test")
         reload(exclusions, clock)
+        reload(exclusions, clock)
         assert not exclusions.excludes("a.test")
         assert exclusions.stats() == {"rules": 1, "bad_lines": 0, "reloads": 2}
+
+
+def test_a_file_that_is_being_written_takes_no_rule_away(tmp_path, clock):
+    """``cp`` and many an editor empty it first."""
+    path = tmp_path / "excluded.txt"
+    with exclusions_of(path, clock, "a.test\nb.test\n") as exclusions:
+        for text in ("", "c.test\na.te", "c.test\na.test\n"):
+            path.write_text(text)
+            reload(exclusions, clock)
+            assert exclusions.excludes("a.test")
+            assert exclusions.excludes("b.test")
+            assert exclusions.excludes("c.test") is bool(text)
+        reload(exclusions, clock)
+        assert exclusions.excludes("a.test")
+        assert exclusions.excludes("c.test")
+        assert not exclusions.excludes("b.test")
 
 
 def test_a_file_put_in_its_place_is_noticed_by_its_inode(tmp_path, clock):
@@ -314,6 +331,7 @@ def test_the_reactor_has_its_turns_while_a_long_file_is_read(tmp_path, clock):
         # The reader rests 250 times: the loop would have two turns or three without.
         assert asyncio.run(scenario()) > 50
         assert exclusions.stats()["rules"] == 50_000
+        reload(exclusions, clock)
         assert not exclusions.excludes("a.test")
 
 

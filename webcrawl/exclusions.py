@@ -40,4 +40,5 @@ class Exclusions(RulesFile[ExclusionRules]):
 
     def excludes(self, host: str) -> bool:
         """Whether *host*, as `host_of` gives it, or an address is not to be contacted."""
-        return self.rules.excludes(host)
+        older = self.older
+        return self.rules.excludes(host) or (older is not None and older.excludes(host))

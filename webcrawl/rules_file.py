@@ -70,6 +70,9 @@ class RulesFile(Generic[R]):
         self._make = make
         self._clock = clock
         self.rules = make(0)
+        # Those before, as long as the file may still be being written: an editor may have emptied
+        # it first. Whose rules must not be gone for a moment goes by both.
+        self.older: R | None = None
         self._bad_lines = 0
         self._version: _Version | None = None
         self._looked_at = -_LOOK_EVERY
@@ -103,8 +106,9 @@ class RulesFile(Generic[R]):
     def reload_if_changed(self) -> None:
         """Begin to read the file again, in a thread, if it is another than the one in force.
 
-        Costs one stat a second; never blocks for the reading and raises nothing. A change acts
-        when all of the file is read: at once, or after 6 s for a million lines.
+        Costs one stat a second; never blocks for the reading and raises nothing. A new rule acts
+        when all of the file is read: at once, or after 6 s for a million lines. What is gone from
+        the file is in ``older`` until that has stood still from one look to the next.
         """
         now = self._clock()
         if self._path is None or self._closed or now - self._looked_at < _LOOK_EVERY:
@@ -117,6 +121,8 @@ class RulesFile(Generic[R]):
         except OSError as e:
             self._complain(e)
             return
+        if not changed:
+            self.older = None
         if changed or self._complained:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="rules")
@@ -128,6 +134,8 @@ class RulesFile(Generic[R]):
 
     def _read_again(self, path: Path) -> None:
         """In the executor's thread."""
+        if self.older is None:
+            self.older = self.rules
         try:
             self._read(path, rest=_REST)
         except OSError as e:
