@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seen_rig import InlineExecutor
@@ -14,10 +15,10 @@ from webcrawl.politeness import Politeness
 from webcrawl.prelude import HostPrelude
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
+from webcrawl.trap_keeper import TrapKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from webcrawl.addresses import HostAddresses
     from webcrawl.frontier import DelayPolicy
@@ -43,6 +44,13 @@ class Records:
 
     def put_robots(self, origin: str, data: bytes) -> None:
         self.packed[origin] = data
+
+
+class Shelf(dict[str, bytes]):
+    """What is put is what is got."""
+
+    def put(self, key: str, data: bytes) -> None:
+        self[key] = data
 
 
 def robots_cache(records: Records, *, wall: Callable[[], float]) -> RobotsCache:
@@ -108,6 +116,16 @@ def host_knowledge(
             addresses=addresses,
             robots=robots,
             longest_crawl_delay=longest_crawl_delay,
+        ),
+        traps=TrapKeeper(
+            store=Shelf(),
+            jobdir=Path("/nowhere"),
+            exceptions=None,
+            min_duplicates=30,
+            min_share=0.9,
+            retry_secs=0.0,
+            wall=wall,
+            clock=clock,
         ),
         key=key,
     )

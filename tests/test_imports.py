@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "frontier": {"storage", "urls"},
     "seen": {"storage", "urls"},
     "hosts": {"errors", "storage"},
-    "traps": {"urls"},
+    "traps": {"hosts", "urls"},
     "seeds": {"errors", "storage", "urls"},
     "items": {"urls"},
     "simweb": set(),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import FakeClock
+from host_rig import Shelf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, left_behind, records_in, save
@@ -19,13 +20,6 @@ from webcrawl.traps.noted import Notes
 HOUR = 3600.0
 
 
-class DictStore(dict):
-    """What is put stays, as on a shelf."""
-
-    def put(self, key, data):
-        self[key] = data
-
-
 def exceptions_of(*lines):
     rules = ExceptionRules()
     for line in lines:
@@ -35,7 +29,7 @@ def exceptions_of(*lines):
 
 def traps_of(tmp_path, clock, *, store=None, exceptions=None, **options):
     traps = LearnedTraps(
-        store=DictStore() if store is None else store,
+        store=Shelf() if store is None else store,
         exceptions=exceptions or exceptions_of(),
         notes=Notes(tmp_path / "traps.txt"),
         **{"min_duplicates": 20, "min_share": 0.9, "retry_secs": HOUR, "wall": clock} | options,
@@ -99,7 +93,7 @@ def test_new_content_keeps_a_pattern_free(traps):
 
 
 def test_new_content_alone_is_not_kept(traps, wall, tmp_path):
-    store = DictStore()
+    store = Shelf()
     traps = traps_of(tmp_path, wall, store=store)
     learn(traps, CALENDAR, 500, seen=False)
     assert not store
@@ -307,7 +301,7 @@ def test_a_list_that_cannot_be_written_is_complained_of_once(tmp_path, wall, cap
 
 
 def test_learning_can_be_switched_off(tmp_path, wall):
-    store = DictStore()
+    store = Shelf()
     learn(traps_of(tmp_path, wall, store=store), CALENDAR)
     off = traps_of(tmp_path, wall, store=store, min_duplicates=0)
     assert not off.holds(CALENDAR.format(1))
@@ -316,7 +310,7 @@ def test_learning_can_be_switched_off(tmp_path, wall):
 
 
 def test_a_site_of_endless_patterns_makes_nothing_grow(tmp_path, wall):
-    store = DictStore()
+    store = Shelf()
     traps = traps_of(tmp_path, wall, store=store, min_duplicates=3)
     rng = random.Random(2)
     for number in range(5000):
@@ -379,7 +373,7 @@ def test_what_is_learned_survives_a_kill(tmp_path, wall):
 )
 def test_counts_agree_with_what_is_stored_whatever_happens(tmp_path_factory, steps):
     wall = FakeClock(1e9)
-    store = DictStore()
+    store = Shelf()
     directory = tmp_path_factory.getbasetemp()
     traps = traps_of(directory, wall, store=store, min_duplicates=2)
     for number, (host, path, seen, secs) in enumerate(steps):

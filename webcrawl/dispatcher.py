@@ -396,6 +396,8 @@ class Dispatcher:
                 self._stats.inc_value(f"redirects/{kind}")
         if fetch.unprocessed:
             self._discard_content(fetch)
+        elif fetch.tested_content:
+            self._hosts.traps.learned.learn(entry.url, seen=fetch.is_duplicate)
         outcome = fetch.outcome
         if is_transient(outcome) and entry.attempts < self._retry_times and not entry.extra:
             self._again(lease, outcome)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.politeness import Politeness
     from webcrawl.prelude import HostPrelude
     from webcrawl.robots_search import RobotsSearch
+    from webcrawl.trap_keeper import TrapKeeper
 
 # Seconds between two writes of what is new in the records.
 _FLUSH_SECS = 1.0
@@ -43,6 +44,7 @@ class HostKnowledge:
     robots: RobotsSearch
     politeness: Politeness
     prelude: HostPrelude
+    traps: TrapKeeper
     key: str
     _flushed_at: float = 0.0
 
@@ -68,10 +70,12 @@ class HostKnowledge:
             )
         self.exclusions.open()
         self.records.open()
+        self.traps.open()
 
     def work(self) -> None:
         """A moment's work now and then; OSError when the records cannot be written."""
         self.exclusions.reload_if_changed()
+        self.traps.work()
         now = time.monotonic()
         if now - self._flushed_at >= _FLUSH_SECS:
             self._flushed_at = now
@@ -84,10 +88,12 @@ class HostKnowledge:
         if self.addresses is not None:
             self.addresses.close()
         self.exclusions.close()
+        self.traps.close()
         self.executor.shutdown()
         self.records.close()
 
     def stats(self) -> dict[str, int]:
         """Under their names in the crawl's statistics."""
         rules = self.exclusions.stats()
-        return self.records.stats() | {f"exclusions/{name}": n for name, n in rules.items()}
+        exclusions = {f"exclusions/{name}": n for name, n in rules.items()}
+        return self.records.stats() | exclusions | self.traps.stats()

@@ -235,6 +235,17 @@ URL_EXTENSIONS: list[str] = []
 # ports that are refused in any case.
 URL_PORTS: list[int] = []
 URL_REFUSED_PORTS: list[int] = []
+# Traps are learned: a pattern of a host's URLs is parked when so many of its pages had content
+# already seen, and at least this share of the recent ones; patterns into which a whole site may fit
+# take four times as many. 30: what a trap costs before it is found out. 0: nothing is learned.
+TRAP_MIN_DUPLICATES = 30
+TRAP_MIN_SHARE = 0.9
+# Seconds until a parked pattern is tried again with a few pages, and then parked for twice as long
+# (64 times at most): a site may have been away, saying so to every request. 0: never.
+TRAP_RETRY_SECS = 86_400
+# A file of patterns, as JOBDIR/traps.txt has them, and hosts that are never parked. Read again
+# when it changes; empty: none.
+TRAP_EXCEPTIONS_FILE = ""
 
 # --- network -----------------------------------------------------------------------------------
 

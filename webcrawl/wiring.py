@@ -38,6 +38,7 @@ from webcrawl.robots_search import RobotsSearch
 from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.setting_values import flag, number, whole
+from webcrawl.trap_keeper import TrapKeeper
 from webcrawl.url_rules import OPEN, SEEDS, equivalence_of, filters_of, scope_of
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ def _hosts(
             robots=robots,
             longest_crawl_delay=longest_crawl_delay(settings),
         ),
+        traps=TrapKeeper.from_settings(settings, store=records.traps),
         key=key,
     )
 

@@ -18,6 +18,9 @@ A URL that is held waits on disk, in the frontier; nothing is dropped. After TRA
 parked pattern is tried again: a few pages decide whether it stays free or is parked for twice as
 long. So a site that said "back soon" to every request for an hour comes back by itself.
 
+Traps of which no two URLs are alike show by what they come to: url_space.py holds the URLs of a
+host that outgrow its pages.
+
 Invariants
 ==========
 
@@ -30,11 +33,12 @@ Invariants
 4. What is in the store survives ``kill -9`` but for its last two seconds: a few pages of a trap
    are then fetched to learn it again.
 
-The room imports only urls. The counts are in the store it is given (hosts/); times are epoch
-seconds.
+The room imports only hosts and urls. What must last is in the stores it is given (hosts/); times
+are epoch seconds.
 """
 
 from webcrawl.traps.exceptions import ExceptionRules
 from webcrawl.traps.learned import LearnedTraps
+from webcrawl.traps.url_space import UrlSpace
 
-__all__ = ["ExceptionRules", "LearnedTraps"]
+__all__ = ["ExceptionRules", "LearnedTraps", "UrlSpace"]

@@ -1,0 +1,256 @@
+"""URLs of a host beyond what its pages earn wait; sound sites are crawled to their ends."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import pytest
+from conftest import FakeClock
+from host_rig import Records
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webcrawl.traps import UrlSpace
+from webcrawl.traps import url_space as module
+
+
+def space_of(records=None, clock=None, *, base=100, per_page=10):
+    return UrlSpace(
+        records=records or Records(), base=base, per_page=per_page, clock=clock or FakeClock()
+    )
+
+
+def let_in(space, count, host="a.test"):
+    """How many of *count* URLs found room."""
+    found = 0
+    for _ in range(count):
+        if not space.holds(host):
+            space.let_in(host)
+            found += 1
+    return found
+
+
+class Crawl:
+    """One host as the crawl has it: URLs that wait, and those that are held, looked at when there
+    is news or nothing else to do. *page* gives what comes of the nth URL: fresh, fruitless, and how
+    many new URLs it names."""
+
+    def __init__(self, space, clock, page):
+        self.space = space
+        self.clock = clock
+        self.page = page
+        self.waiting = deque()
+        self.held = deque()
+        self.fetched = 0
+        self.most_waiting = 0
+
+    def found(self, count):
+        for _ in range(count):
+            if self.space.holds("a.test"):
+                self.held.append(1)
+            else:
+                self.space.let_in("a.test")
+                self.waiting.append(1)
+        self.most_waiting = max(self.most_waiting, len(self.waiting))
+
+    def run(self, most=10**9):
+        self.found(1)
+        while self.fetched < most:
+            self.clock.advance(3.0)
+            idle = not self.waiting
+            if idle and not (self.held and self.space.may_relent):
+                return self
+            if idle:
+                self.space.relent()
+            if idle or self.space.has_news():
+                count, self.held = len(self.held), deque()
+                self.found(count)
+                continue
+            self.waiting.popleft()
+            fresh, fruitless, links = self.page(self.fetched)
+            self.fetched += 1
+            self.space.ended("a.test", fresh=fresh, fruitless=fruitless)
+            self.found(links)
+        return self
+
+
+def test_base_is_for_nothing_and_each_page_earns_more():
+    space = space_of()
+    assert let_in(space, 150) == 100
+    space.ended("a.test", fresh=True, fruitless=False)
+    # One place is free again, and ten are new.
+    assert let_in(space, 150) == 11
+    for _ in range(5):
+        space.ended("a.test", fresh=False, fruitless=True)
+    assert let_in(space, 150) == 0
+    for _ in range(5):
+        space.ended("a.test", fresh=False, fruitless=False)
+    assert let_in(space, 150) == 5
+    assert let_in(space, 150, "b.test") == 100
+
+
+def test_a_large_sound_site_is_crawled_to_its_end():
+    """20,000 pages, ten links to new ones each; one URL in four is dead or a duplicate."""
+    left = 20_000
+    clock = FakeClock()
+    rng = random.Random(1)
+
+    def page(_):
+        nonlocal left
+        links = min(left, 10)
+        left -= links
+        return (True, False, links) if rng.random() < 0.75 else (False, True, links)
+
+    crawl = Crawl(space_of(clock=clock, base=1000), clock, page).run()
+    assert crawl.fetched == 20_001
+    assert not crawl.held
+
+
+def test_a_page_of_all_links_is_no_reason_to_lose_one():
+    """A site map of 20,000 URLs, of which only every eighth leads to something new."""
+    clock = FakeClock()
+    crawl = Crawl(
+        space_of(clock=clock, base=1000),
+        clock,
+        lambda n: (n % 8 == 0, n % 8 != 0, 20_000 if n == 0 else 0),
+    ).run()
+    assert crawl.fetched == 20_001
+    assert crawl.most_waiting < 7000
+
+
+def test_what_is_denied_or_redirects_is_on_nobody_s_account():
+    clock = FakeClock()
+    crawl = Crawl(
+        space_of(clock=clock), clock, lambda n: (False, False, 5000 if n == 0 else 0)
+    ).run()
+    assert crawl.fetched == 5001
+
+
+def test_urls_that_lead_to_nothing_come_to_an_end():
+    """Every page says nothing new and names 50 more."""
+    clock = FakeClock()
+    crawl = Crawl(space_of(clock=clock), clock, lambda n: (n == 0, n > 0, 50)).run(most=10_000)
+    assert crawl.fetched == 111
+    assert crawl.held
+
+
+def test_a_page_that_names_thousands_does_not_fill_the_frontier():
+    clock = FakeClock()
+    crawl = Crawl(space_of(clock=clock), clock, lambda n: (True, False, 5000)).run(most=60)
+    assert crawl.most_waiting <= 100 + 10 * 60
+
+
+def test_what_pages_earned_survives_a_restart():
+    records = Records()
+    space = space_of(records)
+    let_in(space, 100)
+    for number in range(60):
+        space.ended("a.test", fresh=number < 20, fruitless=number >= 20)
+    again = space_of(records)
+    assert let_in(again, 1000) == 100 + 10 * 20 - 40
+    assert (records.get("a.test").fresh, records.get("a.test").fruitless) == (20, 40)
+
+
+def test_what_left_the_frontier_without_an_answer_gives_its_room_back():
+    space = space_of()
+    let_in(space, 100)
+    space.let_out("a.test")
+    assert let_in(space, 5) == 1
+    for _ in range(200):
+        space.let_out("a.test")
+    assert let_in(space, 500) == 100
+
+
+def test_held_urls_are_looked_at_now_and_then_if_there_is_room():
+    clock = FakeClock()
+    space = space_of(clock=clock)
+    clock.advance(1000)
+    assert not space.has_news()
+    let_in(space, 101)
+    assert not space.has_news()
+    space.let_out("a.test")
+    assert space.has_news()
+    assert not space.has_news()
+    let_in(space, 2)
+    space.let_out("a.test")
+    clock.advance(299)
+    assert not space.has_news()
+    clock.advance(1)
+    assert space.has_news()
+
+
+def test_a_host_that_has_nothing_to_expect_is_no_reason_to_look_again():
+    space = space_of()
+    let_in(space, 100)
+    for _ in range(100):
+        space.ended("a.test", fresh=False, fruitless=True)
+    assert let_in(space, 10) == 0
+    assert not space.may_relent
+    let_in(space, 101, "b.test")
+    assert space.may_relent
+
+
+def test_it_can_be_switched_off():
+    records = Records()
+    space = space_of(records, base=0)
+    assert let_in(space, 10_000) == 10_000
+    space.ended("a.test", fresh=True, fruitless=False)
+    space.let_out("a.test")
+    assert records.hosts == {}
+    assert not space.may_relent
+
+
+def test_hosts_in_memory_are_bounded(monkeypatch):
+    monkeypatch.setattr(module, "_HOSTS", 4)
+    space = space_of()
+    for number in range(20):
+        let_in(space, 1, f"h{number}.test")
+        assert len(space._accounts) <= 4
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["found", "fresh", "fruitless", "neither", "out"]), max_size=200),
+    st.integers(1, 5),
+    st.integers(0, 3),
+)
+def test_the_account_is_never_overdrawn(events, base, per_page):
+    space = space_of(base=base, per_page=per_page)
+    waiting = fresh = fruitless = 0
+    for event in events:
+        if event == "found":
+            room = base + per_page * fresh - fruitless
+            assert space.holds("a.test") == (waiting >= room)
+            if waiting < room:
+                space.let_in("a.test")
+                waiting += 1
+            continue
+        if not waiting:
+            continue
+        waiting -= 1
+        if event == "out":
+            space.let_out("a.test")
+            continue
+        space.ended("a.test", fresh=event == "fresh", fruitless=event == "fruitless")
+        fresh += event == "fresh"
+        fruitless += event == "fruitless"
+
+
+@pytest.mark.parametrize("share", [0.12, 0.5, 1.0])
+def test_no_site_with_one_new_page_in_ten_is_stopped(share):
+    rng = random.Random(7)
+    clock = FakeClock()
+    left = 6000
+
+    def page(_):
+        nonlocal left
+        links = min(left, rng.randrange(40))
+        left -= links
+        fresh = rng.random() < share
+        return fresh, not fresh, links
+
+    crawl = Crawl(space_of(clock=clock, base=300), clock, page)
+    crawl.found(200)
+    assert crawl.run().fetched == 6201 - left
+    assert left == 0

@@ -1,0 +1,132 @@
+"""How far a host's URLs may outgrow its pages.
+
+A host has *base* URLs for nothing, and *per_page* more for each page of new content that it gave.
+On that account go the URLs that wait in the frontier, and those that were fetched for nothing: with
+content already seen, or 404. What does not fit waits outside and is let in as pages come::
+
+    waiting + fruitless < base + per_page * fresh
+
+So an ordinary site of any size is crawled to its end, as long as one in *per_page* of its URLs
+leads to something new; a host that only ever names more URLs has *base* of them fetched. URLs that
+are denied by robots.txt, redirect, or fail for the host's or the network's sake are on nobody's
+account once they have ended.
+
+``fresh`` and ``fruitless`` are kept in the host's record. What waits is counted in memory, for the
+hosts of late: after a restart, or when a host was not heard of for long, its count begins at 0 and
+it has a little more than it should. The invariant: a host to which less is due than it may have is
+never held for good; ``may_relent`` says so when nothing else is left.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.hosts import HostRecord
+
+# Hosts whose counts are in memory, 0.3 kB each.
+_HOSTS: Final = 1 << 16
+# Seconds between two looks at what is held. A host with room for 1,000 URLs and a pause of 3 s is
+# not through with them in ten times that.
+_LOOK_EVERY: Final = 300.0
+
+
+class Records(Protocol):
+    """Where the facts are kept: ``HostRecords``."""
+
+    def get(self, host: str) -> HostRecord: ...
+
+    def put(self, record: HostRecord) -> None: ...
+
+
+class _Account(msgspec.Struct, gc=False):
+    waiting: int = 0
+    fresh: int = 0
+    fruitless: int = 0
+
+
+class UrlSpace:
+    """The accounts of all hosts. *base* 0: nothing is held. Raises what the records raise."""
+
+    def __init__(
+        self, *, records: Records, base: int, per_page: int, clock: Callable[[], float]
+    ) -> None:
+        self._records = records
+        self._base = base
+        self._per_page = per_page
+        self._clock = clock
+        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        self._look_at = clock() + _LOOK_EVERY
+        # Whether a URL was held for which there may be room some day, and whether some of the URLs
+        # that took its room have ended since.
+        self._held_for_room = False
+        self._has_room = False
+
+    def holds(self, host: str) -> bool:
+        """Whether there is no room for another URL of *host*. 0.5 us; 10 us for one that is not in
+        memory."""
+        if not self._base:
+            return False
+        account = self._account(host)
+        room = self._base + self._per_page * account.fresh - account.fruitless
+        if account.waiting < room:
+            return False
+        self._held_for_room |= room > 0
+        return True
+
+    def let_in(self, host: str) -> None:
+        """One more of its URLs waits."""
+        if self._base:
+            self._account(host).waiting += 1
+
+    def let_out(self, host: str) -> None:
+        """One of those has left the frontier, without an answer."""
+        if self._base:
+            account = self._account(host)
+            account.waiting = max(0, account.waiting - 1)
+            self._has_room = True
+
+    def ended(self, host: str, *, fresh: bool, fruitless: bool) -> None:
+        """One of those has come to its end: with new content, for nothing, or neither."""
+        self.let_out(host)
+        if self._base and (fresh or fruitless):
+            account = self._account(host)
+            record = self._records.get(host)
+            account.fresh = record.fresh = record.fresh + fresh
+            account.fruitless = record.fruitless = record.fruitless + fruitless
+            self._records.put(record)
+
+    def has_news(self) -> bool:
+        """Whether what is held should be looked at again: now and then, if there is room."""
+        now = self._clock()
+        if now < self._look_at or not (self._held_for_room and self._has_room):
+            return False
+        self.relent()
+        return True
+
+    @property
+    def may_relent(self) -> bool:
+        """Whether some of what is held finds room when all that waits has ended."""
+        return self._held_for_room
+
+    def relent(self) -> None:
+        """What is held is going to be looked at."""
+        self._look_at = self._clock() + _LOOK_EVERY
+        self._held_for_room = self._has_room = False
+
+    def _account(self, host: str) -> _Account:
+        account = self._accounts.get(host)
+        if account is None:
+            record = self._records.get(host)
+            account = _Account(fresh=record.fresh, fruitless=record.fruitless)
+            self._accounts[host] = account
+            if len(self._accounts) > _HOSTS:
+                self._accounts.popitem(last=False)
+        else:
+            self._accounts.move_to_end(host)
+        return account
