@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from host_rig import Records, host_knowledge
 from scrapy.signalmanager import SignalManager
 
+from webcrawl.admission import Admission
 from webcrawl.asides import Asides
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import (
@@ -266,6 +267,7 @@ class Process:
                 longest_retry_after=MAX_CRAWL_DELAY,
                 retry_times=RETRY_TIMES,
             ),
+            admission=Admission(frontier=self.frontier, gates=[]),
             asides=Asides(frontier=self.frontier, key_of=host_of, clock=machine.monotonic),
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only

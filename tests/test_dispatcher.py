@@ -24,6 +24,7 @@ from seen_rig import InlineExecutor
 from twisted.python.failure import Failure
 
 from webcrawl import signals
+from webcrawl.admission import Admission, Gate
 from webcrawl.asides import Asides
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry, LargestDelay
@@ -69,7 +70,7 @@ class Ended:
 class Desk:
     """A dispatcher and all it works with, in one directory."""
 
-    def __init__(self, path, clock, *, obey, policy=POLICY, **options):
+    def __init__(self, path, clock, *, obey, policy=POLICY, gates=(), **options):
         self.rig = Rig(path / "frontier", clock)
         self.content = ContentSeen(path=path / "content", executor=InlineExecutor())
         self.content.open(None)
@@ -106,6 +107,7 @@ class Desk:
             crawler=crawler,
             frontier=self.rig.frontier,
             hosts=self.hosts,
+            admission=Admission(frontier=self.rig.frontier, gates=gates),
             asides=self.asides,
             content=self.content,
             codec=self.codec,
@@ -198,6 +200,39 @@ def see(desk, fingerprint, *, is_new=True):
             fetch.content_fingerprint = fingerprint
 
     return test
+
+
+# --- what must wait
+
+
+class Closed(Gate):
+    """Holds whatever comes."""
+
+    name = "full"
+
+    def holds(self, _):
+        return True
+
+
+def test_a_url_that_must_wait_after_all_is_parked_and_its_host_is_ready(tmp_path, clock):
+    desk = Desk(tmp_path, clock, obey=True, gates=[Closed()])
+    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    assert desk.next() is None
+    assert desk.next() is None
+    assert desk.frontier.parked.counts == {"full": 2}
+    assert (desk.frontier.leased, len(desk.frontier)) == (0, 0)
+    assert desk.stats.get_stats() == {}
+    assert desk.frontier.check() == []
+    desk.close()
+
+
+def test_what_is_no_url_of_the_crawl_waits_at_no_gate(tmp_path, clock):
+    desk = Desk(tmp_path, clock, obey=True, gates=[Closed()])
+    errand = Entry("http://b.test/robots.txt", "b.test", kind="robots", via="http://a.test")
+    desk.frontier.requeue(errand)
+    assert desk.next() is None  # nobody waits for this one
+    assert desk.frontier.parked.size == 0
+    desk.close()
 
 
 # --- links
@@ -1122,6 +1157,7 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
         _workers=1,
         _crawler=SimpleNamespace(engine=SimpleNamespace(scraper=SimpleNamespace(slot=None))),
         _alarm=SimpleNamespace(set=alarms.append),
+        _inflow=SimpleNamespace(is_starving=False),
     )
     assert MercatorScheduler.next_request(scheduler) is None
     denied = obedient.counts("outcome/")["robots_denied"]

@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from webcrawl.frontier import Entry, Lease, back_queue, bodies, decode, front_end
+from webcrawl.frontier import Entry, Lease, back_queue, bodies, decode, encode, front_end, parked
 from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
@@ -45,6 +45,10 @@ class Saved:
     rest_until: dict[str, float] = field(default_factory=dict)
     contacts: dict[str, float] = field(default_factory=dict)
     promised: dict[str, float] = field(default_factory=dict)
+    parked: dict[str, list[Name]] = field(default_factory=dict)
+
+
+REASONS = ("budget", "trap")
 
 
 def name_of(entry: Entry) -> Name:
@@ -60,10 +64,16 @@ class FrontierMachine(RuleBasedStateMachine):
         self.patch.setattr(front_end, "CHUNK", 3)
         self.patch.setattr(back_queue, "INLINE", 2)
         self.patch.setattr(bodies, "CHUNK", 2)
+        self.patch.setattr(parked, "CHUNK", 2)
         self.directory = Path(tempfile.mkdtemp())
         self.clock = FakeClock()
         self.serial = 0
+        # Parked ones too.
         self.waiting: Counter[Name] = Counter()
+        # In their order, by reason; after a crash also such as have been finished.
+        self.parked: dict[str, list[Name]] = {}
+        # How many of them the pass under way has still to look at.
+        self.due: dict[str, int] = {}
         self.leases: dict[int, tuple[Lease, float]] = {}
         self.contacts: dict[str, tuple[Lease, float]] = {}
         # The shared clocks among them as "@key".
@@ -134,7 +144,8 @@ class FrontierMachine(RuleBasedStateMachine):
             self._took(lease)
         elif self.rig.frontier.ready_at() is None:
             busy = len(self.contacts)
-            free = {url.split("/")[2] for url, _ in +self.waiting} - self.contacts.keys()
+            names = set(+self.waiting) - self._parked()
+            free = {url.split("/")[2] for url, _ in names} - self.contacts.keys()
             assert not free or busy >= self.ceiling, f"{free} could be fetched"
 
     @rule()
@@ -143,8 +154,12 @@ class FrontierMachine(RuleBasedStateMachine):
         if lease is not None:
             self._took(lease)
 
+    def _parked(self) -> set[Name]:
+        return {name for names in self.parked.values() for name in names}
+
     def _took(self, lease: Lease) -> None:
         host = lease.entry.host
+        assert name_of(lease.entry) not in self._parked(), "handed out while parked"
         assert self.waiting[name_of(lease.entry)] > 0, "handed out more often than pushed"
         assert host not in self.contacts, "handed out while in process"
         assert self.clock.now >= self.rest_until.get(host, 0.0) - 1e-6, "handed out too early"
@@ -242,9 +257,73 @@ class FrontierMachine(RuleBasedStateMachine):
     def requeue(self, pick: int) -> None:
         old = self._pick_lease(pick).entry
         again = msgspec.structs.replace(old, attempts=old.attempts + 1)
+        if name_of(again) in self._parked():
+            return
         self.rig.frontier.requeue(again)
         self.waiting[name_of(again)] += 1
         self.events.append(Event("requeue", again))
+
+    # --- what waits for a reason
+
+    @rule(count=st.integers(1, 9), host=st.integers(0, 4), reason=st.sampled_from(REASONS))
+    def park(self, count: int, host: int, reason: str) -> None:
+        for _ in range(count):
+            self.serial += 1
+            new = entry(f"h{host}.test", self.serial)
+            self.rig.frontier.parked.push(reason, [encode(new)])
+            self.waiting[name_of(new)] += 1
+            self.parked.setdefault(reason, []).append(name_of(new))
+            self.events.append(Event("push", new))
+
+    @precondition(lambda self: self.leases)
+    @rule(pick=st.integers(0, 9), reason=st.sampled_from(REASONS))
+    def park_leased(self, pick: int, reason: str) -> None:
+        lease = self._pick_lease(pick)
+        name = name_of(lease.entry)
+        if self.waiting[name] or name in self._parked():
+            return  # one of two that are the same
+        self.rig.frontier.park_leased(lease, reason)
+        del self.leases[lease.id]
+        self.waiting[name] += 1
+        self.parked.setdefault(reason, []).append(name)
+
+    @rule(reasons=st.sets(st.sampled_from(REASONS)))
+    def begin_pass(self, reasons: set[str]) -> None:
+        self.rig.frontier.parked.begin_pass(sorted(reasons))
+        for reason in sorted(reasons):
+            if reason in self.parked:
+                self.due[reason] = len(self.parked[reason])
+
+    @rule(
+        limit=st.integers(1, 9),
+        every=st.integers(1, 3),
+        again=st.sampled_from(REASONS),
+        breaks=st.booleans(),
+    )
+    def reconsider(self, limit: int, every: int, again: str, breaks: bool) -> None:
+        reason = next((reason for reason, due in self.due.items() if due), "")
+        count = min(limit, self.due[reason]) if reason else 0
+        names = self.parked[reason][:count] if reason else []
+        waiting = [name for name in names if self.waiting[name]]
+
+        def sort(entries: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
+            assert [name_of(decode(data)) for data in entries] == waiting
+            if breaks:
+                raise RuntimeError("a rule broke")
+            return entries[::every], {again: [d for i, d in enumerate(entries) if i % every]}
+
+        if breaks and reason:
+            with pytest.raises(RuntimeError):
+                self.rig.frontier.parked.reconsider(limit, sort)
+            self.parked[reason][:count] = waiting
+            self.due[reason] += len(waiting) - count
+            return
+        assert self.rig.frontier.parked.reconsider(limit, sort) == count
+        if reason:
+            del self.parked[reason][:count]
+            self.due[reason] -= count
+            self.parked.setdefault(again, [])
+            self.parked[again] += [name for i, name in enumerate(waiting) if i % every]
 
     @rule(limit=st.integers(1, 50))
     def refill(self, limit: int) -> None:
@@ -283,6 +362,7 @@ class FrontierMachine(RuleBasedStateMachine):
             dict(self.rest_until),
             self._under_way(),
             dict(self.promised),
+            {reason: [*names] for reason, names in self.parked.items()},
         )
         self.pending = self.rig.prepare(), saved
 
@@ -350,6 +430,8 @@ class FrontierMachine(RuleBasedStateMachine):
         self.claims.clear()
         self.promised.clear()
         self.pending = None
+        self.parked = {reason: [*names] for reason, names in self.saved.parked.items()}
+        self.due.clear()
         self.events[self.saved.events :] = since
         self.rig.push(*(event.entry for event in since if event.kind == "push"))
         waiting = Counter(self.saved.waiting)
@@ -365,8 +447,14 @@ class FrontierMachine(RuleBasedStateMachine):
         frontier = self.rig.frontier
         assert frontier.check() == []
         assert frontier.leased == len(self.leases)
-        assert len(frontier) == self.waiting.total() + frontier._finished.size
+        assert frontier.parked.size == sum(map(len, self.parked.values()))
+        assert frontier.parked.due == sum(self.due.values())
+        total = self.waiting.total() + frontier._finished.size
+        assert len(frontier) + frontier.parked.size == total
         stats = frontier.stats()
+        for reason in REASONS:
+            parked = stats.get(f"frontier/parked/{reason}", 0)
+            assert parked == len(self.parked.get(reason, []))
         assert stats["frontier/hosts/in_process"] == len(self.contacts)
         assert stats["frontier/addresses/in_process"] == len(self.claims)
         if self.spills:
@@ -388,14 +476,25 @@ class FrontierMachine(RuleBasedStateMachine):
             self._released(host, cut_off(POLICY, 0.0), cut_off(POLICY, 0.0))
         for lease, _ in self.leases.values():
             self.rig.frontier.finish(lease)
+        self._drain()
+        assert set(+self.waiting) <= self._parked()
+        parked = self.rig.frontier.parked
+        parked.begin_pass(REASONS)
+        while parked.reconsider(3, lambda entries: (entries, {})):
+            pass
+        self.parked.clear()
+        self._drain()
+        assert parked.size == 0
+        assert self.waiting.total() == 0, f"{+self.waiting} never came out"
+        assert self.rig.frontier._finished.size == 0
+        assert self.rig.frontier.check() == []
+
+    def _drain(self) -> None:
         while (lease := self.rig.next()) is not None:
             self._took(lease)
             self.rig.fetch(lease)
             del self.contacts[lease.entry.host]
             self._rests(lease.entry.host, cut_off(POLICY, 0.1))
-        assert self.waiting.total() == 0, f"{+self.waiting} never came out"
-        assert self.rig.frontier._finished.size == 0
-        assert self.rig.frontier.check() == []
 
 
 FrontierMachine.TestCase.settings = settings(

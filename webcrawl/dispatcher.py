@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
+    from webcrawl.admission import Admission
     from webcrawl.asides import Asides
     from webcrawl.ending import Ending
     from webcrawl.frontier import Frontier, Lease
@@ -64,6 +65,7 @@ class Dispatcher:
         crawler: Crawler,
         frontier: Frontier,
         hosts: HostKnowledge,
+        admission: Admission,
         asides: Asides,
         content: ContentSeen,
         codec: RequestCodec,
@@ -75,6 +77,7 @@ class Dispatcher:
         self._stats = crawler.stats
         self._frontier = frontier
         self._hosts = hosts
+        self._admission = admission
         self._asides = asides
         self._content = content
         self._codec = codec
@@ -95,8 +98,13 @@ class Dispatcher:
 
     def dispatch(self, lease: Lease) -> Request | None:
         """The Request to send for *lease*; None when there is nothing to send now."""
-        if not self._is_wanted(lease.entry):
+        entry = lease.entry
+        if not self._is_wanted(entry):
             self._give_up(lease)
+            return None
+        if entry.kind not in NO_URLS and (reason := self._admission.stops(entry)):
+            self._frontier.park_leased(lease, reason)
+            self._frontier.release(entry.host, rest=0.0)
             return None
         decision = self._hosts.prelude.decide(lease.entry)
         match decision.verdict:

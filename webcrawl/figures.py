@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from scrapy.statscollectors import StatsCollector
 
+    from webcrawl.admission import Admission
     from webcrawl.frontier import Frontier
     from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.job import Job
@@ -31,6 +32,7 @@ class Figures:
     content: ContentSeen
     links: LinkSubmitter
     hosts: HostKnowledge
+    admission: Admission
     bound: PolitenessBound
     pauses: Pauses
 
@@ -41,14 +43,15 @@ class Figures:
             "politeness_key": self.hosts.key,
             "knows_domains": self.links.knows_domains,
             "waiting": len(self.frontier),
+            "parked": self.frontier.parked.size,
             "in_eliminator": self.eliminator.waiting,
             "finished": self.frontier.stats()["frontier/finished"],
         }
 
     def publish(self) -> None:
         """Put all of them into the stats."""
-        parts = (self.frontier, self.eliminator, self.content, self.hosts, self.pauses)
-        for part in parts:
+        parts = (self.frontier, self.eliminator, self.content, self.hosts)
+        for part in (*parts, self.admission, self.pauses):
             for name, value in part.stats().items():
                 self.stats.set_value(name, value)
         self.stats.set_value("politeness/bound_secs", round(self.bound.secs, 1))

@@ -33,6 +33,7 @@ from webcrawl._engine import (
     wake,
     watch_requests,
 )
+from webcrawl.admission import Admission
 from webcrawl.alarm import Alarm
 from webcrawl.asides import Asides
 from webcrawl.checkpointer import Checkpointer
@@ -41,6 +42,7 @@ from webcrawl.ending import Ending, unopened
 from webcrawl.errors import FatalError
 from webcrawl.figures import Figures
 from webcrawl.frontier import encode
+from webcrawl.inflow import Inflow
 from webcrawl.opening import open_parts
 from webcrawl.pauses import Pauses
 from webcrawl.politeness_bound import PolitenessBound
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
+    from webcrawl.admission import Gate
     from webcrawl.fetch import Fetch
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.ranks import HostRanks
@@ -70,11 +73,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The background work between requests runs this often, and about this long at a time, so that
-# the reactor is never held for more than 50 ms.
+# The background work between requests runs this often.
 TICK_SECS = 0.05
+# A call that finds much to be decided and nothing to be sent lets the reactor breathe after this.
 _SLICE_SECS = 0.01
-_SLICE_ENTRIES = 256
 # What a broken or damaged disk makes the parts raise.
 _DISK_ERRORS = (OSError, CorruptRecordError)
 # Hosts that are looked up at once: name servers that are slow must not keep workers idle.
@@ -98,6 +100,7 @@ class MercatorScheduler(BaseScheduler):
         links: LinkSubmitter,
         hosts: HostKnowledge,
         outcomes: Outcomes,
+        gates: Sequence[Gate],
         executor: ThreadPoolExecutor,
         retry_times: int,
         lease_secs: float,
@@ -130,11 +133,20 @@ class MercatorScheduler(BaseScheduler):
         )
         self._ending = Ending(crawler=crawler, jobdir=job.path)
         self.pauses = Pauses(clock=time.monotonic, wake=lambda: wake(crawler.engine))
+        self._admission = Admission(frontier=frontier, gates=gates)
+        self._inflow = Inflow(
+            eliminator=eliminator,
+            admission=self._admission,
+            frontier=frontier,
+            workers=workers,
+            clock=time.monotonic,
+        )
         self.asides = Asides(frontier=frontier, key_of=hosts.key_of, clock=time.monotonic)
         self._dispatcher = Dispatcher(
             crawler=crawler,
             frontier=frontier,
             hosts=hosts,
+            admission=self._admission,
             asides=self.asides,
             content=content,
             codec=self._codec,
@@ -152,6 +164,7 @@ class MercatorScheduler(BaseScheduler):
             content=content,
             links=links,
             hosts=hosts,
+            admission=self._admission,
             bound=self._bound,
             pauses=self.pauses,
         )
@@ -164,8 +177,6 @@ class MercatorScheduler(BaseScheduler):
         )
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler)
-        self._merge_at = 0.0
-        self._starving = False
         self._is_open = False
         self._stopping_since: float | None = None
         self._had_pending = True
@@ -193,6 +204,7 @@ class MercatorScheduler(BaseScheduler):
                 hosts=self._hosts,
             )
             self._outcomes.open()
+            self._inflow.open(awaits_seeds=getattr(spider, "reads_seeds", False))
             if not self._job.resumed or self._job.rebooted:
                 # The word of the logs is good for as long as the machine runs that wrote them.
                 self._checkpoints.make_first()
@@ -252,8 +264,8 @@ class MercatorScheduler(BaseScheduler):
             self._job.close()
 
     def has_pending_requests(self) -> bool:
-        """Whether anything waits, is leased, or may come out of the eliminator. O(1)."""
-        return bool(len(self._frontier) or self._frontier.leased or self._eliminator.waiting)
+        """Whether anything waits, is leased, or may come to the frontier yet. O(1)."""
+        return bool(len(self._frontier) or self._frontier.leased or self._inflow.may_bring)
 
     def enqueue_request(self, request: Request) -> bool:
         """Take an ordinary Request of a spider or middleware; False when it is a duplicate.
@@ -293,7 +305,7 @@ class MercatorScheduler(BaseScheduler):
                 if lease is None and full:
                     return None  # the next slice of background work wakes the engine
                 if lease is None:
-                    self._starving = True
+                    self._inflow.is_starving = True
                     self._alarm.set(self._frontier.ready_at())
                     return None
                 request = self._dispatcher.dispatch(lease)
@@ -337,6 +349,7 @@ class MercatorScheduler(BaseScheduler):
     def seeds_are_read(self) -> None:
         """There are no more seeds."""
         self._links.awaits_seeds = False
+        self._inflow.is_fed = True
 
     def submit_page(self, page: Page, fetch: Fetch, links: Sequence[Link] | None = None) -> bool:
         """Submit *links*, which are of *page*, or all that it has; on disk when this returns.
@@ -385,19 +398,14 @@ class MercatorScheduler(BaseScheduler):
     # --- background work
 
     def _work(self) -> None:
-        """A slice of what goes on between requests: new URLs from the eliminator to the
-        frontier, a merge when the front end runs low, leases that nobody gave back."""
+        """A slice of what goes on between requests: URLs on their way to the frontier, leases that
+        nobody gave back, what is known of hosts."""
         if not self._is_open:
             return
         if is_closing(self._crawler.engine):
             self._hurry_up()
         try:
-            deadline = time.monotonic() + _SLICE_SECS
-            while batch := self._eliminator.take(_SLICE_ENTRIES):
-                self._frontier.push(batch)
-                if time.monotonic() >= deadline:
-                    break
-            self._merge_if_low()
+            self._inflow.work()
             self._dispatcher.expire(self._lease_secs)
             self._hosts.work()
             self._bound.look()
@@ -424,16 +432,6 @@ class MercatorScheduler(BaseScheduler):
             self._dispatcher.close_asides()
         elif now - self._stopping_since >= self._grace_secs:
             abort_downloads(self._crawler.engine)
-
-    def _merge_if_low(self) -> None:
-        """Merge at once when workers are idle or the front end runs low: a small crawl must not
-        wait for T to fill. Merging takes at most a tenth of the time."""
-        now = time.monotonic()
-        low = self._starving or self._frontier.front_size < self._workers
-        if low and now >= self._merge_at and not self._eliminator.merging:
-            self._eliminator.merge()
-            self._merge_at = now + 10 * self._eliminator.last_merge_secs
-        self._starving = False
 
 
 def is_mercator(kind: type) -> bool:

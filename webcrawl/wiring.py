@@ -119,6 +119,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         ),
         "hosts": hosts,
         "outcomes": Outcomes.from_crawler(crawler, jobdir=Path(jobdir), form=form),
+        "gates": [],
         "executor": executor,
         "retry_times": whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
         "lease_secs": _lease_secs(settings),

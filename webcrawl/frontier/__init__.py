@@ -25,8 +25,10 @@ The life of a URL
     finish(lease)          the URL is done
 
 Entries travel as bytes (``entry.encode``) through every queue. A URL is *unknown* (never pushed),
-*waiting* (front end or back end), *leased*, or finished. A host is *ready*, *snoozed* or *in
-process* while it has a back-end queue; otherwise the frontier only remembers until when it rests.
+*waiting* (front end or back end), *leased*, finished, or *parked*: beside the queues, for a reason
+(a budget, a trap), until a pass over what is parked lets it into the front end. A host is *ready*,
+*snoozed* or *in process* while it has a back-end queue; otherwise the frontier only remembers until
+when it rests.
 Hosts of one address may share a clock, which they claim for each contact (shared.py).
 Release and finish are separate: the host is given back after the download, the URL is finished
 after its processing, and the host may be acquired again in between.
@@ -62,6 +64,7 @@ On disk
 ::
 
     front/<level>/<segment>.log         the level's queue                storage/fifo.py
+    parked/<reason>/<segment>.log       what waits for that reason       parked.py
     back/<nn>/<number>/<segment>.log    a back-end queue that spilled    bodies.py
     done/<number>.log                   what happened since a snapshot   done_log.py
 
@@ -74,7 +77,10 @@ snapshot and replays the done log:
 =====================================  ==========================================================
 lost with the process                  made good by
 =====================================  ==========================================================
-entries pushed since the snapshot      the caller, who re-submits what it discovered since
+entries pushed since the snapshot,     the caller, who re-submits what it discovered since
+or parked instead
+entries let in since, or handed out    the snapshot: they are where they were, and judged again
+and parked
 requeued entries                       the done log, which has them in full
 leased, unfinished entries             the snapshot or the caller; handed out again
 finished entries met again             skipped, by their keys in the done log

@@ -15,10 +15,12 @@ from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.clocks import Clocks
 from webcrawl.frontier.done_log import Contact, DoneLog, Finish, Release, Requeue
 from webcrawl.frontier.entry import decode, encode, host_of, key
+from webcrawl.frontier.figures import figures
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import FrontEnd
 from webcrawl.frontier.hosts import HostClocks
 from webcrawl.frontier.leases import Lease, Leases
+from webcrawl.frontier.parked import Parked
 from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.recovery import replay, rests
 from webcrawl.frontier.shared import SharedClocks
@@ -88,6 +90,7 @@ class Frontier:
             clocks=self._clocks, log=self._log, rests=clocks, delay=delay, scale=shared_scale
         )
         self._finished = FinishedKeys()
+        self.parked = Parked(path=path / "parked", front=self._front, finished=self._finished)
         self._leases = Leases()
         self._counts = Counts()
         # Directories that were there before this process: a process that was killed may have
@@ -97,7 +100,7 @@ class Frontier:
     # --- counts, all O(1)
 
     def __len__(self) -> int:
-        """Waiting URLs, front end and back end; leased ones are not waiting."""
+        """Waiting URLs, front end and back end; neither leased nor parked ones are waiting."""
         return self._front.size + self._back.size
 
     @property
@@ -123,22 +126,8 @@ class Frontier:
 
     def stats(self) -> dict[str, int]:
         """All counters and sizes under their names in the crawl's statistics."""
-        back = self._back
-        counts: dict[str, int] = msgspec.structs.asdict(self._counts)
-        return {f"frontier/{name}": count for name, count in counts.items()} | {
-            "frontier/waiting": len(self),
-            "frontier/front": self._front.size,
-            "frontier/back": back.size,
-            "frontier/leased": len(self._leases),
-            "frontier/queues": back.limit,
-            "frontier/queues/spilled": back.spilled,
-            "frontier/hosts/ready": back.ready,
-            "frontier/hosts/snoozed": back.snoozed,
-            "frontier/hosts/in_process": back.in_process,
-            "frontier/hosts/remembered": len(back.remembered),
-            "frontier/hosts/rests_spilled": back.remembered.spilled,
-            "frontier/addresses/in_process": len(self._shared),
-        }
+        held = {"leased": len(self._leases), "addresses/in_process": len(self._shared)}
+        return figures(self._counts, self._front, self._back, self.parked, held)
 
     # --- in
 
@@ -308,6 +297,12 @@ class Frontier:
         if behind is not None:
             self._back.hasten(behind.host, encode(behind))
 
+    def park_leased(self, lease: Lease, reason: str) -> None:
+        """The entry was not fetched and waits for *reason* now. Otherwise as ``put_back``."""
+        self._leases.held(lease)
+        self._leases.end(lease)
+        self.parked.push(reason, [encode(lease.entry)])
+
     def expire(
         self, older_than: float, *, spare: Callable[[Lease], bool] = lambda _: False
     ) -> list[Lease]:
@@ -371,6 +366,7 @@ class Frontier:
             self._inherited += self.path.glob("back/*/")
         self._log.open(state.segment)
         self._front.open(state.levels)
+        self.parked.open(state.parked, counts=state.counts)
         back.limit = min(max(back.limit, state.limit), back.ceiling)
         back.open(state.queues)
         self._counts = state.counts
@@ -413,6 +409,7 @@ class Frontier:
                 finished=self._finished.to_bytes(),
                 counts=self._counts,
                 shared=[(claim.name, to_wall(claim.at)) for claim in self._shared.claims],
+                parked=self.parked.snapshot(),
             )
         )
 
@@ -423,6 +420,7 @@ class Frontier:
             *inherited,
             *self._front.written(),
             *self._back.written(),
+            *self.parked.written(),
             *self._log.written(),
             *self._back.remembered.written(),
         ]
@@ -431,6 +429,7 @@ class Frontier:
         """The last snapshot was published: delete what only older ones name."""
         self._front.forget()
         self._back.forget()
+        self.parked.forget()
         self._log.forget()
 
     def close(self) -> None:
@@ -441,7 +440,8 @@ class Frontier:
 
     def check(self) -> list[str]:
         """Count everything again; empty means sound. Reads all waiting entries from disk."""
-        problems = self._front.check() + self._back.check() + self._shared.check()
+        parts = (self._front, self._back, self._shared, self.parked)
+        problems = [problem for part in parts for problem in part.check()]
         problems += self._leases.check(self._clocks.clock())
         if self._leases.contacts != self._back.in_process:
             problems.append(

@@ -12,8 +12,8 @@ from webcrawl.frontier.back_queue import QueueSnapshot  # noqa: TC001 - msgspec 
 from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads the annotation
 from webcrawl.storage.records import NewerFormatError
 
-# 1: no shared clocks, and all rests in the snapshot.
-VERSION = 2
+# 1: no shared clocks, and all rests in the snapshot. 2: nothing is parked.
+VERSION = 3
 
 
 class Counts(msgspec.Struct):
@@ -28,6 +28,8 @@ class Counts(msgspec.Struct):
     skipped: int = 0
     expired: int = 0
     refused: int = 0
+    held: int = 0
+    admitted: int = 0
 
 
 class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -37,6 +39,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     resting hosts without a queue and resting shared clocks, with ready_at and least, as far as
     they are not in the files of the rest store. *finished* are the keys of finished entries that
     will be met again (finished.py). *shared* are the shared clocks that are held, since when.
+    *parked* are the queues of what waits for a reason, by reason.
     """
 
     version: int = VERSION
@@ -50,6 +53,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     finished: bytes = b""
     counts: Counts = msgspec.field(default_factory=Counts)
     shared: list[tuple[str, float]] = []
+    parked: dict[str, FifoSnapshot] = {}
 
 
 class _Version(msgspec.Struct, array_like=True):

@@ -1,0 +1,224 @@
+"""The gates before the frontier: who waits, in which order, and when they are asked again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from frontier_rig import Rig, entry
+
+from webcrawl.admission import Admission, Gate
+from webcrawl.frontier import encode
+from webcrawl.inflow import Inflow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+    from webcrawl.frontier import Entry
+
+
+class HostGate(Gate):
+    """Holds the URLs of *hosts*; lets *more* of them in each time it relents."""
+
+    def __init__(self, name: str, *hosts: str, more: list[str] | None = None) -> None:
+        self.name = name
+        self.hosts = set(hosts)
+        self.more = more or []
+        self.entered: list[str] = []
+        self.has_news = False
+
+    def holds(self, entry: Entry) -> bool:
+        return entry.host in self.hosts
+
+    def let_in(self, entry: Entry) -> None:
+        self.entered.append(entry.url)
+
+    def news(self) -> bool:
+        had, self.has_news = self.has_news, False
+        return had
+
+    @property
+    def may_relent(self) -> bool:
+        return bool(self.more)
+
+    def relent(self) -> None:
+        self.hosts.discard(self.more.pop(0))
+
+
+class Nothing:
+    """An eliminator through which everything has gone."""
+
+    waiting = 0
+    merging = False
+    last_merge_secs = 0.0
+
+    def __init__(self) -> None:
+        self.merges = 0
+        self.batches: list[list[bytes]] = []
+
+    def take(self, _: int) -> list[bytes]:
+        return self.batches.pop(0) if self.batches else []
+
+    def merge(self) -> None:
+        self.merges += 1
+
+
+@pytest.fixture
+def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+    found = Rig(jobdir / "frontier", clock)
+    yield found
+    assert found.frontier.check() == []
+    found.frontier.close()
+
+
+def batch(*hosts: str) -> list[bytes]:
+    return [encode(entry(host, n)) for n, host in enumerate(hosts)]
+
+
+def urls(rig: Rig) -> list[str]:
+    return [found.url for found in rig.drain()]
+
+
+def test_without_gates_everything_goes_to_the_frontier(rig: Rig) -> None:
+    admission = Admission(frontier=rig.frontier, gates=[])
+    admission.push(batch("a.test", "b.test"))
+    assert admission.stops(entry("a.test")) == ""
+    assert not admission.may_admit
+    assert not admission.work(is_idle=True)
+    assert len(rig.frontier) == 2
+    assert admission.stats() == {}
+
+
+def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig: Rig) -> None:
+    gates = [HostGate("full", "a.test"), HostGate("trap", "a.test", "b.test")]
+    admission = Admission(frontier=rig.frontier, gates=gates)
+    admission.push(batch("a.test", "b.test", "c.test", "c.test", "a.test"))
+    assert rig.frontier.parked.counts == {"full": 2, "trap": 1}
+    assert urls(rig) == ["http://c.test/2", "http://c.test/3"]
+    for gate in gates:
+        assert gate.entered == ["http://c.test/2", "http://c.test/3"]
+    assert [admission.stops(entry(f"{x}.test")) for x in "abc"] == ["full", "trap", ""]
+    assert not admission.may_admit
+    assert not admission.work(is_idle=True)
+
+
+def test_gates_relent_when_nothing_else_is_left_to_fetch(rig: Rig) -> None:
+    gate = HostGate("full", "a.test", "b.test", more=["a.test", "b.test"])
+    admission = Admission(frontier=rig.frontier, gates=[gate])
+    assert not admission.may_admit  # nobody waits for it
+    admission.push(batch("a.test", "b.test", "a.test"))
+    assert admission.may_admit
+    assert not admission.work(is_idle=False)
+    assert len(rig.frontier) == 0
+    assert admission.work(is_idle=True)
+    assert not admission.work(is_idle=False)
+    assert urls(rig) == ["http://a.test/0", "http://a.test/2"]
+    assert admission.may_admit
+    assert admission.work(is_idle=True)
+    assert urls(rig) == ["http://b.test/1"]
+    assert not admission.may_admit
+
+
+def test_a_pass_is_finished_before_a_gate_relents_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webcrawl.admission._PASS_ENTRIES", 2)
+    gate = HostGate("full", "a.test", "b.test", more=["c.test", "b.test"])
+    admission = Admission(frontier=rig.frontier, gates=[gate])
+    admission.push(batch("a.test", "a.test", "a.test", "b.test"))
+    assert admission.work(is_idle=True)
+    assert admission.work(is_idle=True)
+    assert gate.more == ["b.test"]
+    assert not admission.work(is_idle=False)
+    assert rig.frontier.parked.counts == {"full": 4}
+
+
+def test_news_of_a_gate_make_a_pass_at_once(rig: Rig) -> None:
+    gate = HostGate("trap", "a.test")
+    admission = Admission(frontier=rig.frontier, gates=[gate])
+    admission.push(batch("a.test"))
+    gate.hosts.clear()
+    assert not admission.work(is_idle=False)
+    gate.has_news = True
+    assert admission.work(is_idle=False)
+    assert urls(rig) == ["http://a.test/0"]
+
+
+def test_everything_is_looked_at_again_after_a_restart(rig: Rig) -> None:
+    Admission(frontier=rig.frontier, gates=[HostGate("full", "a.test", "b.test")]).push(
+        batch("a.test", "b.test", "c.test")
+    )
+    rig.publish()
+    rig.crash()
+    admission = Admission(frontier=rig.frontier, gates=[HostGate("other", "b.test")])
+    admission.open()
+    assert admission.may_admit
+    while admission.work(is_idle=False):
+        pass
+    assert rig.frontier.parked.counts == {"full": 0, "other": 1}
+    assert sorted(urls(rig)) == ["http://a.test/0", "http://c.test/2"]
+
+
+# --- what brings URLs there
+
+
+def inflow_of(rig: Rig, *gates: Gate, workers: int = 1) -> tuple[Inflow, Nothing]:
+    eliminator = Nothing()
+    made = Inflow(
+        eliminator=eliminator,  # type: ignore[arg-type]  # as much of it as is needed
+        admission=Admission(frontier=rig.frontier, gates=gates),
+        frontier=rig.frontier,
+        workers=workers,
+        clock=rig.monotonic,
+    )
+    return made, eliminator
+
+
+def test_new_urls_go_through_the_gates(rig: Rig) -> None:
+    inflow, eliminator = inflow_of(rig, HostGate("full", "a.test"))
+    inflow.open(awaits_seeds=False)
+    eliminator.batches = [batch("a.test"), batch("b.test", "a.test")]
+    inflow.work()
+    assert rig.frontier.parked.counts == {"full": 2}
+    assert urls(rig) == ["http://b.test/0"]
+    assert not inflow.may_bring
+
+
+def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig: Rig) -> None:
+    gate = HostGate("full", "a.test", more=["a.test"])
+    inflow, eliminator = inflow_of(rig, gate)
+    inflow.open(awaits_seeds=True)
+    eliminator.batches = [batch("a.test", "b.test")]
+    inflow.work()
+    assert inflow.may_bring
+    inflow.is_fed = True
+    inflow.work()
+    lease = rig.next()
+    assert lease is not None
+    inflow.work()
+    assert gate.more == ["a.test"]
+    rig.fetch(lease)
+    inflow.work()
+    assert gate.more == []
+    assert urls(rig) == ["http://a.test/0"]
+    assert not inflow.may_bring
+
+
+def test_it_merges_when_workers_are_idle_or_the_front_end_is_low(rig: Rig) -> None:
+    inflow, eliminator = inflow_of(rig, workers=2)
+    eliminator.last_merge_secs = 1.0
+    inflow.open(awaits_seeds=False)
+    inflow.work()
+    assert eliminator.merges == 1
+    inflow.work()
+    assert eliminator.merges == 1  # ten times as long as the last one took
+    rig.clock.advance(11.0)
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    inflow.work()
+    assert eliminator.merges == 1
+    inflow.is_starving = True
+    inflow.work()
+    assert eliminator.merges == 2

@@ -1,0 +1,286 @@
+"""URLs that wait for a reason: queues of their own, passes, what a crash leaves of them."""
+
+from __future__ import annotations
+
+import resource
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from frontier_rig import Rig, entry, urls_of
+
+from webcrawl.frontier import decode, encode, parked
+from webcrawl.frontier.snapshot import decode_snapshot
+from webcrawl.storage.records import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+    from webcrawl.frontier import Lease
+
+Sorted = tuple[list[bytes], dict[str, list[bytes]]]
+
+
+@pytest.fixture
+def rig(jobdir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    monkeypatch.setattr(parked, "CHUNK", 2)
+    found = Rig(jobdir / "frontier", clock)
+    yield found
+    assert found.frontier.check() == []
+    found.frontier.close()
+
+
+def park(rig: Rig, count: int, reason: str = "budget", host: str = "a.test") -> None:
+    rig.frontier.parked.push(reason, [encode(entry(host, n)) for n in range(count)])
+
+
+def let_in(entries: list[bytes]) -> Sorted:
+    return entries, {}
+
+
+def keep(entries: list[bytes]) -> Sorted:
+    return [], {"budget": entries}
+
+
+def serials(entries: list[bytes]) -> list[int]:
+    return [int(decode(data).url.rpartition("/")[2]) for data in entries]
+
+
+def take(rig: Rig) -> Lease:
+    lease = rig.next()
+    assert lease is not None
+    return lease
+
+
+def make_pass(rig: Rig, *reasons: str) -> int:
+    """A whole pass that lets everything in; how many it looked at."""
+    rig.frontier.parked.begin_pass(reasons)
+    total = 0
+    while count := rig.frontier.parked.reconsider(3, let_in):
+        total += count
+    return total
+
+
+def test_parked_urls_wait_beside_the_frontier(rig: Rig) -> None:
+    park(rig, 7)
+    park(rig, 2, "trap", "b.test")
+    rig.push(entry("c.test"))
+    assert len(rig.frontier) == 1
+    assert urls_of(rig.drain()) == ["http://c.test/0"]
+    assert rig.frontier.ready_at() is None
+    stats = rig.frontier.stats()
+    assert stats["frontier/parked"] == 9
+    assert stats["frontier/parked/budget"] == 7
+    assert stats["frontier/parked/trap"] == 2
+    assert stats["frontier/held"] == 9
+    assert stats["frontier/waiting"] == 0
+
+
+def test_pass_lets_in_what_nothing_holds_any_more_in_its_order(rig: Rig) -> None:
+    park(rig, 7)
+    assert make_pass(rig, "budget") == 7
+    assert rig.frontier.parked.size == 0
+    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(7)]
+    assert rig.frontier.stats()["frontier/admitted"] == 7
+
+
+def test_pass_looks_once_at_each_entry_of_its_reasons(rig: Rig) -> None:
+    park(rig, 5)
+    park(rig, 2, "trap")
+    waiting = rig.frontier.parked
+    waiting.begin_pass(["budget", "nothing_waits_for_this"])
+    seen: list[int] = []
+
+    def look(entries: list[bytes]) -> Sorted:
+        seen.extend(serials(entries))
+        return keep(entries)
+
+    assert waiting.due == 5
+    while waiting.reconsider(2, look):
+        park(rig, 1)  # behind the end of this pass
+    assert seen == [0, 1, 2, 3, 4]
+    assert waiting.due == 0
+    assert waiting.counts == {"budget": 8, "trap": 2}
+
+
+def test_entries_may_go_on_to_wait_for_another_reason(rig: Rig) -> None:
+    park(rig, 4)
+    waiting = rig.frontier.parked
+    waiting.begin_pass(["budget"])
+    assert waiting.reconsider(9, lambda data: (data[:1], {"trap": data[1:3], "budget": data[3:]}))
+    assert waiting.counts == {"budget": 1, "trap": 2}
+    assert len(rig.frontier) == 1
+
+
+def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    lease = take(rig)
+    rig.frontier.park_leased(lease, "budget")
+    rig.release("a.test", fetched=False)
+    assert rig.frontier.leased == 0
+    now = rig.acquire()
+    assert now is not None
+    assert now.entry.url == "http://a.test/2"
+    for again in (rig.frontier.put_back, rig.frontier.finish):
+        with pytest.raises(LookupError):
+            again(lease)
+    with pytest.raises(LookupError):
+        rig.frontier.park_leased(lease, "budget")
+    rig.fetch(now)
+    make_pass(rig, "budget")
+    assert urls_of(rig.drain()) == ["http://a.test/1"]
+
+
+@pytest.mark.parametrize("reason", ["", "Budget", "../front", "9", "a b", "a" * 33])
+def test_reason_is_a_word(rig: Rig, reason: str) -> None:
+    with pytest.raises(ValueError, match="is no reason"):
+        park(rig, 1, reason)
+
+
+def test_parked_urls_survive_a_crash_in_their_order(rig: Rig) -> None:
+    park(rig, 9)
+    rig.publish()
+    park(rig, 3, host="lost.test")  # whoever discovered them submits them again
+    rig.crash()
+    assert rig.frontier.parked.counts == {"budget": 9}
+    make_pass(rig, "budget")
+    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(9)]
+
+
+def test_parked_urls_survive_a_power_failure(rig: Rig) -> None:
+    park(rig, 9)
+    rig.publish()
+    make_pass(rig, "budget")
+    rig.reboot(lost=True)
+    assert rig.frontier.parked.counts == {"budget": 9}
+
+
+def test_crash_in_the_middle_of_a_pass_hands_out_nothing_twice(rig: Rig) -> None:
+    park(rig, 9)
+    rig.publish()
+    rig.frontier.parked.begin_pass(["budget"])
+    assert rig.frontier.parked.reconsider(4, let_in) == 4
+    fetched = []
+    for _ in range(3):
+        lease = take(rig)
+        rig.fetch(lease)
+        fetched.append(lease.entry)
+    rig.crash()
+    assert rig.frontier.parked.counts == {"budget": 9}
+    assert rig.frontier.parked.due == 0
+    make_pass(rig, "budget")
+    assert len(rig.frontier) == 6
+    assert rig.frontier.stats()["frontier/skipped"] == 3
+    assert urls_of(fetched + rig.drain()) == sorted(f"http://a.test/{n}" for n in range(9))
+
+
+def test_retry_that_was_parked_outlives_the_log_it_was_in(rig: Rig) -> None:
+    rig.frontier.requeue(msgspec.structs.replace(entry("a.test"), attempts=1))
+    lease = take(rig)
+    rig.frontier.park_leased(lease, "budget")
+    rig.release("a.test", fetched=False)
+    rig.publish()
+    rig.crash()
+    make_pass(rig, "budget")
+    assert [found.attempts for found in rig.drain()] == [1]
+
+
+def test_leftover_queue_that_no_snapshot_names_is_deleted(rig: Rig) -> None:
+    rig.publish()
+    park(rig, 9)
+    left = rig.path / "parked" / "budget"
+    assert [*left.iterdir()]
+    rig.crash()
+    assert not [*left.iterdir()]
+    assert rig.frontier.parked.size == 0
+    park(rig, 9)
+    assert rig.frontier.parked.counts == {"budget": 9}
+
+
+def test_queue_that_ran_empty_leaves_the_snapshot_and_the_disk(rig: Rig) -> None:
+    park(rig, 9)
+    rig.publish()
+    make_pass(rig, "budget")
+    rig.publish()
+    assert rig.published is not None
+    assert decode_snapshot(rig.published).parked == {}
+    rig.crash()
+    assert not [*(rig.path / "parked" / "budget").iterdir()]
+    assert len(rig.frontier) == 9
+
+
+def test_snapshot_of_a_time_when_nothing_was_parked_is_taken_up(rig: Rig) -> None:
+    rig.push(entry("a.test"))
+    rig.publish()
+    assert rig.published is not None
+    fields = msgspec.msgpack.decode(rig.published)
+    del fields[-1]
+    del fields[9]["held"], fields[9]["admitted"]
+    rig.published = msgspec.msgpack.encode([2, *fields[1:]])
+    rig.crash()
+    assert rig.frontier.parked.counts == {}
+    assert len(rig.frontier) == 1
+
+
+def test_rule_that_breaks_loses_nothing(rig: Rig) -> None:
+    park(rig, 5)
+    waiting = rig.frontier.parked
+    waiting.begin_pass(["budget"])
+
+    def broken(_: list[bytes]) -> Sorted:
+        raise RuntimeError("no rule")
+
+    with pytest.raises(RuntimeError):
+        waiting.reconsider(3, broken)
+    assert (waiting.size, waiting.due) == (5, 5)
+    assert make_pass(rig, "budget") == 5
+    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5)]
+
+
+def test_full_disk_loses_nothing_that_is_parked_or_let_in(rig: Rig) -> None:
+    park(rig, 8)
+    waiting = rig.frontier.parked
+    waiting.begin_pass(["budget"])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, hard))
+    try:
+        with pytest.raises(OSError, match="large"):
+            waiting.reconsider(8, lambda data: (data[:4], {"trap": data[4:], "budget": []}))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(rig.frontier) == 4
+    assert waiting.counts == {"budget": 0, "trap": 4}
+
+
+def test_damaged_queue_is_reported_with_its_place(rig: Rig) -> None:
+    park(rig, 9)
+    waiting = rig.frontier.parked
+    file = next((rig.path / "parked" / "budget").iterdir())
+    sound = file.read_bytes()
+    file.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+    assert any(str(file) in problem for problem in rig.frontier.check())
+    waiting.begin_pass(["budget"])
+    with pytest.raises(CorruptRecordError):
+        waiting.reconsider(9, let_in)
+    assert (waiting.size, waiting.due) == (9, 9)
+    file.write_bytes(sound)
+    assert make_pass(rig, "budget") == 9
+
+
+def test_check_counts_again(rig: Rig) -> None:
+    park(rig, 3)
+    waiting = rig.frontier.parked
+    waiting.begin_pass(["budget"])
+    waiting.size += 1
+    waiting._due["budget"] += 1
+    problems = rig.frontier.check()
+    assert [problem.partition(":")[0] for problem in problems] == [
+        "parked",
+        "parked",
+        "parked for budget",
+    ]
+    waiting.size -= 1
+    waiting._due["budget"] -= 1

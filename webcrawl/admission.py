@@ -1,0 +1,142 @@
+"""Which URLs must wait though they are new and in scope: the gates before the frontier.
+
+A gate is a rule by which a URL waits now and may be fetched later: its domain is beyond a budget,
+its pattern looks like a trap. What a gate holds is parked in the frontier under the gate's name
+(frontier/parked.py) and looked at again in passes; nothing is dropped. Gates are asked
+
+(a) when URLs come from the eliminator: ``push``, as a batch that keeps its order;
+(b) when a URL is about to be fetched: ``stops``, as budgets fill up while URLs wait;
+(c) in a pass: ``work``, slice by slice.
+
+A pass is made over everything after a restart, as settings may have changed; over what one gate
+holds when it has news; and over that of a gate that relents, once nothing else is left to fetch.
+The invariant: a crawl does not end while a gate may relent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from webcrawl.frontier import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webcrawl.frontier import Entry, Frontier
+
+# Entries of a pass that are looked at between two looks at the clock.
+_PASS_ENTRIES = 64
+
+
+class Gate(Protocol):
+    """A rule by which URLs wait. Derive from it: what is not said here has a body to inherit.
+
+    Called in the reactor's thread for each URL of the crawl: a microsecond or two, no disk.
+    """
+
+    name: str
+    """What URLs wait for because of it: a word in lower case, in stats (``frontier/parked/<name>``)
+    and as the name of a directory."""
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether *entry*, on its way to the frontier, must wait."""
+
+    def stops(self, entry: Entry) -> bool:
+        """Whether *entry*, about to be fetched, must wait after all."""
+        return self.holds(entry)
+
+    def let_in(self, entry: Entry) -> None:
+        """No gate holds *entry*: it goes to the frontier."""
+
+    def news(self) -> bool:
+        """Whether what it holds should be looked at again now. Asked all the time; True once."""
+        return False
+
+    @property
+    def may_relent(self) -> bool:
+        """Whether, when nothing else is left to fetch, it would let in more of what it holds.
+
+        Not for ever: a crawl ends only when all gates say no.
+        """
+        return False
+
+    def relent(self) -> None:
+        """Nothing else is left to fetch. What it holds is looked at again after this."""
+
+    def stats(self) -> dict[str, int]:
+        """Under their names in the crawl's statistics."""
+        return {}
+
+
+class Admission:
+    """The gates in their order: the first one that holds a URL is what the URL waits for."""
+
+    def __init__(self, *, frontier: Frontier, gates: Sequence[Gate]) -> None:
+        self._frontier = frontier
+        self._gates = gates
+
+    def open(self) -> None:
+        """The frontier is open: whatever waits there from an earlier process is looked at again."""
+        self._frontier.parked.begin_pass(self._frontier.parked.counts)
+
+    def push(self, batch: Sequence[bytes]) -> None:
+        """New URLs as encoded entries: to the frontier with them, or parked. As durable as
+        ``Frontier.push`` is; OSError loses none of those that were taken over."""
+        if not self._gates:
+            self._frontier.push(batch)
+            return
+        free, held = self._sort(batch)
+        for reason, entries in held.items():
+            self._frontier.parked.push(reason, entries)
+        self._frontier.push(free)
+
+    def _sort(self, batch: Sequence[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
+        """Those of *batch* that nothing holds, and the others by what holds them."""
+        gates = self._gates
+        free: list[bytes] = []
+        held: dict[str, list[bytes]] = {}
+        for data in batch:
+            entry = decode(data)
+            for gate in gates:
+                if gate.holds(entry):
+                    held.setdefault(gate.name, []).append(data)
+                    break
+            else:
+                for gate in gates:
+                    gate.let_in(entry)
+                free.append(data)
+        return free, held
+
+    def stops(self, entry: Entry) -> str:
+        """What *entry*, about to be fetched, must wait for; "" when it need not."""
+        for gate in self._gates:
+            if gate.stops(entry):
+                return gate.name
+        return ""
+
+    @property
+    def may_admit(self) -> bool:
+        """Whether something that is parked may yet be fetched in this crawl. O(gates)."""
+        return bool(self._frontier.parked.due) or bool(self._relenting())
+
+    def _relenting(self) -> list[Gate]:
+        counts = self._frontier.parked.counts
+        return [gate for gate in self._gates if counts.get(gate.name) and gate.may_relent]
+
+    def work(self, *, is_idle: bool) -> bool:
+        """Go on with the pass by a few entries; whether there is more to do.
+
+        With *is_idle* nothing but what is parked is left to fetch: gates relent then.
+        """
+        parked = self._frontier.parked
+        parked.begin_pass([gate.name for gate in self._gates if gate.news()])
+        if is_idle and not parked.due:
+            relenting = self._relenting()
+            for gate in relenting:
+                gate.relent()
+            parked.begin_pass([gate.name for gate in relenting])
+        return parked.reconsider(_PASS_ENTRIES, self._sort) > 0
+
+    def stats(self) -> dict[str, int]:
+        """Those of all gates."""
+        return {name: value for gate in self._gates for name, value in gate.stats().items()}
