@@ -61,11 +61,28 @@ class _SnapshotFile(msgspec.Struct, frozen=True):
 
 
 class _LiveCheckpoint(msgspec.Struct, frozen=True):
-    """What ``open`` reads of the manifest that ``publish`` wrote."""
+    """What is read of the manifest that ``publish`` wrote."""
 
     boot_id: str
     snapshot: _SnapshotFile
     facts: dict[str, Any] = {}
+    sequence: int = 0
+    written_at: str = ""
+
+
+@dataclasses.dataclass(slots=True, frozen=True)
+class Checkpoint:
+    """A live checkpoint, as others than the owner of the directory see it.
+
+    *written_at* is UTC as ``2026-11-20T10:15:00Z``, *snapshots* are those of the parts by their
+    names. *trusted* is false when the machine may have gone down since: see ``Job.rebooted``.
+    """
+
+    sequence: int
+    written_at: str
+    facts: Mapping[str, Any]
+    snapshots: Mapping[str, bytes]
+    trusted: bool
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
@@ -84,6 +101,48 @@ def boot_id() -> str:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
         return ""
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """The live checkpoint of the JOBDIR *path*, None when there never was one. Takes no lock and
+    changes nothing on disk.
+
+    Raises CorruptRecordError, also when a newer checkpoint takes its place meanwhile, and
+    NewerFormatError.
+    """
+    live = _live_checkpoint(path, ManifestStore(path=path))
+    if live is None:
+        return None
+    return Checkpoint(
+        sequence=live.sequence,
+        written_at=live.written_at,
+        facts=live.facts,
+        snapshots=_read_snapshots(path, live),
+        trusted=bool(live.boot_id) and live.boot_id == boot_id(),
+    )
+
+
+def _live_checkpoint(path: Path, manifests: ManifestStore) -> _LiveCheckpoint | None:
+    manifest = manifests.load()
+    if manifest is None:
+        return None
+    try:
+        return msgspec.convert(manifest, _LiveCheckpoint)
+    except msgspec.ValidationError as error:
+        raise CorruptRecordError(path / "CURRENT", 0, f"its manifest: {error}") from error
+
+
+def _read_snapshots(path: Path, live: _LiveCheckpoint) -> dict[str, bytes]:
+    """The snapshots of all parts by their names."""
+    file = path / live.snapshot.file
+    records = [record for _, record in read_records(file, end=live.snapshot.bytes)]
+    if len(records) % 2:
+        raise CorruptRecordError(file, live.snapshot.bytes, "a name without a snapshot")
+    snapshots: dict[str, bytes] = {}
+    for name, saved in zip(records[::2], records[1::2], strict=True):
+        part = name.decode("utf-8")
+        snapshots[part] = snapshots.get(part, b"") + saved
+    return snapshots
 
 
 class Job:
@@ -139,14 +198,10 @@ class Job:
             ) from error
 
     def _load(self, spider: str) -> None:
-        manifest = self._manifests.load()
-        if manifest is None:
+        live = _live_checkpoint(self.path, self._manifests)
+        if live is None:
             self._unsynced = self._directories()
             return
-        try:
-            live = msgspec.convert(manifest, _LiveCheckpoint)
-        except msgspec.ValidationError as error:
-            raise CorruptRecordError(self.path / "CURRENT", 0, f"its manifest: {error}") from error
         self.facts = live.facts
         owner = live.facts.get("spider", spider)
         if spider and owner != spider:
@@ -154,17 +209,11 @@ class Job:
                 f"JOBDIR {self.path} holds a crawl of the spider {owner}, not of {spider}: choose "
                 "another one with -s JOBDIR=DIR."
             )
-        snapshot = self.path / live.snapshot.file
-        records = [r for _, r in read_records(snapshot, end=live.snapshot.bytes)]
-        if len(records) % 2:
-            raise CorruptRecordError(snapshot, live.snapshot.bytes, "a name without a snapshot")
-        for name, saved in zip(records[::2], records[1::2], strict=True):
-            part = name.decode("utf-8")
-            self._snapshots[part] = self._snapshots.get(part, b"") + saved
+        self._snapshots = _read_snapshots(self.path, live)
         # Whoever published it may have died before the last fsync. After a power failure CURRENT
         # must not be found to name what we and the parts are about to delete.
         sync_path(self.path)
-        self._delete_snapshots(keep=snapshot)
+        self._delete_snapshots(keep=self.path / live.snapshot.file)
         self.resumed = True
         self.rebooted = not self._boot_id or live.boot_id != self._boot_id
 

@@ -92,6 +92,8 @@ leases, ids                            nothing: callers do not keep them across 
 After a power failure, data written since the last fsync may be gone while the done log's is
 not, so then finished entries are fetched again (``trust_done=False``).
 
+Readers beside the process see all of this through ``view.py``, without touching it.
+
 The core knows no Scrapy: clock, wall clock, chance, prioritizer, selector and delay policy are
 handed in. Nothing here is thread-safe.
 """

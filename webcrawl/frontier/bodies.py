@@ -100,10 +100,15 @@ class Bodies:
         return written
 
     def _body(self, number: int) -> DiskFifo:
-        path = self.path / f"{number % 256:02x}" / f"{number:08d}"
+        path = body_path(self.path, number)
         return DiskFifo(path=path, chunk=CHUNK, segment_bytes=SEGMENT_BYTES)
 
 
 def number_of(body: DiskFifo) -> int:
     """The number that names *body* in a snapshot."""
     return int(body.path.name)
+
+
+def body_path(path: Path, number: int) -> Path:
+    """The directory of body *number* below *path*."""
+    return path / f"{number % 256:02x}" / f"{number:08d}"

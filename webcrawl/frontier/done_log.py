@@ -116,8 +116,7 @@ class DoneLog:
         one is not a record log at all.
         """
         for number in range(first, self.number):
-            for _, payload in read_records(self._file(number)):
-                yield from _decode(payload)
+            yield from _records(self._file(number))
 
     def contacts(self, contacts: Sequence[Contact]) -> None:
         """The hosts may be contacted from now on."""
@@ -190,4 +189,21 @@ class DoneLog:
         self._held.clear()
 
     def _file(self, number: int) -> Path:
-        return self.path / f"{number:08d}.log"
+        return _file(self.path, number)
+
+
+def read_done_log(path: Path, first: int) -> Iterator[Record]:
+    """What was written at *path* from segment *first* on, for readers beside the owner."""
+    number = first
+    while (file := _file(path, number)).exists():
+        yield from _records(file)
+        number += 1
+
+
+def _records(file: Path) -> Iterator[Record]:
+    for _, payload in read_records(file):
+        yield from _decode(payload)
+
+
+def _file(path: Path, number: int) -> Path:
+    return path / f"{number:08d}.log"

@@ -36,6 +36,12 @@ _REST = struct.Struct("<ddd")
 assert _REST.size == 24
 
 
+def stored_rest(data: bytes) -> tuple[float, float]:
+    """The end (epoch seconds) and the *least* of a rest, as they were put into a store."""
+    until, _, least = _REST.unpack(data)
+    return until, least
+
+
 class RestStore(Protocol):
     """Bytes by name, on disk, bounded in memory; hosts.HostRecords.rests is one."""
 

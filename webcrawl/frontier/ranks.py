@@ -65,6 +65,17 @@ class HostRanks:
         self._log: RecordLog | None = None
         self._build(np.empty(0, PAIR))
 
+    def load(self, snapshot: bytes | None) -> None:
+        """As ``open``, for who only asks: nothing on disk is changed."""
+        if snapshot is not None:
+            self._load(snapshot)
+
+    def _load(self, snapshot: bytes) -> int:
+        """Build the table; returns the offset after the last record."""
+        pairs, end = self._read(msgspec.msgpack.decode(snapshot, type=_Snapshot).size_bytes)
+        self._build(pairs)
+        return end
+
     def open(self, snapshot: bytes | None) -> None:
         """Take up the state of *snapshot* and what was added after it; None begins anew.
 
@@ -77,8 +88,7 @@ class HostRanks:
         if snapshot is None:
             self._file.unlink(missing_ok=True)
         else:
-            pairs, end = self._read(msgspec.msgpack.decode(snapshot, type=_Snapshot).size_bytes)
-            self._build(pairs)
+            end = self._load(snapshot)
         self._log = RecordLog.open(self._file, size=end)
 
     def __len__(self) -> int:

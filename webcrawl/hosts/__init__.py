@@ -33,6 +33,8 @@ Invariants
 5. ``kill -9`` loses what was put since the last flush that ended, never more, and leaves a sound
    file: SQLite's write-ahead log. A power failure loses what was not synced.
 
+Readers beside the process use reader.py, which changes nothing.
+
 The room imports only storage and errors. Times are epoch seconds, as they are stored.
 """
 

@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = 1
+FILE = "records.sqlite"
 _CREATE = (
     "CREATE TABLE facts (kind INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL,"
     " crc INTEGER NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID"
 )
-_READ = "SELECT data, crc FROM facts WHERE kind = ? AND key = ?"
+READ = "SELECT data, crc FROM facts WHERE kind = ? AND key = ?"
 _SCAN = "SELECT kind, key, data, crc FROM facts"
 _HOLDS = "SELECT EXISTS(SELECT 1 FROM facts WHERE kind = ?)"
 _ROW = "(?, ?, ?, ?)"
@@ -73,7 +74,7 @@ class Database:
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
-        self.file = path / "records.sqlite"
+        self.file = path / FILE
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
         self._new_names: list[Path] = []
@@ -131,11 +132,11 @@ class Database:
         with self._translated():
             # All rows are fetched: a statement left in the middle would keep the log from being
             # moved to the file.
-            rows = self._reader.execute(_READ, (kind, key)).fetchall()
+            rows = self._reader.execute(READ, (kind, key)).fetchall()
         if not rows:
             return None
         data: bytes = rows[0][0]
-        if _crc(key, data) != rows[0][1]:
+        if checksum(key, data) != rows[0][1]:
             raise CorruptRecordError(self.file, 0, f"checksum mismatch in what is kept of {key!r}")
         return data
 
@@ -170,7 +171,7 @@ class Database:
     def _upsert(self, batch: list[Fact]) -> None:
         assert self._writer is not None
         values = [
-            value for kind, key, data in batch for value in (kind, key, data, _crc(key, data))
+            value for kind, key, data in batch for value in (kind, key, data, checksum(key, data))
         ]
         self._writer.execute(_upsert(len(batch)), values)
 
@@ -193,7 +194,7 @@ class Database:
         """Everything in the file; one that is damaged is left out, see ``check``."""
         assert self._reader is not None, "the host records are not open"
         for kind, key, data, crc in self._reader.execute(_SCAN).fetchall():
-            if _crc(key, data) == crc:
+            if checksum(key, data) == crc:
                 yield kind, key, data
 
     def check(self) -> list[str]:
@@ -206,7 +207,7 @@ class Database:
                 problems += [
                     f"{self.file}: checksum mismatch in what is kept of {key!r}"
                     for _, key, data, crc in self._reader.execute(_SCAN).fetchall()
-                    if _crc(key, data) != crc
+                    if checksum(key, data) != crc
                 ]
         except CorruptRecordError as error:
             return [str(error)]
@@ -239,7 +240,7 @@ class Database:
         return errno.EIO
 
 
-def _crc(key: str, data: bytes) -> int:
+def checksum(key: str, data: bytes) -> int:
     return zlib.crc32(data, zlib.crc32(key.encode()))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # The kinds of facts in the file.
-_HOSTS, _ROBOTS, _RESTS, _TRAPS = 1, 2, 3, 4
+HOSTS, ROBOTS, RESTS, TRAPS = 1, 2, 3, 4
 # Bytes of one record that are allowed for; most have 60 to 150. A few hosts have dozens of
 # addresses, and those in memory must not add up.
 _RECORD_BYTES = 512
@@ -56,22 +56,22 @@ class HostRecords:
         self._database = database = Database(path=path)
         self._executor = executor
         self._hosts = Shelf(
-            database=database, kind=_HOSTS, size=size, max_bytes=size * _RECORD_BYTES
+            database=database, kind=HOSTS, size=size, max_bytes=size * _RECORD_BYTES
         )
         self._robots = Shelf(
-            database=database, kind=_ROBOTS, size=robots_size, max_bytes=robots_bytes
+            database=database, kind=ROBOTS, size=robots_size, max_bytes=robots_bytes
         )
         # Where the frontier puts the rests that it has no room for (frontier.hosts.RestStore).
         self.rests = Shelf(
             database=database,
-            kind=_RESTS,
+            kind=RESTS,
             size=_RESTS_HELD,
             max_bytes=_RESTS_HELD * _RECORD_BYTES,
         )
         # Where the patterns of hosts are that have pages with content already seen (traps/).
         self.traps = Shelf(
             database=database,
-            kind=_TRAPS,
+            kind=TRAPS,
             size=_TRAPS_HELD,
             max_bytes=_TRAPS_HELD * _RECORD_BYTES,
         )
@@ -234,7 +234,7 @@ class HostRecords:
                 problems.append(f"{key!r} is of the unknown kind {kind}")
                 continue
             on_disk[kind][key] = data
-            if kind == _HOSTS:
+            if kind == HOSTS:
                 problems += self._check_record(key, data)
         for shelf in self._shelves:
             problems += shelf.check(on_disk[shelf.kind])

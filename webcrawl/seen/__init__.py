@@ -41,7 +41,8 @@ Modules: fingerprint (URL to 64 bits), cache (what is popular or recent), table 
 runs (one sorted run), levels (F), merge (T' with F), compaction, drain (marked payloads of U'),
 batch (a T' with its U'), background (the worker), eliminator (all of that together), interface
 (what the scheduler calls); bloom, bloom_file, loss (Nielsen's way); content (the content-seen
-test: the same runs under a test that answers at once); snapshot (reading snapshots back).
+test: the same runs under a test that answers at once); snapshot (reading snapshots back); view
+(for readers beside the process).
 """
 
 from webcrawl.seen.bloom import BloomEliminator

@@ -50,7 +50,7 @@ _SAVE_SHARE = 4
 _SAVE_AT_LEAST = 1 << 20
 
 
-class _Snapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
+class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
     """saved: number of the filter's file, 0 for none; since: the place in the log that it covers,
     (file, offset); taken: the file and the cursor in it up to which all was taken; files: the log
     from the first file needed on, the last one being written."""
@@ -63,7 +63,7 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
 
 
 _START = Cursor(HEADER_SIZE, 0, 0)
-_NOTHING_YET = _Snapshot(
+_NOTHING_YET = BloomSnapshot(
     VERSION, 0, (1, HEADER_SIZE), (1, _START), [Span(1, HEADER_SIZE, HEADER_SIZE)]
 )
 
@@ -220,7 +220,7 @@ class BloomEliminator:
         self._made = make_directory(self._path)
         state = _NOTHING_YET
         if snapshot is not None:
-            state = decode_snapshot(snapshot, _Snapshot, path=self._path)
+            state = decode_snapshot(snapshot, BloomSnapshot, path=self._path)
         try:
             self._load(state)
             self._recover(state)
@@ -228,7 +228,7 @@ class BloomEliminator:
             self.close()
             raise
 
-    def _load(self, state: _Snapshot) -> None:
+    def _load(self, state: BloomSnapshot) -> None:
         keep = self._file(state.saved)
         for path in self._path.glob("filter-*.bloom"):
             if path != keep:
@@ -239,7 +239,7 @@ class BloomEliminator:
             self._loss = LossMeter(sample=saved.sample, expected=saved.expected, lost=saved.lost)
         self._saved, self._since, self._taken = state.saved, state.since, state.taken
 
-    def _recover(self, state: _Snapshot) -> None:
+    def _recover(self, state: BloomSnapshot) -> None:
         """Add what the log holds since the saved filter, count what was not taken."""
         first = state.files[0].number
         vouched = {span.number: span.end for span in state.files}
@@ -264,7 +264,7 @@ class BloomEliminator:
         self._log.open(number=number, start=end, end=end, first=first)
 
     def _file(self, number: int) -> Path:
-        return self._path / f"filter-{number:06d}.bloom"
+        return filter_path(self._path, number)
 
     def snapshot(self) -> bytes:
         """See Eliminator. Begins to save the filter, if it is time, for a later snapshot."""
@@ -280,7 +280,7 @@ class BloomEliminator:
         self._disposable = []
         files = [Span(number, HEADER_SIZE, end) for number, end in self._closed.items()]
         files.append(Span(active.number, HEADER_SIZE, active.end))
-        state = _Snapshot(VERSION, self._saved, self._since, self._taken, files)
+        state = BloomSnapshot(VERSION, self._saved, self._since, self._taken, files)
         self._save_if_due()
         return msgspec.msgpack.encode(state)
 
@@ -380,6 +380,11 @@ class BloomEliminator:
             logger.exception("Saving the Bloom filter failed; the log has what it lacks")
         self._close_drain()
         self._log.close()
+
+
+def filter_path(path: Path, number: int) -> Path:
+    """The file of saved filter *number* in the directory *path*."""
+    return path / f"filter-{number:06d}.bloom"
 
 
 def _nobody() -> None:

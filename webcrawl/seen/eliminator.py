@@ -69,7 +69,7 @@ _COUNTERS = (
 )
 
 
-class _Snapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
+class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
     """runs: (number, count); pending: stretches of U not wholly taken, oldest first; cursor: in
     the first of them; active: the stretch being written."""
 
@@ -80,7 +80,7 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
     active: Span
 
 
-_NOTHING_YET = _Snapshot(VERSION, [], [], None, Span(1, HEADER_SIZE, HEADER_SIZE))
+_NOTHING_YET = DiskSnapshot(VERSION, [], [], None, Span(1, HEADER_SIZE, HEADER_SIZE))
 
 
 class DiskEliminator:
@@ -318,7 +318,7 @@ class DiskEliminator:
         state = (
             _NOTHING_YET
             if snapshot is None
-            else decode_snapshot(snapshot, _Snapshot, path=self._path)
+            else decode_snapshot(snapshot, DiskSnapshot, path=self._path)
         )
         try:
             self._levels.open(state.runs)
@@ -369,7 +369,7 @@ class DiskEliminator:
         self._settle()
         pending = [batch.span for batch in self._batches]
         return msgspec.msgpack.encode(
-            _Snapshot(
+            DiskSnapshot(
                 version=VERSION,
                 runs=self._levels.snapshot(),
                 pending=pending,

@@ -71,7 +71,7 @@ class Levels:
         self._published = keep
 
     def _file(self, number: int) -> Path:
-        return self._path / f"{number:06d}.run"
+        return run_path(self._path, number)
 
     def next_file(self) -> Path:
         """The name for a new run."""
@@ -128,6 +128,11 @@ class Levels:
         for run in self.runs:
             run.close()
         self.runs = []
+
+
+def run_path(path: Path, number: int) -> Path:
+    """The file of run *number* in the directory *path*."""
+    return path / f"{number:06d}.run"
 
 
 def _level(count: int) -> int:

@@ -39,7 +39,7 @@ from webcrawl.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 
@@ -250,7 +250,38 @@ class DiskFifo:
         return self._tail_offset if segment == self._tail_segment else _TO_SEGMENT_END
 
     def _file(self, segment: int) -> Path:
-        return self.path / f"{segment:08d}.log"
+        return _segment_file(self.path, segment)
 
     def _segments(self) -> set[int]:
         return {int(path.stem) for path in self.path.glob("*.log")}
+
+
+def read_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[bytes]:
+    """The items of the queue at *path* as of *snapshot*, the oldest first, in pieces as
+    ``pack_many`` makes them. For readers beside the queue's owner: changes nothing on disk.
+
+    Raises CorruptRecordError for damage, and when the owner has deleted a segment since, as it may
+    when a newer snapshot was published.
+    """
+    if snapshot.head:
+        yield pack_many(snapshot.head)
+    if snapshot.body:
+        first, last = snapshot.head_segment, snapshot.tail_segment
+        for segment in range(first, last + bool(snapshot.tail_offset)):
+            start = snapshot.head_offset if segment == first else HEADER_SIZE
+            end = snapshot.tail_offset if segment == last else _TO_SEGMENT_END
+            for _, payload in read_records(_segment_file(path, segment), start=start, end=end):
+                if payload == _SEGMENT_END:
+                    break
+                yield payload
+    if snapshot.tail:
+        yield pack_many(snapshot.tail)
+
+
+def length_of(snapshot: FifoSnapshot) -> int:
+    """How many items the queue had."""
+    return len(snapshot.head) + snapshot.body + len(snapshot.tail)
+
+
+def _segment_file(path: Path, segment: int) -> Path:
+    return path / f"{segment:08d}.log"

@@ -267,3 +267,10 @@ def unpack_many(payload: bytes) -> list[bytes]:
         items.append(payload[start : start + length])
         start += length
     return items
+
+
+def count_packed(payload: bytes) -> int:
+    """How many items ``pack_many`` has put into *payload*; ValueError when it is none."""
+    if len(payload) < 4:
+        raise ValueError("not packed items: no count")
+    return int.from_bytes(payload[:4], "little")

@@ -1,0 +1,131 @@
+"""Host records read beside their owner: nothing changes, whoever is or was at work."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from looking import contents
+from records_rig import PatientExecutor, left_behind, records_in, save
+
+from webcrawl.hosts import HostRecord
+from webcrawl.hosts.database import checksum
+from webcrawl.hosts.reader import RecordsReader
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+NOTHING = (checksum("a.test", b"\0"),)
+LOOK = """
+import sys
+from pathlib import Path
+from webcrawl.hosts.reader import RecordsReader
+with RecordsReader(path=Path(sys.argv[1])) as reader:
+    print(reader.record("a.test").failures, reader.robots("http://a.test"), reader.rest("a.test"))
+"""
+
+
+@pytest.fixture
+def owner(tmp_path):
+    """Records with something in the log and something in the file, of an open owner."""
+    executor = PatientExecutor()
+    records = records_in(tmp_path / "hosts", executor)
+    records.open()
+    records.put(HostRecord("a.test", failures=3))
+    records.put_robots("http://a.test", b"rules")
+    records.rests.put("a.test", b"rest")
+    save(records, executor)
+    yield records
+    executor.run()
+    records.close()
+
+
+def read(path):
+    with RecordsReader(path=path) as reader:
+        assert reader.record("b.test") is None
+        reader.put_robots("http://a.test", b"nothing")
+        return reader.record("a.test").failures, reader.robots("http://a.test")
+
+
+def test_a_process_beside_the_owner_reads_and_changes_nothing(tmp_path, owner):
+    path = tmp_path / "hosts"
+    before = contents(path)
+    for _ in range(2):
+        run = subprocess.run(
+            [sys.executable, "-c", LOOK, path], capture_output=True, text=True, check=True
+        )
+        assert run.stdout == "3 b'rules' b'rest'\n"
+    assert contents(path) == before
+
+
+def test_what_a_killed_owner_left_is_read(tmp_path, owner):
+    path = left_behind(tmp_path / "hosts", tmp_path / "killed")
+    before = contents(path)
+    assert read(path) == (3, b"rules")
+    assert contents(path) == before
+
+
+def test_a_log_without_shared_memory_is_read_from_a_copy(tmp_path, owner):
+    path = left_behind(tmp_path / "hosts", tmp_path / "copied")
+    (path / "records.sqlite-shm").unlink()
+    before = contents(path)
+    assert read(path) == (3, b"rules")
+    assert contents(path) == before
+
+
+def test_what_was_closed_cleanly_is_read(tmp_path, owner):
+    owner.close()
+    path = tmp_path / "hosts"
+    assert [one.name for one in path.iterdir()] == ["records.sqlite"]
+    before = contents(path)
+    assert read(path) == (3, b"rules")
+    assert contents(path) == before
+
+
+def test_a_job_without_records_knows_no_host(tmp_path):
+    with RecordsReader(path=tmp_path / "nothing") as reader:
+        assert reader.record("a.test") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_file_of_records_is_said(tmp_path):
+    (tmp_path / "records.sqlite").write_bytes(b"no database" * 1000)
+    with pytest.raises(CorruptRecordError, match="not a database"), RecordsReader(path=tmp_path):
+        pass
+
+
+def test_a_later_format_is_refused(tmp_path):
+    with sqlite3.connect(tmp_path / "records.sqlite") as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(NewerFormatError, match="format 99"), RecordsReader(path=tmp_path):
+        pass
+
+
+def test_damage_is_told(tmp_path, owner):
+    owner.close()
+    file = tmp_path / "hosts" / "records.sqlite"
+    with sqlite3.connect(file) as database:
+        database.execute("UPDATE facts SET crc = 1 WHERE key = 'a.test'")
+    database.close()
+    reader = RecordsReader(path=tmp_path / "hosts")
+    reader.open()
+    with pytest.raises(CorruptRecordError, match="checksum mismatch"):
+        reader.record("a.test")
+    database = sqlite3.connect(file)
+    database.execute("UPDATE facts SET data = x'00', crc = ? WHERE key = 'a.test'", NOTHING)
+    database.commit()
+    database.close()
+    reader.close()
+    reader.open()
+    with pytest.raises(CorruptRecordError, match="no record of"):
+        reader.record("a.test")
+    reader.close()
+    with sqlite3.connect(file) as database:
+        database.execute("DROP TABLE facts")
+    database.close()
+    reader.open()
+    with pytest.raises(CorruptRecordError, match="no such table"):
+        reader.record("a.test")
+    reader.close()
+    reader.close()

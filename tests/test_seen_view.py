@@ -1,0 +1,121 @@
+"""An eliminator as its files tell: what is undecided is what a restart lets out."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from looking import contents
+from seen_rig import (
+    HeldExecutor,
+    bloom_eliminator,
+    disk_eliminator,
+    drain,
+    names,
+    publish,
+    submit,
+)
+
+from webcrawl.seen import url_log
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.seen.view import SeenView
+from webcrawl.storage.records import CorruptRecordError, pack_many
+
+KINDS = {"disk": disk_eliminator, "bloom": bloom_eliminator}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(15))
+def test_what_is_seen_is_what_a_restart_lets_out(tmp_path, kind, seed):
+    rng = random.Random(seed)
+    path = tmp_path / "seen"
+    executor = HeldExecutor()
+    one = KINDS[kind](path, executor)
+    one.open(None)
+    snapshot = publish(one)
+    submitted, taken, taken_then = [], set(), set()
+    for _ in range(120):
+        match rng.randrange(6):
+            case 0 | 1 | 2:
+                urls = rng.sample(names(200), rng.randrange(1, 8))
+                submit(one, urls)
+                submitted += urls
+            case 3:
+                one.add(fingerprint(f"http://alone.test/{rng.randrange(50)}"))
+            case 4:
+                if rng.random() < 0.3:
+                    one.merge()
+                executor.step()
+                taken |= {payload.decode() for payload in one.take(rng.randrange(1, 6))}
+            case 5 if rng.random() < 0.4:
+                snapshot = publish(one)
+                taken_then = set(taken)
+                while executor.step():
+                    pass
+    before = contents(path)
+    view = SeenView(path=path, snapshot=snapshot)
+    undecided = [one.payload.decode() for one in view.undecided()]
+    for url in dict.fromkeys(submitted):
+        fp = fingerprint(url)
+        assert view.holds(fp) or url in undecided
+        found = [(one.fp, one.payload) for one in view.undecided({fp})]
+        assert found == ([(fp, url.encode())] if url in undecided else [])
+    for url in taken_then:
+        assert url not in undecided
+    view.close()
+    assert contents(path) == before
+    _die(one, executor)
+    again = KINDS[kind](path)
+    again.open(snapshot)
+    assert drain(again) == undecided
+    again.close()
+
+
+def _die(one, executor):
+    while executor.step():
+        pass
+    one.close()
+    if executor.step():  # what closing has left to do
+        one.close()
+
+
+def test_a_url_nobody_submitted_is_unknown(tmp_path):
+    for kind, make in KINDS.items():
+        path = tmp_path / kind
+        one = make(path)
+        one.open(None)
+        submit(one, ["http://a.test/"])
+        view = SeenView(path=path, snapshot=publish(one))
+        assert not view.holds(fingerprint("http://b.test/"))
+        assert [*view.undecided({fingerprint("http://b.test/")})] == []
+        view.close()
+        one.close()
+
+
+def test_damage_is_told_with_its_place(tmp_path):
+    path = tmp_path / "seen"
+    one = disk_eliminator(path)
+    one.open(None)
+    submit(one, names(20))
+    drain(one)
+    snapshot = publish(one)
+    one.close()
+    for run in path.glob("*.run"):
+        run.unlink()
+    with pytest.raises(CorruptRecordError, match="missing"):
+        SeenView(path=path, snapshot=snapshot)
+    with pytest.raises(CorruptRecordError, match="unreadable snapshot"):
+        SeenView(path=path, snapshot=b"\xff")
+
+
+def test_payloads_that_are_none_are_damage(tmp_path, monkeypatch):
+    path = tmp_path / "seen"
+    one = disk_eliminator(path)
+    one.open(None)
+    monkeypatch.setattr(url_log, "pack_many", lambda items: pack_many(items)[:-1])
+    submit(one, names(1))
+    view = SeenView(path=path, snapshot=publish(one))
+    with pytest.raises(CorruptRecordError, match="not packed items"):
+        list(view.undecided())
+    view.close()
+    one.close()

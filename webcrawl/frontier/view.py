@@ -1,0 +1,201 @@
+"""The frontier of a crawl as its files tell, for readers beside the process that owns it.
+
+Used by the commands that explain and export. Takes no lock and changes nothing on disk: the last
+published snapshot, and the done log since. What the owner has moved since then only in its memory
+is seen where it was at the snapshot. The invariant: an entry that was waiting at the snapshot, or
+was requeued since, and is not on record as finished, is found exactly once.
+
+All methods read the disk and raise CorruptRecordError for damage, and when a newer snapshot was
+published meanwhile and files are gone: then the reader begins anew with that one.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from webcrawl.frontier.bodies import body_path
+from webcrawl.frontier.done_log import read_done_log
+from webcrawl.frontier.entry import Entry, decode
+from webcrawl.frontier.finished import FinishedKeys
+from webcrawl.frontier.recovery import Replay, replay
+from webcrawl.frontier.snapshot import decode_snapshot
+from webcrawl.storage.fifo import length_of, read_fifo
+from webcrawl.storage.records import CorruptRecordError, count_packed, pack_many, unpack_many
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from webcrawl.frontier.back_queue import QueueSnapshot
+    from webcrawl.storage.fifo import FifoSnapshot
+
+
+class Where(enum.Enum):
+    """The places in which an entry may be."""
+
+    LEASED = "leased"
+    HOST_QUEUE = "host queue"
+    LEVEL = "level"
+    REQUEUED = "requeued"  # since the snapshot, to be found in its level after a restart
+
+
+class Queue(NamedTuple):
+    """A place with its *name* (level, host; empty for the others) and its length."""
+
+    where: Where
+    name: str
+    length: int
+    pieces: Callable[[], Iterator[bytes]]
+
+
+class Found(NamedTuple):
+    """An entry, the *position*-th in its queue, 1 being the first."""
+
+    queue: Queue
+    position: int
+    entry: Entry
+
+
+class HostTimes(NamedTuple):
+    """What is known of a host's clock, epoch seconds. *ready_at* is 0.0 when nothing is, *least*
+    the rest in seconds that robots.txt or the host asked for last. *contact* is since when the host
+    is in process, 0.0 if it is not; *length* counts the entries in its back-end queue."""
+
+    ready_at: float
+    least: float
+    contact: float
+    length: int
+
+
+class FrontierView:
+    """The frontier in the directory *path* as of *snapshot*, and what happened since.
+
+    With *trust_done* false the machine went down since, and finished entries will be fetched again.
+    """
+
+    def __init__(self, *, path: Path, snapshot: bytes, trust_done: bool) -> None:
+        self._path = path
+        self._state = decode_snapshot(snapshot)
+        self._since: Replay = replay(
+            read_done_log(path / "done", self._state.segment), since=self._state
+        )
+        self._trust_done = trust_done
+
+    @property
+    def finished_since(self) -> int:
+        """Entries that have come to their end since the snapshot."""
+        return len(self._since.finished)
+
+    @property
+    def finished(self) -> int:
+        """Entries that have come to their end since the crawl began."""
+        return self._state.counts.finished + self.finished_since
+
+    # --- queues
+
+    def queues(self) -> Iterator[Queue]:
+        """All of them, also empty ones; what is handed out soonest comes first."""
+        state = self._state
+        yield _in_memory(Where.LEASED, "", state.leased)
+        yield from map(self._host_queue, state.queues)
+        for number, fifo in enumerate(state.levels, start=1):
+            path = self._path / "front" / f"{number:02d}"
+            pieces = _reader(path, fifo)
+            yield Queue(Where.LEVEL, str(number), length_of(fifo), pieces)
+        yield _in_memory(Where.REQUEUED, "", self._since.requeued)
+
+    def _host_queue(self, kept: QueueSnapshot) -> Queue:
+        def pieces() -> Iterator[bytes]:
+            if kept.items:
+                yield pack_many(kept.items)
+            if kept.body is not None:
+                yield from read_fifo(body_path(self._path / "back", kept.number), kept.body)
+
+        return Queue(Where.HOST_QUEUE, kept.host, _length(kept), pieces)
+
+    def entries(self) -> Iterator[Found]:
+        """Every entry that waits or is leased, in the order of ``queues``; about 1 us each."""
+        finished = self._finished_keys()
+        for queue in self.queues():
+            position = 0
+            for piece in queue.pieces():
+                for data in _unpacked(piece, self._path):
+                    position += 1
+                    entry = decode(data)
+                    if not finished.hides_entry(entry):
+                        yield Found(queue, position, entry)
+
+    def find(self, wanted: Callable[[Entry], bool], *, containing: bytes) -> Iterator[Found]:
+        """The entries among ``entries`` that are *wanted*; only those whose encoding contains the
+        bytes *containing*, such as a host's name, are decoded and asked about.
+
+        A million entries take a fifth of a second, and 2 us more for each that is asked about.
+        """
+        finished = self._finished_keys()
+        for queue in self.queues():
+            position = 0
+            for piece in queue.pieces():
+                if containing in piece:
+                    for number, data in enumerate(_unpacked(piece, self._path), start=1):
+                        if containing not in data:
+                            continue
+                        entry = decode(data)
+                        if wanted(entry) and not finished.hides_entry(entry):
+                            yield Found(queue, position + number, entry)
+                position += count_packed(piece)
+
+    def _finished_keys(self) -> FinishedKeys:
+        keys = FinishedKeys()
+        keys.add_bytes(self._state.finished)
+        if self._trust_done:
+            keys.add_all(self._since.finished)
+        return keys
+
+    # --- hosts
+
+    def hosts(self) -> Iterator[tuple[str, HostTimes]]:
+        """The hosts with a back-end queue."""
+        for kept in self._state.queues:
+            yield kept.host, self._times(kept)
+
+    def times(self, host: str) -> HostTimes:
+        """The clock of *host*, as far as it is in the frontier's own files."""
+        for kept in self._state.queues:
+            if kept.host == host:
+                return self._times(kept)
+        times = HostTimes(0.0, 0.0, 0.0, 0)
+        for name, at, least in self._state.remembered:
+            if name == host:
+                times = HostTimes(at, least, 0.0, 0)
+        return self._as_logged(host, times)
+
+    def _times(self, kept: QueueSnapshot) -> HostTimes:
+        times = HostTimes(kept.ready_at, kept.least, kept.contact, _length(kept))
+        return self._as_logged(kept.host, times)
+
+    def _as_logged(self, host: str, times: HostTimes) -> HostTimes:
+        release = self._since.releases.get(host)
+        if release is not None:
+            times = times._replace(ready_at=release.ready_at, least=release.least, contact=0.0)
+        contact = self._since.contacts.get(host)
+        return times if contact is None else times._replace(contact=contact.at)
+
+
+def _length(kept: QueueSnapshot) -> int:
+    return len(kept.items) + (0 if kept.body is None else length_of(kept.body))
+
+
+def _in_memory(where: Where, name: str, items: list[bytes]) -> Queue:
+    return Queue(where, name, len(items), lambda: iter([pack_many(items)] if items else []))
+
+
+def _reader(path: Path, fifo: FifoSnapshot) -> Callable[[], Iterator[bytes]]:
+    return lambda: read_fifo(path, fifo)
+
+
+def _unpacked(piece: bytes, path: Path) -> list[bytes]:
+    try:
+        return unpack_many(piece)
+    except ValueError as error:
+        raise CorruptRecordError(path, 0, str(error)) from error

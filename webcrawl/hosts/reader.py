@@ -1,0 +1,128 @@
+"""The host records of a crawl, for readers beside the process that owns them.
+
+Takes no lock that the owner could notice and changes not a byte. The owner writes every second, so
+what is read is up to two seconds old.
+
+SQLite needs the shared-memory file (``-shm``) to know how much of the write-ahead log counts. With
+one there, left by a crawl that runs or was killed, it is read without being written
+(``readonly_shm``). Without one, and without a log, the crawl was stopped cleanly and the file holds
+everything (``immutable``). A log alone, as in a copy of a job, is read from a copy.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
+
+import msgspec
+
+from webcrawl.hosts.database import FILE, READ, VERSION, checksum
+from webcrawl.hosts.record import HostRecord, decode
+from webcrawl.hosts.records import HOSTS, RESTS, ROBOTS
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class RecordsReader:
+    """What is known of hosts in the directory *path*, nothing when there is no file."""
+
+    def __init__(self, *, path: Path) -> None:
+        self._file = path / FILE
+        self._connection: sqlite3.Connection | None = None
+        self._stack = ExitStack()
+
+    def open(self) -> None:
+        """Raises CorruptRecordError when the file is none of ours, NewerFormatError, OSError."""
+        if not self._file.exists():
+            return
+        try:
+            self._connection = self._connect()
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.Error as error:
+            self.close()
+            raise CorruptRecordError(self._file, 0, str(error)) from error
+        if version > VERSION:
+            self.close()
+            raise NewerFormatError(
+                f"{self._file} has format {version}, this webcrawl reads up to {VERSION}: "
+                "use the newer webcrawl that wrote it"
+            )
+
+    def _connect(self) -> sqlite3.Connection:
+        file, how = self._file, "mode=ro&readonly_shm=1"
+        if not _beside(file, "-shm").exists():
+            if _beside(file, "-wal").exists():
+                copy = Path(self._stack.enter_context(tempfile.TemporaryDirectory())) / FILE
+                shutil.copyfile(_beside(file, "-wal"), _beside(copy, "-wal"))
+                shutil.copyfile(file, copy)
+                file, how = copy, "mode=rw"
+            else:
+                how = "immutable=1"
+        uri = f"file:{quote(str(file.absolute()))}?{how}"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+        self._stack.callback(connection.close)
+        connection.execute("PRAGMA temp_store = MEMORY")
+        return connection
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Calling it again does nothing."""
+        self._connection = None
+        self._stack.close()
+
+    def record(self, host: str) -> HostRecord | None:
+        """The record of *host*; None when it has none. CorruptRecordError when it is damaged."""
+        data = self._read(HOSTS, host)
+        if data is None:
+            return None
+        try:
+            return decode(data)
+        except msgspec.DecodeError as error:
+            raise CorruptRecordError(self._file, 0, f"no record of {host!r} ({error})") from error
+
+    def robots(self, origin: str) -> bytes | None:
+        """What was last put for *origin*, as the robots room packs it."""
+        return self._read(ROBOTS, origin)
+
+    def put_robots(self, origin: str, data: bytes) -> None:
+        """Nothing: what a reader makes of it is its own."""
+
+    def rest(self, host: str) -> bytes | None:
+        """What the frontier put for *host*."""
+        return self._read(RESTS, host)
+
+    def _read(self, kind: int, key: str) -> bytes | None:
+        if self._connection is None:
+            return None
+        try:
+            rows = self._connection.execute(READ, (kind, key)).fetchall()
+        except sqlite3.Error as error:
+            raise CorruptRecordError(self._file, 0, str(error)) from error
+        if not rows:
+            return None
+        data: bytes = rows[0][0]
+        if checksum(key, data) != rows[0][1]:
+            raise CorruptRecordError(self._file, 0, f"checksum mismatch in what is kept of {key!r}")
+        return data
+
+
+def _beside(file: Path, suffix: str) -> Path:
+    return file.with_name(file.name + suffix)
