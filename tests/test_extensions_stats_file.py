@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+import time
 from datetime import datetime
 from pathlib import Path
 
 import pytest
+from crawling import crawl_command, start_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
 from webcrawl.extensions.stats_file import StatsFile
+from webcrawl.simweb import preset, start_in_process
 
 ROOT = Path(__file__).parent.parent
 
@@ -106,6 +110,47 @@ def test_the_file_holds_all_final_stats(jobdir):
     dumped = log[log.index("Dumping Scrapy stats") :]
     assert all(f"'{name}'" in dumped for name in stats)
     assert list(stats) == sorted(stats)
+
+
+def test_each_write_adds_a_line_with_its_time_and_numbers_to_the_history(jobdir):
+    before = time.time()
+    crawl(jobdir)
+    crawl(jobdir)
+    lines = [json.loads(line) for line in (jobdir / "logs/stats.jsonl").read_text().splitlines()]
+    # Each run writes at spider_closed, and when the engine has stopped.
+    assert len(lines) == 4
+    times = [line["at"] for line in lines]
+    assert times == sorted(times)
+    assert before <= times[0]
+    assert times[-1] <= time.time()
+    assert {type(value) for line in lines for value in line.values()} == {int, float}
+    assert lines[-1]["late/seconds"] == 0.05
+    assert lines[-1]["pages"] == 2
+
+
+def test_while_the_crawl_runs_the_file_and_its_history_are_up_to_date(tmp_path):
+    world = preset("clean", http_port=0, https_port=0, hosts=8, mean_pages=4.0, max_pages=12)
+    with start_in_process(world, log_path=None) as web:
+        seeds = tmp_path / "seeds.txt"
+        seeds.write_text("\n".join(web.world.seeds()))
+        settings = {"STATS_FILE_INTERVAL_SECS": 0.2, "POLITENESS_MIN_DELAY": 0.3}
+        crawl = start_crawl(crawl_command(web, seeds, tmp_path / "job", **settings))
+        seen = []
+        while crawl.poll() is None:
+            with contextlib.suppress(FileNotFoundError):
+                seen.append(stats_of(tmp_path / "job").get("frontier/finished", 0))
+            time.sleep(0.05)
+        crawl.communicate()
+    assert crawl.returncode == 0
+    assert len(set(seen)) > 3
+    assert seen == sorted(seen)
+    lines = [
+        json.loads(line) for line in (tmp_path / "job/logs/stats.jsonl").read_text().splitlines()
+    ]
+    finished = [line["frontier/finished"] for line in lines]
+    assert len(set(finished)) > 3
+    assert finished == sorted(finished)
+    assert finished[-1] == stats_of(tmp_path / "job")["frontier/finished"]
 
 
 def test_the_file_is_replaced_by_the_next_run(jobdir):

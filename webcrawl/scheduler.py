@@ -391,6 +391,11 @@ class MercatorScheduler(BaseScheduler):
             self._figures.publish()
             self._checkpoints.start()
 
+    def publish(self) -> None:
+        """Put the figures of all parts into the stats."""
+        if self._is_open:
+            self._figures.publish()
+
     def progress(self) -> str:
         """The state of the crawl in a line, for the log."""
         return self._figures.progress()

@@ -72,6 +72,8 @@ DISK_MIN_FREE_BYTES = 1 << 28
 SHUTDOWN_GRACE_SECS = 5.0
 # Seconds between two progress lines in the log; 0: none (Mercator: 10).
 STATISTICS_INTERVAL_SECS = 10.0
+# Seconds between two writes of JOBDIR/stats.json, and lines of its history; 0: only at the end.
+STATS_FILE_INTERVAL_SECS = 60.0
 # Print the summary at the end.
 SUMMARY_ENABLED = True
 

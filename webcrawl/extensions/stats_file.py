@@ -1,8 +1,13 @@
-"""``JOBDIR/stats.json``: the final Scrapy stats of the last run, for people and scripts.
+"""``JOBDIR/stats.json``: the Scrapy stats of this run, or of the last one, for people and scripts.
 
-Written once more at ``engine_stopped``, the first signal after all handlers of ``spider_closed``
-have run: CoreStats sets ``finish_time`` and ``finish_reason`` there, and so do extensions that are
-still busy then. The write at ``spider_closed`` is for a crawl that ends before its engine runs.
+Written at an interval while the crawl runs, and at its end. Each time the numbers among them are
+added to ``JOBDIR/logs/stats.jsonl`` too, with the time as ``at`` in epoch seconds: one line of JSON
+each, for plots.
+
+The end is written once more at ``engine_stopped``, the first signal after all handlers of
+``spider_closed`` have run: CoreStats sets ``finish_time`` and ``finish_reason`` there, and so do
+extensions that are still busy then. The write at ``spider_closed`` is for a crawl that ends before
+its engine runs.
 
 Only a crawl that was opened writes: one that was refused its job directory must leave the file to
 the process that holds it.
@@ -10,28 +15,44 @@ the process that holds it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import msgspec
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
+from scrapy.utils.asyncio import create_looping_call
 
+from webcrawl.scheduler import scheduler_of
+from webcrawl.setting_values import number
 from webcrawl.storage.atomic import write_atomic
+from webcrawl.storage.lines import LineLog
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
 
+# Of one file of the history: a month of minutes is 300 MB.
+_HISTORY_FILE_BYTES = 1 << 26
+
 
 class StatsFile:
-    """Extension. The file has the stats of the last run or of this one, never half of them."""
+    """Extension. The file has the stats of one moment, never half of them; *every* is in seconds,
+    0 for the end alone."""
 
-    def __init__(self, *, crawler: Crawler, path: Path) -> None:
+    def __init__(self, *, crawler: Crawler, path: Path, every: float) -> None:
         self._crawler = crawler
         self._path = path
+        self._every = every
+        self._history = LineLog(
+            path=path.parent / "logs" / "stats.jsonl", max_bytes=_HISTORY_FILE_BYTES
+        )
+        self._loop = create_looping_call(self._begin)
+        self._writing: asyncio.Task[None] | None = None
         self._failed = False
 
     @classmethod
@@ -39,20 +60,41 @@ class StatsFile:
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
             raise NotConfigured("stats.json needs a JOBDIR")
-        extension = cls(crawler=crawler, path=Path(jobdir) / "stats.json")
+        every = number(crawler.settings, "STATS_FILE_INTERVAL_SECS", at_least=0)
+        extension = cls(crawler=crawler, path=Path(jobdir) / "stats.json", every=every)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
         return extension
 
     def spider_opened(self) -> None:
-        self._crawler.signals.connect(self.write, signal=signals.spider_closed)
-        self._crawler.signals.connect(self.write, signal=signals.engine_stopped)
+        self._crawler.signals.connect(self.write_last, signal=signals.spider_closed)
+        self._crawler.signals.connect(self.write_last, signal=signals.engine_stopped)
+        if self._every:
+            self._loop.start(self._every, now=False)
 
-    def write(self) -> None:
-        """Write the file. Blocks for a few milliseconds. A disk that refuses is logged, once."""
+    def _begin(self) -> None:
+        """Unless the disk is still busy with the last one."""
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.ensure_future(self._write())
+
+    async def write_last(self) -> None:
+        """Write the stats of the end, after whatever is being written."""
+        if self._loop.running:
+            self._loop.stop()
+        if self._writing is not None:
+            await self._writing
+        await self._write()
+
+    async def _write(self) -> None:
+        """Write the file and the line. A disk that refuses is logged, once."""
+        scheduler = scheduler_of(self._crawler) if self._loop.running else None
+        if scheduler is not None:
+            scheduler.publish()
         stats = self._crawler.stats.get_stats()
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
+        numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}
+        line = msgspec.json.encode({"at": round(time.time(), 3), **numbers})
         try:
-            write_atomic(self._path, msgspec.json.format(data, indent=2) + b"\n")
+            await asyncio.to_thread(self._save, data, line)
         except OSError as error:
             if not self._failed:
                 logger.error(  # noqa: TRY400  # a traceback says no more than the sentence
@@ -62,3 +104,12 @@ class StatsFile:
                     extra={"spider": self._crawler.spider},
                 )
             self._failed = True
+
+    def _save(self, data: bytes, line: bytes) -> None:
+        """In a thread."""
+        write_atomic(self._path, msgspec.json.format(data, indent=2) + b"\n")
+        self._history.open()
+        try:
+            self._history.append(line)
+        finally:
+            self._history.close()
