@@ -185,6 +185,13 @@ def test_jitter_only_adds_and_no_more_than_its_share(seed):
     assert 10 <= after(polite, took=1.0).secs <= 11
 
 
+def test_hosts_do_not_fall_into_step(clock, records):
+    polite = politeness(clock, records, jitter=0.1, rng=random.Random(1))
+    rests = {after(polite, took=1.0).secs for _ in range(20)}
+    assert len(rests) == 20
+    assert max(rests) - min(rests) > 0.5
+
+
 def test_the_clock_of_an_address_rests_by_its_scale(clock, records):
     polite = politeness(clock, records, address_scale=0.5)
     assert after(polite, took=2.0).shared == 10
