@@ -101,7 +101,11 @@ def host_knowledge(
         address_scale=1.0,
     )
     robots = RobotsSearch(
-        robots=robots_cache(records, wall=wall), obey=obey, retry_times=retry_times, clock=clock
+        robots=robots_cache(records, wall=wall),
+        refusal=lambda _: None,
+        obey=obey,
+        retry_times=retry_times,
+        clock=clock,
     )
     return HostKnowledge(
         records=records,  # type: ignore[arg-type]  # as much of it as is needed

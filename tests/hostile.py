@@ -164,6 +164,7 @@ robots-long-line         http_200              -           a line of a megabyte
 robots-binary            http_200              -           no rule can be read, so there is none
 robots-html              http_200              -           a page has no rules
 robots-loop              http_200              -           as if absent (RFC 9309, 2.3.1.2)
+robots-port              http_200              -           no mail server is asked for rules
 robots-elsewhere         robots_denied         -           the rules of the host it leads to
 robots-rules             robots_denied         -           rules that forbid everything
 robots-bomb              robots_denied         -           its first 500 KiB count, unpacked

@@ -55,6 +55,7 @@ ATTACKS = {
     "robots-binary": says(answer(random.Random(1).randbytes(100_000))),
     "robots-html": says(answer(hostile_bodies.html(b"<p>not found, but they say 200"))),
     "robots-loop": redirects(b"/robots.txt"),
+    "robots-port": redirects(b"http://127.0.0.1:25/robots.txt"),
     "robots-elsewhere": special.redirects_there("robots-rules", "/robots.txt"),
     "robots-rules": says(answer(_FORBIDS)),
     "robots-bomb": answers(_bomb, b"Content-Encoding: gzip"),

@@ -22,7 +22,8 @@ def robots(clock):
 
 @pytest.fixture
 def search(robots, clock):
-    return RobotsSearch(robots=robots, obey=True, retry_times=2, clock=clock)
+    refusal = {"http://smtp.test:25/robots.txt": "port"}.get
+    return RobotsSearch(robots=robots, refusal=refusal, obey=True, retry_times=2, clock=clock)
 
 
 def answer(status, body=b"", **headers):
@@ -106,6 +107,7 @@ def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
         "mailto:a@a.test",
         "http://[broken",
         "http://a.test:999999/",
+        "http://smtp.test:25/robots.txt",
         "http://",
         "",
         None,
@@ -249,7 +251,9 @@ def test_the_crawl_delay_is_known_once_the_rules_are(search):
 
 
 def test_who_does_not_obey_fetches_all_at_once_without_delay(robots, clock):
-    search = RobotsSearch(robots=robots, obey=False, retry_times=2, clock=clock)
+    search = RobotsSearch(
+        robots=robots, refusal=lambda _: None, obey=False, retry_times=2, clock=clock
+    )
     robots.put("http://a.test", 200, RULES)
     assert search.look(SECRET) is Finding.ALLOWED
     assert search.look("http://unknown.test/") is Finding.ALLOWED

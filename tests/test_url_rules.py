@@ -6,7 +6,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.url_rules import equivalence_of, filters_of, scope_of
+from webcrawl.url_rules import equivalence_of, filters_of, robots_filters_of, scope_of
 from webcrawl.urls.equivalence import DEFAULT
 
 UNBALANCED = "missing ), unterminated subpattern at position 0"
@@ -45,6 +45,23 @@ def chain_of(domains=(), **values):
 )
 def test_filters_that_are_on_by_default(url, refused):
     assert chain_of().refusal(url, 1000, "b.com") == refused
+
+
+@pytest.mark.parametrize(
+    ("values", "url", "refused"),
+    [
+        ({}, "http://b.com/any/robots.txt?C=M;O=A", None),
+        ({}, "gopher://b.com/0/robots.txt", "scheme"),
+        ({}, "http://b.com:25/robots.txt", "port"),
+        ({"URL_PORTS": "25"}, "http://b.com:25/robots.txt", None),
+        ({}, "http://b.com/" + 2048 * "x", "length"),
+        ({"URL_MAX_LENGTH_BYTES": 0}, "http://b.com/" + 2048 * "x", None),
+        ({"URL_SCOPE": "seeds", "URL_REFUSE": "."}, "http://b.com/robots.txt", None),
+    ],
+)
+def test_a_redirect_of_a_robots_txt_may_leave_the_scope_but_not_lead_anywhere(values, url, refused):
+    schemes = frozenset({"http", "https", "ftp"})
+    assert robots_filters_of(of_project(**values), schemes=schemes).refusal(url, 0) == refused
 
 
 @pytest.mark.parametrize(

@@ -63,14 +63,22 @@ class _Search:
 class RobotsSearch:
     """The rules of the origins met so far, and those being looked for. No I/O of its own.
 
-    *clock* is monotonic seconds. Searches are held in memory: as many as hosts are between their
+    *refusal* says why a redirect is not followed to a URL, None if it is; *clock* is monotonic
+    seconds. Searches are held in memory: as many as hosts are between their
     first contact and the answer for robots.txt, and those whose host ran into trouble there.
     """
 
     def __init__(
-        self, *, robots: RobotsCache, obey: bool, retry_times: int, clock: Callable[[], float]
+        self,
+        *,
+        robots: RobotsCache,
+        refusal: Callable[[str], str | None],
+        obey: bool,
+        retry_times: int,
+        clock: Callable[[], float],
     ) -> None:
         self._robots = robots
+        self._refusal = refusal
         self._obey = obey
         self._retry_times = retry_times
         self._clock = clock
@@ -144,7 +152,7 @@ class RobotsSearch:
             response, outcome = None, "incomplete"
         if response is not None and response.status in REDIRECTS:
             target = _redirected_to(search, response)
-            if target is not None:
+            if target is not None and self._refusal(target) is None:
                 search.url = target
                 search.redirects += 1
                 return self._sent(search, origin)

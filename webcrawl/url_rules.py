@@ -79,8 +79,7 @@ def filters_of(
     *domains* are the seeds' registered domains, asked for if URL_SCOPE is not open.
     """
     scope = scope_of(settings)
-    filters: list[Filter] = [SchemeFilter(schemes)]
-    filters.append(PortFilter(_ports(settings, "URL_PORTS"), _ports(settings, "URL_REFUSED_PORTS")))
+    filters = _of_servers(settings, schemes)
     for limited, kinds in _LIMITED.items():
         most = whole(settings, limited, at_least=0)
         if most:
@@ -107,6 +106,20 @@ def filters_of(
     if scope == DOMAIN:
         filters.append(OwnDomainFilter())
     return FilterChain(filters)
+
+
+def robots_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> FilterChain:
+    """What the redirect of a robots.txt must pass: a site chooses the target, and the crawl's scope
+    has no say in it. FatalError as ``filters_of``."""
+    filters = _of_servers(settings, schemes)
+    if most := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
+        filters.append(LengthFilter(most))
+    return FilterChain(filters)
+
+
+def _of_servers(settings: BaseSettings, schemes: frozenset[str]) -> list[Filter]:
+    ports = PortFilter(_ports(settings, "URL_PORTS"), _ports(settings, "URL_REFUSED_PORTS"))
+    return [SchemeFilter(schemes), ports]
 
 
 _LIMITED: Final[dict[str, tuple[Callable[[int], Filter], ...]]] = {
