@@ -10,7 +10,7 @@ import pytest
 from frontier_rig import EPOCH, Rig, entry, urls_of
 from looking import contents
 
-from webcrawl.frontier import Entry
+from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.hosts import stored_rest
 from webcrawl.frontier.view import FrontierView, Where
 from webcrawl.storage import fifo
@@ -26,6 +26,14 @@ def rig(tmp_path, clock):
 
 def view_of(rig, *, trust_done=True):
     return FrontierView(path=rig.path, snapshot=rig.published, trust_done=trust_done)
+
+
+def entries(view):
+    return list(view.entries(view.finished_keys()))
+
+
+def find(view, wanted, *, containing):
+    return list(view.find(wanted, view.finished_keys(), containing=containing))
 
 
 def where(found):
@@ -74,11 +82,11 @@ def test_what_is_seen_is_what_a_restart_hands_out(tmp_path, clock, seed, trust_d
                 rig.publish()
     rig.kill()
     before = contents(rig.path)
-    seen = list(view_of(rig, trust_done=trust_done).entries())
+    seen = entries(view_of(rig, trust_done=trust_done))
     everything = view_of(rig, trust_done=trust_done)
     for found in rng.sample(seen, min(len(seen), 5)):
         same = list(
-            everything.find(lambda e, url=found.entry.url: e.url == url, containing=b".test")
+            find(everything, lambda e, url=found.entry.url: e.url == url, containing=b".test")
         )
         assert where(found) in map(where, same)
     assert contents(rig.path) == before
@@ -101,17 +109,27 @@ def test_each_entry_has_its_place(rig, clock):
         "level5": 3,
         "requeued": 1,
     }
-    (found,) = view.find(lambda e: e.url.endswith("/30"), containing=b"a.test")
+    (found,) = find(view, lambda e: e.url.endswith("/30"), containing=b"a.test")
     assert (found.queue.where, found.queue.name, found.position) == (
         Where.HOST_QUEUE,
         "a.test",
         30,
     )
-    (found,) = view.find(lambda e: e.url == "http://c.test/1", containing=b"c.test")
+    (found,) = find(view, lambda e: e.url == "http://c.test/1", containing=b"c.test")
     assert (found.queue.where, found.queue.name, found.position) == (Where.LEVEL, "5", 2)
-    (found,) = view.find(lambda e: e.url == lease.entry.url, containing=b"a.test")
+    (found,) = find(view, lambda e: e.url == lease.entry.url, containing=b"a.test")
     assert found.queue.where is Where.LEASED
-    assert [*view.find(lambda _: True, containing=b"nobody.test")] == []
+    assert find(view, lambda _: True, containing=b"nobody.test") == []
+
+
+def test_what_is_parked_has_its_reason(rig):
+    rig.frontier.parked.push("budget", [encode(entry("a.test", n)) for n in range(600)])
+    rig.publish()
+    view = view_of(rig)
+    assert places(view) == {"parkedbudget": 600}
+    (found,) = find(view, lambda e: e.url.endswith("/500"), containing=b"a.test")
+    assert (found.queue.where, found.queue.name, found.position) == (Where.PARKED, "budget", 501)
+    assert len(entries(view)) == 600
 
 
 def test_what_has_finished_since_is_not_waiting(rig):
@@ -120,8 +138,8 @@ def test_what_has_finished_since_is_not_waiting(rig):
     rig.fetch(rig.next())
     view = view_of(rig)
     assert (view.finished, view.finished_since) == (1, 1)
-    assert [found.entry.url for found in view.entries()] == ["http://a.test/1"]
-    assert [*view.find(lambda e: e.url.endswith("/0"), containing=b"a.test")] == []
+    assert [found.entry.url for found in entries(view)] == ["http://a.test/1"]
+    assert find(view, lambda e: e.url.endswith("/0"), containing=b"a.test") == []
 
 
 def test_the_clock_of_a_host_is_that_of_the_last_word(rig, clock):
@@ -162,11 +180,11 @@ def test_damage_is_told_with_its_place(rig, monkeypatch):
     rig.push(*(entry("a.test", n) for n in range(2000)))
     rig.publish()
     monkeypatch.setattr(fifo, "_SEGMENT_END", b"never")
-    assert len([*view_of(rig).entries()]) == 2000
+    assert len(entries(view_of(rig))) == 2000
     for path in rig.path.glob("front/*/*.log"):
         shutil.move(path, path.with_suffix(".gone"))
     with pytest.raises(CorruptRecordError, match="the file is gone"):
-        list(view_of(rig).entries())
+        entries(view_of(rig))
 
 
 def test_a_piece_that_is_none_is_damage(rig):
@@ -177,4 +195,4 @@ def test_a_piece_that_is_none_is_damage(rig):
     bad = queue._replace(pieces=lambda: iter([b"\1\0\0\0\1"]))
     view.queues = lambda: iter([bad])
     with pytest.raises(CorruptRecordError, match="not packed items"):
-        list(view.entries())
+        entries(view)

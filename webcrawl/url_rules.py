@@ -37,6 +37,7 @@ from webcrawl.urls.scope import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
+    from collections.abc import Set as AbstractSet
 
     from scrapy.settings import BaseSettings
 
@@ -56,9 +57,17 @@ def scope_of(settings: BaseSettings) -> str:
     return str(scope)
 
 
-def equivalence_of(settings: BaseSettings) -> Equivalence:
-    """URL_EQUIVALENCES and URL_HOST_RULES_FILE; FatalError for what cannot be. Reads the file."""
-    path = settings.get("URL_HOST_RULES_FILE", "")
+def rules_of(settings: BaseSettings) -> frozenset[str]:
+    """URL_EQUIVALENCES, the names of rules."""
+    return frozenset(_words(settings, "URL_EQUIVALENCES"))
+
+
+def equivalence_of(
+    settings: BaseSettings, *, rules: AbstractSet[str] | None = None, with_hosts: bool = True
+) -> Equivalence:
+    """URL_EQUIVALENCES, or only *rules*, and *with_hosts* URL_HOST_RULES_FILE; FatalError for what
+    cannot be. Reads the file."""
+    path = settings.get("URL_HOST_RULES_FILE", "") if with_hosts else ""
     try:
         hosts = HostRules.read(Path(path)) if path else None
     except OSError as error:
@@ -66,7 +75,7 @@ def equivalence_of(settings: BaseSettings) -> Equivalence:
     except ValueError as error:
         raise FatalError(f"URL_HOST_RULES_FILE: {error}") from error
     try:
-        return Equivalence(frozenset(_words(settings, "URL_EQUIVALENCES")), hosts=hosts)
+        return Equivalence(frozenset(rules_of(settings) if rules is None else rules), hosts=hosts)
     except ValueError as error:
         raise FatalError(f"URL_EQUIVALENCES: {error}") from error
 

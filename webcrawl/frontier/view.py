@@ -37,11 +37,12 @@ class Where(enum.Enum):
     LEASED = "leased"
     HOST_QUEUE = "host queue"
     LEVEL = "level"
+    PARKED = "parked"
     REQUEUED = "requeued"  # since the snapshot, to be found in its level after a restart
 
 
 class Queue(NamedTuple):
-    """A place with its *name* (level, host; empty for the others) and its length."""
+    """A place with its *name* (level, host, reason; empty for the others) and its length."""
 
     where: Where
     name: str
@@ -103,6 +104,9 @@ class FrontierView:
             path = self._path / "front" / f"{number:02d}"
             pieces = _reader(path, fifo)
             yield Queue(Where.LEVEL, str(number), length_of(fifo), pieces)
+        for reason, fifo in state.parked.items():
+            pieces = _reader(self._path / "parked" / reason, fifo)
+            yield Queue(Where.PARKED, reason, length_of(fifo), pieces)
         yield _in_memory(Where.REQUEUED, "", self._since.requeued)
 
     def _host_queue(self, kept: QueueSnapshot) -> Queue:
@@ -114,9 +118,12 @@ class FrontierView:
 
         return Queue(Where.HOST_QUEUE, kept.host, _length(kept), pieces)
 
-    def entries(self) -> Iterator[Found]:
-        """Every entry that waits or is leased, in the order of ``queues``; about 1 us each."""
-        finished = self._finished_keys()
+    def entries(self, finished: FinishedKeys) -> Iterator[Found]:
+        """Every entry that waits or is leased, in the order of ``queues``; about 1 us each.
+
+        *finished*, from ``finished_keys``, hides some of them; what is left there afterwards hides
+        entries that have not come out of the eliminator yet.
+        """
         for queue in self.queues():
             position = 0
             for piece in queue.pieces():
@@ -126,13 +133,14 @@ class FrontierView:
                     if not finished.hides_entry(entry):
                         yield Found(queue, position, entry)
 
-    def find(self, wanted: Callable[[Entry], bool], *, containing: bytes) -> Iterator[Found]:
+    def find(
+        self, wanted: Callable[[Entry], bool], finished: FinishedKeys, *, containing: bytes
+    ) -> Iterator[Found]:
         """The entries among ``entries`` that are *wanted*; only those whose encoding contains the
         bytes *containing*, such as a host's name, are decoded and asked about.
 
         A million entries take a fifth of a second, and 2 us more for each that is asked about.
         """
-        finished = self._finished_keys()
         for queue in self.queues():
             position = 0
             for piece in queue.pieces():
@@ -145,7 +153,8 @@ class FrontierView:
                             yield Found(queue, position + number, entry)
                 position += count_packed(piece)
 
-    def _finished_keys(self) -> FinishedKeys:
+    def finished_keys(self) -> FinishedKeys:
+        """Names the entries that have come to their end and will be met again."""
         keys = FinishedKeys()
         keys.add_bytes(self._state.finished)
         if self._trust_done:

@@ -1,0 +1,298 @@
+"""``scrapy why`` beside real crawls that run, were killed and have finished."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from crawling import (
+    ROOT,
+    access_log,
+    crawl_command,
+    is_robots,
+    pages_asked_for,
+    run_crawl,
+    start_crawl,
+    stats_of,
+    url_of_hit,
+)
+from looking import contents
+from scrapy.utils.project import get_project_settings
+
+from webcrawl.errors import FatalError
+from webcrawl.inspect import job_view
+from webcrawl.inspect.explanation import explain
+from webcrawl.inspect.info_log import find_outcomes
+from webcrawl.inspect.job_view import ask, process_of
+from webcrawl.inspect.why_text import moment, why_text
+from webcrawl.outcomes import INFO_LOG
+from webcrawl.robots.rules import Rules
+from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.storage.lines import numbered
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture(scope="module")
+def settings():
+    found = get_project_settings()
+    found.setmodule("webcrawl.settings")
+    return found
+
+
+def why(url, jobdir, settings, **changed):
+    own = settings.copy()
+    own.update(changed)
+    return ask(jobdir, lambda view: explain(url, view, own))
+
+
+def command(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", "why", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory):
+    """A job that was looked at while it ran, was killed, and then ran to its end."""
+    path = tmp_path_factory.mktemp("why")
+    world = preset("clean", http_port=0, https_port=0, hosts=40, mean_pages=10.0, max_pages=60)
+    with start_in_process(world, log_path=path / "access.log") as web:
+        yield Crawled(web, path)
+
+
+class Crawled:
+    """The stages of the one crawl, each made when it is first asked for, in this order."""
+
+    def __init__(self, web, path):
+        self.web = web
+        self.path = path
+        self.job = path / "job"
+        seeds = path / "seeds.txt"
+        seeds.write_text("\n".join(web.world.seeds()) + "\n")
+        self.line = crawl_command(
+            web,
+            seeds,
+            self.job,
+            POLITENESS_MIN_DELAY=0.3,
+            CHECKPOINT_INTERVAL_SECS=0.5,
+            INFO_LOG_MAX_FILE_BYTES=20_000,
+        )
+        self.process = start_crawl(self.line)
+
+    def asked(self):
+        return [url_of_hit(hit) for hit in access_log(self.web.log_path) if not is_robots(hit)]
+
+
+def test_a_crawl_that_runs_can_be_looked_at_all_the_time(crawled, settings):
+    states = set()
+    sequences = set()
+    deadline = time.monotonic() + 6
+    while time.monotonic() < deadline:
+        asked = crawled.asked()
+        for url in [*asked[:2], *asked[-3:]]:
+            told = why(url, crawled.job, settings)
+            states.add(told.state)
+            sequences.add(told.as_of.checkpoint)
+            assert told.as_of.process == crawled.process.pid
+            assert told.state in {"finished", "waiting", "leased", "undecided"}, told
+            assert why_text(told, now=time.time())
+    assert "finished" in states
+    assert len(sequences) > 3
+    assert crawled.process.poll() is None
+
+
+def test_what_a_killed_crawl_knows_is_told_without_touching_it(crawled, settings):
+    crawled.process.kill()
+    crawled.process.communicate()
+    assert process_of(crawled.job) is None
+    before = contents(crawled.job)
+    allowed = allowed_urls(crawled.web.world, "webcrawl")
+    asked = set(crawled.asked())
+    states = {}
+    for url in sorted(allowed):
+        states[url] = why(url, crawled.job, settings).state
+    done = run = command("--json", "-s", f"JOBDIR={crawled.job}", next(iter(asked)))
+    assert run.returncode == 0, run.stderr
+    assert json.loads(done.stdout)["as_of"]["process"] is None
+    assert contents(crawled.job) == before
+    # Whatever was asked for is known; and what is known and not finished waits in a place.
+    assert {states[url] for url in asked} <= {"finished", "waiting", "leased", "undecided"}
+    assert {state for url, state in states.items() if url not in asked} <= {
+        *("waiting", "leased", "undecided", "unknown", "seen"),
+    }
+    waiting = [url for url, state in states.items() if state == "waiting"]
+    told = why(waiting[0], crawled.job, settings)
+    assert told.places[0].position <= told.places[0].length
+    assert "It waits, number" in why_text(told, now=time.time())
+
+
+def test_what_a_finished_crawl_knows_is_told_to_the_last_url(crawled, settings):
+    last = run_crawl(crawled.line)
+    assert last.returncode == 0, last.stdout
+    outcomes = {
+        name.removeprefix("outcome/"): count
+        for name, count in stats_of(crawled.job).items()
+        if name.startswith("outcome/")
+    }
+    assert outcomes["http_200"] > 0
+    assert outcomes["robots_denied"] > 0
+    before = contents(crawled.job)
+    pages = set(pages_asked_for(access_log(crawled.web.log_path)))
+    for url in sorted(pages)[::7]:
+        told = why(url, crawled.job, settings)
+        assert told.state == "finished", told
+        assert told.outcomes[-1].url == url
+        assert told.outcomes[-1].status
+    duplicates = denied = redirects = 0
+    for outcome in _all_outcomes(crawled.job):
+        if outcome["outcome"] == "robots_denied" and denied < 5:
+            denied += 1
+            told = why(outcome["url"], crawled.job, settings)
+            assert told.robots.verdict == "denied"
+            assert told.robots.line == told.outcomes[-1].robots == outcome["robots"]
+            assert not Rules.parse(
+                f"User-agent: *\n{outcome['robots']}".encode(), user_agent="webcrawl"
+            ).allowed(outcome["url"])
+        if outcome.get("duplicate") and duplicates < 5:
+            duplicates += 1
+            told = why(outcome["url"], crawled.job, settings)
+            assert told.duplicate_of not in {"", outcome["url"]}
+            original = why(told.duplicate_of, crawled.job, settings).outcomes[-1]
+            assert (original.content, original.duplicate) == (outcome["content"], False)
+        if outcome.get("redirect") and redirects < 5:
+            redirects += 1
+            told = why(outcome["redirect"], crawled.job, settings)
+            assert told.state in {"finished", "refused"}
+    assert min(denied, duplicates, redirects) > 0
+    assert contents(crawled.job) == before
+
+
+def test_every_spelling_of_a_url_is_answered_alike(crawled, settings):
+    url = next(one for one in crawled.asked() if "?" not in one)
+    scheme, _, rest = url.partition("://")
+    spelled = f"{scheme.upper()}://{rest}?utm_source=mail&fbclid=1#top"
+    told = why(spelled, crawled.job, settings)
+    assert (told.state, told.outcomes[-1].url) == ("finished", url)
+    assert told.form == url
+    assert told.rules == ["tracking"]
+
+
+def test_the_filters_of_the_settings_are_asked(crawled, settings):
+    refused = why("http://nobody.test/x", crawled.job, settings, URL_REFUSE=r"nobody")
+    assert (refused.state, refused.refused_by) == ("refused", "pattern")
+    assert "refuses it" in why_text(refused, now=NOW)
+    gone = command("http://nobody.test/x", "-s", f"JOBDIR={crawled.job}", "-s", "URL_REFUSE=nobody")
+    assert gone.returncode == 1
+    assert gone.stdout.splitlines()[0].endswith("the filter pattern refuses it.")
+    unknown = why("http://nobody.test/x", crawled.job, settings)
+    assert (unknown.state, unknown.robots.verdict) == ("unknown", "unknown")
+    scoped = why("http://nobody.test/x", crawled.job, settings, URL_SCOPE="seeds")
+    assert scoped.refused_by == "whitelist"
+
+
+def test_the_exclusion_file_is_asked(crawled, settings, tmp_path):
+    excluded = tmp_path / "excluded.txt"
+    excluded.write_text("nobody.test\n")
+    told = why(
+        "http://nobody.test", crawled.job, settings, EXCLUSION_FILE=f"{tmp_path}/excluded.txt"
+    )
+    assert told.excluded
+    assert "EXCLUSION_FILE" in why_text(told, now=NOW)
+
+
+def test_a_line_that_was_deleted_leaves_the_url_seen(crawled, settings, tmp_path):
+    copy = shutil.copytree(crawled.job, tmp_path / "copy")
+    url = crawled.asked()[0]
+    assert len(numbered(copy / INFO_LOG)) > 2
+    shutil.rmtree(copy / "logs")
+    told = why(url, copy, settings)
+    assert told.state == "seen"
+    assert "no line of its end" in why_text(told, now=NOW)
+
+
+def test_robots_txt_is_not_spoken_of_when_nobody_asks(crawled, settings):
+    told = why(crawled.asked()[0], crawled.job, settings, ROBOTSTXT_OBEY=False)
+    assert told.robots.verdict == "not asked"
+    assert "is not asked for" in why_text(told, now=NOW)
+
+
+def test_bad_input_is_one_sentence(crawled, tmp_path):
+    for arguments, sentence in (
+        (["::", "-s", f"JOBDIR={crawled.job}"], "why: '::' is not a URL that this crawler knows."),
+        (
+            ["http://a.test", "-s", f"JOBDIR={tmp_path}"],
+            f"why: There is no crawl in JOBDIR {tmp_path}: name another one with -s JOBDIR=DIR.",
+        ),
+    ):
+        run = command(*arguments)
+        assert (run.returncode, run.stdout, run.stderr) == (2, "", f"{sentence}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damage_is_said_and_a_checkpoint_meanwhile_is_not_damage(crawled, tmp_path, monkeypatch):
+    copy = shutil.copytree(crawled.job, tmp_path / "copy")
+    (current,) = [copy / "CURRENT"]
+    name = current.read_bytes()
+    tries = []
+
+    def question(view):
+        tries.append(view.checkpoint.sequence)
+        if len(tries) < 3:
+            current.write_bytes(name + b"\n" * len(tries))  # as a new one would
+            raise FileNotFoundError(2, "gone")
+        return "answer"
+
+    assert ask(copy, question) == "answer"
+    assert len(tries) == 3
+
+    def too_slow(view):
+        current.write_bytes(current.read_bytes() + b"\n")
+
+    with pytest.raises(FatalError, match="makes checkpoints faster"):
+        ask(copy, too_slow)
+    for snapshot in copy.glob("snapshot-*"):
+        snapshot.write_bytes(b"damaged")
+    with pytest.raises(FatalError, match="cannot be read"):
+        ask(copy, question)
+
+
+def test_without_lock_tables_the_lock_file_tells(tmp_path, monkeypatch):
+    monkeypatch.setattr(job_view, "_LOCKS", str(tmp_path / "no locks"))
+    assert process_of(tmp_path) is None
+    (tmp_path / "LOCK").write_text("nonsense\n")
+    assert process_of(tmp_path) is None
+
+
+def test_a_log_with_damage_is_read_over_it(tmp_path):
+    path = tmp_path / INFO_LOG
+    path.parent.mkdir()
+    assert list(find_outcomes(tmp_path, form="0" * 16)) == []
+    good = b'{"at":1.0,"url":"http://a.test/","host":"a.test","outcome":"http_200","form":"%s"}\n'
+    path.with_name("info-000001.jsonl").write_bytes(good % (b"1" * 16))
+    path.write_bytes(
+        b'not json "form":"1111111111111111"\n' + good % (b"1" * 16) + (good % (b"1" * 16))[:-1]
+    )
+    assert [one.url for one in find_outcomes(tmp_path, form="1" * 16)] == ["http://a.test/"] * 2
+
+
+@pytest.mark.parametrize(
+    ("away", "text"),
+    [(90, "90 s ago"), (-1200, "in 20 min"), (72_000, "20 h ago"), (864_000, "10 days ago")],
+)
+def test_times_are_told_with_their_distance(away, text):
+    assert moment(NOW, NOW + away).endswith(f"({text})")
+
+
+def _all_outcomes(jobdir):
+    path = jobdir / INFO_LOG
+    for one in [*numbered(path), path]:
+        yield from map(json.loads, one.read_text().splitlines())

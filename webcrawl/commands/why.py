@@ -1,0 +1,74 @@
+"""``scrapy why URL``: what the crawl knows of a URL, and why it was or was not fetched.
+
+Exit codes: 0 the crawl knows the URL: it has fetched it, given it up, or will come to it; 1 it does
+not: nobody has named it, or a filter refuses it; 2 unusable input, one sentence saying why.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from webcrawl.errors import FatalError
+from webcrawl.inspect.explanation import explain
+from webcrawl.inspect.job_view import ask
+from webcrawl.inspect.why_text import why_text
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Command(ScrapyCommand):
+    """Looks at a job directory, whether its crawl runs or not, and changes nothing."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
+
+    def syntax(self) -> str:
+        """See ScrapyCommand."""
+        return "[options] URL"
+
+    def short_desc(self) -> str:
+        """See ScrapyCommand."""
+        return "Explain what became of a URL, or where it waits"
+
+    def long_desc(self) -> str:
+        """See ScrapyCommand."""
+        return (
+            "Explain a URL from the job directory of a running or stopped crawl: what it is "
+            "compared by, which filter refuses it or where it waits and until when its host rests, "
+            "when it was fetched and with what outcome, the line of robots.txt that decides, the "
+            "URL whose content it has. Give the same -s settings as to the crawl. Exit code: 0 the "
+            "crawl knows the URL, 1 it does not or refuses it, 2 unusable input."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options."""
+        super().add_options(parser)
+        group = parser.add_argument_group("Why")
+        group.add_argument("--json", action="store_true", help="for machines")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Explain. Sets `exitcode`."""
+        if len(args) != 1:
+            raise UsageError("name one URL", print_help=False)
+        settings = self.settings
+        assert settings is not None
+        try:
+            told = ask(Path(settings["JOBDIR"]), lambda view: explain(args[0], view, settings))
+        except FatalError as error:
+            sys.stderr.write(f"why: {error}\n")
+            self.exitcode = 2
+            return
+        if opts.json:
+            print(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
+        else:
+            print(why_text(told, now=time.time()), end="")
+        self.exitcode = 1 if told.state in {"refused", "unknown"} else 0
