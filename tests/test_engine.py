@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import inspect
 
+import pytest
 import scrapy
+from scrapy import Request
 from scrapy.core import engine as scrapy_engine
 from scrapy.core.downloader import Downloader
+from scrapy.http import Response
+from scrapy.statscollectors import StatsCollector
 from scrapy.utils.reactor import CallLaterOnce
+from scrapy.utils.test import get_crawler
 
-from webcrawl._engine import MercatorDownloader
+from webcrawl._engine import MercatorDownloader, PlainRedirectMiddleware
 
 
 def test_this_is_the_scrapy_the_seams_were_made_for():
@@ -50,3 +55,28 @@ def test_the_downloader_has_what_the_engine_uses_of_scrapy_s_own():
         assert hasattr(Downloader, name) or name == "active"
     assert {"fetch", "needs_backout", "close"} <= set(vars(MercatorDownloader))
     assert list(inspect.signature(MercatorDownloader.fetch).parameters) == ["self", "request"]
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("http://b.test:8080/x", "http://b.test:8080/x"),
+        ("http://b.test:25/x", None),
+        ("http://b.test/" + 2048 * "x", None),
+        ("ftp://b.test/x", None),
+        ("file:///etc/passwd", None),
+    ],
+)
+def test_a_redirect_of_an_ordinary_request_leads_nowhere_that_a_link_may_not(location, target):
+    crawler = get_crawler(settings_dict={"URL_MAX_LENGTH_BYTES": 2048})
+    crawler.stats = StatsCollector(crawler)
+    middleware = PlainRedirectMiddleware.from_crawler(crawler)
+    request = Request("http://a.test/")
+    response = Response(request.url, status=302, headers={"Location": location})
+    answer = middleware.process_response(request, response)
+    if target is None:
+        assert answer is response
+        by_us = "b.test" in location and not location.startswith("ftp:")
+        assert crawler.stats.get_value("redirects/refused", 0) == by_us
+    else:
+        assert answer.url == target

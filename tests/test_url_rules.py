@@ -6,7 +6,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.url_rules import equivalence_of, filters_of, robots_filters_of, scope_of
+from webcrawl.url_rules import equivalence_of, filters_of, redirect_filters_of, scope_of
 from webcrawl.urls.equivalence import DEFAULT
 
 UNBALANCED = "missing ), unterminated subpattern at position 0"
@@ -61,7 +61,7 @@ def test_filters_that_are_on_by_default(url, refused):
 )
 def test_a_redirect_of_a_robots_txt_may_leave_the_scope_but_not_lead_anywhere(values, url, refused):
     schemes = frozenset({"http", "https", "ftp"})
-    assert robots_filters_of(of_project(**values), schemes=schemes).refusal(url, 0) == refused
+    assert redirect_filters_of(of_project(**values), schemes=schemes).refusal(url, 0) == refused
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,11 @@ from scrapy.utils.defer import aiter_errback, deferred_from_coro, iter_errback
 from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.fetch import fetch_of
+from webcrawl.net.schemes import followed_schemes
 from webcrawl.net.turn import TURN
 from webcrawl.setting_values import number, whole
 from webcrawl.signals import is_heard
+from webcrawl.url_rules import redirect_filters_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -186,11 +188,22 @@ def abort_downloads(engine: ExecutionEngine) -> None:
 
 
 class PlainRedirectMiddleware(RedirectMiddleware):
-    """Scrapy's for ordinary Requests of a user's spider; the Referer of the original is dropped."""
+    """Scrapy's for ordinary Requests of a user's spider; the Referer of the original is dropped. A
+    redirect to where no link may lead (a mail server's port) is not followed."""
 
     def __init__(self, settings: BaseSettings) -> None:
         whole(settings, "REDIRECT_MAX_TIMES", at_least=0)  # Scrapy's own error names no setting
         super().__init__(settings)
+        self._filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
+
+    def process_response(  # type: ignore[override]  # Scrapy warns of its third parameter
+        self, request: Request, response: Response
+    ) -> Request | Response:
+        answer = super().process_response(request, response)
+        if isinstance(answer, Request) and self._filters.refusal(answer.url, 0) is not None:
+            self.crawler.stats.inc_value("redirects/refused")
+            return response
+        return answer
 
     def handle_referer(self, request: Request, response: Response) -> None:  # noqa: ARG002  # Scrapy's interface
         request.headers.pop("Referer", None)

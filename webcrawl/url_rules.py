@@ -117,9 +117,9 @@ def filters_of(
     return FilterChain(filters)
 
 
-def robots_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> FilterChain:
-    """What the redirect of a robots.txt must pass: a site chooses the target, and the crawl's scope
-    has no say in it. FatalError as ``filters_of``."""
+def redirect_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> FilterChain:
+    """What a redirect must pass whose target is needed whatever the crawl's scope, as that of a
+    robots.txt or of a spider's own Request: the site chooses it. FatalError as ``filters_of``."""
     filters = _of_servers(settings, schemes)
     if most := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
         filters.append(LengthFilter(most))

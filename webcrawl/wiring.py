@@ -39,7 +39,14 @@ from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.setting_values import flag, number, whole
 from webcrawl.trap_keeper import TrapKeeper
-from webcrawl.url_rules import OPEN, SEEDS, equivalence_of, filters_of, robots_filters_of, scope_of
+from webcrawl.url_rules import (
+    OPEN,
+    SEEDS,
+    equivalence_of,
+    filters_of,
+    redirect_filters_of,
+    scope_of,
+)
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -147,7 +154,7 @@ def _hosts(
         records=records,
         wall=time.time,
     )
-    redirects = robots_filters_of(settings, schemes=followed_schemes(settings))
+    redirects = redirect_filters_of(settings, schemes=followed_schemes(settings))
     robots = RobotsSearch(
         robots=RobotsCache.from_settings(settings, store=records),
         refusal=lambda url: redirects.refusal(url, 0),
