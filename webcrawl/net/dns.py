@@ -5,8 +5,8 @@ download handlers when they connect. Queries go straight to the configured name 
 without the operating system's resolver and its threads; a truncated answer is fetched again over
 TCP.
 
-From a name server that takes 200 ms for each answer it gets 4,290 names a second for 0.08 ms of
-processor time each, Scrapy's threads 49 for 0.7 ms (tests/benchmarks/bench_dns.py, median of 3
+From a name server that takes 200 ms for each answer it gets 4,760 names a second for 0.07 ms of
+processor time each, Scrapy's threads 50 for 0.7 ms (tests/benchmarks/bench_dns.py, median of 3
 rounds, 2026-11-20, 2 shared cores).
 
 Invariant: at most one look-up of a name and type is under way, whoever and however many wait for
