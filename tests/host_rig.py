@@ -15,7 +15,9 @@ from webcrawl.politeness import Politeness
 from webcrawl.prelude import HostPrelude
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
-from webcrawl.trap_keeper import TrapKeeper
+from webcrawl.trap_keeper import TrapKeeper, exceptions_in
+from webcrawl.traps import LearnedTraps, UrlSpace
+from webcrawl.traps.noted import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,14 +124,17 @@ def host_knowledge(
             longest_crawl_delay=longest_crawl_delay,
         ),
         traps=TrapKeeper(
-            store=Shelf(),
-            jobdir=Path("/nowhere"),
-            exceptions=None,
-            min_duplicates=30,
-            min_share=0.9,
-            retry_secs=0.0,
-            wall=wall,
-            clock=clock,
+            exceptions=exceptions_in(None, clock=clock),
+            learned=LearnedTraps(
+                store=Shelf(),
+                exceptions=exceptions_in(None, clock=clock),
+                notes=Notes(Path("/nowhere/traps.txt")),
+                min_duplicates=30,
+                min_share=0.9,
+                retry_secs=0.0,
+                wall=wall,
+            ),
+            space=UrlSpace(records=records, base=1000, per_page=10, clock=clock),
         ),
         key=key,
     )

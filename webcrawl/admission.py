@@ -15,7 +15,7 @@ The invariant: a crawl does not end while a gate may relent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from webcrawl.frontier import decode
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _PASS_ENTRIES = 64
 
 
-class Gate(Protocol):
-    """A rule by which URLs wait. Derive from it: what is not said here has a body to inherit.
+class Gate:
+    """A rule by which URLs wait. Derive from it and say at least ``name`` and ``holds``.
 
     Called in the reactor's thread for each URL of the crawl: a microsecond or two, no disk.
     """
@@ -40,6 +40,7 @@ class Gate(Protocol):
 
     def holds(self, entry: Entry) -> bool:
         """Whether *entry*, on its way to the frontier, must wait."""
+        raise NotImplementedError
 
     def stops(self, entry: Entry) -> bool:
         """Whether *entry*, about to be fetched, must wait after all."""
@@ -47,6 +48,10 @@ class Gate(Protocol):
 
     def let_in(self, entry: Entry) -> None:
         """No gate holds *entry*: it goes to the frontier."""
+
+    def let_out(self, entry: Entry) -> None:
+        """A gate has stopped *entry*, which had been let in: it does not wait in the frontier any
+        more."""
 
     def news(self) -> bool:
         """Whether what it holds should be looked at again now. Asked all the time; True once."""
@@ -111,6 +116,8 @@ class Admission:
         """What *entry*, about to be fetched, must wait for; "" when it need not."""
         for gate in self._gates:
             if gate.stops(entry):
+                for other in self._gates:
+                    other.let_out(entry)
                 return gate.name
         return ""
 

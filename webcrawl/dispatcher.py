@@ -404,8 +404,6 @@ class Dispatcher:
                 self._stats.inc_value(f"redirects/{kind}")
         if fetch.unprocessed:
             self._discard_content(fetch)
-        elif fetch.tested_content:
-            self._hosts.traps.learned.learn(entry.url, seen=fetch.is_duplicate)
         outcome = fetch.outcome
         if is_transient(outcome) and entry.attempts < self._retry_times and not entry.extra:
             self._again(lease, outcome)
@@ -430,6 +428,7 @@ class Dispatcher:
         denied = outcome == "robots_denied"
         line = self._hosts.robots.decided_by(entry.url) if denied else ""
         self._outcomes.finished(entry, outcome, fetch=fetch, robots=line)
+        self._hosts.traps.ended(entry, outcome, fetch)
 
     def _discard_content(self, fetch: Fetch) -> None:
         if fetch.content_fingerprint is not None:

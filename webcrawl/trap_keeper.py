@@ -1,7 +1,7 @@
 """The traps of a crawl: the parts of ``webcrawl.traps`` with their files and settings.
 
-Held by HostKnowledge, whose records they are kept in. The content-seen test tells ``judged`` what
-it thought of each document; ``work`` is called with every slice of background work.
+Held by HostKnowledge, whose records they are kept in. The dispatcher tells ``ended`` what came of
+each URL; ``work`` is called with every slice of background work.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from webcrawl.net.outcomes import is_transient
 from webcrawl.rules_file import RulesFile
 from webcrawl.setting_values import number, share, whole
-from webcrawl.traps import ExceptionRules, LearnedTraps
+from webcrawl.trap_gates import LearnedTrapGate, UrlSpaceGate
+from webcrawl.traps import ExceptionRules, LearnedTraps, UrlSpace
 from webcrawl.traps.noted import Notes
 
 if TYPE_CHECKING:
@@ -20,71 +22,94 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.traps.learned import Store
+    from webcrawl.admission import Gate
+    from webcrawl.fetch import Fetch
+    from webcrawl.frontier import Entry
+    from webcrawl.hosts import HostRecords
+
+
+def exceptions_in(path: Path | None, *, clock: Callable[[], float]) -> RulesFile[ExceptionRules]:
+    """The rules of TRAP_EXCEPTIONS_FILE *path*, not read yet; none if it is None."""
+    return RulesFile(
+        path=path,
+        setting="TRAP_EXCEPTIONS_FILE",
+        idle="frees no pattern",
+        make=lambda _: ExceptionRules(),
+        clock=clock,
+    )
 
 
 class TrapKeeper:
-    """*jobdir* gets ``traps.txt``; *exceptions* is the file of what is never parked, or None."""
+    """*exceptions* are the patterns and hosts to which nothing of this applies."""
 
     def __init__(
         self,
         *,
-        store: Store,
-        jobdir: Path,
-        exceptions: Path | None,
-        min_duplicates: int,
-        min_share: float,
-        retry_secs: float,
-        wall: Callable[[], float],
-        clock: Callable[[], float],
+        exceptions: RulesFile[ExceptionRules],
+        learned: LearnedTraps,
+        space: UrlSpace,
     ) -> None:
-        self.exceptions = RulesFile(
-            path=exceptions,
-            setting="TRAP_EXCEPTIONS_FILE",
-            idle="frees no pattern",
-            make=lambda _: ExceptionRules(),
-            clock=clock,
-        )
-        self.learned = LearnedTraps(
-            store=store,
-            exceptions=self.exceptions,
-            notes=Notes(jobdir / "traps.txt"),
-            min_duplicates=min_duplicates,
-            min_share=min_share,
-            retry_secs=retry_secs,
-            wall=wall,
-        )
+        self._exceptions = exceptions
+        self.learned = learned
+        self.space = space
 
     @classmethod
-    def from_settings(cls, settings: BaseSettings, *, store: Store) -> Self:
-        """Read TRAP_* and JOBDIR. Raises FatalError with one sentence for what cannot be."""
+    def from_settings(cls, settings: BaseSettings, *, records: HostRecords) -> Self:
+        """Read TRAP_*, URL_SPACE_* and JOBDIR. FatalError with one sentence for what cannot be."""
         name = settings.get("TRAP_EXCEPTIONS_FILE") or ""
+        exceptions = exceptions_in(Path(name) if name else None, clock=time.monotonic)
         return cls(
-            store=store,
-            jobdir=Path(settings["JOBDIR"]),
-            exceptions=Path(name) if name else None,
-            min_duplicates=whole(settings, "TRAP_MIN_DUPLICATES", at_least=0),
-            min_share=share(settings, "TRAP_MIN_SHARE"),
-            retry_secs=number(settings, "TRAP_RETRY_SECS", at_least=0),
-            wall=time.time,
-            clock=time.monotonic,
+            exceptions=exceptions,
+            learned=LearnedTraps(
+                store=records.traps,
+                exceptions=exceptions,
+                notes=Notes(Path(settings["JOBDIR"]) / "traps.txt"),
+                min_duplicates=whole(settings, "TRAP_MIN_DUPLICATES", at_least=0),
+                min_share=share(settings, "TRAP_MIN_SHARE"),
+                retry_secs=number(settings, "TRAP_RETRY_SECS", at_least=0),
+                wall=time.time,
+            ),
+            space=UrlSpace(
+                records=records,
+                base=whole(settings, "URL_SPACE_BASE_URLS", at_least=0),
+                per_page=whole(settings, "URL_SPACE_URLS_PER_PAGE", at_least=0),
+                clock=time.monotonic,
+            ),
         )
+
+    def gates(self) -> list[Gate]:
+        """What is asked about each URL on its way."""
+        return [LearnedTrapGate(self.learned), UrlSpaceGate(self.space, self._exceptions)]
+
+    def ended(self, entry: Entry, outcome: str, fetch: Fetch | None) -> None:
+        """*entry* has come to its end; without a *fetch* nothing was asked of its host.
+
+        Raises what the records raise.
+        """
+        if entry.extra:
+            return
+        tested = fetch is not None and bool(fetch.tested_content) and not fetch.unprocessed
+        seen = fetch is not None and fetch.is_duplicate
+        if tested:
+            self.learned.learn(entry.url, seen=seen)
+        missing = outcome.startswith("http_4") and not is_transient(outcome)
+        self.space.ended(entry.host, fresh=tested and not seen, fruitless=seen or missing)
 
     def open(self) -> None:
         """The store is open. Raises FatalError when the file cannot be read, and what the store
         raises."""
-        self.exceptions.open()
+        self._exceptions.open()
         self.learned.open()
 
     def work(self) -> None:
         """A moment's work now and then."""
-        self.exceptions.reload_if_changed()
+        self._exceptions.reload_if_changed()
 
     def close(self) -> None:
         """Stop reading the file. Idempotent."""
-        self.exceptions.close()
+        self._exceptions.close()
 
     def stats(self) -> dict[str, int]:
         """Under their names in the crawl's statistics."""
-        rules = {f"exceptions/{name}": count for name, count in self.exceptions.stats().items()}
+        rules = {f"exceptions/{name}": count for name, count in self._exceptions.stats().items()}
         return {f"traps/{name}": count for name, count in (self.learned.stats() | rules).items()}

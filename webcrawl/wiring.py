@@ -126,7 +126,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         ),
         "hosts": hosts,
         "outcomes": Outcomes.from_crawler(crawler, jobdir=Path(jobdir), form=form),
-        "gates": [],
+        "gates": hosts.traps.gates(),
         "executor": executor,
         "retry_times": whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
         "lease_secs": _lease_secs(settings),
@@ -177,7 +177,7 @@ def _hosts(
             robots=robots,
             longest_crawl_delay=longest_crawl_delay(settings),
         ),
-        traps=TrapKeeper.from_settings(settings, store=records.traps),
+        traps=TrapKeeper.from_settings(settings, records=records),
         key=key,
     )
 

@@ -1,0 +1,157 @@
+"""What counts for and against a host, and what its URLs wait for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from conftest import FakeClock
+from host_rig import Records, Shelf
+
+from webcrawl.admission import Admission
+from webcrawl.frontier import Entry, encode
+from webcrawl.trap_keeper import TrapKeeper, exceptions_in
+from webcrawl.traps import LearnedTraps, UrlSpace
+from webcrawl.traps.noted import Notes
+
+
+@pytest.fixture
+def records():
+    return Records()
+
+
+@pytest.fixture
+def keeper(tmp_path, records):
+    clock = FakeClock()
+    path = tmp_path / "exceptions.txt"
+    path.write_text("")
+    exceptions = exceptions_in(path, clock=clock)
+    made = TrapKeeper(
+        exceptions=exceptions,
+        learned=LearnedTraps(
+            store=Shelf(),
+            exceptions=exceptions,
+            notes=Notes(tmp_path / "traps.txt"),
+            min_duplicates=5,
+            min_share=0.9,
+            retry_secs=3600.0,
+            wall=clock,
+        ),
+        space=UrlSpace(records=records, base=10, per_page=2, clock=clock),
+    )
+    made.open()
+    made.test_clock = clock
+    made.test_path = path
+    yield made
+    made.close()
+
+
+def entry(number, *, host="a.test", extra=b""):
+    return Entry(url=f"http://{host}/x/{number}", host=host, extra=extra)
+
+
+def fetch(*, tested=0, duplicate=False, unprocessed=False):
+    return SimpleNamespace(tested_content=tested, is_duplicate=duplicate, unprocessed=unprocessed)
+
+
+class Parked:
+    """The frontier, as far as gates see it."""
+
+    def __init__(self):
+        self.parked = self
+        self.counts = {}
+        self.pushed = []
+
+    def push(self, *entries):
+        if len(entries) == 2:
+            self.counts[entries[0]] = self.counts.get(entries[0], 0) + len(entries[1])
+        else:
+            self.pushed += entries[0]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "got", "counts"),
+    [
+        ("http_200", fetch(tested=7), (1, 0)),
+        ("http_200", fetch(tested=7, duplicate=True), (0, 1)),
+        ("http_200", fetch(tested=7, unprocessed=True), (0, 0)),
+        ("http_200", fetch(), (0, 0)),
+        ("http_301", fetch(), (0, 0)),
+        ("http_404", fetch(), (0, 1)),
+        ("http_410", fetch(), (0, 1)),
+        ("http_429", fetch(), (0, 0)),
+        ("http_503", fetch(), (0, 0)),
+        ("timeout", fetch(), (0, 0)),
+        ("robots_denied", None, (0, 0)),
+        ("host_failing", None, (0, 0)),
+    ],
+)
+def test_an_outcome_counts_for_or_against_its_host(keeper, records, outcome, got, counts):
+    keeper.ended(entry(1), outcome, got)
+    record = records.get("a.test")
+    assert (record.fresh, record.fruitless) == counts
+
+
+def test_urls_wait_for_the_first_gate_that_holds_them(keeper):
+    frontier = Parked()
+    admission = Admission(frontier=frontier, gates=keeper.gates())
+    admission.push([encode(entry(number)) for number in range(15)])
+    assert len(frontier.pushed) == 10
+    assert frontier.counts == {"url_space": 5}
+    for number in range(5):
+        keeper.ended(entry(number), "http_200", fetch(tested=7, duplicate=True))
+    # The pattern is parked: those that were let in are stopped, and give their room back.
+    assert [admission.stops(entry(number)) for number in range(5, 10)] == 5 * ["learned_trap"]
+    admission.push([encode(entry(number)) for number in range(20, 25)])
+    assert frontier.counts == {"url_space": 5, "learned_trap": 5}
+    others = [Entry(url=f"http://a.test/y{'/z' * n}", host="a.test") for n in range(8)]
+    admission.push([encode(other) for other in others])
+    assert len(frontier.pushed) == 15  # five fetched for nothing, five of these
+    assert frontier.counts == {"url_space": 8, "learned_trap": 5}
+    assert admission.stops(others[0]) == ""
+
+
+def test_requests_of_a_spider_itself_pass(keeper):
+    frontier = Parked()
+    admission = Admission(frontier=frontier, gates=keeper.gates())
+    for number in range(50):
+        keeper.ended(entry(number), "http_200", fetch(tested=7, duplicate=True))
+    before = keeper.stats()
+    own = [entry(number, extra=b"post") for number in range(50)]
+    admission.push([encode(one) for one in own])
+    assert len(frontier.pushed) == 50
+    assert admission.stops(own[0]) == ""
+    for one in own:
+        keeper.ended(one, "http_200", fetch(tested=7, duplicate=True))
+    assert keeper.stats() == before
+
+
+def test_an_excepted_host_is_held_by_neither(keeper):
+    frontier = Parked()
+    gates = keeper.gates()
+    admission = Admission(frontier=frontier, gates=gates)
+    for number in range(20):
+        keeper.ended(entry(number), "http_200", fetch(tested=7, duplicate=True))
+    assert [gate.holds(entry(1)) for gate in gates] == [True, True]
+    assert admission.stops(entry(1))
+    for gate in gates:
+        gate.news()
+    keeper.test_path.write_text("a.test\n")
+    for _ in range(3):
+        keeper.test_clock.advance(1)
+        keeper.work()
+        keeper._exceptions.reading.result(timeout=10)
+    assert [gate.news() for gate in gates] == [True, True]
+    assert [gate.holds(entry(1)) for gate in gates] == [False, False]
+    assert keeper.stats()["traps/exceptions/rules"] == 1
+
+
+def test_what_is_held_for_room_relents_when_nothing_else_is_left(keeper):
+    gate = keeper.gates()[1]
+    for number in range(10):
+        gate.let_in(entry(number))
+    assert not gate.may_relent
+    assert gate.holds(entry(11))
+    assert gate.may_relent
+    gate.relent()
+    assert not gate.may_relent

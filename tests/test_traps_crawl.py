@@ -1,0 +1,178 @@
+"""A trap that serves the same few contents under endless URLs, judged by the server's record."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import pytest
+from crawling import crawl_command, run_crawl, start_crawl, stats_of
+
+from webcrawl.urls.pattern import patterns_of
+
+PAGES = 100
+VISITS = 6  # links of each sound page into the trap, each with an id that nobody has seen before
+
+
+def trap_links(number):
+    for which in range(VISITS):
+        visit = hashlib.blake2b(b"%d %d" % (number, which), digest_size=8).hexdigest()
+        yield f"/calendar/2026/{which + 1}/?visit={visit}"
+
+
+class Site(ThreadingHTTPServer):
+    """A tree of sound pages, each of which leads into a calendar that looks the same to everyone
+    but carries the visitor along."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked = []
+        self.delay = 0.0
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    @property
+    def sound(self):
+        return {f"/docs/{number}" for number in range(1, PAGES + 1)} | {"/"}
+
+    @property
+    def trap(self):
+        return {link for number in range(PAGES + 1) for link in trap_links(number)}
+
+    def fetched(self, of):
+        return [path for path in self.asked if path in of]
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # header and body in one packet: the second would wait 40 ms for its turn
+
+    def do_GET(self):
+        server = self.server
+        server.asked.append(self.path)
+        time.sleep(server.delay)
+        if self.path.startswith("/calendar/"):
+            month = self.path.split("/")[3]
+            self.answer(200, f"<p>Nothing on in month {month}.</p><a href='../7/?day=1'>next</a>")
+        elif self.path in server.sound:
+            number = int(self.path.rpartition("/")[2] or 0)
+            children = [n for n in (2 * number + 1, 2 * number + 2) if n <= PAGES]
+            links = [*(f"/docs/{child}" for child in children), *trap_links(number)]
+            self.answer(
+                200, f"<p>Page {number}</p>" + "".join(f"<a href='{link}'>x</a>" for link in links)
+            )
+        else:
+            self.answer(404, "none")
+
+    def answer(self, status, text):
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def site():
+    with Site() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def command(site, tmp_path, **settings):
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text(f"{site.url}/\n")
+    web = SimpleNamespace(dns="")
+    values = {"POLITENESS_MIN_DELAY": 0.005, "POLITENESS_DELAY_FACTOR": 0}
+    values |= {"TRAP_MIN_DUPLICATES": 20, **settings}
+    return crawl_command(web, seeds, tmp_path / "job", **values)
+
+
+def wait_for(what, *, secs=30):
+    deadline = time.monotonic() + secs
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(site, tmp_path):
+    exceptions = tmp_path / "exceptions.txt"
+    exceptions.write_text("")
+    line = command(site, tmp_path, TRAP_EXCEPTIONS_FILE=exceptions)
+    done = run_crawl(line)
+    assert done.returncode == 0, done.stdout
+    # Six contents, twenty times seen before, and what was under way.
+    assert len(site.fetched(site.trap)) <= 6 + 20 + 5
+    assert len(site.trap) == VISITS * (PAGES + 1)
+    assert set(site.fetched(site.sound)) == site.sound
+    stats = stats_of(tmp_path / "job")
+    assert stats["traps/parked"] == stats["traps/learned"] == 1
+    assert stats["frontier/parked/learned_trap"] >= len(site.trap) - 31
+    (told,) = (tmp_path / "job" / "traps.txt").read_text().splitlines()
+    pattern = told.partition("  #")[0]
+    assert pattern == patterns_of(site.url + min(site.trap)).shape
+    assert f"Trap learned: 20 of the last 20 pages of {pattern}" in done.stdout
+
+    # Still parked by a second run; the line of the list frees it in a third.
+    before = len(site.asked)
+    done = run_crawl(line)
+    assert done.returncode == 0, done.stdout
+    assert len(site.asked) == before
+    exceptions.write_text(told + "\n")
+    done = run_crawl(line)
+    assert done.returncode == 0, done.stdout
+    assert set(site.fetched(site.trap)) == site.trap
+    assert stats_of(tmp_path / "job")["frontier/parked/learned_trap"] == 0
+    assert set(Counter(site.fetched(site.trap | site.sound)).values()) == {1}
+
+
+def test_a_running_crawl_takes_parked_urls_up_within_seconds(site, tmp_path):
+    site.delay = 0.05
+    exceptions = tmp_path / "exceptions.txt"
+    exceptions.write_text("")
+    crawl = start_crawl(command(site, tmp_path, TRAP_EXCEPTIONS_FILE=exceptions))
+    told = tmp_path / "job" / "traps.txt"
+    wait_for(told.exists)
+    wait_for(lambda: len(site.fetched(site.sound)) > 40)
+    assert len(site.fetched(site.trap)) <= 31
+    exceptions.write_text(told.read_text())
+    wait_for(lambda: len(site.fetched(site.trap)) > 60, secs=10)
+    # By a kill, too, nothing is lost of what was parked and came back.
+    crawl.kill()
+    crawl.communicate()
+    site.delay = 0.0
+    done = run_crawl(command(site, tmp_path, TRAP_EXCEPTIONS_FILE=exceptions))
+    assert done.returncode == 0, done.stdout
+    assert set(site.fetched(site.trap)) == site.trap
+    assert set(site.fetched(site.sound)) == site.sound
+
+
+def test_without_learning_all_of_the_trap_is_fetched(site, tmp_path):
+    done = run_crawl(command(site, tmp_path, TRAP_MIN_DUPLICATES=0))
+    assert done.returncode == 0, done.stdout
+    assert set(site.fetched(site.trap)) == site.trap
+    assert set(site.fetched(site.sound)) == site.sound
+
+
+def test_an_exceptions_file_that_is_not_there_is_told_in_a_sentence(site, tmp_path):
+    done = run_crawl(command(site, tmp_path, TRAP_EXCEPTIONS_FILE=tmp_path / "none"))
+    assert done.returncode == 2
+    assert done.stdout.splitlines()[-1] == (
+        f"webcrawl: TRAP_EXCEPTIONS_FILE {tmp_path}/none cannot be read (No such file or "
+        "directory): create it, an empty one frees no pattern."
+    )
