@@ -137,6 +137,18 @@ def go_on_for_pages_in_process(engine: ExecutionEngine, wait: Callable[[], bool]
     engine.needs_backout = needs_backout  # type: ignore[method-assign]  # the seam itself
 
 
+async def process_item(engine: ExecutionEngine, item: object) -> None:
+    """Send *item*, which came of no response, through the item pipelines.
+
+    The scraper counts such items, but looks only after those of a response whether the last one
+    has ended that it waits for to close.
+    """
+    scraper = engine.scraper
+    await scraper.start_itemproc_async(item, response=None)
+    if scraper.slot is not None:
+        scraper._check_if_closing()
+
+
 def never_opened(engine: ExecutionEngine) -> None:
     """The scheduler could not be opened, so nothing else was: there is nothing to close.
 

@@ -31,7 +31,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
     entry = fetch.lease.entry
     meta = response.request.meta
     target = _redirect_target(response, entry.url, schemes)
-    content_type, charset = _content_type(response.headers.get(b"Content-Type") or b"")
+    content_type, charset = content_type_of(response.headers.get(b"Content-Type") or b"")
     return Page(
         url=entry.url,
         status=response.status,
@@ -86,7 +86,7 @@ def _redirect_target(response: Response, url: str, schemes: frozenset[str]) -> s
 
 
 @lru_cache(1024)
-def _content_type(value: bytes) -> tuple[str, str]:
+def content_type_of(value: bytes) -> tuple[str, str]:
     """Media type and charset of a Content-Type header, lower-case, empty where not given."""
     kind, _, parameters = value.decode("latin-1").lower().partition(";")
     for parameter in parameters.split(";"):

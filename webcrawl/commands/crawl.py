@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,14 +16,12 @@ from scrapy.commands import crawl
 from scrapy.exceptions import UsageError
 from scrapy.utils.misc import load_object
 
-from webcrawl.errors import DiskFullError, FatalError
+from webcrawl.start_failure import exit_code_of_start
 
 if TYPE_CHECKING:
     import argparse
 
     from scrapy.crawler import Crawler
-
-logger = logging.getLogger(__name__)
 
 _EXIT_CODES = {
     "start_error": 1,
@@ -71,23 +68,8 @@ class Command(crawl.Command):
             self._note_end(crawler)
 
     def _note_failure(self, task: asyncio.Task[None]) -> None:
-        """The crawl could not start: bad input is one sentence, the rest is a traceback."""
-        error = None if task.cancelled() else task.exception()
-        if error is None:
-            return
-        # The engine raises another error while it cleans up after the first.
-        causes: list[BaseException] = [error]
-        while causes[-1].__context__ is not None:
-            causes.append(causes[-1].__context__)
-        bad_input = [cause for cause in causes if isinstance(cause, ValueError)]
-        bad_input.sort(key=lambda cause: not isinstance(cause, FatalError))
-        if bad_input:
-            logger.debug("The crawl could not start", exc_info=error)
-            self.exitcode = 3 if isinstance(bad_input[0], DiskFullError) else 2
-            sys.stderr.write(f"webcrawl: {bad_input[0]}\n")
-        else:
-            logger.error("The crawl could not start", exc_info=error)
-            self.exitcode = 1
+        """The crawl could not start, if it has failed."""
+        self.exitcode = exit_code_of_start(task) or self.exitcode
 
     def _note_end(self, crawler: Crawler) -> None:
         stats = crawler.stats

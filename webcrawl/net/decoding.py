@@ -36,7 +36,7 @@ else:
     from backports import zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -94,7 +94,7 @@ class ContentDecodingMiddleware:
         """Return *response*, or one with the decoded body if it has a content coding."""
         if b"Content-Encoding" not in response.headers or not response.body:
             return response
-        codings = _codings(response.headers)
+        codings = codings_of(response.headers.getlist(b"Content-Encoding"))
         limit = request.meta.get("download_maxsize") or self._max_bytes
         body, cut, sound = decode(response.body, codings, limit=limit)
         flags = list(response.flags)
@@ -122,9 +122,9 @@ class ContentDecodingMiddleware:
         return decoded
 
 
-def _codings(headers: Headers) -> list[bytes]:
-    """Return the names of the content codings, in the order they were applied."""
-    names = b",".join(headers.getlist(b"Content-Encoding")).lower().split(b",")
+def codings_of(fields: Iterable[bytes]) -> list[bytes]:
+    """Return the names in the Content-Encoding *fields*, in the order they were applied."""
+    names = b",".join(fields).lower().split(b",")
     return [name for raw in names if (name := raw.strip()) not in _NO_CODINGS]
 
 
@@ -159,7 +159,7 @@ class Gauge:
 
     def __init__(self, headers: Headers, *, limit: int) -> None:
         """*headers* are those of the answer, *limit* bytes are enough."""
-        codings = _codings(headers)
+        codings = codings_of(headers.getlist(b"Content-Encoding"))
         self._coding = codings[0] if len(codings) == 1 else b""
         self._begins_at = limit >> 2
         self._room = limit + 1

@@ -1,0 +1,181 @@
+"""scrapy replay over the WARC files of a real crawl."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from crawling import ROOT, crawl_command, run_crawl
+
+from webcrawl.simweb import preset, start_in_process
+
+MODULES = '''
+import asyncio, json, os
+
+class Record:
+    """What it gets, a line a page."""
+    def process_item(self, page):
+        with open(os.environ["RECORD"], "a") as file:
+            file.write(json.dumps([page.url, page.status, page.depth, page.kind, page.via,
+                                   page.content_fingerprint, [link.url for link in page.links]]))
+            file.write("\\n")
+        return page
+
+class Picky:
+    def process_item(self, page):
+        if page.url.endswith("/"):
+            raise ValueError("not this one")
+        return page
+
+class Slow:
+    async def process_item(self, page):
+        return await asyncio.sleep(0.2, page)
+'''
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory):
+    """A crawl with a module that records its pages: the directory with job and record."""
+    directory = tmp_path_factory.mktemp("crawl")
+    (directory / "modules.py").write_text(MODULES)
+    world = preset("clean", http_port=0, https_port=0, hosts=16, mean_pages=5.0, max_pages=20)
+    with start_in_process(world, log_path=None) as web:
+        seeds = directory / "seeds.txt"
+        seeds.write_text("\n".join(web.world.seeds()))
+        command = crawl_command(web, seeds, directory / "job", WARC_MAX_FILE_BYTES=200_000)
+        modules = {"modules.Record": 50, "webcrawl.pipelines.warc.WarcPipeline": 100}
+        command += ["-s", f"ITEM_PIPELINES={json.dumps(modules)}"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", str(directory))
+            patch.setenv("RECORD", str(directory / "crawled"))
+            done = run_crawl(command)
+    assert done.returncode == 0, done.stdout
+    return directory
+
+
+def command(crawled, *modules, options=(), files=None):
+    if files is None:
+        files = sorted((crawled / "job/warc").glob("*.warc.gz"))
+        assert len(files) > 2
+    pipelines = json.dumps({f"modules.{name}": n for n, name in enumerate(modules)})
+    line = [sys.executable, "-m", "scrapy", "replay", "-s", f"ITEM_PIPELINES={pipelines}"]
+    return [*line, *options, *map(str, files)]
+
+
+def environment(crawled, record):
+    return os.environ | {"PYTHONPATH": str(crawled), "RECORD": str(record)}
+
+
+def replay(crawled, record, *modules, **more):
+    return subprocess.run(
+        command(crawled, *modules, **more),
+        cwd=ROOT,
+        env=environment(crawled, record),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def lines(path):
+    return sorted(path.read_text().splitlines())
+
+
+def test_modules_get_every_page_of_the_crawl_as_they_got_it_then(crawled, tmp_path):
+    before = {path: path.read_bytes() for path in (crawled / "job/warc").iterdir()}
+    done = replay(crawled, tmp_path / "again", "Record")
+    assert done.returncode == 0, done.stderr
+    assert lines(tmp_path / "again") == lines(crawled / "crawled")
+    pages = len(lines(crawled / "crawled"))
+    assert done.stdout == f"{pages:,} pages of {len(before)} files, 0 failed\n"
+    assert {path: path.read_bytes() for path in (crawled / "job/warc").iterdir()} == before
+
+
+def test_a_module_that_fails_on_some_pages_stops_nothing_and_is_told(crawled, tmp_path):
+    done = replay(crawled, tmp_path / "again", "Record", "Picky")
+    assert done.returncode == 1
+    recorded = lines(tmp_path / "again")
+    assert recorded == lines(crawled / "crawled")
+    failed = sum(json.loads(line)[0].endswith("/") for line in recorded)
+    assert failed > 0
+    assert done.stdout.endswith(f" files, {failed} failed\n")
+
+
+def test_a_damaged_file_gives_what_can_be_read_and_so_do_the_files_after_it(crawled, tmp_path):
+    first, *others = sorted((crawled / "job/warc").glob("*.warc.gz"))
+    torn = tmp_path / "torn.warc.gz"
+    torn.write_bytes(first.read_bytes()[:-1000])
+    done = replay(crawled, tmp_path / "again", "Record", files=[torn, *others])
+    assert done.returncode == 2
+    assert f"{torn} is damaged behind byte" in done.stderr
+    again = lines(tmp_path / "again")
+    assert len(lines(crawled / "crawled")) - 3 <= len(again) < len(lines(crawled / "crawled"))
+
+
+def test_one_that_is_stopped_says_how_to_go_on(crawled, tmp_path):
+    files = sorted((crawled / "job/warc").glob("*.warc.gz"))
+    process = subprocess.Popen(
+        command(crawled, "Record", "Slow"),
+        cwd=ROOT,
+        env=environment(crawled, tmp_path / "again"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "again").exists() or len(lines(tmp_path / "again")) < 8:
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    try:
+        out, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    last = out.splitlines()[-1]
+    assert last.startswith("stopped: go on with --from ")
+    offset, path = last.split()[5:7]
+    rest = files[[str(one) for one in files].index(path) :]
+    done = replay(crawled, tmp_path / "again", "Record", options=["--from", offset], files=rest)
+    assert done.returncode == 0, done.stderr
+    # Pages that were in process are processed again, and none is missing.
+    assert set(lines(tmp_path / "again")) == set(lines(crawled / "crawled"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["no.warc.gz"], "replay: there is no file no.warc.gz; name WARC files."),
+        ([], "name a WARC file"),
+        (["--from", "-1", "x"], "--from cannot be negative"),
+        (["-s", "PAGE_MAX_BYTES=much", "README.md"], "webcrawl: PAGE_MAX_BYTES must be"),
+    ],
+)
+def test_bad_input_is_told_in_a_sentence(arguments, sentence):
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", "replay", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert sentence in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_is_no_warc_file_is_told():
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", "replay", "README.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "README.md is damaged behind byte 0: " in done.stderr

@@ -1,0 +1,190 @@
+"""Pages read back from WARC files, whole and damaged, of this crawler and of others."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gzip
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from warc_checks import page
+
+from webcrawl.items import Link
+from webcrawl.pipelines.warc_file import WarcWriter
+from webcrawl.replay import DamagedWarcError, stored_pages
+
+LIMIT = 1 << 20
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Stores pages as the crawl does; returns the file."""
+
+    def write(*pages):
+        writer = WarcWriter(
+            directory=tmp_path / "warc",
+            prefix="x",
+            max_file_bytes=1 << 30,
+            level=1,
+            warcinfo=[("software", "tests")],
+        )
+        writer.open()
+        for one in pages:
+            writer.write(one)
+        writer.close()
+        (path,) = (tmp_path / "warc").glob("*.warc.gz")
+        return path
+
+    return write
+
+
+def read(path, *, start=0, max_bytes=LIMIT):
+    return [stored.page for stored in stored_pages(path, start=start, max_bytes=max_bytes)]
+
+
+def test_what_is_stored_of_a_page_is_what_is_read(written):
+    pages = [
+        page(
+            n,
+            url=f"http://a.test/{n}",
+            request_headers=[(b"Host", b"a.test"), (b"User-Agent", b"tests")],
+            content_type="text/html",
+            charset="utf-8",
+            headers=[
+                (b"Content-Type", b"text/html; charset=utf-8"),
+                (b"X", b"1"),
+                (b"X", b"2\xff"),
+            ],
+            depth=n,
+            via="http://a.test/",
+            kind="iframe",
+            attempts=n,
+            download_seconds=0.25,
+            links=[Link("http://a.test/1", "one two", "a"), Link("http://a.test/2", "", "area")],
+            truncated="length" if n == 2 else "",
+        )
+        for n in range(1, 4)
+    ]
+    found = read(written(*pages))
+    for stored, original in zip(found, pages, strict=True):
+        for field in dataclasses.fields(original):
+            # The rank of the host and whether the decoded body was cut are not stored.
+            assert getattr(stored, field.name) == getattr(original, field.name), field.name
+
+
+def test_a_coded_body_is_decoded_and_headers_are_as_the_server_sent_them(written):
+    body = b"<p>" + b"long " * 1000
+    wire = gzip.compress(body)
+    headers = [
+        (b"Content-Type", b"text/html"),
+        (b"Content-Encoding", b"gzip"),
+        (b"Transfer-Encoding", b"chunked"),
+        (b"Content-Length", b"12"),
+    ]
+    (found,) = read(written(page(1, headers=headers, body=body, wire_body=wire)))
+    assert (found.body, found.wire_body, found.headers) == (body, wire, headers)
+    assert found.content_type == "text/html"
+
+
+def test_a_body_is_no_longer_than_is_allowed(written):
+    wire = gzip.compress(b"x" * 5000)
+    coded = page(1, headers=[(b"Content-Encoding", b"gzip")], body=b"", wire_body=wire)
+    plain = page(2, headers=[], body=b"y" * 5000, wire_body=b"y" * 5000)
+    cut, short = read(written(coded, plain), max_bytes=1000)
+    assert (cut.body, cut.body_cut, cut.truncated) == (b"x" * 1000, True, "")
+    assert (short.body, short.truncated) == (b"y" * 1000, "length")
+
+
+def test_what_did_not_come_by_http_has_the_document_and_the_links_of_the_time(written):
+    links = [Link("ftp://a.test/x", "x", "a")]
+    listing = page(1, url="ftp://a.test/", protocol="FTP", headers=[], links=links, status=200)
+    (found,) = read(written(listing))
+    assert (found.protocol, found.wire_body, found.links) == ("FTP", listing.wire_body, links)
+
+
+def test_from_an_offset_on_the_pages_from_there(written):
+    path = written(*(page(n, url=f"http://a.test/{n}") for n in range(5)))
+    stored = list(stored_pages(path, start=0, max_bytes=LIMIT))
+    offsets = [one.offset for one in stored]
+    assert offsets == sorted(set(offsets))
+    for n, offset in enumerate(offsets):
+        assert [one.url for one in read(path, start=offset)] == [
+            f"http://a.test/{k}" for k in range(n, 5)
+        ]
+
+
+def test_a_file_that_ends_anywhere_gives_what_is_before_and_is_told(written, tmp_path):
+    path = written(*(page(n, url=f"http://a.test/{n}") for n in range(3)))
+    whole = [one.url for one in read(path)]
+    data = path.read_bytes()
+    torn = tmp_path / "torn.warc.gz"
+    ends = [one.end() for one in re.finditer(rb"(?s)\x1f\x8b\x08.*?(?=\x1f\x8b\x08|\Z)", data)]
+    for end in {*range(1, len(data), 7), *ends} - {len(data)}:
+        torn.write_bytes(data[:end])
+        found = []
+        try:
+            found += (one.page for one in stored_pages(torn, start=0, max_bytes=LIMIT))
+            is_damaged = False
+        except DamagedWarcError:
+            is_damaged = True
+        assert is_damaged == (end not in ends)
+        for one in found:
+            assert one.body.startswith(b"<p>page ")
+        assert [one.url for one in found] == whole[: len(found)]
+
+
+def test_damage_in_the_middle_is_told_with_its_place_and_nothing_is_read_twice(written, tmp_path):
+    path = written(*(page(n, url=f"http://a.test/{n}") for n in range(6)))
+    offsets = [one.offset for one in stored_pages(path, start=0, max_bytes=LIMIT)]
+    data = bytearray(path.read_bytes())
+    data[offsets[3] + 30] ^= 0xFF
+    damaged = tmp_path / "damaged.warc.gz"
+    damaged.write_bytes(data)
+    found = []
+    with pytest.raises(DamagedWarcError) as caught:
+        found += (one.page.url for one in stored_pages(damaged, start=0, max_bytes=LIMIT))
+    assert found == [f"http://a.test/{n}" for n in range(3)]
+    assert offsets[2] <= caught.value.offset <= offsets[3]
+
+
+def test_a_file_of_another_crawler_with_chunks_and_no_metadata(tmp_path):
+    http = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"3\r\nabc\r\n0\r\n\r\n"
+    )
+    record = (
+        b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:1>\r\n"
+        b"WARC-Target-URI: <http://a.test/>\r\nWARC-Date: 2020-01-01T00:00:00Z\r\n"
+        b"Content-Type: application/http; msgtype=response\r\n"
+        b"Content-Length: %d\r\n\r\n%s\r\n\r\n" % (len(http), http)
+    )
+    path = tmp_path / "other.warc"
+    path.write_bytes(record)
+    (found,) = read(path)
+    assert (found.url, found.status, found.body) == ("http://a.test/", 200, b"abc")
+    assert found.fetched_at == 1_577_836_800
+    assert found.headers[1] == (b"Transfer-Encoding", b"chunked")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(data=st.data())
+def test_whatever_a_file_holds_it_is_read_or_told(tmp_path, data):
+    record = (
+        b"WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:1>\r\n"
+        b"WARC-Target-URI: http://a.test/\r\nWARC-Date: 2020-01-01T00:00:00Z\r\n"
+        b"Content-Type: application/http; msgtype=response\r\nContent-Length: 40\r\n\r\n"
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\r\n\r\n"
+    )
+    raw = bytearray(record * 2)
+    for at, byte in data.draw(
+        st.lists(st.tuples(st.integers(0, len(raw) - 1), st.integers(0, 255)), max_size=8)
+    ):
+        raw[at] = byte
+    path = tmp_path / "any.warc"
+    path.write_bytes(data.draw(st.one_of(st.just(bytes(raw)), st.binary(max_size=300))))
+    with contextlib.suppress(DamagedWarcError):
+        for one in read(path):
+            assert isinstance(one.url, str)

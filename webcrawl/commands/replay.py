@@ -1,0 +1,155 @@
+"""``scrapy replay``: processing modules over stored pages, without a network.
+
+Exit codes: 0 all pages were processed; 1 a processing module failed on some, or could not start;
+2 unusable input, or a damaged file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+from tqdm import tqdm
+
+from webcrawl.errors import FatalError
+from webcrawl.replay import ReplaySpider
+from webcrawl.start_failure import exit_code_of_start
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from scrapy.settings import Settings
+
+_WARC_PIPELINE: Final = "webcrawl.pipelines.warc.WarcPipeline"
+# Everything that is for a crawl: what is left is an ordinary Scrapy without a request to send.
+_NO_CRAWL: Final = {
+    "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+    "DOWNLOADER": "scrapy.core.downloader.Downloader",
+    "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
+    "JOBDIR": None,
+    "ASYNCIO_EVENT_LOOP": None,
+    "EXTENSIONS_BASE": {"scrapy.extensions.corestats.CoreStats": 0},
+    "DOWNLOADER_MIDDLEWARES_BASE": {},
+    "SPIDER_MIDDLEWARES_BASE": {},
+}
+
+
+class Command(ScrapyCommand):
+    """Reads WARC files and hands their pages to the item pipelines."""
+
+    requires_project = True
+
+    def syntax(self) -> str:
+        """See ScrapyCommand."""
+        return "[options] WARC [WARC ...]"
+
+    def short_desc(self) -> str:
+        """See ScrapyCommand."""
+        return "Run processing modules again over stored WARC files, without fetching"
+
+    def long_desc(self) -> str:
+        """See ScrapyCommand."""
+        return (
+            "Hand every page of the WARC files, of this crawler or another one, to the item "
+            "pipelines of the settings (ITEM_PIPELINES), as the crawl did. Links are extracted "
+            "anew. WarcPipeline is left out unless WARC_DIR says where to. Nothing is fetched, no "
+            "file is changed. Exit code: 0 all pages were processed, 1 a module failed on some, 2 "
+            "unusable input or a damaged file."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options."""
+        super().add_options(parser)
+        parser.add_argument_group("Replay").add_argument(
+            "--from",
+            dest="start",
+            type=int,
+            default=0,
+            metavar="OFFSET",
+            help="begin with the record at this byte of the first file: where an earlier run "
+            "stopped",
+        )
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """See ScrapyCommand."""
+        super().process_options(args, opts)
+        assert self.settings is not None
+        _leave_the_crawl_out(self.settings)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Replay. Sets `exitcode`."""
+        if not args:
+            raise UsageError("name a WARC file, for example crawls/web/warc/*.warc.gz")
+        if opts.start < 0:
+            raise UsageError("--from cannot be negative", print_help=False)
+        try:
+            files = _files(args, opts.start)
+        except FatalError as error:
+            sys.stderr.write(f"replay: {error}\n")
+            self.exitcode = 2
+            return
+        self._replay(files)
+
+    def _replay(self, files: Sequence[tuple[Path, int]]) -> None:
+        assert self.crawler_process is not None
+        crawler = self.crawler_process.create_crawler(ReplaySpider)
+        sizes = {path: path.stat().st_size for path, _ in files}
+        before = dict(zip(sizes, _running_sums(list(sizes.values())), strict=True))
+        at = files[0]
+        # Silent where nobody looks.
+        with tqdm(total=sum(sizes.values()), unit="B", unit_scale=True, disable=None) as bar:
+
+            def told(path: Path, offset: int) -> None:
+                nonlocal at
+                at = path, offset
+                bar.update(before[path] + offset - bar.n)
+
+            task = self.crawler_process.crawl(crawler, files=files, told=told)
+            assert isinstance(task, asyncio.Task)
+            task.add_done_callback(self._note_failure)
+            self.crawler_process.start()
+        if self.exitcode:
+            return
+        stats = crawler.stats
+        pages, failed = (stats.get_value(name, 0) for name in ("replay/pages", "replay/failed"))
+        reason = stats.get_value("finish_reason", "")
+        print(f"{pages:,} pages of {stats.get_value('replay/files', 0)} files, {failed:,} failed")
+        if reason == "shutdown":
+            path, offset = at
+            print(f"stopped: go on with --from {offset} {path} and the files after it")
+        if not reason or reason == "start_error" or failed:
+            self.exitcode = 1
+        elif stats.get_value("replay/damaged_files"):
+            self.exitcode = 2
+
+    def _note_failure(self, task: asyncio.Task[None]) -> None:
+        self.exitcode = exit_code_of_start(task)
+
+
+def _leave_the_crawl_out(settings: Settings) -> None:
+    pipelines = settings.getdict("ITEM_PIPELINES")
+    if not settings["WARC_DIR"]:
+        pipelines.pop(_WARC_PIPELINE, None)
+    settings.setdict({**_NO_CRAWL, "ITEM_PIPELINES": pipelines}, priority="cmdline")
+
+
+def _files(names: Sequence[str], start: int) -> list[tuple[Path, int]]:
+    """The files, each once, with the offset to begin at."""
+    paths = [*dict.fromkeys(Path(name) for name in names)]
+    for path in paths:
+        if not path.is_file():
+            raise FatalError(f"there is no file {path}; name WARC files.")
+    return [(path, 0 if i else start) for i, path in enumerate(paths)]
+
+
+def _running_sums(sizes: Sequence[int]) -> list[int]:
+    """What comes before each."""
+    sums = [0]
+    for size in sizes[:-1]:
+        sums.append(sums[-1] + size)
+    return sums

@@ -1,0 +1,222 @@
+"""Pages of a WARC file, by this crawler (pipelines/warc_records.py) or any other.
+
+Called by the replay spider. One pass over the file, one page in memory. Whatever the file holds,
+nothing but DamagedWarcError and OSError is raised, and no body is longer than the caller allows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+from webcrawl.items import Page
+from webcrawl.net.decoding import codings_of, decode
+from webcrawl.pages import content_type_of
+from webcrawl.urls import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fastwarc.warc import WarcRecord
+
+    from webcrawl.items import Headers
+
+_GZIP = b"\x1f\x8b"
+_GZIP_WBITS = 31
+_STEP_BYTES = 1 << 16
+_MAX_METADATA_BYTES = 1 << 24
+_MAX_HEADER_BYTES = 1 << 18
+_MAX_OUTLINKS = 50_000
+# What the writer has put in place of what a server sent, see warc_records.
+_KEPT = {
+    b"x-crawler-transfer-encoding": b"Transfer-Encoding",
+    b"x-crawler-content-length": b"Content-Length",
+}
+
+
+class DamagedWarcError(Exception):
+    """The file cannot be read beyond the record at *offset*."""
+
+    def __init__(self, path: Path, offset: int, why: str) -> None:
+        super().__init__(f"{path} is damaged behind byte {offset}: {why}")
+        self.offset = offset
+
+
+class Stored(NamedTuple):
+    """A page, and where its first record begins in the file, in bytes."""
+
+    page: Page
+    offset: int
+
+
+def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
+    """The pages of the file *path*, gzip or not, from the record at the offset *start* on.
+
+    *max_bytes* bounds each body, as stored and decoded; the rest is left out, and the page marked
+    as truncated. Raises DamagedWarcError after the last page that can be read, OSError when the
+    file cannot be opened.
+    """
+    offset = start
+    pending: Stored | None = None
+    record_id = ""
+    last = -1
+    with path.open("rb") as file:
+        file.seek(start)
+        try:
+            records = ArchiveIterator(
+                file, parse_http=True, auto_decode="transfer", max_header_len=_MAX_HEADER_BYTES
+            )
+            for record in records:
+                last = start + record.stream_pos
+                kind = record.record_type
+                if kind in (WarcRecordType.response, WarcRecordType.resource):
+                    if pending is not None:
+                        yield pending
+                        pending = None
+                    offset = last
+                    pending = _document(record, offset, max_bytes)
+                    record_id = record.record_id or ""
+                elif pending is not None and _concurrent_to(record) == record_id:
+                    if kind == WarcRecordType.request:
+                        _add_request(pending.page, record)
+                    elif kind == WarcRecordType.metadata:
+                        _add_metadata(pending.page, record)
+            if last < 0 and file.tell() > start:
+                raise ValueError("there is no record")  # noqa: TRY301  # told as all damage is
+            if last >= 0 and _ends_early(file, last):
+                raise ValueError("it ends within a record")  # noqa: TRY301  # likewise
+        except (OSError, ValueError, zlib.error) as error:
+            if pending is not None:
+                yield pending
+            raise DamagedWarcError(path, offset, str(error)) from error
+    if pending is not None:
+        yield pending
+
+
+def _ends_early(file: BinaryIO, last: int) -> bool:
+    """Whether the file ends within what begins at *last*, the offset of the last record that could
+    be read: what follows it may be the beginning of another one, which the reader says nothing of.
+    """
+    file.seek(last)
+    data = file.read(_STEP_BYTES)
+    if not data.startswith(_GZIP):
+        return False
+    member = None
+    while data:
+        member = member or zlib.decompressobj(_GZIP_WBITS)
+        member.decompress(data, _STEP_BYTES)
+        while member.unconsumed_tail:
+            member.decompress(member.unconsumed_tail, _STEP_BYTES)
+        data = member.unused_data or file.read(_STEP_BYTES)
+        if member.eof:
+            member = None
+    return member is not None
+
+
+def _concurrent_to(record: WarcRecord) -> str:
+    return record.headers.get("WARC-Concurrent-To") or ""
+
+
+def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
+    """The page of a response or resource; None for a response that is no HTTP."""
+    url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
+    if record.record_type == WarcRecordType.resource:
+        media_type = (record.headers.get("Content-Type") or "").encode("latin-1", "replace")
+        raw: Headers = [(b"Content-Type", media_type)] if media_type else []
+        headers = raw
+        status, reason, protocol = 200, "OK", url.partition(":")[0].upper()
+    elif record.http_headers is not None and record.http_headers.status_code:
+        raw = list(record.http_headers.items_bytes())
+        headers = _as_sent(raw)
+        status = record.http_headers.status_code
+        reason = record.http_headers.reason_phrase or ""
+        protocol = (record.http_headers.status_line or "").partition(" ")[0]
+    else:
+        return None
+    wire_body = _read(record, max_bytes + 1, any(n.lower() == b"transfer-encoding" for n, _ in raw))
+    is_cut = len(wire_body) > max_bytes
+    wire_body = wire_body[:max_bytes]
+    codings = codings_of(value for name, value in headers if name.lower() == b"content-encoding")
+    body, body_cut = wire_body, False
+    if codings and wire_body:
+        body, body_cut, _ = decode(wire_body, codings, limit=max_bytes)
+    said = record.headers.get("WARC-Truncated") or ""
+    truncated = said if said in ("length", "time", "disconnect") else ("length" if is_cut else "")
+    media, charset = content_type_of(
+        next((value for name, value in headers if name.lower() == b"content-type"), b"")
+    )
+    page = Page(
+        url=url,
+        status=status,
+        reason=reason,
+        protocol=protocol,
+        headers=headers,
+        body=body,
+        wire_body=wire_body,
+        fetched_at=record.record_date.timestamp() if record.record_date else 0.0,
+        ip=record.headers.get("WARC-IP-Address") or "",
+        truncated=truncated,  # type: ignore[arg-type]  # one of the three words, or none
+        body_cut=body_cut,
+        content_type=media,
+        charset=charset,
+    )
+    return Stored(page, offset)
+
+
+def _read(record: WarcRecord, size: int, is_coded: bool = False) -> bytes:
+    """Up to *size* bytes of the record's payload; ValueError when the file ends within them. With
+    *is_coded* the length is that of the chunks and tells nothing."""
+    data = record.reader.read(size)
+    if len(data) < min(size, record.content_length) and not is_coded:
+        raise ValueError("it ends within a record")
+    return data
+
+
+def _as_sent(headers: Headers) -> Headers:
+    """The fields as the server sent them: what the writer put right is put back."""
+    lower = [name.lower() for name, _ in headers]
+    if not any(name in _KEPT for name in lower):
+        return headers
+    return [
+        (_KEPT.get(low, name), value)
+        for low, (name, value) in zip(lower, headers, strict=True)
+        if low != b"content-length"
+    ]
+
+
+def _add_request(page: Page, record: WarcRecord) -> None:
+    if record.http_headers is not None:
+        page.method = (record.http_headers.status_line or "").partition(" ")[0] or "GET"
+        page.request_headers = list(record.http_headers.items_bytes())
+
+
+def _add_metadata(page: Page, record: WarcRecord) -> None:
+    """What this crawler's metadata says; fields of others mean nothing here."""
+    text = _read(record, _MAX_METADATA_BYTES).decode("utf-8", "replace")
+    for line in text.split("\r\n"):
+        name, _, value = line.partition(": ")
+        match name:
+            case "depth" if _is_count(value):
+                page.depth = int(value)
+            case "attempts" if _is_count(value):
+                page.attempts = int(value)
+            case "fetchTimeMs" if _is_count(value):
+                page.download_seconds = int(value) / 1000
+            case "kind":
+                page.kind = value
+            case "via":
+                page.via = value
+            case "redirectTarget":
+                page.redirect_target = value
+                page.redirect_permanent = page.status in (301, 308)
+            case "outlink" if len(page.links) < _MAX_OUTLINKS:
+                url, _, rest = value.partition(" ")
+                kind, _, text = rest.partition(" ")
+                page.links.append(Link(url=url, text=text, kind=kind))
+
+
+def _is_count(value: str) -> bool:
+    return value.isascii() and value.isdigit() and len(value) < 10
