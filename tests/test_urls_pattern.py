@@ -14,28 +14,44 @@ from webcrawl.urls.pattern import MAX_PATTERN, is_broad, is_root, patterns_of
 @pytest.mark.parametrize(
     ("url", "shape", "branch"),
     [
-        ("http://a.test/", "a.test/", ""),
-        ("http://a.test", "a.test/", ""),
-        ("https://a.test:81/", "a.test:81/", ""),
-        ("http://a.test/about.html", "a.test/about.html", ""),
-        ("http://a.test/?p=3", "a.test/?p", "a.test/?{*}"),
-        ("http://a.test/cal/2026/11?v=m&sid=1", "a.test/cal/{n}/{n}?sid&v", "a.test/cal/{*}"),
-        ("http://a.test/x.php?b=1&a=2&b=3", "a.test/x.php?a&b", "a.test/x.php?{*}"),
-        ("http://a.test/x.php?f[12]=1&f[7]=2", "a.test/x.php?f[{n}]", "a.test/x.php?{*}"),
-        ("http://a.test/x?", "a.test/x?", "a.test/x?{*}"),
-        ("http://a.test/forum/topic-4711.html", "a.test/forum/topic-{n}.html", "a.test/forum/{*}"),
-        ("http://a.test/2024/05-03/x/", "a.test/{n}/{n}-{n}/x/", "a.test/{n}/{*}"),
-        ("http://a.test/s/8f3a91c2e5d04b77/x", "a.test/s/{x}/x", "a.test/s/{*}"),
-        ("http://a.test/dQw4w9WgXcQ", "a.test/{x}", ""),
-        ("http://a.test/550e8400-e29b-41d4-a716-446655440000", "a.test/{x}", ""),
-        ("http://a.test/deadbeef/x", "a.test/deadbeef/x", "a.test/deadbeef/{*}"),
-        ("http://a.test/page2/mp3", "a.test/page{n}/mp{n}", "a.test/page{n}/{*}"),
-        ("http://a.test/the-title-of-it.HTML", "a.test/{w}.html", ""),
-        ("http://a.test/two-words/x_y", "a.test/two-words/x_y", "a.test/two-words/{*}"),
-        ("http://a.test/caf%C3%A9", "a.test/{w}", ""),
-        ("http://a.test/" + 49 * "x", "a.test/{w}", ""),
-        ("http://a.test" + 12 * "/a", "a.test" + 10 * "/a" + "/{*}", "a.test/a/{*}"),
-        ("ftp://a.test/pub/x1.gz", "a.test/pub/x{n}.gz", "a.test/pub/{*}"),
+        ("http://a.test/", "http://a.test/", ""),
+        ("http://a.test", "http://a.test/", ""),
+        ("https://a.test:81/", "https://a.test:81/", ""),
+        ("http://a.test/about.html", "http://a.test/about.html", ""),
+        ("http://a.test/?p=3", "http://a.test/?p", "http://a.test/?{*}"),
+        (
+            "http://a.test/cal/2026/11?v=m&sid=1",
+            "http://a.test/cal/{n}/{n}?sid&v",
+            "http://a.test/cal/{*}",
+        ),
+        ("http://a.test/x.php?b=1&a=2&b=3", "http://a.test/x.php?a&b", "http://a.test/x.php?{*}"),
+        (
+            "http://a.test/x.php?f[12]=1&f[7]=2",
+            "http://a.test/x.php?f[{n}]",
+            "http://a.test/x.php?{*}",
+        ),
+        ("http://a.test/x?", "http://a.test/x?", "http://a.test/x?{*}"),
+        (
+            "http://a.test/forum/topic-4711.html",
+            "http://a.test/forum/topic-{n}.html",
+            "http://a.test/forum/{*}",
+        ),
+        ("http://a.test/2024/05-03/x/", "http://a.test/{n}/{n}-{n}/x/", "http://a.test/{n}/{*}"),
+        ("http://a.test/s/8f3a91c2e5d04b77/x", "http://a.test/s/{x}/x", "http://a.test/s/{*}"),
+        ("http://a.test/dQw4w9WgXcQ", "http://a.test/{x}", ""),
+        ("http://a.test/550e8400-e29b-41d4-a716-446655440000", "http://a.test/{x}", ""),
+        ("http://a.test/deadbeef/x", "http://a.test/deadbeef/x", "http://a.test/deadbeef/{*}"),
+        ("http://a.test/page2/mp3", "http://a.test/page{n}/mp{n}", "http://a.test/page{n}/{*}"),
+        ("http://a.test/the-title-of-it.HTML", "http://a.test/{w}.html", ""),
+        (
+            "http://a.test/two-words/x_y",
+            "http://a.test/two-words/x_y",
+            "http://a.test/two-words/{*}",
+        ),
+        ("http://a.test/caf%C3%A9", "http://a.test/{w}", ""),
+        ("http://a.test/" + 49 * "x", "http://a.test/{w}", ""),
+        ("http://a.test" + 12 * "/a", "http://a.test" + 10 * "/a" + "/{*}", "http://a.test/a/{*}"),
+        ("ftp://a.test/pub/x1.gz", "ftp://a.test/pub/x{n}.gz", "ftp://a.test/pub/{*}"),
     ],
 )
 def test_what_varies_gives_way_to_signs(url, shape, branch):
@@ -45,15 +61,15 @@ def test_what_varies_gives_way_to_signs(url, shape, branch):
 @pytest.mark.parametrize(
     ("pattern", "broad"),
     [
-        ("a.test/", True),
-        ("a.test/{w}", True),
-        ("a.test/{w}.html", True),
-        ("a.test/{n}/{n}/{w}/", True),
-        ("a.test/x/{*}", True),
-        ("a.test/?{*}", True),
-        ("a.test/?p", False),
-        ("a.test/x/{n}", False),
-        ("a.test/topic-{n}.html", False),
+        ("http://a.test/", True),
+        ("http://a.test/{w}", True),
+        ("http://a.test/{w}.html", True),
+        ("http://a.test/{n}/{n}/{w}/", True),
+        ("http://a.test/x/{*}", True),
+        ("http://a.test/?{*}", True),
+        ("http://a.test/?p", False),
+        ("http://a.test/x/{n}", False),
+        ("http://a.test/topic-{n}.html", False),
     ],
 )
 def test_broad_patterns_say_next_to_nothing(pattern, broad):
@@ -61,9 +77,9 @@ def test_broad_patterns_say_next_to_nothing(pattern, broad):
 
 
 def test_first_page_is_a_root():
-    assert is_root("a.test/")
-    assert not is_root("a.test/x/")
-    assert not is_root("a.test/?p")
+    assert is_root("http://a.test/")
+    assert not is_root("http://a.test/x/")
+    assert not is_root("http://a.test/?p")
 
 
 @settings(deadline=None)

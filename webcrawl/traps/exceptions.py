@@ -3,8 +3,9 @@
 Made by the rules file of TRAP_EXCEPTIONS_FILE, line by line, then only asked.
 
     # line := [pattern | host] [white space "#" comment]
-    www.a.test/cal/{n}/{n}?sid      a pattern, as traps.txt has it
-    www.b.test                      every pattern of the host; of all below it too
+    http://a.test/cal/{n}?sid      a pattern, as traps.txt has it
+    a.test/cal/{n}?sid             the same, whatever the scheme
+    www.b.test                     every pattern of the host; of all below it too
 """
 
 from __future__ import annotations
@@ -38,10 +39,9 @@ class ExceptionRules:
             raise ValueError(f"{line[:80]!r} is not UTF-8") from None
         if not text:
             return
-        text = text.partition("://")[2] or text
         if any(map(str.isspace, text)) or len(text) > MAX_PATTERN:
             raise ValueError(f"{text[:80]!r} is neither a pattern nor a host")
-        server, slash, _ = text.partition("/")
+        server, slash, _ = (text.partition("://")[2] or text).partition("/")
         url = normalize(f"http://{server}/")
         if url is None:
             raise ValueError(f"{text[:80]!r} is neither a pattern nor a host")
@@ -52,8 +52,9 @@ class ExceptionRules:
 
     def excepts(self, host: str, *patterns: str) -> bool:
         """Whether one of *patterns*, or *host* in the form of ``host_of``, is never parked."""
-        if not self._patterns.isdisjoint(patterns):
-            return True
+        for pattern in patterns if self._patterns else ():
+            if pattern in self._patterns or pattern.partition("://")[2] in self._patterns:
+                return True
         if not self._hosts:
             return False
         while host not in self._hosts:

@@ -1,7 +1,7 @@
 """What was parked, for people: a line in the log and one in ``traps.txt`` for each time.
 
     # format of traps.txt: pattern, two spaces, "#" and what happened to it; appended only
-    www.a.test/cal/{n}/{n}?sid  # 2026-11-20 13:00:05 parked: 30 of 30 pages had been seen, as http…
+    http://a.test/cal/{n}?sid  # 2026-11-20 13:00:05 parked: 30 of 30 pages had been seen, as http…
 
 A line, put into TRAP_EXCEPTIONS_FILE as it is, frees its pattern. The file is for reading: the
 crawl goes by the records, and a full disk does not end it here.

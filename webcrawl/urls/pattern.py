@@ -1,13 +1,16 @@
 """The pattern of a URL: what it has in common with the other URLs that one program makes.
 
 Asked for every page whose content is judged and for every URL of a host with a parked pattern: 2 to
-4 µs. A pattern is the server with the path, in which what varies gives way to a sign, and the names
+4 µs. A pattern is the origin with the path, in which what varies gives way to a sign, and the names
 of the parameters in the order of the alphabet::
 
-    www.a.test/cal/{n}/{n}?sid&view        /cal/2026/11?view=month&sid=8f3a91c2
-    www.a.test/forum/topic-{n}.html        /forum/topic-4711.html
-    www.a.test/s/{x}/list                  /s/8f3a91c2e5d04b77/list
-    www.a.test/{w}/                        /the-title-of-an-article/
+    http://a.test/cal/{n}/{n}?sid&view        /cal/2026/11?view=month&sid=8f3a91c2
+    http://a.test/forum/topic-{n}.html        /forum/topic-4711.html
+    http://a.test/s/{x}/list                  /s/8f3a91c2e5d04b77/list
+    http://a.test/{w}/                        /the-title-of-an-article/
+
+http and https have patterns of their own: where both are served one is all duplicates, and the
+other must not suffer for it.
 
 ``{n}`` stands for digits, ``{x}`` for what looks drawn by lot, ``{w}`` for words that nobody would
 give to more than one page, ``{*}`` for all that follows. A URL has a wider pattern too, its
@@ -34,6 +37,8 @@ _LONGEST_QUERY: Final = 1000
 # Words with so many of these between them, as-they-stand-in-titles.
 _TITLE_PARTS: Final = 3
 
+_ROOT_SLASHES: Final = 3
+
 _EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}\Z")
 _DIGITS: Final = re.compile(r"[0-9]+")
 _HEXADECIMAL: Final = re.compile(
@@ -56,15 +61,17 @@ class Patterns(NamedTuple):
 def patterns_of(url: str) -> Patterns:
     """The patterns of *url*, normalized. Never raises, whatever it is given."""
     before, mark, query = url.partition("?")
-    server, _, path = before[before.find("://") + 3 :].partition("/")
+    scheme, _, rest = before.partition("://")
+    server, _, path = rest.partition("/")
+    origin = f"{scheme}://{server}"
     segments = path.split("/", _MOST_SEGMENTS)
     parts = [_general(segment) for segment in segments[:_MOST_SEGMENTS]]
     if len(segments) > _MOST_SEGMENTS:
         parts.append("{*}")
-    shape = f"{server}/{'/'.join(parts)}"
+    shape = f"{origin}/{'/'.join(parts)}"
     branch = ""
     if len(segments) > 1:
-        branch = _bounded(f"{server}/{parts[0]}/{{*}}")
+        branch = _bounded(f"{origin}/{parts[0]}/{{*}}")
     elif mark:
         branch = _bounded(f"{shape}?{{*}}")
     if mark:
@@ -76,13 +83,13 @@ def patterns_of(url: str) -> Patterns:
 
 def is_broad(pattern: str) -> bool:
     """Whether *pattern* says next to nothing: a branch, or signs alone. A whole site may fit."""
-    rest = pattern.partition("/")[2]
+    rest = pattern.partition("://")[2].partition("/")[2]
     return "{*}" in rest or not any(map(str.isalpha, _SIGN.sub("", rest)))
 
 
 def is_root(pattern: str) -> bool:
     """Whether *pattern* is that of a server's first page, and of nothing else."""
-    return pattern.endswith("/") and pattern.count("/") == 1
+    return pattern.endswith("/") and pattern.count("/") == _ROOT_SLASHES
 
 
 def _general(text: str) -> str:
