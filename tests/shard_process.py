@@ -33,6 +33,7 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.job import Job
+from webcrawl.ledger import Ledger
 from webcrawl.links import LinkSubmitter
 from webcrawl.outcomes import INFO_LOG, Outcomes
 from webcrawl.seeds import SeedReader
@@ -244,6 +245,7 @@ class Process:
             max_redirects=100,
             awaits_seeds=False,
             obeys_nofollow=False,
+            linked=lambda *_: None,
             wall=machine.wall,
         )
         self.ending = Ending()
@@ -267,7 +269,7 @@ class Process:
                 longest_retry_after=MAX_CRAWL_DELAY,
                 retry_times=RETRY_TIMES,
             ),
-            admission=Admission(frontier=self.frontier, gates=[]),
+            admission=Admission(frontier=self.frontier, gates=[], ledger=Ledger([])),
             asides=Asides(frontier=self.frontier, key_of=host_of, clock=machine.monotonic),
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only

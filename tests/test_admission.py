@@ -10,6 +10,7 @@ from frontier_rig import Rig, entry
 from webcrawl.admission import Admission, Gate
 from webcrawl.frontier import encode
 from webcrawl.inflow import Inflow
+from webcrawl.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,7 @@ def urls(rig: Rig) -> list[str]:
 
 
 def test_without_gates_everything_goes_to_the_frontier(rig: Rig) -> None:
-    admission = Admission(frontier=rig.frontier, gates=[])
+    admission = Admission(frontier=rig.frontier, gates=[], ledger=Ledger([]))
     admission.push(batch("a.test", "b.test"))
     assert admission.stops(entry("a.test")) == ""
     assert not admission.may_admit
@@ -94,7 +95,7 @@ def test_without_gates_everything_goes_to_the_frontier(rig: Rig) -> None:
 
 def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig: Rig) -> None:
     gates = [HostGate("full", "a.test"), HostGate("trap", "a.test", "b.test")]
-    admission = Admission(frontier=rig.frontier, gates=gates)
+    admission = Admission(frontier=rig.frontier, gates=gates, ledger=Ledger([]))
     admission.push(batch("a.test", "b.test", "c.test", "c.test", "a.test"))
     assert rig.frontier.parked.counts == {"full": 2, "trap": 1}
     assert urls(rig) == ["http://c.test/2", "http://c.test/3"]
@@ -107,7 +108,7 @@ def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig: Rig) -> None:
 
 def test_gates_relent_when_nothing_else_is_left_to_fetch(rig: Rig) -> None:
     gate = HostGate("full", "a.test", "b.test", more=["a.test", "b.test"])
-    admission = Admission(frontier=rig.frontier, gates=[gate])
+    admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
     assert not admission.may_admit  # nobody waits for it
     admission.push(batch("a.test", "b.test", "a.test"))
     assert admission.may_admit
@@ -127,7 +128,7 @@ def test_a_pass_is_finished_before_a_gate_relents_again(
 ) -> None:
     monkeypatch.setattr("webcrawl.admission._PASS_ENTRIES", 2)
     gate = HostGate("full", "a.test", "b.test", more=["c.test", "b.test"])
-    admission = Admission(frontier=rig.frontier, gates=[gate])
+    admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
     admission.push(batch("a.test", "a.test", "a.test", "b.test"))
     assert admission.work(is_idle=True)
     assert admission.work(is_idle=True)
@@ -138,7 +139,7 @@ def test_a_pass_is_finished_before_a_gate_relents_again(
 
 def test_news_of_a_gate_make_a_pass_at_once(rig: Rig) -> None:
     gate = HostGate("trap", "a.test")
-    admission = Admission(frontier=rig.frontier, gates=[gate])
+    admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
     admission.push(batch("a.test"))
     gate.hosts.clear()
     assert not admission.work(is_idle=False)
@@ -148,12 +149,14 @@ def test_news_of_a_gate_make_a_pass_at_once(rig: Rig) -> None:
 
 
 def test_everything_is_looked_at_again_after_a_restart(rig: Rig) -> None:
-    Admission(frontier=rig.frontier, gates=[HostGate("full", "a.test", "b.test")]).push(
-        batch("a.test", "b.test", "c.test")
-    )
+    Admission(
+        frontier=rig.frontier, gates=[HostGate("full", "a.test", "b.test")], ledger=Ledger([])
+    ).push(batch("a.test", "b.test", "c.test"))
     rig.publish()
     rig.crash()
-    admission = Admission(frontier=rig.frontier, gates=[HostGate("other", "b.test")])
+    admission = Admission(
+        frontier=rig.frontier, gates=[HostGate("other", "b.test")], ledger=Ledger([])
+    )
     admission.open()
     assert admission.may_admit
     while admission.work(is_idle=False):
@@ -169,7 +172,7 @@ def inflow_of(rig: Rig, *gates: Gate, workers: int = 1) -> tuple[Inflow, Nothing
     eliminator = Nothing()
     made = Inflow(
         eliminator=eliminator,  # type: ignore[arg-type]  # as much of it as is needed
-        admission=Admission(frontier=rig.frontier, gates=gates),
+        admission=Admission(frontier=rig.frontier, gates=gates, ledger=Ledger([])),
         frontier=rig.frontier,
         workers=workers,
         clock=rig.monotonic,

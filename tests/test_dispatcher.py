@@ -29,6 +29,7 @@ from webcrawl.asides import Asides
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry, LargestDelay
 from webcrawl.frontier.politeness import cut_off
+from webcrawl.ledger import Ledger
 from webcrawl.net.dns import LookupFailedError, NameNotFoundError
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
 from webcrawl.outcomes import Outcome, Outcomes
@@ -70,7 +71,7 @@ class Ended:
 class Desk:
     """A dispatcher and all it works with, in one directory."""
 
-    def __init__(self, path, clock, *, obey, policy=POLICY, gates=(), **options):
+    def __init__(self, path, clock, *, obey, policy=POLICY, gates=(), ledger=None, **options):
         self.rig = Rig(path / "frontier", clock)
         self.content = ContentSeen(path=path / "content", executor=InlineExecutor())
         self.content.open(None)
@@ -107,7 +108,9 @@ class Desk:
             crawler=crawler,
             frontier=self.rig.frontier,
             hosts=self.hosts,
-            admission=Admission(frontier=self.rig.frontier, gates=gates),
+            admission=Admission(
+                frontier=self.rig.frontier, gates=gates, ledger=ledger or Ledger([])
+            ),
             asides=self.asides,
             content=self.content,
             codec=self.codec,
@@ -232,6 +235,38 @@ def test_what_is_no_url_of_the_crawl_waits_at_no_gate(tmp_path, clock):
     desk.frontier.requeue(errand)
     assert desk.next() is None  # nobody waits for this one
     assert desk.frontier.parked.size == 0
+    desk.close()
+
+
+class Book(Ledger):
+    """What the ledger was told."""
+
+    def __init__(self):
+        super().__init__([])
+        self.told = []
+
+    def begun(self, entry):
+        self.told.append(("begun", entry.url))
+
+    def put_back(self, entry):
+        self.told.append(("put back", entry.url))
+
+    def received(self, entry, size_bytes):
+        self.told.append((size_bytes, entry.url))
+
+
+def test_what_is_fetched_is_counted_when_it_begins_and_what_came_of_it_at_the_end(tmp_path, clock):
+    desk = Desk(tmp_path, clock, obey=False, ledger=Book())
+    told = desk.dispatcher._admission.ledger.told
+    desk.rig.push(entry("a.test", 0), entry("b.test", 0))
+    first = desk.next()
+    assert told == [("begun", "http://a.test/0")]
+    desk.end(first, page())
+    assert told[1:] == [(5, "http://a.test/0")]
+    second = desk.next()
+    second.meta["fetch"].abandoned = True
+    desk.end(second, page())
+    assert told[2:] == [("begun", "http://b.test/0"), ("put back", "http://b.test/0")]
     desk.close()
 
 

@@ -148,3 +148,23 @@ def test_a_crawl_that_waited_for_its_hosts_says_so(bound, said):
     text = summary(STATS | {"politeness/bound_secs": bound}, jobdir="x", warc_dir="w")
     line = f"politeness-bound for {bound:.0f} s: every host with URLs was resting"
     assert (line in text) is said
+
+
+def test_urls_that_wait_over_budget_are_told_with_what_lets_them_in():
+    stats = STATS | {
+        "frontier/parked": 1_234,
+        "frontier/parked/reputation": 1_200,
+        "frontier/parked/domain_budget": 34,
+        "frontier/parked/host_budget": 0,
+    }
+    text = summary(stats, jobdir="crawls/x", warc_dir="crawls/x/warc")
+    assert (
+        """
+   waiting  0 URLs
+            34 more over the budget of their domain; to go on with them, raise BUDGET_DOMAIN_PAGES \
+or _BYTES and run the same command again
+            1,200 more over what their domain's reputation allows; to go on with them, raise \
+REPUTATION_ROUNDS and run the same command again
+"""
+        in text
+    )

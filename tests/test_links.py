@@ -51,6 +51,7 @@ def submitter(
     filters=None,
     domains=None,
     obeys_nofollow=True,
+    linked=lambda *_: None,
 ):
     return LinkSubmitter(
         eliminator=eliminator,
@@ -62,6 +63,7 @@ def submitter(
         max_redirects=3,
         awaits_seeds=False,
         obeys_nofollow=obeys_nofollow,
+        linked=linked,
         wall=lambda: NOW,
     )
 
@@ -353,3 +355,17 @@ def test_hosts_are_politeness_keys(links, eliminator):
         page("http://b.test:8080/", "http://[2001:db8::1]/", "http://b.test./", "http://B.test/")
     )
     assert [e.host for e in out(eliminator)] == ["b.test", "2001:db8::1", "b.test", "b.test"]
+
+
+def test_domains_that_a_page_links_to_are_told_once(eliminator, ranks):
+    told = []
+    links = submitter(eliminator, ranks, linked=lambda *of: told.append(of))
+    links.submit_page(
+        page(
+            *("http://www.b.com/1", "http://news.b.com/2", "http://c.org/"),
+            *("http://shop.a.com/", "ftp://refused.net/"),
+            url="http://www.a.com/",
+        )
+    )
+    links.submit_page(page("http://www.a.com/own", url="http://www.a.com/"))
+    assert told == [("a.com", {"b.com", "c.org"})]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webcrawl.frontier import Entry, Frontier
+    from webcrawl.ledger import Ledger
 
 # Entries of a pass that are looked at between two looks at the clock.
 _PASS_ENTRIES = 64
@@ -74,9 +75,13 @@ class Gate:
 
 
 class Admission:
-    """The gates in their order: the first one that holds a URL is what the URL waits for."""
+    """The gates in their order: the first one that holds a URL is what the URL waits for.
 
-    def __init__(self, *, frontier: Frontier, gates: Sequence[Gate]) -> None:
+    *ledger* is where the dispatcher counts what is fetched, for gates to go by.
+    """
+
+    def __init__(self, *, frontier: Frontier, gates: Sequence[Gate], ledger: Ledger) -> None:
+        self.ledger = ledger
         self._frontier = frontier
         self._gates = gates
 

@@ -312,6 +312,8 @@ class Dispatcher:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
         it with IgnoreRequest, since an ordinary Request may have an errback that waits for it."""
         entry = lease.entry
+        if not refusal:
+            self._admission.ledger.begun(entry)
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META}
             request = Request(entry.url, errback=self._unforeseen, meta=meta, dont_filter=True)
@@ -391,6 +393,8 @@ class Dispatcher:
         if fetch.abandoned or not fetch.outcome or self._ending.has_begun:
             self._discard_content(fetch)
             self._frontier.put_back(lease)
+            if entry.kind not in NO_URLS and not fetch.refusal:
+                self._admission.ledger.put_back(entry)
             return
         if entry.kind in NO_URLS:
             if entry.kind == ASIDE:
@@ -398,10 +402,7 @@ class Dispatcher:
             self._frontier.finish(lease)
             return
         if fetch.response is not None:
-            self._stats.inc_value("fetch/bytes", fetch.received_bytes)
-            if fetch.response.status in REDIRECTS:
-                kind = "permanent" if fetch.response.status in PERMANENT else "temporary"
-                self._stats.inc_value(f"redirects/{kind}")
+            self._count_answer(fetch, fetch.response)
         if fetch.unprocessed:
             self._discard_content(fetch)
         outcome = fetch.outcome
@@ -416,6 +417,13 @@ class Dispatcher:
             self._content.commit(fetch.content_fingerprint)
         if entry.extra:
             self._codec.forget(entry.extra)
+
+    def _count_answer(self, fetch: Fetch, response: Response) -> None:
+        self._stats.inc_value("fetch/bytes", fetch.received_bytes)
+        self._admission.ledger.received(fetch.lease.entry, fetch.received_bytes)
+        if response.status in REDIRECTS:
+            kind = "permanent" if response.status in PERMANENT else "temporary"
+            self._stats.inc_value(f"redirects/{kind}")
 
     def _again(self, lease: Lease, outcome: str) -> None:
         """One more attempt at the URL, behind the others of its host."""

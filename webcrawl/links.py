@@ -13,6 +13,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import Entry, encode
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, host_of, normalize
+from webcrawl.urls.registered_domain import registered_domain
 from webcrawl.urls.robots_meta import followed
 
 if TYPE_CHECKING:
@@ -54,12 +55,14 @@ class LinkSubmitter:
         max_redirects: int,
         awaits_seeds: bool,
         obeys_nofollow: bool,
+        linked: Callable[[str, Collection[str]], None],
         wall: Callable[[], float],
     ) -> None:
         """*form* gives what a URL is compared by, *key_of* its politeness key; *domains* are told
         of the seeds' hosts if the crawl is not to leave them; *max_redirects* is how many may
         follow one another. With *obeys_nofollow* links that a page asks not to follow are not
-        submitted. With *awaits_seeds* no page may be fetched until all seeds are read:
+        submitted. *linked* is told the domain of each document and those it links to. With
+        *awaits_seeds* no page may be fetched until all seeds are read:
         a link to a domain whose seed comes later would be refused for good."""
         self._eliminator = eliminator
         self._filters = filters
@@ -70,6 +73,7 @@ class LinkSubmitter:
         self._max_redirects = max_redirects
         self.awaits_seeds = awaits_seeds
         self._obeys_nofollow = obeys_nofollow
+        self._linked = linked
         self._wall = wall
         self.submitted = 0
         self.sitemaps = 0  # named by robots.txt files, refused or not, new or not
@@ -191,6 +195,11 @@ class LinkSubmitter:
                 names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
         self._eliminator.submit(names, entry)
         self.submitted += len(accepted)
+        own_domain = registered_domain(host_of(via))
+        hosts = {host_of(link.url) for link in accepted}
+        others = {registered_domain(host) for host in hosts} - {own_domain}
+        if others:
+            self._linked(own_domain, others)
 
     def _hop(self, url: str) -> bytes:
         """*url* in a chain: the fingerprints of itself and of its form."""

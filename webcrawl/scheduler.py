@@ -33,7 +33,6 @@ from webcrawl._engine import (
     wake,
     watch_requests,
 )
-from webcrawl.admission import Admission
 from webcrawl.alarm import Alarm
 from webcrawl.asides import Asides
 from webcrawl.checkpointer import Checkpointer
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-    from webcrawl.admission import Gate
+    from webcrawl.admission import Admission
     from webcrawl.fetch import Fetch
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.ranks import HostRanks
@@ -100,7 +99,7 @@ class MercatorScheduler(BaseScheduler):
         links: LinkSubmitter,
         hosts: HostKnowledge,
         outcomes: Outcomes,
-        gates: Sequence[Gate],
+        admission: Admission,
         executor: ThreadPoolExecutor,
         retry_times: int,
         lease_secs: float,
@@ -133,10 +132,9 @@ class MercatorScheduler(BaseScheduler):
         )
         self._ending = Ending(crawler=crawler, jobdir=job.path)
         self.pauses = Pauses(clock=time.monotonic, wake=lambda: wake(crawler.engine))
-        self._admission = Admission(frontier=frontier, gates=gates)
         self._inflow = Inflow(
             eliminator=eliminator,
-            admission=self._admission,
+            admission=admission,
             frontier=frontier,
             workers=workers,
             clock=time.monotonic,
@@ -146,7 +144,7 @@ class MercatorScheduler(BaseScheduler):
             crawler=crawler,
             frontier=frontier,
             hosts=hosts,
-            admission=self._admission,
+            admission=admission,
             asides=self.asides,
             content=content,
             codec=self._codec,
@@ -164,7 +162,7 @@ class MercatorScheduler(BaseScheduler):
             content=content,
             links=links,
             hosts=hosts,
-            admission=self._admission,
+            admission=admission,
             bound=self._bound,
             pauses=self.pauses,
         )

@@ -254,6 +254,21 @@ URL_SPACE_URLS_PER_PAGE = 10
 # again when it changes; empty: none.
 TRAP_EXCEPTIONS_FILE = ""
 
+# --- budgets -----------------------------------------------------------------------------------
+
+# Pages, and bytes of bodies, that a host name and a registered domain may have of the whole crawl;
+# 0: any number. What is over budget waits for a run with a larger one.
+BUDGET_HOST_PAGES = 0
+BUDGET_HOST_BYTES = 0
+BUDGET_DOMAIN_PAGES = 0
+BUDGET_DOMAIN_BYTES = 0
+# With URL_SCOPE open: pages that a registered domain has at once for each other domain linking to
+# it, and for itself (IRLbot: 10); 0: any number.
+REPUTATION_BASE_PAGES = 10
+# How often all these are doubled when everything within them was fetched. 10: 20,480 pages even of
+# a site with one link to it; what is larger has more links, or is endless.
+REPUTATION_ROUNDS = 10
+
 # --- network -----------------------------------------------------------------------------------
 
 # Whether loopback, private, link-local and other special addresses may be contacted: for intranets

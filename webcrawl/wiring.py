@@ -16,6 +16,8 @@ from scrapy.utils.misc import load_object
 
 from webcrawl._engine import MercatorDownloader
 from webcrawl.addresses import HostAddresses
+from webcrawl.admission import Admission
+from webcrawl.budgets import budgets_of
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.exclusions import Exclusions
@@ -33,6 +35,7 @@ from webcrawl.net.shared import resolver_of
 from webcrawl.outcomes import Outcomes
 from webcrawl.politeness import Politeness, longest_crawl_delay, profile_of
 from webcrawl.prelude import HostPrelude
+from webcrawl.reputation import ReputationGate
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
 from webcrawl.seed_domains import SeedDomains
@@ -52,10 +55,13 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from webcrawl.admission import Gate
     from webcrawl.frontier import DelayPolicy
 
 # Hosts of seeds whose ranks, and domains of seeds that, are remembered.
 _SEEDS = 1 << 20
+# Reputation budgets are doubled at most so often: more pages than there are.
+_MAX_ROUNDS = 40
 
 
 def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
@@ -100,9 +106,11 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     )
     hosts = _hosts(crawler, delay, records, executor=writer, key=profile.key)
     form = equivalence_of(settings).form
+    frontier = _frontier(crawler, shard, delay, records)
+    ledger, budgets = budgets_of(settings, records)
     return {
         "job": Job(path=Path(jobdir)),
-        "frontier": _frontier(crawler, shard, delay, records),
+        "frontier": frontier,
         "eliminator": eliminator,
         "content": ContentSeen(path=shard / "content", executor=executor),
         "tables": tables,
@@ -122,11 +130,16 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
             awaits_seeds=scope_of(settings) == SEEDS
             and getattr(crawler.spider, "reads_seeds", False),
             obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
+            linked=records.domains.link,
             wall=time.time,
         ),
         "hosts": hosts,
         "outcomes": Outcomes.from_crawler(crawler, jobdir=Path(jobdir), form=form),
-        "gates": hosts.traps.gates(),
+        "admission": Admission(
+            frontier=frontier,
+            gates=[*budgets, *hosts.traps.gates(), *_reputation(settings, records)],
+            ledger=ledger,
+        ),
         "executor": executor,
         "retry_times": whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
         "lease_secs": _lease_secs(settings),
@@ -180,6 +193,15 @@ def _hosts(
         traps=TrapKeeper.from_settings(settings, records=records),
         key=key,
     )
+
+
+def _reputation(settings: BaseSettings, records: HostRecords) -> list[Gate]:
+    """None where the domains of the crawl were chosen by who began it."""
+    base = whole(settings, "REPUTATION_BASE_PAGES", at_least=0)
+    rounds = whole(settings, "REPUTATION_ROUNDS", at_least=0)
+    if not base or scope_of(settings) != OPEN:
+        return []
+    return [ReputationGate(domains=records.domains, base=base, rounds=min(rounds, _MAX_ROUNDS))]
 
 
 def _frontier(crawler: Crawler, shard: Path, delay: DelayPolicy, records: HostRecords) -> Frontier:

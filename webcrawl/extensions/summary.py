@@ -88,6 +88,7 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
         ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
         ("links", f"{count('links/submitted'):,} found, {count('seen/new'):,} new URLs"),
         ("waiting", f"{count('frontier/waiting') + count('seen/waiting'):,} URLs"),
+        *_parked(stats),
         ("errors", f"{sum(errors.values()):,} URLs given up" if errors else "none"),
     ]
     rows += [
@@ -101,6 +102,23 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
     else:
         rows.append(("resume", "run the same command again: it goes on where this one stopped"))
     return "\n=== crawl summary ===\n" + "".join(f"{name:>10}  {value}\n" for name, value in rows)
+
+
+# What URLs wait for, and what lets them in.
+_RAISE = {
+    "host_budget": ("over the budget of their host", "raise BUDGET_HOST_PAGES or _BYTES"),
+    "domain_budget": ("over the budget of their domain", "raise BUDGET_DOMAIN_PAGES or _BYTES"),
+    "reputation": ("over what their domain's reputation allows", "raise REPUTATION_ROUNDS"),
+}
+
+
+def _parked(stats: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A row for each reason for which URLs are parked, and how to go on with them."""
+    return [
+        ("", f"{count:,} more {why}; to go on with them, {how} and run the same command again")
+        for reason, (why, how) in _RAISE.items()
+        if (count := int(stats.get(f"frontier/parked/{reason}", 0)))
+    ]
 
 
 def _pace(bound: float, seconds: float) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ import msgspec
 from webcrawl.hosts.database import Database
 from webcrawl.hosts.record import HostRecord, decode, encode
 from webcrawl.hosts.shelf import Shelf
+from webcrawl.hosts.tallies import Tallies
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # The kinds of facts in the file.
-HOSTS, ROBOTS, RESTS, TRAPS = 1, 2, 3, 4
+HOSTS, ROBOTS, RESTS, TRAPS, DOMAINS, SERVERS = 1, 2, 3, 4, 5, 6
 # Bytes of one record that are allowed for; most have 60 to 150. A few hosts have dozens of
 # addresses, and those in memory must not add up.
 _RECORD_BYTES = 512
@@ -34,6 +35,9 @@ _RECORD_BYTES = 512
 _RESTS_HELD = 4096
 # Those who learn traps hold what they read themselves.
 _TRAPS_HELD = 1024
+# Tallies are held decoded, and so their shelves hold hardly any; 0.4 kB each.
+_TALLIES_HELD = 1 << 15
+_PACKED_TALLIES_HELD = 1024
 
 
 class HostRecords:
@@ -75,7 +79,19 @@ class HostRecords:
             size=_TRAPS_HELD,
             max_bytes=_TRAPS_HELD * _RECORD_BYTES,
         )
-        self._shelves = (self._hosts, self._robots, self.rests, self.traps)
+        domains, servers = (
+            Shelf(
+                database=database,
+                kind=kind,
+                size=_PACKED_TALLIES_HELD,
+                max_bytes=_PACKED_TALLIES_HELD * _RECORD_BYTES,
+            )
+            for kind in (DOMAINS, SERVERS)
+        )
+        # What registered domains, and host names, have had of the crawl.
+        self.domains = Tallies(shelf=domains, held=_TALLIES_HELD)
+        self.servers = Tallies(shelf=servers, held=_TALLIES_HELD)
+        self._shelves = (self._hosts, self._robots, self.rests, self.traps, domains, servers)
         self._future: Future[int] | None = None
         self._is_open = False
         self._written = 0
@@ -92,6 +108,8 @@ class HostRecords:
         try:
             for shelf in self._shelves:
                 shelf.open()
+            self.domains.open()
+            self.servers.open()
         except BaseException:
             self._database.close()
             raise
@@ -108,6 +126,7 @@ class HostRecords:
         self._is_open = False
         try:
             self._settle(wait=True)
+            self._settle_tallies()
             if any(shelf.unsaved_count for shelf in self._shelves):
                 self._write_now()
         finally:
@@ -154,6 +173,7 @@ class HostRecords:
         executor is shut down; nothing is lost from memory.
         """
         self._settle(wait=False)
+        self._settle_tallies()
         if self._future is None and any(shelf.unsaved_count for shelf in self._shelves):
             batch = self._take_batch()
             try:
@@ -161,6 +181,10 @@ class HostRecords:
             except RuntimeError:
                 self._not_saved()
                 raise
+
+    def _settle_tallies(self) -> None:
+        self.domains.settle()
+        self.servers.settle()
 
     def _take_batch(self) -> Iterator[Fact]:
         """What each shelf has to be written, chained lazily: the worker does the work."""

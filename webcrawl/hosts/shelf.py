@@ -38,6 +38,11 @@ class Shelf:
         """Call it when the database is open: a shelf without anything never reads the disk."""
         self._is_empty = not self._database.holds(self.kind)
 
+    @property
+    def file(self) -> Path:
+        """Where all of them are on disk."""
+        return self._database.file
+
     def __len__(self) -> int:
         """Facts held in memory; those that wait to be written are perhaps held twice."""
         return len(self._held)

@@ -1,0 +1,206 @@
+"""Budgets of pages, bytes and reputation: who waits, who is let in, and what is counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from frontier_rig import entry
+from records_rig import PatientExecutor, records_in
+from scrapy.settings import Settings
+
+from webcrawl.budgets import budgets_of
+from webcrawl.errors import FatalError
+from webcrawl.reputation import ReputationGate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from webcrawl.frontier import Entry
+    from webcrawl.hosts import HostRecords
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Iterator[HostRecords]:
+    found = records_in(tmp_path / "hosts", PatientExecutor())
+    found.open()
+    yield found
+    found._executor.run()  # type: ignore[attr-defined]
+    found.close()
+
+
+def settings(**values: object) -> Settings:
+    names = [f"BUDGET_{word}_{kind}" for word in ("HOST", "DOMAIN") for kind in ("PAGES", "BYTES")]
+    return Settings(dict.fromkeys(names, 0) | values)
+
+
+def url(host: str, number: int = 0, *, rank: int = 0) -> Entry:
+    return entry(host, number, rank=rank)
+
+
+# --- hard budgets
+
+
+def test_without_budgets_there_is_no_gate_and_domains_are_counted(records: HostRecords) -> None:
+    ledger, gates = budgets_of(settings(), records)
+    assert gates == []
+    ledger.begun(url("www.example.com"))
+    ledger.received(url("www.example.com"), 700)
+    found = records.domains.find("example.com")
+    assert (found.pages, found.received) == (1, 700)
+    assert records.servers.find("www.example.com").pages == 0
+
+
+def test_host_has_its_budget_of_pages_and_its_domain_another(records: HostRecords) -> None:
+    ledger, gates = budgets_of(settings(BUDGET_HOST_PAGES=2, BUDGET_DOMAIN_PAGES=3), records)
+    host, domain = gates
+    assert [gate.name for gate in gates] == ["host_budget", "domain_budget"]
+    for number in range(2):
+        assert not host.stops(url("www.example.com", number))
+        ledger.begun(url("www.example.com", number))
+    assert host.holds(url("www.example.com", 2))
+    assert not host.holds(url("news.example.com"))
+    assert not domain.holds(url("news.example.com"))
+    ledger.begun(url("news.example.com"))
+    assert not host.holds(url("news.example.com", 1))
+    assert domain.holds(url("news.example.com", 1))
+    assert not domain.holds(url("example.org"))
+    assert not host.may_relent
+
+
+def test_budget_of_bytes_is_over_when_so_many_have_come(records: HostRecords) -> None:
+    ledger, gates = budgets_of(settings(BUDGET_DOMAIN_BYTES=1000), records)
+    ledger.begun(url("a.example.com"))
+    ledger.received(url("a.example.com"), 999)
+    assert not gates[0].holds(url("b.example.com"))
+    ledger.received(url("a.example.com"), 1)
+    assert gates[0].holds(url("b.example.com"))
+
+
+def test_retry_belongs_to_a_page_that_was_counted(records: HostRecords) -> None:
+    ledger, gates = budgets_of(settings(BUDGET_HOST_PAGES=1), records)
+    first = url("a.test")
+    again = msgspec.structs.replace(first, attempts=1)
+    ledger.begun(first)
+    assert not gates[0].holds(again)
+    ledger.begun(again)
+    assert records.servers.find("a.test").pages == 1
+
+
+def test_page_that_is_put_back_is_not_counted(records: HostRecords) -> None:
+    ledger, gates = budgets_of(settings(BUDGET_HOST_PAGES=1), records)
+    ledger.begun(url("a.test"))
+    ledger.put_back(url("a.test"))
+    assert not gates[0].holds(url("a.test"))
+
+
+@pytest.mark.parametrize("value", [-1, "many"])
+def test_budget_that_cannot_be_is_one_sentence(records: HostRecords, value: object) -> None:
+    with pytest.raises(FatalError, match="BUDGET_DOMAIN_BYTES must be"):
+        budgets_of(settings(BUDGET_DOMAIN_BYTES=value), records)
+
+
+# --- reputation
+
+
+def reputation(records: HostRecords, *, base: int = 2, rounds: int = 3) -> ReputationGate:
+    return ReputationGate(domains=records.domains, base=base, rounds=rounds)
+
+
+def let_in(gate: ReputationGate, host: str, *, rank: int = 0, at_most: int = 100) -> int:
+    """How many URLs of *host* get through."""
+    count = 0
+    while count < at_most and not gate.holds(url(host, count, rank=rank)):
+        gate.let_in(url(host, count, rank=rank))
+        count += 1
+    return count
+
+
+def test_budget_grows_with_the_domains_that_link(records: HostRecords) -> None:
+    gate = reputation(records)
+    assert let_in(gate, "www.example.com") == 2
+    records.domains.link("a.test", ["example.com"])
+    records.domains.link("b.test", ["example.com"])
+    assert let_in(gate, "www.example.com") == 4
+    assert let_in(gate, "www.example.com") == 0
+
+
+def test_thousand_hosts_of_a_domain_have_one_budget(records: HostRecords) -> None:
+    gate = reputation(records)
+    assert sum(let_in(gate, f"h{n}.example.com") for n in range(1000)) == 2
+
+
+def test_seed_list_counts_as_one_that_links(records: HostRecords) -> None:
+    gate = reputation(records)
+    assert let_in(gate, "example.com", rank=7) == 4
+
+
+def test_what_was_let_in_is_not_stopped(records: HostRecords) -> None:
+    gate = reputation(records)
+    let_in(gate, "a.test")
+    assert gate.holds(url("a.test"))
+    assert not gate.stops(url("a.test"))
+
+
+def test_what_another_gate_stopped_frees_its_place(records: HostRecords) -> None:
+    gate = reputation(records)
+    let_in(gate, "a.test")
+    gate.let_out(url("a.test"))
+    assert let_in(gate, "a.test") == 1
+    gate.relent()
+    gate.let_out(url("a.test"))  # of an earlier round
+    assert let_in(gate, "a.test") == 4
+
+
+def test_budgets_double_with_each_round_and_what_was_not_fetched_is_free_again(
+    records: HostRecords,
+) -> None:
+    ledger, _ = budgets_of(settings(), records)
+    gate = reputation(records)
+    assert let_in(gate, "a.test") == 2
+    ledger.begun(url("a.test"))  # the other one was forbidden
+    assert gate.may_relent
+    gate.relent()
+    assert records.domains.current_round == 1
+    assert let_in(gate, "a.test") == 3
+
+
+def test_last_round_is_the_last(records: HostRecords) -> None:
+    gate = reputation(records, rounds=2)
+    for _ in range(2):
+        assert gate.may_relent
+        gate.relent()
+    assert not gate.may_relent
+    assert gate.stats() == {"reputation/round": 2, "reputation/links": 0}
+    # A run with more rounds goes on.
+    assert reputation(records, rounds=3).may_relent
+
+
+def test_who_became_known_is_looked_at_before_budgets_double(records: HostRecords) -> None:
+    gate = reputation(records, rounds=1)
+    records.domains.link("b.test", ["a.test"])
+    gate.relent()
+    assert records.domains.current_round == 0
+    records.domains.link("c.test", ["a.test"])
+    gate.relent()  # once a round: a farm must not make it look again and again
+    assert records.domains.current_round == 1
+    records.domains.link("d.test", ["a.test"])
+    assert gate.may_relent
+    gate.relent()
+    assert records.domains.current_round == 1
+    records.domains.link("e.test", ["a.test"])
+    assert not gate.may_relent
+
+
+def test_round_and_counts_survive(records: HostRecords) -> None:
+    gate = reputation(records)
+    let_in(gate, "a.test")
+    gate.relent()
+    let_in(gate, "a.test", at_most=1)
+    records.close()
+    records.open()
+    gate = reputation(records)
+    assert records.domains.current_round == 1
+    assert let_in(gate, "a.test") == 3

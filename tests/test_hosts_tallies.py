@@ -1,0 +1,195 @@
+"""What domains had of the crawl and who links to them: counts, estimates, what a crash leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records_rig import PatientExecutor, left_behind, records_in, save
+
+from webcrawl.hosts.tallies import Tallies
+from webcrawl.storage.records import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from webcrawl.hosts import HostRecords
+    from webcrawl.hosts.shelf import Shelf
+
+
+@pytest.fixture
+def executor() -> PatientExecutor:
+    return PatientExecutor()
+
+
+@pytest.fixture
+def records(tmp_path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
+    found = records_in(tmp_path / "hosts", executor)
+    found.open()
+    yield found
+    executor.run()
+    assert found.check() == []
+    found.close()
+
+
+def count(tallies: Tallies, name: str, pages: int) -> None:
+    tallies.find(name).pages += pages
+    tallies.changed(name)
+
+
+def test_what_was_counted_is_found_again(records: HostRecords, executor: PatientExecutor) -> None:
+    count(records.domains, "a.test", 3)
+    count(records.servers, "a.test", 5)
+    save(records, executor)
+    assert records.domains.find("a.test").pages == 3
+    assert records.servers.find("a.test").pages == 5
+    assert records.domains.find("b.test").pages == 0
+
+
+def test_counts_survive_the_process_once_they_are_saved(
+    records: HostRecords, executor: PatientExecutor, tmp_path: Path
+) -> None:
+    count(records.domains, "a.test", 3)
+    records.domains.link("x.test", ["a.test"])
+    records.domains.current_round = 4
+    save(records, executor)
+    count(records.domains, "a.test", 1)
+    again = records_in(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
+    again.open()
+    assert again.domains.find("a.test").pages == 3
+    assert again.domains.current_round == 4
+    again.domains.link("x.test", ["a.test"])  # known, by the same key
+    assert again.domains.find("a.test").in_degree == 1
+    assert again.domains.linked == 0
+    again.close()
+
+
+def test_counts_are_written_at_the_end(tmp_path: Path, executor: PatientExecutor) -> None:
+    records = records_in(tmp_path / "hosts", executor)
+    records.open()
+    count(records.domains, "a.test", 3)
+    records.close()
+    records.open()
+    assert records.domains.find("a.test").pages == 3
+    records.close()
+
+
+def test_memory_is_bounded_and_nothing_is_lost(tmp_path: Path, executor: PatientExecutor) -> None:
+    records = records_in(tmp_path / "hosts", executor)
+    records.domains._size = 3
+    records.open()
+    for turn in range(4):
+        for n in range(50):
+            count(records.domains, f"h{n}.test", n)
+            assert len(records.domains._held) <= 3
+        if turn % 2:
+            save(records, executor)
+    assert [records.domains.find(f"h{n}.test").pages for n in range(50)] == [
+        4 * n for n in range(50)
+    ]
+    executor.run()
+    records.close()
+    records.open()
+    assert records.domains.find("h49.test").pages == 196
+    records.close()
+
+
+def test_key_of_the_bits_is_written_before_them(tmp_path: Path, executor: PatientExecutor) -> None:
+    """Even if all that is known of a domain left memory before the first flush."""
+    records = records_in(tmp_path / "hosts", executor)
+    records.domains._size = 1
+    records.open()
+    records.domains.link("x.test", ["a.test"])
+    records.domains.find("b.test")
+    save(records, executor)
+    again = records_in(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
+    again.open()
+    assert again.domains._all == records.domains._all
+    assert again.domains.find("a.test").in_degree == 1
+    again.close()
+    records.close()
+
+
+def test_who_links_is_counted_once_and_the_domain_itself_not(records: HostRecords) -> None:
+    domains = records.domains
+    for _ in range(3):
+        domains.link("a.test", ["a.test", "b.test", "c.test"])
+    domains.link("b.test", ["c.test"])
+    assert [domains.find(f"{name}.test").in_degree for name in "abc"] == [0, 1, 2]
+    assert domains.linked == 3
+
+
+@pytest.mark.parametrize("linking", [1, 10, 100, 300, 500])
+def test_in_degree_is_estimated_closely(records: HostRecords, linking: int) -> None:
+    domains = records.domains
+    domains._all.key = 1
+    for n in range(linking):
+        domains.link(f"site{n}.test", ["a.test"])
+    found = domains.find("a.test").in_degree
+    assert abs(found - linking) <= max(1, linking // 6)
+
+
+def test_in_degree_has_a_ceiling(records: HostRecords) -> None:
+    domains = records.domains
+    for n in range(20_000):
+        domains.link(f"site{n}.test", ["a.test"])
+    assert domains.find("a.test").in_degree == 1420
+
+
+def test_each_job_has_a_key_of_its_own(records: HostRecords, tmp_path: Path) -> None:
+    other = records_in(tmp_path / "other", PatientExecutor())
+    other.open()
+    assert other.domains._all.key != records.domains._all.key
+    other.close()
+
+
+@pytest.mark.parametrize("name", ["*", "a.test"])
+def test_damaged_tally_is_reported(
+    records: HostRecords, executor: PatientExecutor, name: str
+) -> None:
+    shelf: Shelf = records.domains._shelf
+    shelf.put(name, b"\xc1")
+    save(records, executor)
+    with pytest.raises(CorruptRecordError, match="no tally of"):
+        (records.domains.open if name == "*" else lambda: records.domains.find(name))()
+
+
+class Dictionary(dict[str, bytes]):
+    """A shelf without a disk."""
+
+    def put(self, key: str, data: bytes) -> None:
+        self[key] = data
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["count", "link", "settle", "reopen"]), st.integers(0, 6)),
+        max_size=60,
+    ),
+    held=st.integers(1, 4),
+)
+def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held: int) -> None:
+    shelf = Dictionary()
+    tallies = Tallies(shelf=shelf, held=held, draw_key=lambda: 5)  # type: ignore[arg-type]
+    tallies.open()
+    pages: dict[int, int] = {}
+    linked: set[int] = set()
+    for step, n in steps:
+        if step == "count":
+            count(tallies, f"{n}.test", 1)
+            pages[n] = pages.get(n, 0) + 1
+        elif step == "link":
+            tallies.link("x.test", [f"{n}.test", "x.test"])
+            linked.add(n)
+        else:
+            tallies.settle()
+        if step == "reopen":
+            tallies = Tallies(shelf=shelf, held=held, draw_key=lambda: 6)  # type: ignore[arg-type]
+            tallies.open()
+            tallies._all.key = 5
+    for n in range(7):
+        assert tallies.find(f"{n}.test").pages == pages.get(n, 0)
+        assert tallies.find(f"{n}.test").in_degree == (n in linked)

@@ -1,0 +1,178 @@
+"""What registered domains, or hosts, have had of the crawl, and who links to them.
+
+Mischel's "domain records". Counted for each URL and each page, so what changed is held decoded and
+goes to its shelf with the next flush only. The invariant: the number of linking domains never
+falls, and the same link noted again changes nothing.
+
+Who links is kept as a bitmap: each linking domain sets the bit that its keyed hash names, and the
+number of domains is told from the bits that are still 0 (linear counting, Whang, Vander-Zanden and
+Taylor 1990): a standard error of 7 % at 500 domains, less below, and 1,420 is the most it can say.
+The key is drawn for each job, so that nobody can know names of domains that set different bits.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from webcrawl.storage.records import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from webcrawl.hosts.shelf import Shelf
+
+_BITS: Final = 256
+_EMPTY: Final = bytes(_BITS // 8)
+# How many domains set so many bits: the expected number, and as if one bit were left for all.
+_LINKING: Final = [
+    round(-_BITS * math.log((_BITS - ones or 1) / _BITS)) for ones in range(_BITS + 1)
+]
+# The shelf's key for what is true of all; no domain has such a name.
+_ALL: Final = "*"
+
+
+class Tally(msgspec.Struct, array_like=True, gc=False):
+    """One domain or host. *pages* are URLs whose download was begun, *received* bytes of bodies.
+
+    *admitted* counts what was let in of it in the round *round* (reputation.py). *linking* is the
+    bitmap, empty if nobody links. Fields are only ever added at the end, with a default.
+    """
+
+    pages: int = 0
+    received: int = 0
+    admitted: int = 0
+    round: int = 0
+    linking: bytes = b""
+
+    @property
+    def in_degree(self) -> int:
+        """How many other domains link here, by estimate. 0.3 us."""
+        return _LINKING[int.from_bytes(self.linking).bit_count()] if self.linking else 0
+
+
+class _All(msgspec.Struct, array_like=True):
+    """Of the job: the key of the hashes, and the round of the reputation budgets."""
+
+    key: int
+    round: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Tally).decode
+
+
+class Tallies:
+    """The tallies on one *shelf*, of which *held* are in memory, decoded (0.4 kB each).
+
+    Not thread-safe. ``find`` and ``link`` raise what the shelf raises: CorruptRecordError, OSError.
+    """
+
+    def __init__(
+        self,
+        *,
+        shelf: Shelf,
+        held: int,
+        draw_key: Callable[[], int] = lambda: secrets.randbits(64),
+    ) -> None:
+        self._shelf = shelf
+        self._size = held
+        self._draw_key = draw_key
+        self._held: OrderedDict[str, Tally] = OrderedDict()
+        self._changed: set[str] = set()
+        self._all = _All(0)
+        # Whether that is on the shelf.
+        self._is_known = False
+        self.linked = 0
+        """Links between domains that were not known before, in this process."""
+
+    def open(self) -> None:
+        """The shelf is open: take up the key of the job, or draw one."""
+        data = self._shelf.get(_ALL)
+        self._is_known = data is not None
+        if data is None:
+            self._all = _All(self._draw_key())
+        else:
+            try:
+                self._all = msgspec.msgpack.decode(data, type=_All)
+            except msgspec.DecodeError as error:
+                raise self._damaged(_ALL, error) from error
+
+    @property
+    def current_round(self) -> int:
+        """The round of the reputation budgets, kept here as it says what ``Tally.round`` means."""
+        return self._all.round
+
+    @current_round.setter
+    def current_round(self, number: int) -> None:
+        self._all.round = number
+        self._changed.add(_ALL)
+
+    def find(self, name: str) -> Tally:
+        """The tally of *name*, a new one if there is none. Who changes it says ``changed``.
+
+        0.2 us if it is held, otherwise as ``Shelf.get``. Not to be kept: another ``find`` may let
+        it go.
+        """
+        held = self._held
+        tally = held.get(name)
+        if tally is not None:
+            held.move_to_end(name)
+            return tally
+        data = self._shelf.get(name)
+        try:
+            tally = Tally() if data is None else _decode(data)
+        except msgspec.DecodeError as error:
+            raise self._damaged(name, error) from error
+        held[name] = tally
+        if len(held) > self._size:
+            old, evicted = held.popitem(last=False)
+            if old in self._changed:
+                self._changed.discard(old)
+                self._put(old, evicted)
+        return tally
+
+    def changed(self, name: str) -> None:
+        """What was last found for *name* was changed."""
+        self._changed.add(name)
+
+    def link(self, source: str, targets: Iterable[str]) -> None:
+        """A page of the domain *source* links to pages of the domains *targets*.
+
+        0.6 us for each that is held and known to be linked from there.
+        """
+        bit = xxh3_64_intdigest(source.encode(), self._all.key) % _BITS
+        place, mask = bit >> 3, 1 << (bit & 7)
+        for target in targets:
+            if target == source:
+                continue
+            tally = self.find(target)
+            bits = tally.linking or _EMPTY
+            if not bits[place] & mask:
+                tally.linking = bits[:place] + bytes((bits[place] | mask,)) + bits[place + 1 :]
+                self._changed.add(target)
+                self.linked += 1
+
+    def settle(self) -> None:
+        """Give the shelf what has changed: it is written with its next batch."""
+        for name in self._changed:
+            if name != _ALL:
+                self._put(name, self._held[name])
+        if _ALL in self._changed:
+            self._shelf.put(_ALL, _encode(self._all))
+        self._changed.clear()
+
+    def _put(self, name: str, tally: Tally) -> None:
+        if not self._is_known:
+            # Bits without the key that chose them would be worth nothing: it goes first.
+            self._is_known = True
+            self._shelf.put(_ALL, _encode(self._all))
+        self._shelf.put(name, _encode(tally))
+
+    def _damaged(self, name: str, error: msgspec.DecodeError) -> CorruptRecordError:
+        return CorruptRecordError(self._shelf.file, 0, f"no tally of {name!r} ({error})")
