@@ -319,7 +319,22 @@ def test_what_is_transient_is_tried_again_and_then_given_up(desk, failure):
     assert desk.counts("outcome/") == {name: 1}
 
 
-@pytest.mark.parametrize("failure", [page(404), HostNotFoundError("x"), KeyError("x")], ids=str)
+def test_a_url_that_meets_a_bug_is_tried_once_more_and_again_in_the_next_run(desk):
+    desk.rig.push(entry("a.test", 0))
+    for attempts in (0, 1):
+        request = desk.next()
+        assert request.meta["fetch"].lease.entry.attempts == attempts
+        desk.end(request, KeyError("x"))
+        desk.wait(120)
+    assert desk.next() is None
+    assert desk.counts("outcome/") == {"other": 1}
+    desk.dispatcher.try_bugs_again()
+    desk.dispatcher.try_bugs_again()
+    assert len(desk.frontier) == 1
+    assert desk.next().meta["fetch"].lease.entry.attempts == 0
+
+
+@pytest.mark.parametrize("failure", [page(404), HostNotFoundError("x")], ids=str)
 def test_what_would_fail_again_is_not_tried_again(desk, failure):
     desk.rig.push(entry("a.test", 0))
     desk.end(desk.next(), failure)

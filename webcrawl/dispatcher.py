@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,6 +30,7 @@ from webcrawl.pages import PERMANENT, REDIRECTS
 from webcrawl.prelude import Decision, Verdict
 from webcrawl.request_codec import LostRequestError
 from webcrawl.robots.grammar import MAX_BYTES
+from webcrawl.signals import unforeseen
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ logger = logging.getLogger(__name__)
 
 # The frontier retries, and redirects are links: Scrapy's middlewares must stay out of it.
 _LINK_META = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
+# URLs given up for a bug that the next run may try again.
+_MOST_LOST = 1000
 
 
 class Dispatcher:
@@ -74,6 +78,7 @@ class Dispatcher:
         ending: Ending,
         wake: Callable[[], None],
     ) -> None:
+        self._signals = crawler.signals
         self._stats = crawler.stats
         self._frontier = frontier
         self._hosts = hosts
@@ -89,6 +94,7 @@ class Dispatcher:
         self._under_way: dict[int, Fetch] = {}
         # The hosts in process that are being looked up, by the ids of the leases put back.
         self._looked_up: dict[int, str] = {}
+        self._lost_to_bugs: deque[Entry] = deque(maxlen=_MOST_LOST)
         self._warned = False
 
     @property
@@ -330,7 +336,12 @@ class Dispatcher:
     def _unforeseen(self, failure: Failure) -> None:
         """Errback of the crawler's own requests. Outcomes are counted by ``done``; an exception
         that nobody foresaw is an error of the program and shown, the first time."""
-        if outcome_of(failure) != "other" or self._warned:
+        if outcome_of(failure) != "other":
+            return
+        request = getattr(failure, "request", None)
+        url = "" if request is None else request.url
+        self._signals.send_catch_log(unforeseen, url=url, failure=failure)
+        if self._warned:
             return
         self._warned = True
         logger.error(
@@ -406,10 +417,12 @@ class Dispatcher:
         if fetch.unprocessed:
             self._discard_content(fetch)
         outcome = fetch.outcome
-        if is_transient(outcome) and entry.attempts < self._retry_times and not entry.extra:
+        if entry.attempts < self._tries_after(outcome) and not entry.extra:
             self._again(lease, outcome)
         else:
             self._end(entry, outcome, fetch)
+            if outcome == "other" and not entry.extra:
+                self._lost_to_bugs.append(entry)
         if fetch.content_fingerprint is None:
             self._frontier.finish(lease)
         else:
@@ -424,6 +437,20 @@ class Dispatcher:
         if response.status in REDIRECTS:
             kind = "permanent" if response.status in PERMANENT else "temporary"
             self._stats.inc_value(f"redirects/{kind}")
+
+    def try_bugs_again(self) -> None:
+        """The crawl ends because of bugs: the last URLs that were given up for one are for the
+        next run, in which they may be mended. OSError when the disk is full."""
+        while self._lost_to_bugs:
+            entry = self._lost_to_bugs.popleft()
+            self._frontier.requeue(msgspec.structs.replace(entry, attempts=0))
+
+    def _tries_after(self, outcome: str) -> int:
+        """How many further tries a URL has whose fetch has ended with *outcome*."""
+        if outcome == "other":
+            # A bug, which may be mended by the time it comes up again: once.
+            return min(1, self._retry_times)
+        return self._retry_times if is_transient(outcome) else 0
 
     def _again(self, lease: Lease, outcome: str) -> None:
         """One more attempt at the URL, behind the others of its host."""

@@ -383,6 +383,13 @@ class MercatorScheduler(BaseScheduler):
         fetch.content_fingerprint = content_fingerprint
         return False
 
+    def try_bugs_again(self) -> None:
+        """URLs that were given up for a bug are for the next run: see the dispatcher."""
+        try:
+            self._dispatcher.try_bugs_again()
+        except _DISK_ERRORS as error:
+            self._ending.fail(error)
+
     def start_checkpoint(self) -> None:
         """Begin a checkpoint unless one is being made; returns at once."""
         if self._is_open and not self._ending.has_begun:

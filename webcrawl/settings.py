@@ -38,6 +38,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.identification.Identification": 0,
     "webcrawl.extensions.statistics.Statistics": 0,
     "webcrawl.extensions.checkpoints.Checkpoints": 0,
+    "webcrawl.extensions.critical_errors.CriticalErrors": 0,
     "webcrawl.extensions.disk_guard.DiskGuard": 0,
     "webcrawl.extensions.garbage.Garbage": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
@@ -70,6 +71,10 @@ INFO_LOG_MAX_FILE_BYTES = 1 << 26
 DISK_MIN_FREE_BYTES = 1 << 28
 # Seconds that downloads under way get when the crawl is stopped; then their URLs go back.
 SHUTDOWN_GRACE_SECS = 5.0
+# The circuit breaker: so many errors that nobody anticipated, of callbacks and downloads, within
+# so many seconds end the crawl, with everything saved; 0 errors: never.
+BREAKER_MAX_ERRORS = 50
+BREAKER_SECS = 60.0
 # Seconds between two progress lines in the log; 0: none (Mercator: 10).
 STATISTICS_INTERVAL_SECS = 10.0
 # Seconds between two writes of JOBDIR/stats.json, and lines of its history; 0: only at the end.

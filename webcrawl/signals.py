@@ -22,6 +22,11 @@ url_finished = object()
 outcomes) and ``spider``. Retries are no end, and robots.txt is no URL of the crawl."""
 
 
+unforeseen = object()
+"""Sent when a download handler or a middleware raised what nobody anticipated, with ``url`` and
+``failure``."""
+
+
 def is_heard(signals: SignalManager, signal: object) -> bool:
     """Whether a handler is connected: sending a signal to nobody costs 20 us a page."""
     return bool(

@@ -4,6 +4,7 @@
 1  an error of the program: the log has the traceback
 2  unusable input: seeds, a setting, the job directory; one sentence says what to do
 3  the disk is full or broken; mend it and run the same command again
+4  too many errors that nobody anticipated, in close succession; everything is saved
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _EXIT_CODES = {
     "unusable_seeds": 2,
     "disk_full": 3,
     "disk_error": 3,
+    "too_many_errors": 4,
 }
 
 

@@ -1,0 +1,168 @@
+"""Crawls with bugs in modules, callbacks and middlewares, and what is kept of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from crawling import (
+    ROOT,
+    USER_AGENT,
+    access_log,
+    crawl_command,
+    pages_asked_for,
+    run_crawl,
+    stats_of,
+)
+
+from webcrawl.simweb import allowed_urls, preset, start_in_process
+
+BUGS = '''
+import os
+
+class Clumsy:
+    """Fails on every page while the file BUG is there."""
+    def process_item(self, page):
+        if os.path.exists(os.environ["BUG"]):
+            raise KeyError("a bug in a module")
+        return page
+
+class Middleware:
+    def process_request(self, request):
+        if os.path.exists(os.environ["BUG"]) and "robots.txt" not in request.url:
+            raise ZeroDivisionError("a bug in a middleware")
+
+class Callback:
+    """Breaks the spider's callback."""
+    def __init__(self):
+        import webcrawl.spiders.web as web
+        def broken(*args, **kwargs):
+            raise RuntimeError("a bug in a callback")
+        if os.path.exists(os.environ["BUG"]):
+            web.page_of = broken
+'''
+
+
+@pytest.fixture
+def simulated(tmp_path, monkeypatch):
+    (tmp_path / "bugs.py").write_text(BUGS)
+    (tmp_path / "bug").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("BUG", str(tmp_path / "bug"))
+    world = preset("clean", http_port=0, https_port=0, hosts=30, mean_pages=6.0, max_pages=30)
+    with start_in_process(world, log_path=tmp_path / "access.log") as web:
+        seeds = tmp_path / "seeds.txt"
+        seeds.write_text("\n".join(web.world.seeds()))
+        yield web, tmp_path
+
+
+def command(simulated, **settings):
+    web, path = simulated
+    return crawl_command(web, path / "seeds.txt", path / "job", **settings)
+
+
+def critical(path):
+    return [
+        json.loads(line) for line in (path / "job/logs/critical.jsonl").read_text().splitlines()
+    ]
+
+
+def asked(web):
+    world = web.world
+    web.stop()
+    return Counter(pages_asked_for(access_log(web.log_path))), allowed_urls(world, USER_AGENT)
+
+
+def replay(path):
+    files = sorted(map(str, (path / "job/critical").glob("*.warc.gz")))
+    pipelines = "ITEM_PIPELINES=" + json.dumps({"bugs.Clumsy": 1})
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", "replay", "-s", pipelines, *files],
+        cwd=ROOT,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_module_that_fails_on_every_page_stops_nothing_and_its_pages_are_kept(simulated):
+    web, path = simulated
+    pipelines = json.dumps({"webcrawl.pipelines.warc.WarcPipeline": 1, "bugs.Clumsy": 2})
+    done = run_crawl(command(simulated, ITEM_PIPELINES=pipelines))
+    assert done.returncode == 0, done.stdout
+    urls, allowed = asked(web)
+    assert set(urls) == allowed
+    failed = stats_of(path / "job")["critical/bugs.Clumsy"]
+    assert failed > 100
+    lines = critical(path)
+    # A hundred of one kind are kept; the others are counted.
+    assert len(lines) == 100
+    assert {(line["where"], line["error"], line["saved"]) for line in lines} == {
+        ("bugs.Clumsy", "KeyError", True)
+    }
+    assert all("raise KeyError" in line["traceback"] for line in lines)
+    assert {line["url"] for line in lines} <= set(urls)
+    again = replay(path)
+    assert again.returncode == 1
+    assert again.stdout == "100 pages of 1 files, 100 failed\n"
+    (path / "bug").unlink()
+    mended = replay(path)
+    assert mended.returncode == 0, mended.stderr
+    assert mended.stdout == "100 pages of 1 files, 0 failed\n"
+
+
+@pytest.mark.parametrize(
+    ("bug", "setting", "where", "error"),
+    [
+        ("bugs.Middleware", "DOWNLOADER_MIDDLEWARES", "download", "ZeroDivisionError"),
+        ("bugs.Callback", "EXTENSIONS", "callback", "RuntimeError"),
+    ],
+)
+def test_too_many_other_errors_in_a_row_end_the_crawl_and_it_goes_on_when_they_are_mended(
+    simulated, bug, setting, where, error
+):
+    _, path = simulated
+    line = command(simulated, BREAKER_MAX_ERRORS=5, **{setting: json.dumps({bug: 50})})
+    done = run_crawl(line)
+    assert done.returncode == 4, done.stdout
+    assert done.stdout.splitlines()[-1].startswith(
+        "webcrawl: 5 errors that nobody anticipated within 0 s: "
+    )
+    assert "Crawl state saved (too_many_errors)" in done.stdout
+    assert 5 <= stats_of(path / "job")[f"critical/{where}"] < 60
+    for found in critical(path):
+        assert (found["where"], found["error"]) == (where, error)
+        assert found["url"].startswith("http")
+    (path / "bug").unlink()
+    done = run_crawl(line)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_url_that_met_a_bug_on_its_way_is_asked_for_once_it_is_mended(simulated):
+    web, path = simulated
+    setting = {"DOWNLOADER_MIDDLEWARES": json.dumps({"bugs.Middleware": 50})}
+    line = command(simulated, BREAKER_MAX_ERRORS=5, **setting)
+    assert run_crawl(line).returncode == 4
+    (path / "bug").unlink()
+    done = run_crawl(line)
+    assert done.returncode == 0, done.stdout
+    urls, allowed = asked(web)
+    assert set(urls) == allowed
+
+
+def test_a_breaker_of_no_errors_never_trips(simulated):
+    web, path = simulated
+    setting = {"DOWNLOADER_MIDDLEWARES": json.dumps({"bugs.Middleware": 50})}
+    done = run_crawl(command(simulated, BREAKER_MAX_ERRORS=0, **setting))
+    assert done.returncode == 0, done.stdout
+    urls, _ = asked(web)
+    assert urls == {}
+    stats = stats_of(path / "job")
+    # Each seed is tried twice.
+    assert stats["critical/download"] == 2 * stats["outcome/other"]

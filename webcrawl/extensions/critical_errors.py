@@ -1,0 +1,241 @@
+"""Errors that nobody anticipated: kept for whoever mends them, and the end of a crawl of many.
+
+Nielsen ("How to crawl a quarter billion webpages in 40 hours", error handling) tells two classes of
+errors apart. Anticipated ones are outcomes (outcomes.py). The others are bugs: in a spider's
+callback, in a processing module, in a middleware or download handler. Each of these has a line in
+``JOBDIR/logs/critical.jsonl``, and the page that it met is stored, so that the module can be run on
+it again::
+
+    scrapy replay JOBDIR/critical/*.warc.gz
+
+A line of JSON has: at (epoch seconds), url, where (the module's class, the callback, or
+"download"), error (its type), message, traceback, saved (whether the page is in ``critical/``).
+Errors of one type in one place are written and stored a hundred times; the others are counted
+(``critical/<where>``), so that a module that fails on every page fills no disk.
+
+The circuit breaker: a processing module may fail on any page, and the crawl goes on; a bug that is
+met again and again by callbacks or downloads spoils what it touches, so too many of these in close
+succession end the crawl, with a checkpoint and an exit code of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections import Counter, deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+from webcrawl._engine import is_closing
+from webcrawl.items import Page
+from webcrawl.pages import page_of
+from webcrawl.pipelines.warc_file import WarcWriter
+from webcrawl.scheduler import scheduler_of
+from webcrawl.setting_values import positive, whole
+from webcrawl.signals import unforeseen
+from webcrawl.storage.lines import LineLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+logger = logging.getLogger(__name__)
+
+CRITICAL_LOG = "logs/critical.jsonl"
+CRITICAL_PAGES = "critical"
+_LOG_FILE_BYTES = 1 << 26
+_WARC_FILE_BYTES = 1 << 28
+# Lines and pages of one type of error in one place, and places and types that are told apart.
+_MOST_OF_A_KIND = 100
+_MOST_KINDS = 1000
+_MAX_TEXT = 2000
+_MAX_TRACE_LINES = 60
+_DOWNLOAD = "download"
+
+
+class CriticalErrors:
+    """Extension. *most* errors within *secs* seconds end the crawl; 0: never."""
+
+    def __init__(
+        self,
+        *,
+        crawler: Crawler,
+        jobdir: Path,
+        most: int,
+        secs: float,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._crawler = crawler
+        self._jobdir = jobdir
+        self._secs = secs
+        self._most = most
+        self._clock = clock
+        self._wall = wall
+        self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
+        self._pages: WarcWriter | None = None
+        self._kinds: Counter[tuple[str, str]] = Counter()
+        self._recent: deque[float] = deque(maxlen=max(1, most))
+        self._closing: asyncio.Task[None] | None = None
+        self._disk_complained = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        jobdir = crawler.settings["JOBDIR"]
+        if not jobdir:
+            raise NotConfigured("critical.jsonl needs a JOBDIR")
+        extension = cls(
+            crawler=crawler,
+            jobdir=Path(jobdir),
+            most=whole(crawler.settings, "BREAKER_MAX_ERRORS", at_least=0),
+            secs=positive(crawler.settings, "BREAKER_SECS"),
+        )
+        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        return extension
+
+    def spider_opened(self) -> None:
+        connect = self._crawler.signals.connect
+        connect(self._spider_error, signal=signals.spider_error)
+        connect(self._item_error, signal=signals.item_error)
+        connect(self._unforeseen, signal=unforeseen)
+        connect(self._engine_stopped, signal=signals.engine_stopped)
+
+    def _spider_error(self, failure: Failure, response: Any) -> None:
+        """A callback raised."""
+        url = str(getattr(response, "url", "") or getattr(response, "request", ""))
+        self._note(_error(failure), url=url, where="callback", page=_page_behind(response))
+        self._trip_if_many()
+
+    def _item_error(self, item: Any, failure: Failure) -> None:
+        """A processing module raised. A disk that refuses is told otherwise: see ending.py."""
+        error = _error(failure)
+        if isinstance(error, OSError):
+            return
+        page = item if isinstance(item, Page) else None
+        where = module_of(error.__traceback__)
+        self._note(error, url="" if page is None else page.url, where=where, page=page)
+
+    def _unforeseen(self, url: str, failure: Failure) -> None:
+        """A download handler or a middleware raised."""
+        self._note(_error(failure), url=url, where=_DOWNLOAD, page=None)
+        self._trip_if_many()
+
+    def _note(self, error: BaseException, *, url: str, where: str, page: Page | None) -> None:
+        self._crawler.stats.inc_value(f"critical/{where}")
+        kind = where, type(error).__qualname__
+        if kind not in self._kinds and len(self._kinds) >= _MOST_KINDS:
+            return
+        self._kinds[kind] += 1
+        if self._kinds[kind] > _MOST_OF_A_KIND:
+            return
+        trace = traceback.format_exception(error, limit=-_MAX_TRACE_LINES)
+        try:
+            saved = page is not None and self._save(page)
+            self._log.open()
+            try:
+                self._log.append(
+                    msgspec.json.encode(
+                        {
+                            "at": round(self._wall(), 3),
+                            "url": url[:_MAX_TEXT],
+                            "where": where,
+                            "error": kind[1],
+                            "message": str(error)[:_MAX_TEXT],
+                            "traceback": "".join(trace)[-10 * _MAX_TEXT :],
+                            "saved": saved,
+                        }
+                    )
+                )
+            finally:
+                self._log.close()
+        except OSError as refused:
+            if not self._disk_complained:
+                logger.error("Critical errors are not kept: %s", refused)  # noqa: TRY400  # it is enough
+            self._disk_complained = True
+        if self._kinds[kind] == _MOST_OF_A_KIND:
+            logger.error(
+                "%s in %s for the %dth time: from now on these are only counted",
+                kind[1],
+                where,
+                _MOST_OF_A_KIND,
+            )
+
+    def _save(self, page: Page) -> bool:
+        """Store *page*; False for one that cannot be."""
+        if self._pages is None:
+            writer = WarcWriter(
+                directory=self._jobdir / CRITICAL_PAGES,
+                prefix="critical",
+                max_file_bytes=_WARC_FILE_BYTES,
+                level=1,
+                warcinfo=[("software", "webcrawl"), ("description", "pages that met an error")],
+            )
+            writer.open()
+            self._pages = writer
+        try:
+            self._pages.write(page)
+        except ValueError:
+            return False
+        return True
+
+    def _trip_if_many(self) -> None:
+        now = self._clock()
+        self._recent.append(now)
+        if not self._most or len(self._recent) < self._most:
+            return
+        if now - self._recent[0] > self._secs or is_closing(self._crawler.engine):
+            return
+        if self._closing is not None:
+            return
+        sentence = (
+            f"{self._most} errors that nobody anticipated within {now - self._recent[0]:.0f} s: "
+            f"{self._jobdir / CRITICAL_LOG} has them; mend that and run the same command again."
+        )
+        logger.error("%s", sentence)
+        self._crawler.stats.set_value("finish/error", sentence)
+        scheduler = scheduler_of(self._crawler)
+        if scheduler is not None:
+            scheduler.pauses.hold("errors", sentence)
+            scheduler.try_bugs_again()
+        self._closing = asyncio.ensure_future(
+            self._crawler.engine.close_spider_async(reason="too_many_errors")
+        )
+
+    def _engine_stopped(self) -> None:
+        if self._pages is not None:
+            self._pages.close()
+
+
+def _error(failure: Failure) -> BaseException:
+    assert failure.value is not None
+    return failure.value
+
+
+def module_of(trace: TracebackType | None) -> str:
+    """The class of the processing module whose ``process_item`` is in *trace*."""
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_code.co_name == "process_item" and "self" in frame.f_locals:
+            kind = type(frame.f_locals["self"])
+            return f"{kind.__module__}.{kind.__qualname__}"
+        trace = trace.tb_next
+    return "unknown"
+
+
+def _page_behind(response: Response | Any) -> Page | None:
+    """The page that a callback of the crawl's own requests could not be made of."""
+    request = getattr(response, "request", None)
+    fetch = None if request is None else request.meta.get("fetch")
+    if fetch is None or not hasattr(response, "body"):
+        return None
+    return page_of(response, fetch)
