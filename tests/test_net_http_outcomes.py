@@ -801,6 +801,7 @@ def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye(tmp_path):
             with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as sock:
                 while sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == _ESTABLISHED:  # noqa: ASYNC110  # the kernel sets no event
                     await asyncio.sleep(0.01)
+            writer.transport.abort()  # it reads nothing, and so would not learn of the end
             gone.set()
 
         gone = asyncio.Event()
