@@ -10,6 +10,7 @@ from host_rig import Records, Shelf
 
 from webcrawl.admission import Admission
 from webcrawl.frontier import Entry, encode
+from webcrawl.ledger import Ledger
 from webcrawl.trap_keeper import TrapKeeper, exceptions_in
 from webcrawl.traps import LearnedTraps, UrlSpace
 from webcrawl.traps.noted import Notes
@@ -94,7 +95,7 @@ def test_an_outcome_counts_for_or_against_its_host(keeper, records, outcome, got
 
 def test_urls_wait_for_the_first_gate_that_holds_them(keeper):
     frontier = Parked()
-    admission = Admission(frontier=frontier, gates=keeper.gates())
+    admission = Admission(frontier=frontier, gates=keeper.gates(), ledger=Ledger([]))
     admission.push([encode(entry(number)) for number in range(15)])
     assert len(frontier.pushed) == 10
     assert frontier.counts == {"url_space": 5}
@@ -113,7 +114,7 @@ def test_urls_wait_for_the_first_gate_that_holds_them(keeper):
 
 def test_requests_of_a_spider_itself_pass(keeper):
     frontier = Parked()
-    admission = Admission(frontier=frontier, gates=keeper.gates())
+    admission = Admission(frontier=frontier, gates=keeper.gates(), ledger=Ledger([]))
     for number in range(50):
         keeper.ended(entry(number), "http_200", fetch(tested=7, duplicate=True))
     before = keeper.stats()
@@ -129,7 +130,7 @@ def test_requests_of_a_spider_itself_pass(keeper):
 def test_an_excepted_host_is_held_by_neither(keeper):
     frontier = Parked()
     gates = keeper.gates()
-    admission = Admission(frontier=frontier, gates=gates)
+    admission = Admission(frontier=frontier, gates=gates, ledger=Ledger([]))
     for number in range(20):
         keeper.ended(entry(number), "http_200", fetch(tested=7, duplicate=True))
     assert [gate.holds(entry(1)) for gate in gates] == [True, True]

@@ -331,8 +331,11 @@ def test_a_site_of_endless_patterns_makes_nothing_grow(tmp_path, wall):
 
 def test_hosts_in_memory_are_bounded_and_none_is_forgotten(tmp_path, wall, monkeypatch):
     monkeypatch.setattr(module, "_HOSTS", 8)
+    monkeypatch.setattr(module, "_UNKNOWN_HOSTS", 8)
     traps = traps_of(tmp_path, wall)
     for number in range(50):
+        assert not traps.holds(f"http://none{number}.test/")
+        assert len(traps._unknown) <= 8
         learn(traps, f"http://h{number}.test/x/{{}}")
     assert len(traps._hosts) <= 8
     assert all(traps.holds(f"http://h{number}.test/x/7") for number in range(50))
@@ -388,10 +391,5 @@ def test_counts_agree_with_what_is_stored_whatever_happens(tmp_path_factory, ste
         assert resumed.stats()["parked"] == traps.stats()["parked"]
         for other in ("http://a.test/x/1", "http://b.test/?p=1", "http://a.test/"):
             assert (resumed.parked_as(other) is None) == (traps.parked_as(other) is None)
-    parked = sum(
-        one.parked_until > 0
-        for known in traps._hosts.values()
-        if known is not None
-        for one in known.patterns
-    )
+    parked = sum(one.parked_until > 0 for known in traps._hosts.values() for one in known.patterns)
     assert parked == traps.stats()["parked"]

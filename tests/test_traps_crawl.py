@@ -160,6 +160,7 @@ def test_a_running_crawl_takes_parked_urls_up_within_seconds(site, tmp_path):
     assert done.returncode == 0, done.stdout
     assert set(site.fetched(site.trap)) == site.trap
     assert set(site.fetched(site.sound)) == site.sound
+    assert stats_of(tmp_path / "job")["traps/learned"] == 1  # what a killed run has learned counts
 
 
 def test_without_learning_all_of_the_trap_is_fetched(site, tmp_path):

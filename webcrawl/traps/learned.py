@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Hosts whose patterns are held, decoded, and patterns kept for one host: 30 MB if all of them are
 # of a kind that nobody has seen yet.
 _HOSTS: Final = 4096
+# Hosts that are known to have none: 0.1 kB each.
+_UNKNOWN_HOSTS: Final = 1 << 16
 _PATTERNS_PER_HOST: Final = 32
 _PARKED_PER_HOST: Final = 24
 _LONGEST_EXAMPLE: Final = 300
@@ -93,8 +95,9 @@ class LearnedTraps:
         self._min_share = min_share
         self._retry_secs = retry_secs
         self._wall = wall
-        # None: nothing is known of the host. The least recently used comes first.
-        self._hosts: OrderedDict[str, HostPatterns | None] = OrderedDict()
+        # The least recently used comes first.
+        self._hosts: OrderedDict[str, HostPatterns] = OrderedDict()
+        self._unknown: set[str] = set()
         self._all = TrapCounts()
         self._heard_of = 0
         # When the first of the patterns that held a URL is to be tried again, epoch seconds.
@@ -112,7 +115,7 @@ class LearnedTraps:
             "parked": self._all.parked,
             "learned": self._all.learned,
             "tried_again": self._all.tried_again,
-            "hosts": sum(known is not None for known in self._hosts.values()),
+            "hosts": len(self._hosts),
         }
 
     # --- learning
@@ -129,7 +132,8 @@ class LearnedTraps:
         if known is None:
             if not seen:
                 return
-            known = self._hosts[host] = HostPatterns()
+            self._unknown.discard(host)
+            known = self._hold(host, HostPatterns())
         before = self._all.parked, self._all.tried_again
         patterns = patterns_of(url)
         excepted = self._exceptions.rules.excepts(host, *patterns)
@@ -256,13 +260,24 @@ class LearnedTraps:
         return changed
 
     def _known(self, host: str) -> HostPatterns | None:
+        """What is known of *host*, None if nothing is."""
         hosts = self._hosts
-        if host in hosts:
+        known = hosts.get(host)
+        if known is not None:
             hosts.move_to_end(host)
-            return hosts[host]
+            return known
+        if host in self._unknown:
+            return None
         data = self._store.get(host)
-        known = None if data is None else decode(data)
-        hosts[host] = known
-        if len(hosts) > _HOSTS:
-            hosts.popitem(last=False)
+        if data is None:
+            if len(self._unknown) >= _UNKNOWN_HOSTS:
+                self._unknown.clear()
+            self._unknown.add(host)
+            return None
+        return self._hold(host, decode(data))
+
+    def _hold(self, host: str, known: HostPatterns) -> HostPatterns:
+        self._hosts[host] = known
+        if len(self._hosts) > _HOSTS:
+            self._hosts.popitem(last=False)
         return known
