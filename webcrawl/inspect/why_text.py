@@ -24,7 +24,7 @@ def why_text(told: Explanation, *, now: float) -> str:
     rows += [("ended", _outcome(outcome, now)) for outcome in told.outcomes]
     if told.duplicate_of:
         rows.append(("content of", told.duplicate_of))
-    rows.append(("host", _host(told.host, now)))
+    rows.append(("host", host_text(told.host, now)))
     if told.excluded:
         rows.append(("", "is in EXCLUSION_FILE: nothing is asked of it"))
     rows.append(("robots.txt", _robots(told.robots, now)))
@@ -94,7 +94,8 @@ def _outcome(outcome: Outcome, now: float) -> str:
     return f"{text}; found by {outcome.kind}{via}, depth {outcome.depth}: {outcome.url}"
 
 
-def _host(host: HostState, now: float) -> str:
+def host_text(host: HostState, now: float) -> str:
+    """The state of a host in words."""
     text = f"{host.name}: {host.state}"
     if host.state == "resting":
         text += f" until {moment(host.ready_at, now)}, {host.because}"

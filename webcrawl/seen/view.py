@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+import numpy as np
 
 from webcrawl.seen.bloom import BloomSnapshot, filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.eliminator import DiskSnapshot
-from webcrawl.seen.levels import run_path
+from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshot import decode_snapshot
 from webcrawl.seen.url_log import UrlLog, has_payloads, read_frames
@@ -90,6 +91,17 @@ class SeenView:
             if not one.taken:
                 yield Submitted(one.fp, one.payload)
 
+    def count_undecided(self) -> int:
+        """At most how many will come out: those of them that had been submitted before are counted
+        too."""
+        count = 0
+        for frame, taken in self._frames():
+            if has_payloads(frame.packed):
+                count += (
+                    len(frame.fps) - self._done if taken is _SOME else len(frame.fps) * (not taken)
+                )
+        return max(count, 0)
+
     def _logged(self, wanted: Collection[int] | None) -> Iterator[_Logged]:
         """What stands in the log from the first stretch on that was not wholly taken, and is in
         none of the named runs: what had been taken of it by then, and what is still to come."""
@@ -101,8 +113,10 @@ class SeenView:
             left = self._done if taken is _SOME else len(fps) if taken else 0
             silent = not has_payloads(frame.packed)
             payloads = [b""] * len(fps) if silent else self._payloads(frame)
+            asked = fps if wanted is None or taken is _SOME else wanted
+            met |= self._store.known(asked)
             for fp, payload in zip(fps, payloads, strict=True):
-                if fp in met or self._store.was_known(fp):
+                if fp in met:
                     continue
                 met.add(fp)
                 if wanted is None or fp in wanted:
@@ -153,7 +167,9 @@ class _Runs:
     def holds(self, fp: int) -> bool:
         return any(fp in run for run in reversed(self._runs))
 
-    was_known = holds
+    def known(self, fps: Collection[int]) -> set[int]:
+        keys = np.array(sorted(fps), dtype=np.uint64)
+        return set(keys[find(self._runs, keys)].tolist())
 
     def close(self) -> None:
         for run in self._runs:
@@ -180,8 +196,8 @@ class _Filter:
                     return True
         return False
 
-    def was_known(self, fp: int) -> bool:  # noqa: ARG002  # as said
-        return False
+    def known(self, fps: Collection[int]) -> set[int]:  # noqa: ARG002  # as said
+        return set()
 
     def close(self) -> None:
         """Nothing is open."""

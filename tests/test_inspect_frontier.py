@@ -1,0 +1,336 @@
+"""``scrapy frontier``: what it shows, exports and imports of real crawls."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from crawling import (
+    ROOT,
+    access_log,
+    crawl_command,
+    impolite,
+    is_robots,
+    pages_asked_for,
+    run_crawl,
+    start_crawl,
+    url_of_hit,
+)
+from disk import file_size_limit
+from frontier_rig import Rig, entry
+from looking import contents
+
+from webcrawl.errors import FatalError
+from webcrawl.frontier import ASIDE, Entry, encode
+from webcrawl.inspect.explanation import AsOf
+from webcrawl.inspect.job_view import ask
+from webcrawl.inspect.overview import HostRow, Overview, overview
+from webcrawl.inspect.overview_text import overview_text
+from webcrawl.inspect.seeds_file import export
+from webcrawl.job import Job
+from webcrawl.seeds import SeedReader
+from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.urls import host_of
+
+MIN_DELAY = 0.25
+
+
+def command(*arguments, **more):
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", "frontier", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        **more,
+    )
+
+
+def seeds_in(path):
+    reader = SeedReader(sources=[str(path)], spool_dir=path.parent, stdin=sys.stdin)
+    reader.open(None)
+    seeds = []
+    while not reader.exhausted:
+        seeds += reader.read(500)
+    reader.close()
+    assert reader.seeds_bad == 0
+    return seeds
+
+
+def until_hosts_wait(job):
+    """Return when a checkpoint of *job* has queues of some hosts."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with contextlib.suppress(FatalError):  # no checkpoint yet
+            if len(ask(job, lambda view: overview(view, top=5)).top) == 5:
+                return
+        time.sleep(0.1)
+    pytest.fail("no host waits")
+
+
+class Web:
+    """A simulated web, and crawls of it."""
+
+    def __init__(self, web, path):
+        self.web = web
+        self.path = path
+        self.seeds = path / "seeds.txt"
+        self.seeds.write_text("\n".join(web.world.seeds()) + "\n")
+
+    def crawl(self, jobdir, *, seeds=None):
+        return crawl_command(
+            self.web,
+            self.seeds if seeds is None else seeds,
+            jobdir,
+            POLITENESS_MIN_DELAY=MIN_DELAY,
+            # Of a contact that was cut off nobody knows how long it took.
+            POLITENESS_MAX_DELAY=1,
+            CHECKPOINT_INTERVAL_SECS=0.7,
+        )
+
+    def hits(self, *, until=None, since=0.0):
+        """The log is written with a delay: ask when the web was left alone for a while."""
+        until = time.time() if until is None else until
+        return [hit for hit in access_log(self.web.log_path) if since <= hit.start < until]
+
+
+@pytest.fixture
+def web(tmp_path):
+    world = preset("clean", http_port=0, https_port=0, hosts=30, mean_pages=6.0, max_pages=16)
+    with start_in_process(world, log_path=tmp_path / "access.log") as web:
+        yield Web(web, tmp_path)
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path, end):
+    job = tmp_path / "job"
+    crawl = start_crawl(web.crawl(job))
+    until_hosts_wait(job)
+    running = ask(job, lambda view: overview(view, top=3))
+    assert running.as_of.process == crawl.pid
+    assert running.waiting > 0
+    assert crawl.poll() is None
+    crawl.kill() if end == "killed" else crawl.terminate()
+    crawl.communicate()
+    before = contents(job)
+    first = time.time()
+    file = tmp_path / "frontier.txt.gz"
+    exported = command("--json", "--export", file, "-s", f"JOBDIR={job}")
+    assert exported.returncode == 0, exported.stderr
+    assert contents(job) == before
+    seeds = seeds_in(file)
+    assert json.loads(exported.stdout) == {"urls": len(seeds), "requests": 0, "unsayable": 0}
+    assert Counter(seed.url for seed in seeds).most_common(1)[0][1] == 1
+    # Elsewhere: a new job is made of it, and crawled to its end.
+    other = tmp_path / "other"
+    imported = command("--import", file, "-s", f"JOBDIR={other}")
+    assert imported.returncode == 0, imported.stderr
+    count = len(seeds)
+    assert imported.stdout == (
+        f"{count:,} seeds read, 0 bad lines, 0 refused by filters; {count:,} new URLs in {other}\n"
+    )
+    done = run_crawl(web.crawl(other, seeds=file))
+    assert done.returncode == 0, done.stdout
+    second = time.time()
+    # Here: the crawl itself goes on to its end.
+    done = run_crawl(web.crawl(job))
+    assert done.returncode == 0, done.stdout
+    allowed = allowed_urls(web.web.world, "webcrawl")
+    web.web.stop()
+    asked_before = set(pages_asked_for(web.hits(until=first)))
+    elsewhere, here = web.hits(since=first, until=second), web.hits(since=second)
+    assert asked_before | set(pages_asked_for(elsewhere)) == allowed
+    assert asked_before | set(pages_asked_for(here)) == allowed
+    assert impolite(elsewhere, min_delay=MIN_DELAY) == []
+    # What was exported had not been fetched, but for what was under way.
+    again = [seed.url for seed in seeds if seed.url in asked_before]
+    assert len(again) <= 200
+    empty = json.loads(command("--json", "-s", f"JOBDIR={job}").stdout)
+    assert (empty["waiting"], empty["leased"], empty["submitted"]) == (0, 0, 0)
+    assert empty["finished"] >= len(allowed)
+
+
+def test_seeds_join_a_job_that_has_crawled_already(web, tmp_path):
+    job = tmp_path / "job"
+    first_seed, *others = web.seeds.read_text().splitlines()
+    (tmp_path / "one.txt").write_text(f"{first_seed}\n")
+    own = host_of(first_seed)
+    restricted = ["-s", f"URL_RESTRICT_TO=https?://{own}[:/].*"]
+    done = run_crawl([*web.crawl(job, seeds=tmp_path / "one.txt"), *restricted])
+    assert done.returncode == 0, done.stdout
+    first = time.time()
+    imported = command("--json", "--import", web.seeds, "-s", f"JOBDIR={job}")
+    assert imported.returncode == 0, imported.stderr
+    told = json.loads(imported.stdout)
+    assert (told["read"], told["bad"], told["refused"]) == (1 + len(others), 0, 0)
+    assert told["new"] == len(others)
+    again = json.loads(command("--json", "--import", web.seeds, "-s", f"JOBDIR={job}").stdout)
+    assert again["new"] == 0
+    shown = json.loads(command("--json", "-s", f"JOBDIR={job}").stdout)
+    assert shown["submitted"] >= len(others)
+    # Nothing of the list is read again, and nothing is asked for twice.
+    done = run_crawl(web.crawl(job, seeds=tmp_path / "one.txt"))
+    assert done.returncode == 0, done.stdout
+    web.web.stop()
+    before, hits = web.hits(until=first), web.hits(since=first)
+    asked = {url_of_hit(hit) for hit in before if not is_robots(hit)}
+    assert {host_of(url) for url in asked} == {own}
+    assert not asked & {url_of_hit(hit) for hit in hits}
+    assert set(map(host_of, others)) <= {host_of(url_of_hit(hit)) for hit in hits}
+
+
+def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
+    job = tmp_path / "job"
+    crawl = start_crawl(web.crawl(job))
+    try:
+        until_hosts_wait(job)
+        refused = command("--import", web.seeds, "-s", f"JOBDIR={job}")
+        assert refused.returncode == 2
+        assert f"is in use by process {crawl.pid}" in refused.stderr
+        shown = command("-s", f"JOBDIR={job}", "--hosts", 2)
+        assert shown.returncode == 0, shown.stderr
+        *_, heading, first, second = shown.stdout.splitlines()
+        assert heading.split() == ["URLs", "waiting", "host"]
+        lengths = [int(row.split()[0].replace(",", "")) for row in (first, second)]
+        assert lengths == sorted(lengths, reverse=True)
+        host = first.split()[1]
+        one = json.loads(command("--json", "--host", host, "-s", f"JOBDIR={job}").stdout)
+        assert one["host"]["name"] == host
+        told = command("--host", host.upper(), "-s", f"JOBDIR={job}")
+        assert f"host  {host}: " in told.stdout
+    finally:
+        crawl.kill()
+        crawl.communicate()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--import", "nowhere.txt"], "Cannot read the seeds in nowhere.txt"),
+        (["--export", "/proc/nowhere"], "There is no crawl in JOBDIR"),
+        (["--hosts", "-1"], "--hosts cannot be negative"),
+        (["--host", "a.test", "--export", "x"], "exclude each other"),
+        (["more"], "it takes options only"),
+        ([], "There is no crawl in JOBDIR"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path, arguments, sentence):
+    run = command(*arguments, "-s", f"JOBDIR={tmp_path / 'job'}")
+    assert run.returncode == 2
+    assert sentence in run.stderr
+    assert run.stderr.count("\n") <= 4  # with the usage
+    assert "Traceback" not in run.stderr
+
+
+class Stored:
+    """A job whose frontier is made by hand."""
+
+    def __init__(self, path, clock):
+        self.path = path
+        self.rig = Rig(path / "shards" / "00" / "frontier", clock)
+        self.job = Job(path=path)
+        self.job.open(spider="web")
+
+    def publish(self):
+        from seen_rig import disk_eliminator
+
+        seen = disk_eliminator(self.path / "shards" / "00" / "seen")
+        seen.open(None)
+        self.job.attach("shards/00/frontier", self.rig.frontier)
+        self.job.attach("shards/00/seen", seen)
+        self.job.publish(self.job.prepare({"spider": "web"}))
+        seen.close()
+        self.rig.close()
+        self.job.close()
+
+
+@pytest.fixture
+def stored(tmp_path, clock):
+    return Stored(tmp_path / "job", clock)
+
+
+def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_path):
+    rig = stored.rig
+    rig.push(entry("a.test", 1, rank=7), entry("a.test", 2, rank=0))
+    lease = rig.next()
+    rig.push(
+        entry("b.test", 1, depth=3),
+        Entry("http://c.test/", "c.test", extra=b"POST"),
+        Entry("http://d.test/", "d.test", kind=ASIDE, via="somebody"),
+        Entry("mailto:somebody", ""),
+        Entry("http://e.test/ blank", "e.test"),
+    )
+    rig.frontier.parked.push("budget", [encode(entry("p.test", 1))])
+    stored.publish()
+    file = tmp_path / "out.txt"
+    done = ask(stored.path, lambda view: export(view, file, told=lambda _: None))
+    assert (done.urls, done.requests, done.unsayable) == (4, 1, 2)
+    lines = file.read_text().splitlines()
+    assert lines[0].startswith("# The frontier of 'job', checkpoint 1 of ")
+    assert sorted(lines[1:]) == [
+        "0,http://a.test/2",
+        "1,http://b.test/1",
+        "1,http://p.test/1",
+        "7,http://a.test/1",
+    ]
+    assert lease.entry.url == "http://a.test/1"
+    told = ask(stored.path, lambda view: overview(view, top=5))
+    assert (told.leased, told.parked) == (1, {"budget": 1})
+    assert "parked budget  1" in overview_text(told, now=time.time())
+
+
+def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):
+    stored.rig.push(*(entry("a.test", n) for n in range(30_000)))
+    stored.publish()
+    file = tmp_path / "out.txt"
+    file.write_text("before")
+    told = []
+    with file_size_limit(1000), pytest.raises(Exception, match="cannot be written: File"):
+        ask(stored.path, lambda view: export(view, file, told=told.append))
+    assert file.read_text() == "before"
+    assert not list(tmp_path.glob("*.tmp"))
+    missing = tmp_path / "no" / "out.gz"
+    with pytest.raises(Exception, match="cannot be written: No such file"):
+        ask(stored.path, lambda view: export(view, missing, told=told.append))
+    ask(stored.path, lambda view: export(view, file.with_suffix(".gz"), told=told.append))
+    assert told[-1] >= 20_000
+    with gzip.open(file.with_suffix(".gz"), "rt") as lines:
+        assert sum(1 for _ in lines) == 30_001
+
+
+def test_levels_and_states_are_told_in_words():
+    told = Overview(
+        as_of=AsOf("crawls/x", 7, "2026-11-20T10:00:00Z", 42),
+        waiting=12_345,
+        levels={"1": 0, "2": 12_000},
+        in_host_queues=345,
+        hosts={"ready": 1, "resting": 2, "in process": 3},
+        top=[HostRow("a.test", "resting", 1_000.0, 300)],
+        leased=3,
+        parked={},
+        submitted=5,
+        finished=77,
+        finished_since=7,
+        requeued=1,
+    )
+    text = overview_text(told, now=990.0)
+    assert "waiting  12,345 URLs\n" in text
+    assert "level 2  12,000\n" in text
+    assert "level 1" not in text
+    assert "hosts  1 ready, 2 resting, 3 in process\n" in text
+    assert "run by process 42\n" in text
+    assert text.endswith("300  a.test  resting until 1970-01-01 00:16:40 UTC (in 10 s)\n")
+
+
+def test_what_a_copy_of_a_job_has_is_shown(stored, tmp_path):
+    stored.rig.push(entry("a.test"))
+    stored.publish()
+    copy = shutil.copytree(stored.path, tmp_path / "copy")
+    assert ask(copy, lambda view: overview(view, top=0)).waiting == 1

@@ -1,0 +1,168 @@
+"""``scrapy frontier``: what waits in a job, in figures, as a seed list, and more of it.
+
+Exit codes: 0 done; 2 unusable input or job, one sentence saying why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from scrapy.commands import ScrapyCommand
+from scrapy.crawler import Crawler
+from scrapy.exceptions import UsageError
+from scrapy.spiderloader import get_spider_loader
+
+from webcrawl.errors import FatalError
+from webcrawl.inspect.importing import import_seeds
+from webcrawl.inspect.job_view import ask
+from webcrawl.inspect.overview import host_overview, overview
+from webcrawl.inspect.overview_text import host_overview_text, overview_text
+from webcrawl.inspect.seeds_file import export
+from webcrawl.seeds import split_sources
+
+if TYPE_CHECKING:
+    import argparse
+
+_TOP: Final = 10
+_TOLD_SECS: Final = 0.5
+_SPIDER: Final = "web"
+
+
+class Command(ScrapyCommand):
+    """Looks at a job directory and changes nothing, but with --import."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
+
+    def syntax(self) -> str:
+        """See ScrapyCommand."""
+        return "[options]"
+
+    def short_desc(self) -> str:
+        """See ScrapyCommand."""
+        return "Show, export or import what waits to be fetched"
+
+    def long_desc(self) -> str:
+        """See ScrapyCommand."""
+        return (
+            "Show the frontier of a crawl that runs or was stopped: lengths of its queues, states "
+            "of its hosts. Export it as a seed list, or import one into a job that is not running, "
+            "which is made if it is not there. Exit code: 0 done, 2 unusable input."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options."""
+        super().add_options(parser)
+        add = parser.add_argument_group("Frontier").add_argument
+        add(
+            "--hosts",
+            type=int,
+            default=_TOP,
+            metavar="N",
+            help=f"show the N hosts with the longest queues (default: {_TOP})",
+        )
+        add("--host", metavar="NAME", help="show where the URLs of one host wait")
+        add("--json", action="store_true", help="for machines")
+        add(
+            "--export",
+            metavar="FILE",
+            help="write all URLs that wait as a seed list; gzip if FILE ends in .gz",
+        )
+        add(
+            "--import",
+            dest="sources",
+            metavar="FILE",
+            help="submit the seeds in FILE (several joined by commas, - for standard input)",
+        )
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Do what the options say. Sets `exitcode`."""
+        if args:
+            raise UsageError("it takes options only: see --help", print_help=False)
+        if sum(value is not None for value in (opts.host, opts.export, opts.sources)) > 1:
+            raise UsageError("--host, --export and --import exclude each other", print_help=False)
+        if opts.hosts < 0:
+            raise UsageError("--hosts cannot be negative", print_help=False)
+        try:
+            if opts.sources is not None:
+                self._import(opts)
+            elif opts.export is not None:
+                self._export(opts)
+            else:
+                self._show(opts)
+        except FatalError as error:
+            sys.stderr.write(f"frontier: {error}\n")
+            self.exitcode = 2
+
+    @property
+    def _jobdir(self) -> Path:
+        assert self.settings is not None
+        return Path(self.settings["JOBDIR"])
+
+    def _show(self, opts: argparse.Namespace) -> None:
+        settings = self.settings
+        assert settings is not None
+        now = time.time()
+        if opts.host is not None:
+            name = opts.host.lower()
+            host = ask(self._jobdir, lambda view: host_overview(view, name, settings))
+            _print(host, opts, lambda: host_overview_text(host, now=now))
+        else:
+            told = ask(self._jobdir, lambda view: overview(view, top=opts.hosts))
+            _print(told, opts, lambda: overview_text(told, now=now))
+
+    def _export(self, opts: argparse.Namespace) -> None:
+        path = Path(opts.export)
+        with _Progress() as progress:
+            done = ask(self._jobdir, lambda view: export(view, path, told=progress.tell))
+        left_out = f"{done.requests:,} ordinary Requests and {done.unsayable:,} odd URLs left out"
+        _print(done, opts, lambda: f"{done.urls:,} URLs written to {path}; {left_out}\n")
+
+    def _import(self, opts: argparse.Namespace) -> None:
+        assert self.settings is not None
+        spider = get_spider_loader(self.settings).load(_SPIDER)
+        crawler = Crawler(spider, self.settings)
+        with _Progress() as progress:
+            done = import_seeds(crawler, split_sources(opts.sources), told=progress.tell)
+        _print(
+            done,
+            opts,
+            lambda: (
+                f"{done.read:,} seeds read, {done.bad:,} bad lines, {done.refused:,} refused by "
+                f"filters; {done.new:,} new URLs in {self._jobdir}\n"
+            ),
+        )
+
+
+def _print(told: msgspec.Struct, opts: argparse.Namespace, text: Any) -> None:
+    if opts.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n")
+    else:
+        sys.stdout.write(text())
+
+
+class _Progress(contextlib.AbstractContextManager["_Progress"]):
+    """A count of URLs on a terminal, wiped away at the end."""
+
+    def __init__(self) -> None:
+        self._on = sys.stderr.isatty()
+        self._told_at = time.monotonic()
+        self._written = False
+
+    def tell(self, urls: int) -> None:
+        now = time.monotonic()
+        if self._on and now - self._told_at >= _TOLD_SECS:
+            self._told_at = now
+            self._written = True
+            sys.stderr.write(f"\r{urls:,} URLs")
+            sys.stderr.flush()
+
+    def __exit__(self, *exc: object) -> None:
+        if self._written:
+            sys.stderr.write("\r\033[K")
