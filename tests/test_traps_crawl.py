@@ -34,6 +34,7 @@ class Site(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked = []
         self.delay = 0.0
+        self.dead_links = 0
 
     @property
     def url(self):
@@ -65,7 +66,11 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path in server.sound:
             number = int(self.path.rpartition("/")[2] or 0)
             children = [n for n in (2 * number + 1, 2 * number + 2) if n <= PAGES]
-            links = [*(f"/docs/{child}" for child in children), *trap_links(number)]
+            links = [f"/docs/{child}" for child in children]
+            if server.dead_links:
+                links += [f"/gone/{number}/{which}" for which in range(server.dead_links)]
+            else:
+                links += trap_links(number)
             self.answer(
                 200, f"<p>Page {number}</p>" + "".join(f"<a href='{link}'>x</a>" for link in links)
             )
@@ -168,6 +173,24 @@ def test_without_learning_all_of_the_trap_is_fetched(site, tmp_path):
     assert done.returncode == 0, done.stdout
     assert set(site.fetched(site.trap)) == site.trap
     assert set(site.fetched(site.sound)) == site.sound
+
+
+def test_a_host_that_names_more_than_it_has_is_fetched_in_proportion(site, tmp_path):
+    site.dead_links = 6
+    settings = {"URL_SPACE_BASE_URLS": 30, "URL_SPACE_URLS_PER_PAGE": 2}
+    done = run_crawl(command(site, tmp_path, **settings))
+    assert done.returncode == 0, done.stdout
+    pages = len(site.fetched(site.sound))
+    missing = len(site.asked) - pages - 1  # robots.txt
+    assert 15 < missing <= 30 + 2 * pages
+    waiting = stats_of(tmp_path / "job")["frontier/parked/url_space"]
+    assert waiting > 0
+    # By the values that are set by default all of the host is in proportion.
+    done = run_crawl(command(site, tmp_path))
+    assert done.returncode == 0, done.stdout
+    assert set(site.fetched(site.sound)) == site.sound
+    assert len(site.asked) == 1 + (1 + site.dead_links) * (PAGES + 1)
+    assert stats_of(tmp_path / "job")["frontier/parked/url_space"] == 0
 
 
 def test_an_exceptions_file_that_is_not_there_is_told_in_a_sentence(site, tmp_path):
