@@ -328,8 +328,8 @@ def test_a_url_that_meets_a_bug_is_tried_once_more_and_again_in_the_next_run(des
         desk.wait(120)
     assert desk.next() is None
     assert desk.counts("outcome/") == {"other": 1}
-    desk.dispatcher.try_bugs_again()
-    desk.dispatcher.try_bugs_again()
+    desk.dispatcher.retries.of_bugs()
+    desk.dispatcher.retries.of_bugs()
     assert len(desk.frontier) == 1
     assert desk.next().meta["fetch"].lease.entry.attempts == 0
 

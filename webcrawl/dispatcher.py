@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from typing import TYPE_CHECKING
 
-import msgspec
 from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.log import failure_to_exc_info
@@ -24,11 +22,12 @@ from scrapy.utils.log import failure_to_exc_info
 from webcrawl.fetch import Fetch, fetch_of
 from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
 from webcrawl.net.guard import plain_address
-from webcrawl.net.outcomes import is_transient, outcome_of
+from webcrawl.net.outcomes import outcome_of
 from webcrawl.net.retry_after import retry_after
 from webcrawl.pages import PERMANENT, REDIRECTS
 from webcrawl.prelude import Decision, Verdict
 from webcrawl.request_codec import LostRequestError
+from webcrawl.retries import Retries
 from webcrawl.robots.grammar import MAX_BYTES
 from webcrawl.signals import unforeseen
 from webcrawl.urls import host_of, origin_of
@@ -52,8 +51,6 @@ logger = logging.getLogger(__name__)
 
 # The frontier retries, and redirects are links: Scrapy's middlewares must stay out of it.
 _LINK_META = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
-# URLs given up for a bug that the next run may try again.
-_MOST_LOST = 1000
 
 
 class Dispatcher:
@@ -87,14 +84,13 @@ class Dispatcher:
         self._content = content
         self._codec = codec
         self._outcomes = outcomes
-        self._retry_times = retry_times
+        self.retries = Retries(frontier=frontier, stats=crawler.stats, times=retry_times)
         self._ending = ending
         self._wake = wake
         # The contacts that are not done, by the ids of their leases.
         self._under_way: dict[int, Fetch] = {}
         # The hosts in process that are being looked up, by the ids of the leases put back.
         self._looked_up: dict[int, str] = {}
-        self._lost_to_bugs: deque[Entry] = deque(maxlen=_MOST_LOST)
         self._warned = False
 
     @property
@@ -416,13 +412,8 @@ class Dispatcher:
             self._count_answer(fetch, fetch.response)
         if fetch.unprocessed:
             self._discard_content(fetch)
-        outcome = fetch.outcome
-        if entry.attempts < self._tries_after(outcome) and not entry.extra:
-            self._again(lease, outcome)
-        else:
-            self._end(entry, outcome, fetch)
-            if outcome == "other" and not entry.extra:
-                self._lost_to_bugs.append(entry)
+        if not self.retries.take(entry, fetch.outcome):
+            self._end(entry, fetch.outcome, fetch)
         if fetch.content_fingerprint is None:
             self._frontier.finish(lease)
         else:
@@ -437,26 +428,6 @@ class Dispatcher:
         if response.status in REDIRECTS:
             kind = "permanent" if response.status in PERMANENT else "temporary"
             self._stats.inc_value(f"redirects/{kind}")
-
-    def try_bugs_again(self) -> None:
-        """The crawl ends because of bugs: the last URLs that were given up for one are for the
-        next run, in which they may be mended. OSError when the disk is full."""
-        while self._lost_to_bugs:
-            entry = self._lost_to_bugs.popleft()
-            self._frontier.requeue(msgspec.structs.replace(entry, attempts=0))
-
-    def _tries_after(self, outcome: str) -> int:
-        """How many further tries a URL has whose fetch has ended with *outcome*."""
-        if outcome == "other":
-            # A bug, which may be mended by the time it comes up again: once.
-            return min(1, self._retry_times)
-        return self._retry_times if is_transient(outcome) else 0
-
-    def _again(self, lease: Lease, outcome: str) -> None:
-        """One more attempt at the URL, behind the others of its host."""
-        self._stats.inc_value(f"retry/{outcome}")
-        entry = lease.entry
-        self._frontier.requeue(msgspec.structs.replace(entry, attempts=entry.attempts + 1))
 
     def _end(self, entry: Entry, outcome: str, fetch: Fetch | None = None) -> None:
         """*entry* has come to its end; told before the frontier is, see outcomes.py."""

@@ -384,9 +384,9 @@ class MercatorScheduler(BaseScheduler):
         return False
 
     def try_bugs_again(self) -> None:
-        """URLs that were given up for a bug are for the next run: see the dispatcher."""
+        """URLs that were given up for a bug are for the next run: see retries.py."""
         try:
-            self._dispatcher.try_bugs_again()
+            self._dispatcher.retries.of_bugs()
         except _DISK_ERRORS as error:
             self._ending.fail(error)
 
