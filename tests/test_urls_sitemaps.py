@@ -223,7 +223,8 @@ def test_long_text_is_cut_and_what_follows_is_found():
 @pytest.mark.parametrize(
     ("body", "root"),
     [
-        (urlset("/x").encode(), "urlset"), (gzip.compress(urlset("/x").encode(), mtime=0), "urlset"),
+        (urlset("/x").encode(), "urlset"),
+        (gzip.compress(urlset("/x").encode(), mtime=0), "urlset"),
         (b"<!-- x --><sm:SitemapIndex>", "sitemapindex"), (b"<rss version='2.0'>", "rss"),
         (b"<?xml?><rdf:RDF xmlns=x>", "rdf"), (b"<feed\nxmlns=x>", "feed"), (b"<feedback>", ""),
         (b"<html><body>", "html"), (b"", ""), ("<urlset>".encode("utf-16"), "urlset"),
