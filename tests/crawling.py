@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.simweb.accesslog import Hit, read_access_log
+from webcrawl.simweb.robots import SITEMAP_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +89,9 @@ def url_of_hit(hit: Hit) -> str:
 
 
 def pages_asked_for(hits: Iterable[Hit]) -> list[str]:
-    return [url_of_hit(hit) for hit in hits if not is_robots(hit)]
+    """All that was asked for but robots.txt, and the sitemap that some of these name, which no host
+    has and no page links to."""
+    return [url_of_hit(hit) for hit in hits if not is_robots(hit) and hit.target != SITEMAP_PATH]
 
 
 def is_robots(hit: Hit) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -88,6 +89,7 @@ async def crawl(sites: Sites, jobdir: Path, *hosts: str, **settings: Any) -> dic
         process = await asyncio.create_subprocess_exec(
             *command_for(sites, jobdir, *hosts, **settings),
             cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},  # for extensions of tests
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

@@ -40,6 +40,7 @@ from webcrawl.seeds import SeedReader
 from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, runs
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
+from webcrawl.sitemaps import Sitemaps
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.lines import LineLog
 from webcrawl.urls import host_of
@@ -256,19 +257,21 @@ class Process:
             form=str,
             wall=machine.wall,
         )
+        # What a host has shown is no part of a checkpoint, and the judge keeps no such book.
+        hosts = host_knowledge(
+            policy=POLICY,
+            clock=machine.monotonic,
+            wall=machine.wall,
+            records=Records(forgetful=True),
+            crawl_delay_cap=MAX_CRAWL_DELAY,
+            longest_retry_after=MAX_CRAWL_DELAY,
+            retry_times=RETRY_TIMES,
+        )
         self.dispatcher = Dispatcher(
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             frontier=self.frontier,
-            # What a host has shown is no part of a checkpoint, and the judge keeps no such book.
-            hosts=host_knowledge(
-                policy=POLICY,
-                clock=machine.monotonic,
-                wall=machine.wall,
-                records=Records(forgetful=True),
-                crawl_delay_cap=MAX_CRAWL_DELAY,
-                longest_retry_after=MAX_CRAWL_DELAY,
-                retry_times=RETRY_TIMES,
-            ),
+            hosts=hosts,
+            sitemaps=Sitemaps(robots=hosts.robots, links=self.links, max_bytes=1, named=True),
             admission=Admission(frontier=self.frontier, gates=[], ledger=Ledger([])),
             asides=Asides(frontier=self.frontier, key_of=host_of, clock=machine.monotonic),
             content=self.content,

@@ -13,33 +13,38 @@ import msgspec
 import pytest
 from disk import file_size_limit
 from frontier_rig import POLICY, Rig, entry
-from host_rig import host_knowledge
+from host_rig import Records, host_knowledge
 from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.test import get_crawler
-from seen_rig import InlineExecutor
+from seen_rig import InlineExecutor, disk_eliminator
 from twisted.python.failure import Failure
 
 from webcrawl import signals
 from webcrawl.admission import Admission, Gate
 from webcrawl.asides import Asides
 from webcrawl.dispatcher import Dispatcher
-from webcrawl.frontier import Entry, LargestDelay
+from webcrawl.frontier import Entry, LargestDelay, decode
 from webcrawl.frontier.politeness import cut_off
+from webcrawl.frontier.ranks import HostRanks
 from webcrawl.ledger import Ledger
+from webcrawl.links import LinkSubmitter
 from webcrawl.net.dns import LookupFailedError, NameNotFoundError
+from webcrawl.net.large_bodies import LARGE_BODY
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
 from webcrawl.outcomes import Outcome, Outcomes
 from webcrawl.request_codec import RequestCodec
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.sitemaps import Sitemaps
 from webcrawl.storage.lines import LineLog
 from webcrawl.urls import host_of
 from webcrawl.urls.equivalence import Equivalence
+from webcrawl.urls.filters import standard_filters
 
 MAX_DELAY = 120.0
 LEASE_SECS = 900.0
@@ -71,7 +76,18 @@ class Ended:
 class Desk:
     """A dispatcher and all it works with, in one directory."""
 
-    def __init__(self, path, clock, *, obey, policy=POLICY, gates=(), ledger=None, **options):
+    def __init__(
+        self,
+        path,
+        clock,
+        *,
+        obey,
+        policy=POLICY,
+        gates=(),
+        ledger=None,
+        named_sitemaps=True,
+        **options,
+    ):
         self.rig = Rig(path / "frontier", clock)
         self.content = ContentSeen(path=path / "content", executor=InlineExecutor())
         self.content.open(None)
@@ -103,6 +119,23 @@ class Desk:
             wall=self.rig.wall,
         )
         self.outcomes.open()
+        self.eliminator = disk_eliminator(path / "seen", cache_size=64, buffer_size=256)
+        self.eliminator.open(None)
+        self.ranks = HostRanks(path=path / "ranks")
+        self.ranks.open(None)
+        links = LinkSubmitter(
+            eliminator=self.eliminator,
+            filters=standard_filters(max_bytes=0, max_depth=0),
+            form=Equivalence().form,
+            domains=None,
+            ranks=self.ranks,
+            key_of=host_of,
+            max_redirects=3,
+            awaits_seeds=False,
+            obeys_nofollow=True,
+            linked=lambda *_: None,
+            wall=self.rig.wall,
+        )
         self.woken = 0
         self.dispatcher = Dispatcher(
             crawler=crawler,
@@ -115,6 +148,9 @@ class Desk:
             content=self.content,
             codec=self.codec,
             outcomes=self.outcomes,
+            sitemaps=Sitemaps(
+                robots=self.hosts.robots, links=links, max_bytes=1 << 20, named=named_sitemaps
+            ),
             retry_times=2,
             ending=self.ending,
             wake=self._wake,
@@ -163,6 +199,11 @@ class Desk:
         assert self.next() is None
         return self.frontier.ready_at() - self.rig.monotonic()
 
+    def found(self):
+        """The entries that the eliminator has for the frontier."""
+        self.eliminator.merge()
+        return [decode(payload) for payload in self.eliminator.take(100)]
+
     def lines(self):
         """What the log says of the URLs that have come to their ends."""
         return [decode_line(line) for line in self.info.read_bytes().splitlines()]
@@ -171,6 +212,8 @@ class Desk:
         self.frontier.close()
         self.content.close()
         self.outcomes.close()
+        self.eliminator.close()
+        self.ranks.close()
 
 
 @pytest.fixture
@@ -848,6 +891,65 @@ def test_the_crawl_delay_holds_while_robots_txt_is_fetched_again(obedient):
     assert moved.url == "http://a.test/robots.txt"
     obedient.end(moved, page(301, Location="/rules"))
     assert obedient.rests() == pytest.approx(60.0)
+
+
+# --- sitemaps
+
+SITEMAPS = b"""Sitemap: http://a.test/map.xml
+User-agent: *
+Disallow: /map2.xml
+Sitemap: http://b.test:80/map 3.xml
+Sitemap: mailto:x@a.test
+Sitemap: http://a.test/map.xml
+"""
+
+
+def test_sitemaps_of_robots_txt_are_submitted_once_at_the_level_of_the_first_url(obedient):
+    obedient.rig.push(entry("a.test", 0, depth=2), entry("a.test", 1, depth=5))
+    obedient.end(obedient.next(), page(200, SITEMAPS))
+    assert obedient.found() == []
+    obedient.wait(3)
+    obedient.end(obedient.next(), page())
+    obedient.wait(3)
+    obedient.end(obedient.next(), page())
+    assert [(e.url, e.host, e.depth, e.via, e.kind) for e in obedient.found()] == [
+        ("http://a.test/map.xml", "a.test", 2, "http://a.test/robots.txt", "sitemap"),
+        ("http://b.test/map%203.xml", "b.test", 2, "http://a.test/robots.txt", "sitemap"),
+    ]
+
+
+def test_sitemaps_are_not_followed_unless_they_are_asked_for(tmp_path, clock):
+    desk = Desk(tmp_path, clock, obey=True, named_sitemaps=False)
+    desk.rig.push(entry("a.test", 0))
+    desk.end(desk.next(), page(200, SITEMAPS))
+    desk.wait(3)
+    desk.end(desk.next(), page())
+    assert desk.found() == []
+    desk.close()
+
+
+def test_a_robots_txt_that_an_earlier_run_fetched_names_its_sitemaps_again(tmp_path, clock):
+    records = Records()
+    desk = Desk(tmp_path / "1", clock, obey=True, records=records)
+    desk.rig.push(entry("a.test", 0))
+    desk.end(desk.next(), page(200, SITEMAPS))
+    desk.close()
+    resumed = Desk(tmp_path / "2", clock, obey=True, records=records)
+    resumed.rig.push(entry("a.test", 0))
+    assert resumed.next().url == "http://a.test/0"
+    assert len(resumed.found()) == 2
+    resumed.close()
+
+
+def test_a_sitemap_may_be_larger_than_a_page_while_it_is_held(desk):
+    desk.rig.push(entry("a.test", 0), Entry("http://b.test/map.xml", "b.test", kind="sitemap"))
+    assert LARGE_BODY not in desk.next().meta
+    request = desk.next()
+    leave = request.meta[LARGE_BODY]
+    assert leave.max_bytes == 1 << 20
+    assert asyncio.run(leave.acquire())
+    desk.end(request, page())
+    assert not asyncio.run(leave.acquire())
 
 
 # --- robots.txt on another host

@@ -45,7 +45,7 @@ class Bug:
 # which has several URLs.
 CLUMSY = """
 import os
-import webcrawl.spiders.web as web
+import webcrawl.page_links as page_links
 
 met = {}
 copies = set(open(os.environ["COPIES"]).read().split())
@@ -66,11 +66,11 @@ class InProcessing:
 
 class InCallback:
     def __init__(self):
-        extract = web.extract_links
+        extract = page_links.extract
         def clumsy(body, *, url, **rest):
             meet(url, body)
             return extract(body, url=url, **rest)
-        web.extract_links = clumsy
+        page_links.extract = clumsy
 """
 
 

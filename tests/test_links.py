@@ -9,8 +9,8 @@ from disk import file_size_limit
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, decode
 from webcrawl.frontier.ranks import HostRanks
-from webcrawl.items import Page
-from webcrawl.links import LinkSubmitter
+from webcrawl.items import Page, RobotsDirectives
+from webcrawl.links import MAX_SITEMAPS, LinkSubmitter
 from webcrawl.seed_domains import SeedDomains
 from webcrawl.seeds.reader import Seed
 from webcrawl.storage.records import read_records
@@ -200,6 +200,89 @@ def test_a_page_that_loads_itself_again_is_fetched_once(links, eliminator):
     links.submit_page(page(source))
     links.submit_page(page(Link(url=source, kind="refresh"), url=source))
     assert [entry.url for entry in out(eliminator)] == [source]
+
+
+def sitemap(*names, url, kind="sitemap", **more):
+    return page(*(Link(name, kind="sitemap") for name in names), url=url, **more)
+
+
+def test_sitemaps_stay_on_the_level_of_what_names_them_and_their_pages_do_not(links, eliminator):
+    index = sitemap("http://a.test/1.xml", url="http://a.test/index.xml", depth=2)
+    index.links.append(Link("http://a.test/p", kind="loc"))
+    links.submit_page(index)
+    entries = out(eliminator)
+    assert [(e.url, e.kind, e.depth) for e in entries] == [
+        ("http://a.test/1.xml", "sitemap", 2),
+        ("http://a.test/p", "loc", 3),
+    ]
+    assert [len(e.chain) for e in entries] == [16, 0]
+
+
+def test_three_indexes_may_lead_to_one_another_redirects_aside(links, eliminator):
+    chain = b""
+    for n in range(3):
+        # A sitemap that has moved is a sitemap still.
+        moved = redirect(f"http://a.test/moved{n}.xml", url=f"http://a.test/{n}.xml")
+        moved.links[0].kind = "sitemap"
+        links.submit_page(moved, chain=chain)
+        (entry,) = out(eliminator)
+        assert entry.kind == "sitemap"
+        links.submit_page(sitemap(f"http://a.test/{n + 1}.xml", url=entry.url), chain=entry.chain)
+        (entry,) = out(eliminator)
+        chain = entry.chain
+        assert len(chain) == 16 * (n + 1)
+    links.submit_page(sitemap("http://a.test/4.xml", url="http://a.test/3.xml"), chain=chain)
+    assert out(eliminator) == []
+    assert links.refused == {"sitemap_nesting": 1}
+
+
+def test_an_index_that_a_sitemap_redirects_back_to_is_a_loop(links, eliminator):
+    links.submit_page(sitemap("http://a.test/1.xml", url="http://a.test/index.xml"))
+    (entry,) = out(eliminator)
+    links.submit_page(
+        redirect("http://a.test/index.xml", url="http://a.test/1.xml"), chain=entry.chain
+    )
+    assert out(eliminator) == []
+    assert links.refused == {"redirect_loop": 1}
+
+
+def test_sitemaps_of_robots_txt_are_normalized_filtered_and_bounded(eliminator, ranks, tmp_path):
+    ranks.add_many([("a.test", 7)])
+    links = submitter(eliminator, ranks, max_depth=1)
+    via = "https://a.test/robots.txt"
+    named = ["HTTP://A.test:80/x.xml", "http://b.test/y z.xml", "no url", "ftp://a.test/x.xml"]
+    links.submit_sitemaps(named, via=via, depth=1)
+    assert [(e.url, e.host, e.depth, e.rank, e.via, e.kind) for e in out(eliminator)] == [
+        ("http://a.test/x.xml", "a.test", 1, 7, via, "sitemap"),
+        ("http://b.test/y%20z.xml", "b.test", 1, 0, via, "sitemap"),
+    ]
+    assert (links.sitemaps, links.refused) == (3, {"scheme": 1})
+    links.submit_sitemaps(["http://a.test/z.xml"], via=via, depth=2)
+    assert links.refused == {"scheme": 1, "depth": 1}
+    many = [f"http://a.test/{n}.xml" for n in range(1200)]
+    links.submit_sitemaps(many, via=via, depth=0)
+    assert links.sitemaps == 4 + MAX_SITEMAPS
+
+
+def test_what_a_page_asks_not_to_follow_is_refused_by_that_name(links, eliminator, ranks):
+    one = page(Link("http://b.test/1", rel="nofollow"), Link("http://b.test/2", rel="noopener"))
+    links.submit_page(one)
+    assert [entry.url for entry in out(eliminator)] == ["http://b.test/2"]
+    two = page("http://b.test/3", Link("http://b.test/4.xml", kind="sitemap"))
+    two.robots = RobotsDirectives(nofollow=True)
+    links.submit_page(two)
+    assert out(eliminator) == []
+    assert links.refused == {"nofollow": 3}
+    heedless = submitter(eliminator, ranks, obeys_nofollow=False)
+    heedless.submit_page(one)
+    heedless.submit_page(two)
+    assert len(out(eliminator)) == 3
+
+
+def test_some_of_the_links_of_a_page_can_be_submitted_by_themselves(links, eliminator):
+    one = page("http://b.test/1", "http://b.test/2", "http://b.test/3")
+    links.submit_page(one, one.links[1:2])
+    assert [entry.url for entry in out(eliminator)] == ["http://b.test/2"]
 
 
 def test_a_crawl_that_has_not_kept_the_domains_of_its_seeds_is_not_narrowed(

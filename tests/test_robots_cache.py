@@ -94,6 +94,27 @@ def test_rules_survive_a_restart_and_end_with_their_day(cache, store, wall):
     assert (len(cache), cache.size_bytes) == (0, 0)
 
 
+def test_sitemaps_are_told_once_each_time_the_file_is_parsed(store, wall):
+    file = FORBIDDING + b"Sitemap: http://a.test/1.xml\nSitemap: http://b.test/2.xml\n"
+    cache = opened(store, wall, size=1)
+    assert cache.take_sitemaps(A) == ()
+    cache.put(A, 200, file)
+    named = ("http://a.test/1.xml", "http://b.test/2.xml")
+    assert cache.take_sitemaps(A) == named
+    assert cache.take_sitemaps(A) == ()
+    cache.get(A)
+    assert cache.take_sitemaps(A) == ()
+    again = opened(store, wall, size=1)
+    again.get(A)
+    assert again.take_sitemaps(A) == named
+    # What is not asked for is forgotten with the rules, and told when they are read again.
+    again.put(A, 200, file)
+    again.put("http://b.test:80", 404)
+    assert again.take_sitemaps(A) == ()
+    again.get(A)
+    assert again.take_sitemaps(A) == named
+
+
 @pytest.mark.parametrize("status", [429, 503, 999, None])
 def test_a_failure_disallows_everything_until_it_is_tried_again(cache, store, wall, status):
     assert cache.put(A, status, b"User-agent: *\nAllow: /").failed

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from webcrawl.outcomes import Outcomes
     from webcrawl.request_codec import RequestCodec
     from webcrawl.seen.content import ContentSeen
+    from webcrawl.sitemaps import Sitemaps
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class Dispatcher:
         content: ContentSeen,
         codec: RequestCodec,
         outcomes: Outcomes,
+        sitemaps: Sitemaps,
         retry_times: int,
         ending: Ending,
         wake: Callable[[], None],
@@ -85,6 +87,7 @@ class Dispatcher:
         self._codec = codec
         self._outcomes = outcomes
         self.retries = Retries(frontier=frontier, stats=crawler.stats, times=retry_times)
+        self._sitemaps = sitemaps
         self._ending = ending
         self._wake = wake
         # The contacts that are not done, by the ids of their leases.
@@ -109,6 +112,7 @@ class Dispatcher:
             self._frontier.release(entry.host, rest=0.0)
             return None
         decision = self._hosts.prelude.decide(lease.entry)
+        self._sitemaps.submit_named(lease.entry)
         match decision.verdict:
             case Verdict.FETCH | Verdict.FETCH_ROBOTS:
                 return self._contact(lease, decision)
@@ -247,6 +251,7 @@ class Dispatcher:
         if fetch is None:
             return
         fetch.end_download()
+        self._sitemaps.done(request)
         self._under_way.pop(fetch.lease.id, None)
         if not fetch.expired and (not fetch.robots_url or fetch.lease.entry.kind == ERRAND):
             try:
@@ -317,7 +322,7 @@ class Dispatcher:
         if not refusal:
             self._admission.ledger.begun(entry)
         if not entry.extra:
-            meta = {"depth": entry.depth, **_LINK_META}
+            meta = {"depth": entry.depth, **_LINK_META, **self._sitemaps.meta(entry)}
             request = Request(entry.url, errback=self._unforeseen, meta=meta, dont_filter=True)
             return self._bound(request, self._fetch(lease, address=address))
         try:

@@ -57,6 +57,7 @@ class Figures:
         self.stats.set_value("politeness/bound_secs", round(self.bound.secs, 1))
         self.stats.set_value("seen/waiting", self.eliminator.waiting)
         self.stats.set_value("links/submitted", self.links.submitted)
+        self.stats.set_value("links/sitemaps", self.links.sitemaps)
         for name, value in self.links.refused.items():
             self.stats.set_value(f"urls/refused/{name}", value)
 

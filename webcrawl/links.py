@@ -62,8 +62,8 @@ class LinkSubmitter:
         of the seeds' hosts if the crawl is not to leave them; *max_redirects* is how many may
         follow one another. With *obeys_nofollow* links that a page asks not to follow are not
         submitted. *linked* is told the domain of each document and those it links to. With
-        *awaits_seeds* no page may be fetched until all seeds are read:
-        a link to a domain whose seed comes later would be refused for good."""
+        *awaits_seeds* no page may be fetched until all seeds are read: a link to a domain whose
+        seed comes later would be refused for good."""
         self._eliminator = eliminator
         self._filters = filters
         self.form = form

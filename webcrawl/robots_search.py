@@ -114,6 +114,10 @@ class RobotsSearch:
         rules = self._rules(url)
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0
 
+    def take_sitemaps(self, url: str) -> tuple[str, ...]:
+        """The sitemaps that the robots.txt for *url* names if it was read since the last call."""
+        return self._robots.take_sitemaps(origin_of(url))
+
     def decided_by(self, url: str) -> str:
         """The line of robots.txt that decides about *url*; "" when none does, or none is known."""
         rules = self._rules(url)

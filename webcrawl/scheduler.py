@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from webcrawl.seeds import Seed
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
+    from webcrawl.sitemaps import Sitemaps
     from webcrawl.urls import Link
 
 logger = logging.getLogger(__name__)
@@ -100,6 +101,7 @@ class MercatorScheduler(BaseScheduler):
         hosts: HostKnowledge,
         outcomes: Outcomes,
         admission: Admission,
+        sitemaps: Sitemaps,
         executor: ThreadPoolExecutor,
         retry_times: int,
         lease_secs: float,
@@ -149,6 +151,7 @@ class MercatorScheduler(BaseScheduler):
             content=content,
             codec=self._codec,
             outcomes=outcomes,
+            sitemaps=sitemaps,
             retry_times=retry_times,
             ending=self._ending,
             wake=lambda: wake(crawler.engine),
@@ -220,11 +223,7 @@ class MercatorScheduler(BaseScheduler):
             process_output_in_line(self._crawler.engine)
         self._ending.listen()
         loop = asyncio.get_running_loop()
-
-        def merged() -> None:
-            loop.call_soon_threadsafe(self._work)
-
-        self._eliminator.on_merged = merged
+        self._eliminator.on_merged = lambda: loop.call_soon_threadsafe(self._work)
         self._tick.start(TICK_SECS, now=False)
         if self._job.resumed:
             self._stats.set_value("job/resumed", 1)
@@ -249,11 +248,8 @@ class MercatorScheduler(BaseScheduler):
             self._figures.publish()
             await asyncio.to_thread(self._executor.shutdown)
             parts: list[Any] = [self._frontier, self._eliminator, self._content]
-            parts += [
-                *self._tables.values(),
-                self._outcomes,
-                self._hosts,
-            ]  # the frontier's rests are with the last
+            # The frontier's rests are with the last.
+            parts += [*self._tables.values(), self._outcomes, self._hosts]
             for part in parts:
                 try:
                     part.close()

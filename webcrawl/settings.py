@@ -173,6 +173,9 @@ SEEN_BLOOM_ERROR_RATE = 0.001
 
 # Bytes of a body, on the wire and decoded, that are kept; the rest is cut off (Nielsen).
 PAGE_MAX_BYTES = 1 << 20
+# Bytes of a sitemap, on the wire and decoded, that are kept: the limit of the protocol. No more
+# than four sitemaps beyond PAGE_MAX_BYTES are held at once.
+SITEMAP_MAX_BYTES = 50 << 20
 # Content types to receive, as text/html or text/ for all of a kind; empty: all. Others are cut off
 # after the header. Pages that name no type are received.
 PAGE_CONTENT_TYPES: list[str] = []

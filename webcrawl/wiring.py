@@ -26,13 +26,14 @@ from webcrawl.frontier.ranks import HostRanks
 from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts import HostRecords
 from webcrawl.job import Job
-from webcrawl.links import LinkSubmitter
+from webcrawl.links import SITEMAP, LinkSubmitter
 from webcrawl.net.gopher import gopher_ports
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.net.shared import resolver_of
 from webcrawl.outcomes import Outcomes
+from webcrawl.page_links import link_kinds, sitemap_max_bytes
 from webcrawl.politeness import Politeness, longest_crawl_delay, profile_of
 from webcrawl.prelude import HostPrelude
 from webcrawl.reputation import ReputationGate
@@ -41,6 +42,7 @@ from webcrawl.robots_search import RobotsSearch
 from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.setting_values import flag, number, whole
+from webcrawl.sitemaps import Sitemaps
 from webcrawl.trap_keeper import TrapKeeper
 from webcrawl.url_rules import (
     OPEN,
@@ -108,33 +110,39 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     form = equivalence_of(settings).form
     frontier = _frontier(crawler, shard, delay, records)
     ledger, budgets = budgets_of(settings, records)
+    links = LinkSubmitter(
+        eliminator=eliminator,
+        filters=filters_of(
+            settings,
+            schemes=followed_schemes(settings),
+            domains=domains,
+            this_year=time.gmtime().tm_year,
+        ),
+        form=form,
+        domains=None if scope_of(settings) == OPEN else domains,
+        ranks=tables["ranks"],
+        key_of=hosts.key_of,
+        max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
+        awaits_seeds=scope_of(settings) == SEEDS and getattr(crawler.spider, "reads_seeds", False),
+        obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
+        linked=records.domains.link,
+        wall=time.time,
+    )
     return {
         "job": Job(path=Path(jobdir)),
         "frontier": frontier,
         "eliminator": eliminator,
         "content": ContentSeen(path=shard / "content", executor=executor),
         "tables": tables,
-        "links": LinkSubmitter(
-            eliminator=eliminator,
-            filters=filters_of(
-                settings,
-                schemes=followed_schemes(settings),
-                domains=domains,
-                this_year=time.gmtime().tm_year,
-            ),
-            form=form,
-            domains=None if scope_of(settings) == OPEN else domains,
-            ranks=tables["ranks"],
-            key_of=hosts.key_of,
-            max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
-            awaits_seeds=scope_of(settings) == SEEDS
-            and getattr(crawler.spider, "reads_seeds", False),
-            obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
-            linked=records.domains.link,
-            wall=time.time,
-        ),
+        "links": links,
         "hosts": hosts,
         "outcomes": Outcomes.from_crawler(crawler, jobdir=Path(jobdir), form=form),
+        "sitemaps": Sitemaps(
+            robots=hosts.robots,
+            links=links,
+            max_bytes=sitemap_max_bytes(settings),
+            named=SITEMAP in link_kinds(settings),
+        ),
         "admission": Admission(
             frontier=frontier,
             gates=[*budgets, *hosts.traps.gates(), *_reputation(settings, records)],

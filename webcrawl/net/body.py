@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from webcrawl.net.answers import Answer
     from webcrawl.net.decoding import Gauge
+    from webcrawl.net.large_bodies import Leave
 
 
 class Body(NamedTuple):
@@ -40,8 +41,10 @@ async def read_body(
     limit: int,
     gauge: Gauge | None,
     listener: Callable[[bytes], StopDownload | None] | None,
+    leave: Leave | None = None,
 ) -> Body:
-    """Read up to *limit* bytes of *answer*'s body, or as many as fill *gauge*."""
+    """Read up to *limit* bytes of *answer*'s body, or as many as fill *gauge*; with *leave*, as
+    many as it allows. While it is waited for, the server waits, too."""
     content = answer.content
     chunks: list[bytes] = []
     size = 0
@@ -51,10 +54,13 @@ async def read_body(
             size += len(chunk)
             if listener is not None and (stop := listener(chunk)) is not None:
                 return Body(b"".join(chunks), stop=stop)
-            if size > limit:
-                chunks[-1] = chunk[: limit - size]
-                return Body(b"".join(chunks), cut=True)
-            if gauge is not None and gauge.is_full(chunks, size):
+            while size > limit or (gauge is not None and gauge.is_full(chunks, size)):
+                if leave is not None and leave.max_bytes > limit and await leave.acquire():
+                    limit = leave.max_bytes
+                    gauge = None if gauge is None else gauge.widened(limit)
+                    continue
+                if size > limit:
+                    chunks[-1] = chunk[: limit - size]
                 return Body(b"".join(chunks), cut=True)
     except TimeoutError as error:
         return Body(b"".join(chunks), end=error)

@@ -5,8 +5,8 @@ away a page that grows beyond the limit, gives up on broken streams, and edits t
 WARC record has to show as they were.
 
 Invariant: whatever the bytes are, decoding raises nothing and puts out at most PAGE_MAX_BYTES (or
-the ``download_maxsize`` of the request) per coding; a response without a coding passes as the
-same object.
+the ``download_maxsize`` of the request, or what its ``large_body`` allows) per coding; a response
+without a coding passes as the same object.
 
 ``request.meta["wire_body"]`` is the body as received, there only if it was decoded: the body of a
 WARC record is ``meta.get("wire_body", response.body)``. The headers stay as received,
@@ -18,9 +18,10 @@ the damage is kept; where nothing can be decoded the body is left as it is.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, cast
 
 import brotli  # type: ignore[import-untyped]  # ships no type information
 from isal import isal_zlib
@@ -28,6 +29,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.python import binary_is_text
 
 from webcrawl.net.answers import class_for
+from webcrawl.net.large_bodies import LARGE_BODY
 from webcrawl.net.limits import page_max_bytes
 
 if sys.version_info >= (3, 14):
@@ -36,11 +38,13 @@ else:
     from backports import zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Headers
+
+    from webcrawl.net.large_bodies import Leave
 
 _ACCEPTED: Final = b"gzip, deflate, br, zstd"
 # Servers say these of bodies that are not coded at all.
@@ -90,13 +94,39 @@ class ContentDecodingMiddleware:
         # Requests made from a response, as for a redirect, start with a copy of its meta.
         request.meta.pop("wire_body", None)
 
-    def process_response(self, request: Request, response: Response) -> Response:
-        """Return *response*, or one with the decoded body if it has a content coding."""
+    def process_response(
+        self, request: Request, response: Response
+    ) -> Response | Coroutine[Any, Any, Response]:
+        """Return *response*, or one with the decoded body if it has a content coding.
+
+        What is larger, and has leave to be, is decoded in a thread.
+        """
         if b"Content-Encoding" not in response.headers or not response.body:
             return response
         codings = codings_of(response.headers.getlist(b"Content-Encoding"))
         limit = request.meta.get("download_maxsize") or self._max_bytes
-        body, cut, sound = decode(response.body, codings, limit=limit)
+        decoded = decode(response.body, codings, limit=limit)
+        leave: Leave | None = request.meta.get(LARGE_BODY)
+        if decoded.cut and leave is not None and leave.max_bytes > limit:
+            return self._decode_more(request, response, codings, decoded, leave)
+        return self._response(request, response, decoded)
+
+    async def _decode_more(
+        self,
+        request: Request,
+        response: Response,
+        codings: list[bytes],
+        decoded: Decoded,
+        leave: Leave,
+    ) -> Response:
+        if await leave.acquire():
+            limit = leave.max_bytes
+            decoded = await asyncio.to_thread(decode, response.body, codings, limit=limit)
+        return self._response(request, response, decoded)
+
+    @staticmethod
+    def _response(request: Request, response: Response, decoded: Decoded) -> Response:
+        body, cut, sound = decoded
         flags = list(response.flags)
         # What was cut on the way ends early, of course.
         if not sound and "truncated" not in flags and "dataloss" not in flags:
@@ -108,7 +138,7 @@ class ContentDecodingMiddleware:
             cls = Response
         if body is not response.body:
             request.meta["wire_body"] = response.body
-        decoded = cls(
+        made = cls(
             response.url,
             status=response.status,
             body=body,
@@ -118,8 +148,8 @@ class ContentDecodingMiddleware:
             ip_address=response.ip_address,
             protocol=response.protocol,
         )
-        decoded.headers = response.headers  # the constructor would copy them
-        return decoded
+        made.headers = response.headers  # the constructor would copy them
+        return made
 
 
 def codings_of(fields: Iterable[bytes]) -> list[bytes]:
@@ -160,11 +190,16 @@ class Gauge:
     def __init__(self, headers: Headers, *, limit: int) -> None:
         """*headers* are those of the answer, *limit* bytes are enough."""
         codings = codings_of(headers.getlist(b"Content-Encoding"))
+        self._headers = headers
         self._coding = codings[0] if len(codings) == 1 else b""
         self._begins_at = limit >> 2
         self._room = limit + 1
         self._stream: _Stream | None = None
         self._seen = 0
+
+    def widened(self, limit: int) -> Gauge:
+        """One for the same body that goes on to *limit* bytes."""
+        return Gauge(self._headers, limit=limit)
 
     def is_full(self, chunks: list[bytes], size: int) -> bool:
         """Say whether *chunks* decode to more than the limit; *size* is their length in all.

@@ -19,12 +19,14 @@ What it leaves in ``request.meta`` (the ``meta`` of the response, too):
 ``wire_request_headers``
     The header fields as sent, a multidict in that order.
 
+What it asks there: ``large_body``, see `large_bodies`.
+
 The body is what the server meant as content, before content codings are undone; chunking is
 undone, so a ``Transfer-Encoding`` in the headers describes the way, not the body. Flags:
 
 ``truncated``
-    The body was cut on purpose: at PAGE_MAX_BYTES or the ``download_maxsize`` of the request, on
-    the wire or as far as can be told when decoded.
+    The body was cut on purpose: at PAGE_MAX_BYTES or the ``download_maxsize`` of the request (or at
+    the bound of a large body), on the wire or as far as can be told when decoded.
 ``time``
     Beside ``truncated``: what had come when the time was up (DOWNLOAD_TIMEOUT), or when the body
     came at less than NET_MIN_BYTES_PER_SEC. Fetching it again would take as long and bring no
@@ -57,6 +59,7 @@ from webcrawl.net.body import read_body
 from webcrawl.net.connections import Connector, GuardedResolver, send_once
 from webcrawl.net.decoding import Gauge
 from webcrawl.net.guard import AddressGuard
+from webcrawl.net.large_bodies import LARGE_BODY
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
 from webcrawl.setting_values import flag
@@ -259,6 +262,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             limit=limit,
             gauge=Gauge(headers, limit=limit) if b"Content-Encoding" in headers else None,
             listener=listener,
+            leave=request.meta.get(LARGE_BODY),
         )
         flags: list[str] | None = None
         if body.stop is not None:

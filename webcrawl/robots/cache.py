@@ -103,6 +103,7 @@ class RobotsCache:
         self._wall = wall
         self._ready: dict[str, _Ready] = {}  # in order of use, longest ago first
         self._bytes = 0
+        self._named: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, *, store: RobotsStore) -> Self:
@@ -165,6 +166,11 @@ class RobotsCache:
         self._store.put_robots(origin, pack(entry))
         return self._remember(origin, entry)
 
+    def take_sitemaps(self, origin: str) -> tuple[str, ...]:
+        """Return the sitemaps that *origin* names if its rules were parsed since the last call, be
+        it after a fetch or from the store; else none."""
+        return self._named.pop(origin, ())
+
     def facts(self, origin: str) -> RobotsFacts | None:
         """How the rules of *origin* came about; None when nothing is known of it."""
         entry = self._entry(origin, self._wall())
@@ -216,6 +222,8 @@ class RobotsCache:
         rules = self._rules(entry)
         self._ready[origin] = _Ready(rules, entry.fetched_at, self._expires_at(entry))
         self._bytes += rules.size_bytes
+        if rules.sitemaps:
+            self._named[origin] = rules.sitemaps
         # The last one stays however large, or it would be parsed again for every URL.
         while len(self._ready) > self._size or (
             self._bytes > self._max_bytes and len(self._ready) > 1
@@ -226,4 +234,5 @@ class RobotsCache:
     def _forget(self, origin: str) -> None:
         ready = self._ready.pop(origin, None)
         if ready is not None:
+            self._named.pop(origin, None)
             self._bytes -= ready.rules.size_bytes

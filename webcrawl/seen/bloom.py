@@ -86,7 +86,7 @@ class BloomEliminator:
         log_file_bytes: int = FILE_BYTES,
         save_after: int = _SAVE_AT_LEAST,
     ) -> None:
-        self.on_merged: Callable[[], None] = _nobody
+        self.on_merged: Callable[[], object] = _nobody
         self.last_merge_secs = 0.0
         self._path = path
         self._capacity = capacity

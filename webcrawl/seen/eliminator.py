@@ -100,7 +100,7 @@ class DiskEliminator:
         clock: Callable[[], float] = time.monotonic,
         log_file_bytes: int = FILE_BYTES,
     ) -> None:
-        self.on_merged: Callable[[], None] = _nobody
+        self.on_merged: Callable[[], object] = _nobody
         self.last_merge_secs = 0.0
         self._path = path
         self._cache = cache

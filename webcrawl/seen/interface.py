@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Eliminator(Protocol):
     """A duplicate URL eliminator (Mercator, section 3.2) on one directory."""
 
-    on_merged: Callable[[], None]
+    on_merged: Callable[[], object]
     """Called in the worker thread when work there has ended: ``take`` may have something now.
     It must only arrange that, for example with ``call_soon_threadsafe``."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.simweb.accesslog import Outcome
-from webcrawl.simweb.robots import MOVED_PATH, PATH
+from webcrawl.simweb.robots import MOVED_PATH, PATH, SITEMAP_PATH
 from webcrawl.simweb.truth import allowed_urls, is_endless_url
 
 if TYPE_CHECKING:
@@ -61,14 +61,15 @@ def overlaps(hits: Iterable[Hit]) -> list[Pause]:
 def judge(world: World, hits: Iterable[Hit], user_agent: str) -> Verdict:
     """Hold the URLs in *hits* against `allowed_urls`; *world* with the ports it was served on.
 
-    Requests for robots.txt are left out. An answer is final if it came whole and is neither 429
-    nor 5xx: asking again after one of those is a retry, no repetition.
+    Requests for robots.txt and the sitemap that it names are left out. An answer is final if it
+    came whole and is neither 429 nor 5xx: asking again after one of those is a retry, no
+    repetition.
     """
     asked: set[str] = set()
     answered: Counter[str] = Counter()
     endless = 0
     for hit in hits:
-        if hit.target in {PATH, MOVED_PATH}:
+        if hit.target in {PATH, MOVED_PATH, SITEMAP_PATH}:
             continue
         if is_endless_url(hit.url):
             endless += 1

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PATH: Final = "/robots.txt"
 MOVED_PATH: Final = "/robots-moved.txt"
+#: What some of them name, and no host has.
+SITEMAP_PATH: Final = "/sitemap.xml"
 
 _TEXT = "text/plain"
 
@@ -25,7 +27,7 @@ _RULES: Final = {
     RobotsKind.ALLOW_ALL: "# Welcome\nUser-agent: *\n{delay}Disallow:\n",
     RobotsKind.PREFIX: (
         "User-agent: *\n{delay}Disallow: /private/\nDisallow: /tmp/\nDisallow: /cgi-bin/\n"
-        "\nSitemap: {origin}/sitemap.xml\n"
+        "\nSitemap: {origin}{sitemap}\n"
     ),
     RobotsKind.WILDCARD: (
         "User-agent: *  # everyone\n{delay}Disallow: /*.pdf$\nDisallow: /*.gif$\nDisallow: /*?\n"
@@ -93,7 +95,7 @@ def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
     if host.crawl_delay and kind is not RobotsKind.EMPTY:
         end = "\r\n" if kind is RobotsKind.BOM_CRLF else "\n"
         delay = f"Crawl-delay: {host.crawl_delay:g}{end}"
-    text = _RULES[kind].format(delay=delay, origin=host.origin)
+    text = _RULES[kind].format(delay=delay, origin=host.origin, sitemap=SITEMAP_PATH)
     if kind is RobotsKind.BIG:
         line = _FILLER.format(number=0)
         text += "".join(

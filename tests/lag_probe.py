@@ -1,0 +1,47 @@
+"""An extension that tells how long the reactor's thread has worked on one thing at most."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+
+_TICK_SECS = 0.001
+
+
+class LagProbe:
+    """From the first answer to the end of the crawl: ``lag/cpu_ms_max``, in milliseconds of the
+    thread's own time, so that other processes on the machine make no difference."""
+
+    def __init__(self, stats: StatsCollector) -> None:
+        self._stats = stats
+        self._longest = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        assert crawler.stats is not None
+        probe = cls(crawler.stats)
+        crawler.signals.connect(probe.begin, signal=signals.response_received)
+        crawler.signals.connect(probe.end, signal=signals.spider_closed)
+        return probe
+
+    def begin(self) -> None:
+        if self._timer is None:
+            self._tick(time.thread_time())
+
+    def _tick(self, last: float) -> None:
+        now = time.thread_time()
+        self._longest = max(self._longest, now - last)
+        self._timer = asyncio.get_running_loop().call_later(_TICK_SECS, self._tick, now)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._stats.set_value("lag/cpu_ms_max", round(1000 * self._longest, 1))

@@ -1,0 +1,145 @@
+"""Bodies beyond PAGE_MAX_BYTES: a few at a time, and only with leave."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import random
+
+import pytest
+from fetching import answer_to
+from scrapy import Request
+from scrapy.http import Headers, Response
+from scrapy.utils.test import get_crawler
+
+from webcrawl.net.decoding import ContentDecodingMiddleware
+from webcrawl.net.large_bodies import LARGE_BODY, LargeBodies
+
+PAGE = {"PAGE_MAX_BYTES": 10_000}
+NOISE = random.Random(1).randbytes(300_000)
+TEXT = b"".join(b"<loc>http://a.test/%d</loc>\n" % n for n in range(50_000))
+
+
+def bodies(**options):
+    return LargeBodies(**{"max_bytes": 200_000, "at_once": 1, "patience": 0.05} | options)
+
+
+def says(body, *headers):
+    lines = b"".join(header + b"\r\n" for header in headers)
+    return b"HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n" % (lines, len(body)) + body
+
+
+def test_leaves_are_held_one_at_a_time_and_given_back_once():
+    async def scenario() -> None:
+        large = bodies()
+        one, two, three = large.leave(), large.leave(), large.leave()
+        assert await one.acquire()
+        assert await one.acquire()
+        assert not await two.acquire()
+        waiting = asyncio.ensure_future(three.acquire())
+        await asyncio.sleep(0)
+        one.give_back()
+        one.give_back()
+        assert await waiting
+        assert not await two.acquire()
+        assert not await one.acquire()
+        three.give_back()
+        assert await two.acquire()
+
+    asyncio.run(scenario())
+
+
+def test_a_leave_that_comes_too_late_is_free_for_others():
+    async def scenario() -> None:
+        large = bodies(patience=5)
+        one, two = large.leave(), large.leave()
+        assert await one.acquire()
+        waiting = asyncio.ensure_future(two.acquire())
+        await asyncio.sleep(0)
+        two.give_back()  # its request is over
+        one.give_back()
+        assert not await waiting
+        assert await large.leave().acquire()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("size", "kept", "flags"),
+    [
+        (10_000, 10_000, []),
+        (10_001, 10_001, []),
+        (200_000, 200_000, []),
+        (200_001, 200_000, ["truncated"]),
+        (300_000, 200_000, ["truncated"]),
+    ],
+)
+def test_with_leave_a_body_may_be_as_large_as_it_allows(size, kept, flags):
+    response = answer_to(says(NOISE[:size]), **PAGE, large_body=bodies().leave())
+    assert (len(response.body), response.flags) == (kept, flags)
+    assert response.body == NOISE[:kept]
+
+
+def test_without_it_in_time_a_body_is_cut_like_a_page():
+    large = bodies()
+    asyncio.run(large.leave().acquire())
+    response = answer_to(says(NOISE[:20_000]), **PAGE, large_body=large.leave())
+    assert (len(response.body), response.flags) == (10_000, ["truncated"])
+
+
+def test_a_leave_for_less_than_a_page_changes_nothing():
+    large = bodies(max_bytes=5)
+    response = answer_to(says(NOISE[:20_000]), **PAGE, large_body=large.leave())
+    assert len(response.body) == 10_000
+    assert asyncio.run(large.leave().acquire())
+
+
+def test_a_coded_body_is_received_as_far_as_it_is_needed():
+    packed = gzip.compress(bytes(100_000) + NOISE[:5000])
+    coded = b"Content-Encoding: gzip"
+    response = answer_to(says(packed, coded), **PAGE, large_body=bodies().leave())
+    assert (response.body, response.flags) == (packed, [])
+    # Behind 2 MB of zeros no more is needed.
+    packed = gzip.compress(bytes(2_000_000) + NOISE * 3)
+    response = answer_to(says(packed, coded), **PAGE, large_body=bodies().leave())
+    assert len(response.body) < 200_000
+    assert response.flags == ["truncated"]
+
+
+def decoded(packed, leave):
+    """What the middleware makes of *packed*, and the request."""
+    middleware = ContentDecodingMiddleware(max_bytes=10_000)
+    request = Request("http://a.test/", meta={} if leave is None else {LARGE_BODY: leave})
+    response = Response("http://a.test/", body=packed)
+    response.headers = Headers({"Content-Encoding": "gzip", "Content-Type": "text/xml"})
+
+    async def scenario() -> Response:
+        made = middleware.process_response(request, response)
+        return await made if asyncio.iscoroutine(made) else made
+
+    return asyncio.run(scenario()), request
+
+
+def test_a_large_body_is_decoded_whole_with_leave_and_cut_without():
+    packed = gzip.compress(TEXT)
+    response, request = decoded(packed, bodies(max_bytes=1 << 22).leave())
+    assert (response.body, response.flags) == (TEXT, [])
+    assert request.meta["wire_body"] == packed
+    response, _ = decoded(packed, bodies(max_bytes=50_000).leave())
+    assert (response.body, response.flags) == (TEXT[:50_000], ["truncated", "body_cut"])
+    response, _ = decoded(packed, None)
+    assert (response.body, response.flags) == (TEXT[:10_000], ["truncated", "body_cut"])
+    large = bodies()
+    asyncio.run(large.leave().acquire())
+    response, _ = decoded(packed, large.leave())
+    assert (response.body, response.flags) == (TEXT[:10_000], ["truncated", "body_cut"])
+
+
+def test_a_small_body_needs_no_leave():
+    large = bodies()
+    asyncio.run(large.leave().acquire())
+    response, _ = decoded(gzip.compress(TEXT[:9000]), large.leave())
+    assert (response.body, response.flags) == (TEXT[:9000], [])
+    middleware = ContentDecodingMiddleware.from_crawler(get_crawler(settings_dict=PAGE))
+    plain = Response("http://a.test/", body=b"x")
+    assert middleware.process_response(Request("http://a.test/"), plain) is plain

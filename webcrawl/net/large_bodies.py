@@ -1,0 +1,72 @@
+"""Leave to receive more than PAGE_MAX_BYTES of a body, for a few requests at a time.
+
+A sitemap may have 50 MiB. With 200 workers that would be 10 GB, if hosts were out to do harm; so a
+body that outgrows PAGE_MAX_BYTES, on the wire or decoded, waits for leave to go on. Whoever makes
+the request puts the `Leave` into its meta as ``large_body`` and gives it back when the body is not
+needed any more; the download handler and the decoding middleware ask for it.
+
+Invariant: no more than *at_once* leaves are held at any moment; small bodies need none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+#: The key in ``request.meta``.
+LARGE_BODY: Final = "large_body"
+
+
+class LargeBodies:
+    """Gives leaves. *max_bytes* is the bound of a large body, *patience* how many seconds a request
+    waits for its leave; after that it gets along with PAGE_MAX_BYTES."""
+
+    def __init__(self, *, max_bytes: int, at_once: int, patience: float) -> None:
+        self.max_bytes = max_bytes
+        self.patience = patience
+        self.free = asyncio.Semaphore(at_once)
+
+    def leave(self) -> Leave:
+        """One that is not held yet."""
+        return Leave(self)
+
+
+class Leave:
+    """For one request."""
+
+    __slots__ = ("_bodies", "_held", "_over")
+
+    def __init__(self, bodies: LargeBodies) -> None:
+        self._bodies = bodies
+        self._held = False
+        self._over = False
+
+    @property
+    def max_bytes(self) -> int:
+        """How large the body may be with this leave."""
+        return self._bodies.max_bytes
+
+    async def acquire(self) -> bool:
+        """Wait for the leave; False when it did not come in time, or is not needed any more."""
+        if self._held or self._over:
+            return self._held
+        try:
+            async with asyncio.timeout(self._bodies.patience):
+                await self._bodies.free.acquire()
+        except TimeoutError:
+            return False
+        self._held = True
+        if self._is_over():
+            self.give_back()
+        return self._held
+
+    def _is_over(self) -> bool:
+        """It may be, since it was waited for."""
+        return self._over
+
+    def give_back(self) -> None:
+        """The body is not needed any more. Calling it again does nothing."""
+        self._over = True
+        if self._held:
+            self._held = False
+            self._bodies.free.release()

@@ -1,0 +1,65 @@
+"""What is special about sitemaps on their way through the frontier.
+
+They come from robots.txt files as well as from pages, and may be larger than a page. Called by the
+dispatcher; what is in a sitemap is read as in any document, see page_links.py.
+
+A robots.txt names its sitemaps when it is parsed, after its fetch and when a later run of the crawl
+takes it from the host's record: so no crash can lose them. The eliminator knows those that were
+named before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from webcrawl.frontier import NO_URLS
+from webcrawl.links import SITEMAP
+from webcrawl.net.large_bodies import LARGE_BODY, LargeBodies
+from webcrawl.urls import HTTP_SCHEMES, origin_of
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from webcrawl.frontier import Entry
+    from webcrawl.links import LinkSubmitter
+    from webcrawl.robots_search import RobotsSearch
+
+#: Sitemaps of more than PAGE_MAX_BYTES at once: each may be held as received, decoded and stored.
+AT_ONCE: Final = 4
+# Shorter than the time in which a server that sends nothing is given up (NET_MIN_RATE_SECS).
+_PATIENCE_SECS: Final = 10.0
+_SCHEMES: Final = tuple(f"{scheme}://" for scheme in HTTP_SCHEMES)
+
+
+class Sitemaps:
+    """*max_bytes* is the bound of a sitemap on the wire, and once more decoded. Those that
+    robots.txt names are followed if *named* is set."""
+
+    def __init__(
+        self, *, robots: RobotsSearch, links: LinkSubmitter, max_bytes: int, named: bool
+    ) -> None:
+        self._robots = robots
+        self._links = links
+        self._named = named
+        self._bodies = LargeBodies(max_bytes=max_bytes, at_once=AT_ONCE, patience=_PATIENCE_SECS)
+
+    def submit_named(self, entry: Entry) -> None:
+        """Submit the sitemaps that the robots.txt for *entry* names, if it was read since the last
+        call. OSError when the disk is full."""
+        if self._named and entry.kind not in NO_URLS:
+            urls = self._robots.take_sitemaps(entry.url)
+            if urls:
+                via = f"{origin_of(entry.url)}/robots.txt"
+                self._links.submit_sitemaps(urls, via=via, depth=entry.depth)
+
+    def meta(self, entry: Entry) -> dict[str, Any]:
+        """What the request for *entry* needs besides."""
+        if entry.kind == SITEMAP and entry.url.startswith(_SCHEMES):
+            return {LARGE_BODY: self._bodies.leave()}
+        return {}
+
+    def done(self, request: Request) -> None:
+        """The engine is through with *request*."""
+        leave = request.meta.get(LARGE_BODY)
+        if leave is not None:
+            leave.give_back()
