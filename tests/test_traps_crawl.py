@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from crawling import crawl_command, run_crawl, start_crawl, stats_of
 from webcrawl.urls.pattern import patterns_of
 
 PAGES = 100
+SCRAPY = [sys.executable, "-m", "scrapy"]
 VISITS = 6  # links of each sound page into the trap, each with an id that nobody has seen before
 
 
@@ -132,6 +134,18 @@ def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(site, tmp_pat
     pattern = told.partition("  #")[0]
     assert pattern == patterns_of(site.url + min(site.trap)).shape
     assert f"Trap learned: 20 of the last 20 pages of {pattern}" in done.stdout
+
+    parked = min(site.trap - set(site.fetched(site.trap)))
+    why = run_crawl([*SCRAPY, "why", site.url + parked, "-s", f"JOBDIR={tmp_path / 'job'}"])
+    assert "It is parked (learned_trap) and will be reconsidered." in why.stdout
+    row = (
+        f"    pattern  {pattern}: 20 of the last 20 pages had content already seen; parked until 20"
+    )
+    assert row in why.stdout
+    assert (
+        f"      pages  {PAGES + 1 + VISITS + 1} of the host with new content, 20 answers with none"
+        in why.stdout
+    )
 
     # Still parked by a second run; the line of the list frees it in a third.
     before = len(site.asked)

@@ -23,7 +23,7 @@ import msgspec
 
 from webcrawl.hosts.database import FILE, READ, VERSION, checksum
 from webcrawl.hosts.record import HostRecord, decode
-from webcrawl.hosts.records import HOSTS, RESTS, ROBOTS
+from webcrawl.hosts.records import HOSTS, RESTS, ROBOTS, TRAPS
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
@@ -108,6 +108,10 @@ class RecordsReader:
     def rest(self, host: str) -> bytes | None:
         """What the frontier put for *host*."""
         return self._read(RESTS, host)
+
+    def traps(self, host: str) -> bytes | None:
+        """The patterns of *host*, as the traps room packs them."""
+        return self._read(TRAPS, host)
 
     def _read(self, kind: int, key: str) -> bytes | None:
         if self._connection is None:

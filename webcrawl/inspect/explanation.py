@@ -19,6 +19,7 @@ from webcrawl.frontier.view import Where
 from webcrawl.inspect.host_state import HostState, RobotsState, host_state, robots_state
 from webcrawl.inspect.info_log import find_original, find_outcomes
 from webcrawl.inspect.job_view import process_of
+from webcrawl.inspect.trap_state import TrapState, trap_state
 from webcrawl.links import forwarded
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.seed_domains import SeedDomains
@@ -84,6 +85,7 @@ class Explanation(msgspec.Struct, frozen=True):
     as_of: AsOf
     host: HostState
     robots: RobotsState
+    trap: TrapState
     excluded: bool
     refused_by: str = ""
     judged_as: str = ""
@@ -105,7 +107,8 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     refused_by, judged_as = _refusal(view, settings, normalized, places, outcomes)
     exclusions = Exclusions.from_settings(settings)
     exclusions.open()
-    host = host_state(view, KEYS[view.politeness_key](normalized), settings=settings)
+    key = KEYS[view.politeness_key](normalized)
+    host = host_state(view, key, settings=settings)
     return Explanation(
         url=url,
         normalized=normalized,
@@ -115,6 +118,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         as_of=as_of(view),
         host=host,
         robots=robots_state(view, normalized, settings=settings),
+        trap=trap_state(view, normalized, key, settings=settings),
         excluded=any(map(exclusions.excludes, [host_of(normalized), *host.addresses])),
         refused_by=refused_by,
         judged_as=judged_as,

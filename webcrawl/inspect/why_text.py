@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from webcrawl.inspect.explanation import AsOf, Explanation, Place
     from webcrawl.inspect.host_state import HostState, RobotsState
+    from webcrawl.inspect.trap_state import PatternState
     from webcrawl.outcomes import Outcome
 
 
@@ -28,6 +29,13 @@ def why_text(told: Explanation, *, now: float) -> str:
     if told.excluded:
         rows.append(("", "is in EXCLUSION_FILE: nothing is asked of it"))
     rows.append(("robots.txt", _robots(told.robots, now)))
+    rows += [("pattern", _pattern(pattern, now)) for pattern in told.trap.patterns]
+    if told.trap.excepted:
+        rows.append(("", "is in TRAP_EXCEPTIONS_FILE: never parked"))
+    fresh, fruitless = told.trap.fresh, told.trap.fruitless
+    rows.append(
+        ("pages", f"{fresh:,} of the host with new content, {fruitless:,} answers with none")
+    )
     rows.append(("as of", as_of_text(told.as_of)))
     return "".join(f"{name:>11}  {value}\n" for name, value in rows)
 
@@ -117,6 +125,17 @@ def _robots(robots: RobotsState, now: float) -> str:
     status = "no answer" if robots.status is None else f"status {robots.status}"
     delay = f"; Crawl-delay {robots.crawl_delay:g}" if robots.crawl_delay else ""
     return f"{robots.verdict}{by}; {status}, {moment(robots.fetched_at, now)}{delay}"
+
+
+def _pattern(pattern: PatternState, now: float) -> str:
+    text = pattern.pattern
+    if pattern.pages:
+        text += f": {pattern.seen:,} of the last {pattern.pages:,} pages had content already seen"
+    if pattern.parked_until == float("inf"):
+        text += "; parked for good"
+    elif pattern.parked_until:
+        text += f"; parked until {moment(pattern.parked_until, now)}"
+    return text
 
 
 def as_of_text(as_of: AsOf) -> str:
