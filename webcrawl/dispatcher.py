@@ -111,8 +111,8 @@ class Dispatcher:
             self._frontier.park_leased(lease, reason)
             self._frontier.release(entry.host, rest=0.0)
             return None
-        decision = self._hosts.prelude.decide(lease.entry)
-        self._sitemaps.submit_named(lease.entry)
+        decision = self._hosts.prelude.decide(entry)
+        self._sitemaps.submit_named(entry)
         match decision.verdict:
             case Verdict.FETCH | Verdict.FETCH_ROBOTS:
                 return self._contact(lease, decision)
@@ -123,8 +123,7 @@ class Dispatcher:
             case Verdict.RESOLVE:
                 self._look_up(lease)
             case Verdict.WAIT:
-                errand = self._errand(lease.entry.url)
-                self._wait(lease, decision.secs, behind=errand)
+                self._wait(lease, decision.secs, behind=self._errand(entry.url))
         return None
 
     def _is_wanted(self, entry: Entry) -> bool:
@@ -361,12 +360,9 @@ class Dispatcher:
                 origin = entry.via if entry.kind == ERRAND else entry.url
                 self._learn(origin, fetch.outcome, fetch.response)
             if not fetch.reached_host:
-                failed = fetch.outcome == "dns_failed"
-                rest = (
-                    self._hosts.politeness.lookup_failed(entry.host, at_least=0.0)
-                    if failed
-                    else 0.0
-                )
+                rest = 0.0
+                if fetch.outcome == "dns_failed":
+                    rest = self._hosts.politeness.lookup_failed(entry.host, at_least=0.0)
                 self._frontier.release(entry.host, rest=rest, shared_rest=0.0)
                 return
             outcome, response = fetch.outcome, fetch.response

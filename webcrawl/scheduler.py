@@ -122,9 +122,7 @@ class MercatorScheduler(BaseScheduler):
         self._grace_secs = grace_secs
         self._workers = workers
         self._stats = crawler.stats
-        spider = crawler.spider
-        assert spider is not None
-        self._spider = spider
+        self._spider = spider = cast("Spider", crawler.spider)
         self._codec = RequestCodec(
             spider=spider,
             stats=self._stats,
