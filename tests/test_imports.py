@@ -107,9 +107,10 @@ def test_room_imports_only_what_lies_beneath_it(room):
     assert wrong == {}
 
 
-def test_the_judge_of_politeness_is_nobody_s_business_but_the_command_s():
-    users = {module.name for module in MODULES if "audit" in module.rooms()}
-    assert {name.partition(".")[0] for name in users} <= {"audit", "commands"}
+@pytest.mark.parametrize("room", ["audit", "inspect"])
+def test_what_looks_on_is_nobody_s_business_but_the_command_s(room):
+    users = {module.name for module in MODULES if room in module.rooms()}
+    assert {name.partition(".")[0] for name in users} <= {room, "commands"}
 
 
 def test_core_rooms_import_no_scrapy_twisted_or_redis():

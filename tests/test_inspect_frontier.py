@@ -24,8 +24,9 @@ from crawling import (
     url_of_hit,
 )
 from disk import file_size_limit
-from frontier_rig import Rig, entry
+from frontier_rig import entry
 from looking import contents
+from stored_job import Stored
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier import ASIDE, Entry, encode
@@ -34,7 +35,6 @@ from webcrawl.inspect.job_view import ask
 from webcrawl.inspect.overview import HostRow, Overview, overview
 from webcrawl.inspect.overview_text import overview_text
 from webcrawl.inspect.seeds_file import export
-from webcrawl.job import Job
 from webcrawl.seeds import SeedReader
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 from webcrawl.urls import host_of
@@ -227,28 +227,6 @@ def test_bad_input_is_one_sentence(tmp_path, arguments, sentence):
     assert sentence in run.stderr
     assert run.stderr.count("\n") <= 4  # with the usage
     assert "Traceback" not in run.stderr
-
-
-class Stored:
-    """A job whose frontier is made by hand."""
-
-    def __init__(self, path, clock):
-        self.path = path
-        self.rig = Rig(path / "shards" / "00" / "frontier", clock)
-        self.job = Job(path=path)
-        self.job.open(spider="web")
-
-    def publish(self):
-        from seen_rig import disk_eliminator
-
-        seen = disk_eliminator(self.path / "shards" / "00" / "seen")
-        seen.open(None)
-        self.job.attach("shards/00/frontier", self.rig.frontier)
-        self.job.attach("shards/00/seen", seen)
-        self.job.publish(self.job.prepare({"spider": "web"}))
-        seen.close()
-        self.rig.close()
-        self.job.close()
 
 
 @pytest.fixture

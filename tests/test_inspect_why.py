@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import msgspec
 import pytest
 from crawling import (
     ROOT,
@@ -20,10 +21,13 @@ from crawling import (
     stats_of,
     url_of_hit,
 )
+from frontier_rig import entry
 from looking import contents
 from scrapy.utils.project import get_project_settings
+from stored_job import Stored
 
 from webcrawl.errors import FatalError
+from webcrawl.frontier import encode
 from webcrawl.inspect import job_view
 from webcrawl.inspect.explanation import explain
 from webcrawl.inspect.info_log import find_outcomes
@@ -223,6 +227,63 @@ def test_robots_txt_is_not_spoken_of_when_nobody_asks(crawled, settings):
     told = why(crawled.asked()[0], crawled.job, settings, ROBOTSTXT_OBEY=False)
     assert told.robots.verdict == "not asked"
     assert "is not asked for" in why_text(told, now=NOW)
+
+
+def test_each_place_has_its_sentence(tmp_path, clock, settings):
+    job = Stored(tmp_path / "job", clock)
+    job.rig.push(entry("a.test", 0), entry("a.test", 1), entry("a.test", 2))
+    leased = job.rig.next()
+    job.rig.push(entry("c.test", 5, depth=4))
+    job.rig.frontier.parked.push("budget", [encode(entry("p.test", 1))])
+    job.submit(entry("u.test", 1))
+    job.publish()
+    told = {
+        url: why(url, job.path, settings)
+        for url in (
+            leased.entry.url,
+            *("http://a.test/2", "http://c.test/5", "http://p.test/1", "http://u.test/1"),
+        )
+    }
+    assert {url: one.state for url, one in told.items()} == {
+        leased.entry.url: "leased",
+        "http://a.test/2": "waiting",
+        "http://c.test/5": "waiting",
+        "http://p.test/1": "parked",
+        "http://u.test/1": "undecided",
+    }
+    sentences = [why_text(one, now=NOW).splitlines()[0].strip() for one in told.values()]
+    assert sentences == [
+        "It was being fetched when the crawl was cut off, and will be fetched again.",
+        "It waits, number 2 of 2 in the queue of its host.",
+        "It waits, number 1 of 1 in front-end queue 8.",
+        "It is parked (budget) and will be reconsidered.",
+        "It waits in the duplicate URL eliminator, or has just left it for the frontier.",
+    ]
+    assert told["http://a.test/2"].host.state == "in process"
+
+
+def test_what_came_of_a_url_is_told_in_full(tmp_path, clock, settings):
+    job = Stored(tmp_path / "job", clock)
+    first, again, moved = (entry("a.test", n) for n in range(3))
+    job.end(first, "http_200", status=200, content="00000000000000aa", bytes=5)
+    job.end(again, "http_200", status=200, content="00000000000000aa", duplicate=True, tries=3)
+    job.end(
+        moved, "http_301", status=301, redirect="http://b.test/", kind="link", via="http://v.test/"
+    )
+    job.end(entry("a.test", 3), "robots_denied", robots="Disallow: /3")
+    job.rig.push(msgspec.structs.replace(entry("a.test", 4), attempts=1))
+    job.publish()
+    text = why_text(told := why(again.url, job.path, settings), now=2.0)
+    assert told.duplicate_of == first.url
+    assert "It was fetched 1970-01-01 00:00:01 UTC (1 s ago): http_200, with content seen" in text
+    assert "after 3 tries" in text
+    assert f"content of  {first.url}\n" in text
+    text = why_text(why(moved.url, job.path, settings), now=2.0)
+    assert "leads to http://b.test/; found by link on http://v.test/" in text
+    text = why_text(why("a.test/3", job.path, settings), now=2.0)
+    assert "It was given up" in text
+    assert 'by "Disallow: /3"' in text
+    assert "; earlier tries: 1" in why_text(why("a.test/4", job.path, settings), now=2.0)
 
 
 def test_bad_input_is_one_sentence(crawled, tmp_path):

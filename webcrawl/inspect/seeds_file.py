@@ -45,7 +45,7 @@ def export(view: JobView, path: Path, *, told: Callable[[int], None]) -> Exporte
     """Write all that waits, is leased, parked or undecided to *path*, gzip if its name ends in
     ``.gz``. *path* has all of it or is as it was; *told* is called with the number so far.
 
-    5 us a URL. Raises FatalError when *path* cannot be written.
+    8 us a URL. Raises FatalError when *path* cannot be written.
     """
     counts = Exported()
     aside = path.with_name(path.name + ".tmp")

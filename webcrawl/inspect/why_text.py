@@ -84,7 +84,7 @@ def _where(place: Place) -> str:
 def _place(place: Place, now: float) -> str:
     found = f"found {moment(place.discovered_at, now)}" if place.discovered_at else "found"
     via = f" by {place.kind} on {place.via}" if place.via else f" as {place.kind}"
-    tries = f"; tried {place.tries} times" if place.tries else ""
+    tries = f"; earlier tries: {place.tries}" if place.tries else ""
     return f"{_where(place)}; {found}{via}, depth {place.depth}{tries}: {place.url}"
 
 

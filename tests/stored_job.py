@@ -1,0 +1,56 @@
+"""A job whose frontier, eliminator and log are made by hand, for who looks at jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from frontier_rig import Rig
+from seen_rig import disk_eliminator
+
+from webcrawl.frontier import Entry, encode
+from webcrawl.job import Job
+from webcrawl.outcomes import INFO_LOG, Outcome
+from webcrawl.seen.fingerprint import fingerprint, hexadecimal
+from webcrawl.storage.lines import LineLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+
+class Stored:
+    """*rig* is its frontier. After ``publish`` the job is as a crawl that was killed leaves it."""
+
+    def __init__(self, path: Path, clock: FakeClock) -> None:
+        self.path = path
+        shard = path / "shards" / "00"
+        self.rig = Rig(shard / "frontier", clock)
+        self.seen = disk_eliminator(shard / "seen", buffer_size=1000)
+        self.seen.open(None)
+        self.log = LineLog(path=path / INFO_LOG, max_bytes=1 << 20)
+        self.log.open()
+        self._job = Job(path=path)
+        self._job.open(spider="web")
+
+    def submit(self, *entries: Entry) -> None:
+        """As links of a page; nothing takes them out of the eliminator."""
+        fps = [fingerprint(entry.url) for entry in entries]
+        self.seen.submit(fps, lambda i: encode(entries[i]))
+
+    def end(self, entry: Entry, outcome: str, **facts: Any) -> None:
+        """A line of the log."""
+        form = hexadecimal(fingerprint(entry.url))
+        line = Outcome(1.0, entry.url, entry.host, outcome, form, **facts)
+        self.log.append(msgspec.json.encode(line))
+
+    def publish(self) -> None:
+        """Make a checkpoint and die."""
+        self._job.attach("shards/00/frontier", self.rig.frontier)
+        self._job.attach("shards/00/seen", self.seen)
+        self._job.publish(self._job.prepare({"spider": "web"}))
+        self.seen.close()
+        self.rig.close()
+        self.log.close()
+        self._job.close()
