@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import tracemalloc
 from collections import Counter
 
 import pytest
 
-from webcrawl.simweb import PRESETS, Behaviour, Faults, SimWebError, World, preset, write_seeds
+from webcrawl.simweb import (
+    PRESETS,
+    Behaviour,
+    Faults,
+    SimWebError,
+    World,
+    allowed_urls,
+    is_endless_url,
+    preset,
+    write_seeds,
+)
+from webcrawl.simweb.answers import answer_to
+from webcrawl.simweb.farm import DOMAINS, farm_name
 from webcrawl.simweb.hosts import RobotsKind
+from webcrawl.simweb.pages import links_of, page
 
 
 def hosts_of(world):
@@ -153,3 +167,56 @@ def test_parameters_that_make_no_web_are_refused_in_one_sentence(changes, messag
 def test_an_unknown_preset_is_refused():
     with pytest.raises(SimWebError, match="use one of mercator, today, clean, bench"):
         preset("nonsense")
+
+
+# --- the spam farm
+
+
+def test_hosts_of_the_farm_are_found_by_their_names_and_no_others():
+    world = World(hosts=50, farm_hosts=7)
+    for number in range(7):
+        name = farm_name(number)
+        host = world.find(name.upper())
+        assert host is not None
+        assert (host.name, host.farm, host.index) == (name, True, 51 + number)
+        assert world.host(host.index) == host
+        assert name.endswith(DOMAINS)
+    assert world.find(farm_name(7)) is None
+    assert world.find("cheap-cheap-0.example.com") is None
+    assert world.find("x-.example.com") is None
+    assert World(hosts=50).find(farm_name(0)) is None
+
+
+def test_without_a_farm_nobody_links_to_it_and_with_one_some_do():
+    plain, spammed = World(hosts=500), World(hosts=500, farm_hosts=9, farm_links=0.1)
+    linked = [host.index for i in range(500) if (host := spammed.host(i)).spammed_by is not None]
+    assert 25 < len(linked) < 80
+    for index in range(500):
+        assert plain.host(index).spammed_by is None
+        if index not in linked:
+            assert plain.host(index) == spammed.host(index)
+    host = spammed.host(linked[0])
+    ways_in = [key for key in links_of(spammed, page(spammed, host, 0)) if key >> 32 > 500]
+    assert [spammed.host(key >> 32).farm for key in ways_in] == [True]
+
+
+def test_every_page_of_the_farm_leads_on():
+    world = World(hosts=5, farm_hosts=100)
+    host = world.find(farm_name(3))
+    found = [answer_to(world, host, target, gzip=False) for target in ("/", "/offers/7.html")]
+    for answer in found:
+        assert answer.status == 200
+        links = re.findall(rb'href="([^"]+)"', b"".join(answer.parts))
+        assert len(links) == 18
+        assert sum(b"example." in link for link in links) == 12
+    assert found[0].parts != found[1].parts
+    assert found[0] == answer_to(world, host, "/", gzip=False)
+    assert answer_to(world, host, "/robots.txt", gzip=False).status == 404
+
+
+def test_the_truth_says_nothing_of_the_farm():
+    world = World(hosts=40, farm_hosts=9, farm_links=1.0)
+    assert allowed_urls(world, "webcrawl") == allowed_urls(World(hosts=40), "webcrawl")
+    for number in range(3):
+        assert is_endless_url(f"http://{farm_name(number)}:8480/")
+    assert not is_endless_url("http://site00001.sim.test:8480/example.com/")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of
+from webcrawl.simweb.farm import farm_page
 from webcrawl.simweb.hosts import Behaviour
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
@@ -35,6 +36,7 @@ STATUS_LINES: Final = {
 
 _CALENDAR = re.compile(r"/calendar/\?d=(\d{1,15})", re.ASCII)
 _MAZE: Final = "/maze/"
+_HTML: Final = b"Content-Type: text/html; charset=utf-8\r\n"
 
 
 class Answer(NamedTuple):
@@ -52,7 +54,7 @@ def answer_to(world: World, host: HostSpec, target: str, *, gzip: bool) -> Answe
     if host.behaviour is Behaviour.SERVER_ERROR:
         return error((500, 502, 503)[host.index % 3])
     found = find_page(world, host, target)
-    if found is None:
+    if found is None or host.farm:
         return _endless_page(world, host, target)
     if found.kind is PageKind.REDIRECT:
         return _redirect(world, host, found)
@@ -116,7 +118,9 @@ def _endless_links(host: HostSpec, target: str) -> list[str]:
 
 
 def _endless_page(world: World, host: HostSpec, target: str) -> Answer:
-    """A page of an endless URL space, or 404 if *target* is in none."""
+    """A page of an endless URL space, or of the spam farm; 404 if *target* is in none."""
+    if host.farm:
+        return Answer(200, _HTML, [farm_page(world, host, target)])
     links = _endless_links(host, target) if host.endless else []
     if not links:
         return error(404)
@@ -128,4 +132,4 @@ def _endless_page(world: World, host: HostSpec, target: str) -> Answer:
         f"<!DOCTYPE html>\n<html><head><title>{host.name} {target}</title></head>\n"
         f"<body><ul>\n{items}</ul><p>{text}</p></body></html>\n"
     )
-    return Answer(200, b"Content-Type: text/html; charset=utf-8\r\n", [body.encode()])
+    return Answer(200, _HTML, [body.encode()])

@@ -22,6 +22,7 @@ REDIRECT: Final = 6
 CONTENT: Final = 7
 FAULT: Final = 8
 ENDLESS: Final = 9
+FARM: Final = 10
 
 _PAIR = struct.Struct("<QQ")
 _pack = _PAIR.pack

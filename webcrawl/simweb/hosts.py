@@ -116,6 +116,9 @@ class HostSpec:
     guide: bool
     endless: bool
     framing: Framing
+    # Of the spam farm (farm.py), or linking from its root page to the farm's host of that number.
+    farm: bool = False
+    spammed_by: int | None = None
 
     @property
     def answers(self) -> bool:

@@ -13,6 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Final, cast
 
 from webcrawl.simweb.errors import SimWebError
+from webcrawl.simweb.farm import DOMAINS
 from webcrawl.simweb.hosts import Behaviour
 from webcrawl.simweb.world import ZONE
 
@@ -93,7 +94,8 @@ def _records(world: World, name: str, kind: int, klass: int) -> tuple[int, list[
     """Code and answer records for a question; None for silence."""
     code = _NOERROR
     answers: list[bytes] = []
-    if klass != _IN or not (name == ZONE or name.endswith("." + ZONE)):
+    zones = (ZONE, *DOMAINS) if world.farm_hosts else (ZONE,)
+    if klass != _IN or not any(f".{name}".endswith("." + zone) for zone in zones):
         code = _REFUSED
     elif name == ZONE:
         if kind in {_SOA, _ANY}:

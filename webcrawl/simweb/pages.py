@@ -322,7 +322,8 @@ def item_type(leaf: Leaf) -> str:
 
 
 def _trunk_links(host: HostSpec, number: int) -> list[int]:
-    """The links that hold a host together: to pages of the host, and to its endless spaces."""
+    """The links that hold a host together: to pages of the host, and to its endless spaces;
+    and the link of a spam farm."""
     base = host.index << 32
     first = _BRANCHES * number + 1
     below = range(first, min(first + _BRANCHES, host.trunk))
@@ -330,6 +331,8 @@ def _trunk_links(host: HostSpec, number: int) -> list[int]:
     keys = [base | other << 8 for other in itertools.chain(below, hanging)]
     if host.endless and number == 0:
         keys += [key_of(host.index, ENDLESS_NUMBER, sort) for sort in range(len(ENDLESS_PATHS))]
+    if host.spammed_by is not None and number == 0:
+        keys.append(key_of(host.spammed_by))
     return keys
 
 

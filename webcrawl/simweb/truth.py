@@ -1,8 +1,8 @@
 """What the simulated web knows about itself: which URLs a crawl from the seeds can find.
 
 A walk over the World with no network. It judges robots.txt with Protego, from the bytes which the
-server sends, also for FTP; Gopher has none. Endless URL spaces are left out, as are hosts that give
-no answer.
+server sends, also for FTP; Gopher has none. Endless URL spaces and the spam farm are left out, as
+are hosts that give no answer.
 
 The rules are those of this crawler: a redirect's target is a link like any other, links are taken
 from 200 answers in HTML only (which directories of FTP and menus of Gopher are made to), a page
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from protego import Protego
 
+from webcrawl.simweb.farm import DOMAINS
 from webcrawl.simweb.hosts import Behaviour
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
-_ENDLESS = re.compile(r"https?://[^/]+/(?:calendar|maze)/")
+_FARM = "|".join(map(re.escape, DOMAINS))
+_ENDLESS = re.compile(rf"https?://(?:[^/]+/(?:calendar|maze)/|[^/:]+\.(?:{_FARM})(?:[:/]|$))")
 
 
 def reachable_urls(world: World) -> set[str]:
@@ -65,7 +67,8 @@ def fetchable_urls(world: World, user_agent: str) -> set[str]:
 
 
 def is_endless_url(url: str) -> bool:
-    """Whether *url* lies in an endless URL space, about which the truth says nothing."""
+    """Whether *url* lies in an endless URL space or in the spam farm: the truth says nothing of
+    them."""
     return _ENDLESS.match(url) is not None
 
 
@@ -91,7 +94,7 @@ def _walk(world: World, user_agent: str | None) -> Iterator[tuple[int, PageSpec]
     while waiting:
         key = waiting.pop()
         host = world.host(key >> 32)
-        if not host.answers or is_endless(key):
+        if not host.answers or host.farm or is_endless(key):
             continue
         found = page(world, host, key >> 8 & 0xFFFFFF, key & 0xFF)
         if user_agent is not None:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from webcrawl.simweb.chance import HOST, draw
+from webcrawl.simweb.chance import FARM, HOST, draw, unit
 from webcrawl.simweb.distributions import PROFILES, Profile
 from webcrawl.simweb.errors import SimWebError
+from webcrawl.simweb.farm import farm_name, farm_number
 from webcrawl.simweb.hosts import (
     FRAMINGS,
     FTP_BEHAVIOURS,
@@ -117,6 +118,8 @@ class World:
     duplicates: float = 0.08  # documents whose bytes are also found under another URL
     odd_charsets: float = 0.03  # documents in HTML that are not plain UTF-8
     endless: float = 0.01  # hosts with an endless URL space
+    farm_hosts: int = 0  # hosts of a spam farm, besides the others
+    farm_links: float = 0.02  # hosts whose root page links to the farm
     large_files: float = 0.0003  # URLs with a document of large_bytes
     large_bytes: int = 20 << 20
     slow_secs: float = 0.4
@@ -177,6 +180,7 @@ class World:
             ("ftp_port", 0, 65535),
             ("gopher_port", 0, 65535),
             ("addresses", 0, 20_000),
+            ("farm_hosts", 0, MAX_HOSTS),
             ("max_pages", 1, MAX_PAGES),
             ("mean_pages", 1, MAX_PAGES),
             ("large_bytes", 1, 1 << 40),
@@ -193,7 +197,7 @@ class World:
             for name in (
                 *("seed_share", "https_share", "local_links", "restricting", "crawl_delays"),
                 *("errors", "redirects", "duplicates", "odd_charsets", "endless", "large_files"),
-                *("ftp", "gopher"),
+                *("ftp", "gopher", "farm_links"),
             )
         } | dataclasses.asdict(self.faults)
         for name, value in shares.items():
@@ -228,17 +232,21 @@ class World:
         return (index - self.seed) * self._step_back % self.hosts
 
     def host(self, index: int) -> HostSpec:
-        """The host of number *index* (0 to hosts - 1)."""
+        """The host of number *index*: 0 to hosts - 1, or from hosts + 1 on of the farm."""
         spec = self._cache.get(index)
         if spec is None:
             if len(self._cache) >= _CACHED_HOSTS:
                 self._cache.clear()
-            spec = self._cache[index] = self._make_host(index)
+            make = self._make_host if index < self.hosts else self._make_farm_host
+            spec = self._cache[index] = make(index)
         return spec
 
     def find(self, name: str) -> HostSpec | None:
         """The host called *name* (any case, no port), or None. Says nothing about DNS faults."""
         label, _, zone = name.lower().partition(".")
+        number = farm_number(name.lower()) if self.farm_hosts else None
+        if number is not None and number < self.farm_hosts:
+            return self.host(self.hosts + 1 + number)
         if zone != ZONE or not label.startswith("site") or not label[4:].isdecimal():
             return None
         index = int(label[4:14])
@@ -334,6 +342,36 @@ class World:
             guide=guide,
             endless=not own_scheme and draw(self.seed, HOST, index, 3) / 2**64 < self.endless,
             framing=Framing.LENGTH if self.profile == "bench" else FRAMINGS[one >> 60],
+            spammed_by=None if own_scheme else self._spammed_by(index),
+        )
+
+    def _spammed_by(self, index: int) -> int | None:
+        """The number of the farm's host that host *index* links to."""
+        if not self.farm_hosts:
+            return None
+        value = draw(self.seed, FARM, index)
+        linked = unit(value) < self.farm_links
+        return self.hosts + 1 + (value & 0x7FF) % self.farm_hosts if linked else None
+
+    def _make_farm_host(self, index: int) -> HostSpec:
+        name = farm_name(index - self.hosts - 1)
+        return HostSpec(
+            index=index,
+            name=name,
+            rank=index,
+            origin=f"http://{name}:{self.http_port}",
+            scheme="http",
+            is_web=True,
+            address=_address(16, index % self.address_count),
+            behaviour=Behaviour.SOUND,
+            robots=RobotsKind.MISSING,
+            crawl_delay=0.0,
+            pages=1,
+            trunk=1,
+            guide=False,
+            endless=False,
+            framing=Framing.LENGTH,
+            farm=True,
         )
 
     def _own_scheme(self, index: int) -> str:

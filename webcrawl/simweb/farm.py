@@ -1,0 +1,66 @@
+"""A spam farm: thousands of hosts with generated names under a few registered domains.
+
+Every page of it links to other hosts of the farm and to more pages of its own host, all made when
+asked for, so it has no end. The rest of the simulated web links to it here and there, as guest
+books do. Its registered domains are those that RFC 2606 sets aside for examples: unlike the names
+in sim.test, each of which counts as a domain of its own, they are under public suffixes.
+
+Hosts of the farm have the numbers after `World.hosts`; `webcrawl.simweb.truth` says nothing of
+them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.simweb import chance
+from webcrawl.simweb.text import stock
+
+if TYPE_CHECKING:
+    from webcrawl.simweb.hosts import HostSpec
+    from webcrawl.simweb.world import World
+
+DOMAINS: Final = ("example.com", "example.net", "example.org")
+_WORDS: Final = (
+    *("cheap", "best", "free", "super", "casino", "loans", "pills", "watches"),
+    *("shoes", "offers", "deals", "online", "shop", "bonus", "credit", "luxury"),
+)
+# Links of a page: to roots of other hosts of the farm, and to pages of its own.
+_OTHERS: Final = 12
+_OWN: Final = 6
+
+
+def farm_name(number: int) -> str:
+    """The name of the farm's host *number*, from 0."""
+    domain = DOMAINS[number % len(DOMAINS)]
+    one, two = _WORDS[number * 7 % 16], _WORDS[(number * 3 + 5) % 16]
+    return f"{one}-{two}-{number}.{domain}"
+
+
+def farm_number(name: str) -> int | None:
+    """The number of the farm's host *name*, in lower case; None if that is none of its names."""
+    digits = name.partition(".")[0].rpartition("-")[2]
+    if not (digits.isdecimal() and digits.isascii() and len(digits) <= 9):
+        return None
+    return int(digits) if farm_name(int(digits)) == name else None
+
+
+def farm_page(world: World, host: HostSpec, target: str) -> bytes:
+    """The page of *host* that *target* names: there is one for every target."""
+    page = zlib.crc32(target.encode("utf-8", "replace"))
+    values = chance.draws(world.seed, chance.FARM, host.index, page, _OTHERS + _OWN)
+    links = [
+        world.host(world.hosts + 1 + value % world.farm_hosts).origin + "/"
+        for value in values[:_OTHERS]
+    ]
+    links += [f"/offers/{value % 1_000_000_000}.html" for value in values[_OTHERS:]]
+    made = stock(world.seed)
+    text = made.plain[values[0] % 100_000 :][:1500].decode()
+    items = "".join(
+        f'<a href="{link}">{text[8 * i : 8 * i + 24]}</a>\n' for i, link in enumerate(links)
+    )
+    return (
+        f"<!DOCTYPE html>\n<html><head><title>{host.name} {values[1]:x}</title></head>\n"
+        f"<body>{items}<p>{text}</p></body></html>\n"
+    ).encode()
