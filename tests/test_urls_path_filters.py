@@ -192,6 +192,12 @@ def test_what_is_appended_again_and_again_is_found_sooner_or_later(piece, start)
         assert "growing_segments" in found
 
 
+def test_long_and_short_links_of_a_page_are_judged_each_by_itself():
+    urls = ["http://a.test/x/xx", "http://a.test/" + 40 * "y.html", "http://a.test/x/xx/xxx/xxxx"]
+    chain = FilterChain([GrowingSegmentsFilter(3)])
+    assert chain.refusals(urls, 1) == [None, "growing_segments", "growing_segments"]
+
+
 def test_segments_by_name_are_refused_whatever_their_case():
     chain = FilterChain(
         [SegmentNamesFilter(frozenset({"private", "a.test", *map(str, range(5000))}))]
