@@ -45,11 +45,11 @@ class Stored:
         line = Outcome(1.0, entry.url, entry.host, outcome, form, **facts)
         self.log.append(msgspec.json.encode(line))
 
-    def publish(self) -> None:
-        """Make a checkpoint and die."""
+    def publish(self, **facts: Any) -> None:
+        """Make a checkpoint with *facts* and die."""
         self._job.attach("shards/00/frontier", self.rig.frontier)
         self._job.attach("shards/00/seen", self.seen)
-        self._job.publish(self._job.prepare({"spider": "web"}))
+        self._job.publish(self._job.prepare({"spider": "web", **facts}))
         self.seen.close()
         self.rig.close()
         self.log.close()

@@ -84,14 +84,14 @@ class Web:
         self.seeds = path / "seeds.txt"
         self.seeds.write_text("\n".join(web.world.seeds()) + "\n")
 
-    def crawl(self, jobdir, *, seeds=None):
+    def crawl(self, jobdir, *, seeds=None, delay=MIN_DELAY):
         return crawl_command(
             self.web,
             self.seeds if seeds is None else seeds,
             jobdir,
-            POLITENESS_MIN_DELAY=MIN_DELAY,
+            POLITENESS_MIN_DELAY=delay,
             # Of a contact that was cut off nobody knows how long it took.
-            POLITENESS_MAX_DELAY=1,
+            POLITENESS_MAX_DELAY=max(1, delay),
             CHECKPOINT_INTERVAL_SECS=0.7,
         )
 
@@ -188,7 +188,7 @@ def test_seeds_join_a_job_that_has_crawled_already(web, tmp_path):
 
 def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
     job = tmp_path / "job"
-    crawl = start_crawl(web.crawl(job))
+    crawl = start_crawl(web.crawl(job, delay=4))
     try:
         until_hosts_wait(job)
         refused = command("--import", web.seeds, "-s", f"JOBDIR={job}")
@@ -200,6 +200,9 @@ def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
         assert heading.split() == ["URLs", "waiting", "host"]
         lengths = [int(row.split()[0].replace(",", "")) for row in (first, second)]
         assert lengths == sorted(lengths, reverse=True)
+        file = tmp_path / "running.txt"
+        assert command("--export", file, "-s", f"JOBDIR={job}").returncode == 0
+        assert len(seeds_in(file)) > 5
         host = first.split()[1]
         one = json.loads(command("--json", "--host", host, "-s", f"JOBDIR={job}").stdout)
         assert one["host"]["name"] == host
@@ -262,6 +265,30 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
     told = ask(stored.path, lambda view: overview(view, top=5))
     assert (told.leased, told.parked) == (1, {"budget": 1})
     assert "parked budget  1" in overview_text(told, now=time.time())
+
+
+def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
+    stored.rig.push(entry("a.test"))
+    stored.publish(politeness_key="domain")
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("b.test\n")
+    run = command("--import", seeds, "-s", f"JOBDIR={stored.path}")
+    assert run.returncode == 2
+    assert run.stderr.startswith(
+        f"frontier: JOBDIR {stored.path} holds a crawl with POLITENESS_KEY"
+    )
+    assert run.stderr.count("\n") == 1
+    key = ["-s", "POLITENESS_KEY=domain"]
+    run = command("--json", "--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
+    assert json.loads(run.stdout) == {"read": 1, "bad": 0, "refused": 0, "new": 1}
+    told = ask(stored.path, lambda view: overview(view, top=5))
+    assert (told.waiting, told.submitted) == (1, 1)
+    for snapshot in stored.path.glob("snapshot-*"):
+        snapshot.write_bytes(b"damaged")
+    run = command("--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
+    assert run.returncode == 2
+    assert "cannot be resumed" in run.stderr
+    assert run.stderr.count("\n") == 1
 
 
 def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):

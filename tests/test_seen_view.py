@@ -55,6 +55,7 @@ def test_what_is_seen_is_what_a_restart_lets_out(tmp_path, kind, seed):
     before = contents(path)
     view = SeenView(path=path, snapshot=snapshot)
     undecided = [one.payload.decode() for one in view.undecided()]
+    assert len(undecided) <= view.count_undecided() <= len(submitted)
     for url in dict.fromkeys(submitted):
         fp = fingerprint(url)
         assert view.holds(fp) or url in undecided
