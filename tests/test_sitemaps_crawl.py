@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import signal
 
 import pytest
 from crawling import ROOT
@@ -130,7 +131,10 @@ def test_a_full_sitemap_of_ten_megabytes_is_read_to_its_end(coding, tmp_path):
     asyncio.run(scenario())
 
 
-def test_kill_9_while_a_sitemap_is_read_loses_none_of_its_urls(tmp_path):
+@pytest.mark.parametrize(
+    ("how", "delays"), [(signal.SIGKILL, (0.02, 0.1, 0.3)), (signal.SIGTERM, (0.1,))]
+)
+def test_a_crawl_that_ends_while_a_sitemap_is_read_loses_none_of_its_urls(how, delays, tmp_path):
     paths = [f"/page/{n}" for n in range(30_000)]
     kept = {f"a.test{path}" for path in paths if path.endswith("7777")}
     settings = {"URL_RESTRICT_TO": r".*(/|\.xml|7777)", "POLITENESS_MAX_DELAY": 0.1}
@@ -139,7 +143,7 @@ def test_kill_9_while_a_sitemap_is_read_loses_none_of_its_urls(tmp_path):
         async with served({"a.test/robots.txt": ROBOTS}) as sites:
             sites.pages["a.test/index.xml"] = urlset(*paths)
             command = command_for(sites, tmp_path / "job", "a.test", **settings)
-            for delay in (0.02, 0.05, 0.1, 0.2):
+            for delay in delays:
                 process = await asyncio.create_subprocess_exec(
                     *command,
                     cwd=ROOT,
@@ -155,8 +159,9 @@ def test_kill_9_while_a_sitemap_is_read_loses_none_of_its_urls(tmp_path):
                         await asyncio.sleep(0.005)
                     await asyncio.sleep(delay)
                 if process.returncode is None:
-                    process.kill()
+                    process.send_signal(how)
                 await process.wait()
+                assert process.returncode in {0, -signal.SIGKILL}
             await crawl(sites, tmp_path / "job", "a.test", **settings)
             assert kept <= set(sites.asked)
 
