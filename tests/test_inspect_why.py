@@ -151,6 +151,8 @@ def test_what_a_finished_crawl_knows_is_told_to_the_last_url(crawled, settings):
     assert outcomes["robots_denied"] > 0
     before = contents(crawled.job)
     pages = set(pages_asked_for(access_log(crawled.web.log_path)))
+    # Killed or not: each URL that was asked for and has come to its end has a line.
+    assert pages <= {outcome["url"] for outcome in _all_outcomes(crawled.job)}
     for url in sorted(pages)[::7]:
         told = why(url, crawled.job, settings)
         assert told.state == "finished", told
