@@ -32,6 +32,7 @@ from webcrawl.frontier import (
     frontier,
 )
 from webcrawl.frontier.ranks import HostRanks
+from webcrawl.inner_depths import DepthBudgets
 from webcrawl.job import Job
 from webcrawl.ledger import Ledger
 from webcrawl.links import LinkSubmitter
@@ -247,6 +248,7 @@ class Process:
             awaits_seeds=False,
             obeys_nofollow=False,
             linked=lambda *_: None,
+            depth_budgets=DepthBudgets(),
             wall=machine.wall,
         )
         self.ending = Ending()

@@ -30,6 +30,7 @@ from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry, LargestDelay, decode
 from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.ranks import HostRanks
+from webcrawl.inner_depths import DepthBudgets
 from webcrawl.ledger import Ledger
 from webcrawl.links import LinkSubmitter
 from webcrawl.net.dns import LookupFailedError, NameNotFoundError
@@ -134,6 +135,7 @@ class Desk:
             awaits_seeds=False,
             obeys_nofollow=True,
             linked=lambda *_: None,
+            depth_budgets=DepthBudgets(),
             wall=self.rig.wall,
         )
         self.woken = 0

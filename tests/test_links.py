@@ -9,6 +9,7 @@ from disk import file_size_limit
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, decode
 from webcrawl.frontier.ranks import HostRanks
+from webcrawl.inner_depths import DepthBudgets, Depths
 from webcrawl.items import Page, RobotsDirectives
 from webcrawl.links import MAX_SITEMAPS, LinkSubmitter
 from webcrawl.seed_domains import SeedDomains
@@ -20,6 +21,7 @@ from webcrawl.urls.filters import FilterChain, standard_filters
 from webcrawl.urls.politeness_key import KEYS
 from webcrawl.urls.scope import OwnDomainFilter, WhitelistFilter
 
+NO_BUDGETS = DepthBudgets()
 NOW = 1_800_000_000.0
 
 
@@ -52,6 +54,7 @@ def submitter(
     domains=None,
     obeys_nofollow=True,
     linked=lambda *_: None,
+    depth_budgets=NO_BUDGETS,
 ):
     return LinkSubmitter(
         eliminator=eliminator,
@@ -64,6 +67,7 @@ def submitter(
         awaits_seeds=False,
         obeys_nofollow=obeys_nofollow,
         linked=linked,
+        depth_budgets=depth_budgets,
         wall=lambda: NOW,
     )
 
@@ -112,7 +116,9 @@ def test_the_links_of_a_page_become_entries_one_level_deeper_in_document_order(l
     )
     assert out(eliminator) == [
         Entry("http://b.test/2", "b.test", 2, 0, "http://a.test/", "a", 0, NOW),
-        Entry("http://a.test/1", "a.test", 2, 0, "http://a.test/", "iframe", 0, NOW),
+        Entry(
+            "http://a.test/1", "a.test", 2, 0, "http://a.test/", "iframe", 0, NOW, b"", b"", 1, 1
+        ),
     ]
 
 
@@ -452,3 +458,30 @@ def test_domains_that_a_page_links_to_are_told_once(eliminator, ranks):
     )
     links.submit_page(page("http://www.a.com/own", url="http://www.a.com/"))
     assert told == [("a.com", {"b.com", "c.org"})]
+
+
+def test_links_know_how_deep_they_are_within_host_and_domain(links, eliminator):
+    links.submit_page(
+        page(
+            *("http://www.a.com/2", "http://news.a.com/", "http://b.com/"), url="http://www.a.com/1"
+        ),
+        depths=Depths(3, 5),
+    )
+    links.submit_page(redirect("http://www.a.com/4", url="http://www.a.com/3"), depths=Depths(3, 5))
+    found = [(e.host, e.host_depth, e.domain_depth) for e in out(eliminator)]
+    assert found == [
+        ("www.a.com", 4, 6),
+        ("news.a.com", 0, 6),
+        ("b.com", 0, 0),
+        ("www.a.com", 3, 5),
+    ]
+
+
+def test_links_beyond_the_depth_of_their_host_or_domain_are_refused_by_name(eliminator, ranks):
+    links = submitter(eliminator, ranks, depth_budgets=DepthBudgets(2, 3))
+    urls = ["http://www.a.com/2", "http://news.a.com/", "http://b.com/"]
+    for depths in (Depths(1, 2), Depths(2, 2), Depths(0, 3)):
+        links.submit_page(page(*urls, url="http://www.a.com/1"), depths=depths)
+        urls = [f"{url}x" for url in urls]
+    assert links.refused == {"host_depth": 1, "domain_depth": 2}
+    assert links.submitted == 3 + 2 + 1

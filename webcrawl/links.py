@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import Entry, encode
+from webcrawl.inner_depths import Depths
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, host_of, normalize
 from webcrawl.urls.registered_domain import registered_domain
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from webcrawl.frontier.ranks import HostRanks
+    from webcrawl.inner_depths import DepthBudgets
     from webcrawl.items import Page
     from webcrawl.seed_domains import SeedDomains
     from webcrawl.seeds import Seed
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _FORWARDS = frozenset({"redirect", "refresh"})
 _HOP_BYTES = 16
 _NO_FORM = bytes(8)
+_ENTERED = Depths()
 
 #: The kind of a link to a sitemap.
 SITEMAP: Final = "sitemap"
@@ -55,6 +58,7 @@ class LinkSubmitter:
         max_redirects: int,
         awaits_seeds: bool,
         obeys_nofollow: bool,
+        depth_budgets: DepthBudgets,
         linked: Callable[[str, Collection[str]], None],
         wall: Callable[[], float],
     ) -> None:
@@ -74,6 +78,7 @@ class LinkSubmitter:
         self.awaits_seeds = awaits_seeds
         self._obeys_nofollow = obeys_nofollow
         self._linked = linked
+        self._depth_budgets = depth_budgets
         self._wall = wall
         self.submitted = 0
         self.sitemaps = 0  # named by robots.txt files, refused or not, new or not
@@ -102,13 +107,19 @@ class LinkSubmitter:
         return self._filters.refused
 
     def submit_page(
-        self, page: Page, links: Sequence[Link] | None = None, *, chain: bytes = b""
+        self,
+        page: Page,
+        links: Sequence[Link] | None = None,
+        *,
+        chain: bytes = b"",
+        depths: Depths = _ENTERED,
     ) -> None:
         """Submit *links*, which are of *page*, or all that it has, one level deeper.
 
         The target of a redirect stays on its level, and so do sitemaps: their URLs count as links
         of the page that names the first of them. *chain* is how the page was come to, as in
-        ``Entry``. OSError when the disk is full: nothing counts as submitted then.
+        ``Entry``, and *depths* are its own within host and domain.
+        OSError when the disk is full: nothing counts as submitted then.
         """
         links = page.links if links is None else links
         if page.redirect_target:  # the only link of its page
@@ -116,7 +127,13 @@ class LinkSubmitter:
             why = self._redirect_refusal(page.redirect_target, chain)
             if why is None:
                 self._submit(
-                    links, via=page.url, depth=page.depth, rank=page.rank, chain=chain, been=chain
+                    links,
+                    via=page.url,
+                    depth=page.depth,
+                    rank=page.rank,
+                    depths=depths,
+                    chain=chain,
+                    been=chain,
                 )
             else:
                 self._filters.refused[why] += 1
@@ -129,8 +146,17 @@ class LinkSubmitter:
             if len(chain) > MAX_SITEMAP_NESTING * _HOP_BYTES:
                 self._filters.refused["sitemap_nesting"] += len(sitemaps)
             else:
-                self._submit(sitemaps, via=page.url, depth=page.depth, rank=page.rank, chain=chain)
-        self._submit(links, via=page.url, depth=page.depth + 1, rank=page.rank)
+                self._submit(
+                    sitemaps,
+                    via=page.url,
+                    depth=page.depth,
+                    rank=page.rank,
+                    depths=depths,
+                    chain=chain,
+                )
+        self._submit(
+            links, via=page.url, depth=page.depth + 1, rank=page.rank, depths=depths.deeper()
+        )
 
     def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
         """Submit the sitemaps that the robots.txt *via* names, at *depth*: that of the URL for
@@ -139,7 +165,7 @@ class LinkSubmitter:
         found = (normalize(url, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
         links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(found) if url is not None]
         self.sitemaps += len(links)
-        self._submit(links, via=via, depth=depth, rank=0)
+        self._submit(links, via=via, depth=depth, rank=0, depths=_ENTERED)
 
     def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
         """Those that the page does not ask to leave alone."""
@@ -157,14 +183,20 @@ class LinkSubmitter:
         via: str,
         depth: int,
         rank: int,
+        depths: Depths,
         chain: bytes = b"",
         been: bytes = b"",
     ) -> None:
-        """Filter and submit *links* of the document *via*, whose host has *rank*. *chain* goes into
-        their entries; *been* are the URLs that lead nowhere but there."""
+        """Filter and submit *links* of the document *via*, whose host has *rank*; within host
+        and domain they have *depths*. *chain* goes into their entries; *been* are the URLs that
+        lead nowhere but there."""
         urls = [link.url for link in links]
-        refusals = self._filters.refusals(urls, depth, host_of(via))
+        via_host = host_of(via)
+        own_domain = registered_domain(via_host)
+        refusals = self._filters.refusals(urls, depth, via_host)
         accepted = [link for link, why in zip(links, refusals, strict=True) if why is None]
+        if self._depth_budgets.refusal(depths) is not None:
+            accepted = self._within_budget(accepted, depths, via_host, own_domain)
         if not accepted:
             return
         own_host = self._key_of(via)
@@ -174,6 +206,7 @@ class LinkSubmitter:
         def entry(i: int) -> bytes:
             url = accepted[i].url
             host = key_of(url)
+            inner = depths.of(url, via_host=via_host, via_domain=own_domain)
             # A host the seed list does not name takes over nothing from the pages linking to it.
             return encode(
                 Entry(
@@ -185,6 +218,8 @@ class LinkSubmitter:
                     kind=accepted[i].kind,
                     discovered_at=now,
                     chain=chain,
+                    host_depth=inner.host,
+                    domain_depth=inner.domain,
                 )
             )
 
@@ -195,11 +230,24 @@ class LinkSubmitter:
                 names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
         self._eliminator.submit(names, entry)
         self.submitted += len(accepted)
-        own_domain = registered_domain(host_of(via))
         hosts = {host_of(link.url) for link in accepted}
         others = {registered_domain(host) for host in hosts} - {own_domain}
         if others:
             self._linked(own_domain, others)
+
+    def _within_budget(
+        self, links: Sequence[Link], depths: Depths, via_host: str, via_domain: str
+    ) -> list[Link]:
+        """Those of *links* that are not too deep within their host or domain."""
+        kept = []
+        for link in links:
+            inner = depths.of(link.url, via_host=via_host, via_domain=via_domain)
+            why = self._depth_budgets.refusal(inner)
+            if why is None:
+                kept.append(link)
+            else:
+                self._filters.refused[why] += 1
+        return kept
 
     def _hop(self, url: str) -> bytes:
         """*url* in a chain: the fingerprints of itself and of its form."""

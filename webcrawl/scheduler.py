@@ -42,6 +42,7 @@ from webcrawl.errors import FatalError
 from webcrawl.figures import Figures
 from webcrawl.frontier import encode
 from webcrawl.inflow import Inflow
+from webcrawl.inner_depths import Depths
 from webcrawl.opening import open_parts
 from webcrawl.pauses import Pauses
 from webcrawl.politeness_bound import PolitenessBound
@@ -344,13 +345,12 @@ class MercatorScheduler(BaseScheduler):
         self._inflow.is_fed = True
 
     def submit_page(self, page: Page, fetch: Fetch, links: Sequence[Link] | None = None) -> bool:
-        """Submit *links*, which are of *page*, or all that it has; on disk when this returns.
-
-        False when the disk is full: the page's URL then goes back, and the crawl ends.
-        """
+        """Submit *links*, which are of *page*, or all that it has; on disk when this returns. False
+        when the disk is full: the page's URL then goes back, and the crawl ends."""
         fetch.redirect_target = page.redirect_target
+        entry = fetch.lease.entry
         try:
-            self._links.submit_page(page, links, chain=fetch.lease.entry.chain)
+            self._links.submit_page(page, links, chain=entry.chain, depths=Depths.of_entry(entry))
         except _DISK_ERRORS as error:
             fetch.abandoned = True
             self._ending.fail(error)

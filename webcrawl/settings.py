@@ -270,6 +270,10 @@ BUDGET_HOST_PAGES = 0
 BUDGET_HOST_BYTES = 0
 BUDGET_DOMAIN_PAGES = 0
 BUDGET_DOMAIN_BYTES = 0
+# Links that may be followed one after the other within a host, and within a registered domain, from
+# where it was entered; deeper ones are refused, as a shorter way may turn up; 0: any number.
+BUDGET_HOST_DEPTH = 0
+BUDGET_DOMAIN_DEPTH = 0
 # With URL_SCOPE open: pages that a registered domain has at once for each other domain linking to
 # it, and for itself (IRLbot: 10); 0: any number.
 REPUTATION_BASE_PAGES = 10

@@ -25,6 +25,7 @@ from webcrawl.frontier import Frontier
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts import HostRecords
+from webcrawl.inner_depths import DepthBudgets
 from webcrawl.job import Job
 from webcrawl.links import SITEMAP, LinkSubmitter
 from webcrawl.net.gopher import gopher_ports
@@ -125,6 +126,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
         awaits_seeds=scope_of(settings) == SEEDS and getattr(crawler.spider, "reads_seeds", False),
         obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
+        depth_budgets=DepthBudgets.from_settings(settings),
         linked=records.domains.link,
         wall=time.time,
     )

@@ -11,7 +11,7 @@ import msgspec
 import xxhash
 
 # entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra,
-# chain];
+# chain, host_depth, domain_depth];
 # fields at the end may be missing (defaults) and unknown ones after them are skipped.
 
 
@@ -34,6 +34,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     opaque to the frontier: what a request needs beyond its URL (method, body, callback). *chain*
     are the sitemap indexes and then the redirects that led here, 16 bytes each: the fingerprints of
     the URL itself and of what it is compared by, zeros for the latter if it is a sitemap index.
+    *host_depth* and *domain_depth* count links since the host, and its registered domain, was
+    entered.
     """
 
     url: str
@@ -46,6 +48,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     discovered_at: float = 0.0
     extra: bytes = b""
     chain: bytes = b""
+    host_depth: int = 0
+    domain_depth: int = 0
 
 
 class _Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
