@@ -48,9 +48,19 @@ def polite(clock, records):
     return politeness(clock, records)
 
 
-def after(polite, outcome="http_200", *, took=0.1, crawl_delay=0.0, retry_after=0.0, hung_up=False):
+def after(
+    polite,
+    outcome="http_200",
+    *,
+    host=HOST,
+    took=0.1,
+    crawl_delay=0.0,
+    retry_after=0.0,
+    hung_up=False,
+):
     return polite.after(
         HOST,
+        host,
         took=took,
         outcome=outcome,
         crawl_delay=crawl_delay,
@@ -135,17 +145,35 @@ def test_a_host_that_fails_too_often_is_left_alone_for_the_penalty(polite, clock
     assert not polite.is_failing(HOST)
 
 
+def test_hosts_of_a_domain_that_fail_make_it_rest_and_do_not_take_the_others_with_them(polite):
+    dead, other = f"dead.{HOST}", f"www.{HOST}"
+    assert [after(polite, "connect_refused", host=dead).secs for _ in range(3)] == [10, 20, 40]
+    assert not polite.is_failing(dead)
+    after(polite, "connect_refused", host=dead)
+    assert polite.is_failing(dead)
+    assert not polite.is_failing(other)
+    # The domain has nothing more to fear of that host, and begins anew with the next one.
+    assert after(polite, "connect_refused", host=f"also.{dead}").secs == 10
+    assert after(polite, host=other).secs == 3
+    assert after(polite, "connect_refused", host=other).secs == 10
+    for _ in range(3):
+        polite.lookup_failed(HOST, f"gone.{HOST}", at_least=0.0)
+    assert polite.is_lost(f"gone.{HOST}")
+    assert not polite.is_lost(other)
+    assert not polite.is_lost(HOST)
+
+
 def test_a_look_up_that_fails_backs_off_no_shorter_than_the_answer_is_remembered(polite):
-    assert polite.lookup_failed(HOST, at_least=0.0) == 10
-    assert polite.lookup_failed(HOST, at_least=30.0) == 30
-    assert polite.lookup_failed(HOST, at_least=0.0) == 40
+    assert polite.lookup_failed(HOST, HOST, at_least=0.0) == 10
+    assert polite.lookup_failed(HOST, HOST, at_least=30.0) == 30
+    assert polite.lookup_failed(HOST, HOST, at_least=0.0) == 40
 
 
 def test_a_host_that_cannot_be_found_is_lost_after_its_retries_and_found_by_a_contact(polite):
     for _ in range(2):
-        polite.lookup_failed(HOST, at_least=0.0)
+        polite.lookup_failed(HOST, HOST, at_least=0.0)
         assert not polite.is_lost(HOST)
-    polite.lookup_failed(HOST, at_least=0.0)
+    polite.lookup_failed(HOST, HOST, at_least=0.0)
     assert polite.is_lost(HOST)
     after(polite)
     assert not polite.is_lost(HOST)
@@ -157,10 +185,10 @@ def test_a_host_that_failed_otherwise_is_not_lost_with_the_first_look_up_that_fa
 ):
     for _ in range(2):
         after(polite, outcome)
-    assert polite.lookup_failed(HOST, at_least=0.0) == 40
+    assert polite.lookup_failed(HOST, HOST, at_least=0.0) == 40
     assert not polite.is_lost(HOST)
     for _ in range(2):
-        polite.lookup_failed(HOST, at_least=0.0)
+        polite.lookup_failed(HOST, HOST, at_least=0.0)
     assert polite.is_lost(HOST)
     after(polite, outcome)
     assert not polite.is_lost(HOST)

@@ -91,12 +91,13 @@ def test_a_host_that_fails_too_often_is_let_alone_for_a_while(clock):
     assert hosts.prelude.decide(PAGE) == FETCH_ROBOTS
 
 
-def test_the_key_decides_whether_it_is_failing_and_the_host_where_it_is(clock):
+def test_a_host_that_fails_too_often_does_not_take_its_domain_with_it(clock):
     records = Records()
-    records.put(HostRecord("a.test", failures=3, penalty_until=clock() + 5))
+    records.put(HostRecord("dead.a.test", failures=3, penalty_until=clock() + 5))
     hosts = prelude(clock, records=records, max_failures=3)
-    page = Entry(PAGE.url, "a.test")
-    assert hosts.prelude.decide(page) == Decision(Verdict.REFUSE, "host_failing")
+    dead = Entry("http://dead.a.test/", "a.test")
+    assert hosts.prelude.decide(dead) == Decision(Verdict.REFUSE, "host_failing")
+    assert hosts.prelude.decide(Entry(PAGE.url, "a.test")) == FETCH_ROBOTS
 
 
 def test_what_robots_txt_denies_is_refused(clock):

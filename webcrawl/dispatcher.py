@@ -212,8 +212,9 @@ class Dispatcher:
     def _lookup_failed(self, lease: Lease, decision: Decision) -> None:
         """The name servers could not say: the URL waits until they are asked again."""
         self._stats.inc_value(f"retry/{decision.outcome}")
-        host = lease.entry.host
-        self._wait(lease, self._hosts.politeness.lookup_failed(host, at_least=decision.secs))
+        host = host_of(lease.entry.url)
+        back_off = self._hosts.politeness.lookup_failed
+        self._wait(lease, back_off(lease.entry.host, host, at_least=decision.secs))
 
     def _refuse(self, lease: Lease, outcome: str) -> Request | None:
         """Nothing is asked of the host, and the URL has come to its end."""
@@ -338,8 +339,7 @@ class Dispatcher:
         that nobody foresaw is an error of the program and shown, the first time."""
         if outcome_of(failure) != "other":
             return
-        request = getattr(failure, "request", None)
-        url = "" if request is None else request.url
+        url = getattr(getattr(failure, "request", None), "url", "")
         self._signals.send_catch_log(unforeseen, url=url, failure=failure)
         if self._warned:
             return
@@ -354,7 +354,7 @@ class Dispatcher:
         """The download of *fetch* is over: its host's pause begins."""
         if fetch.expired:
             return
-        entry = fetch.lease.entry
+        entry, politeness = fetch.lease.entry, self._hosts.politeness
         try:
             if fetch.robots_url and fetch.outcome:
                 origin = entry.via if entry.kind == ERRAND else entry.url
@@ -362,7 +362,7 @@ class Dispatcher:
             if not fetch.reached_host:
                 rest = 0.0
                 if fetch.outcome == "dns_failed":
-                    rest = self._hosts.politeness.lookup_failed(entry.host, at_least=0.0)
+                    rest = politeness.lookup_failed(entry.host, host_of(entry.url), at_least=0.0)
                 self._frontier.release(entry.host, rest=rest, shared_rest=0.0)
                 return
             outcome, response = fetch.outcome, fetch.response
@@ -370,8 +370,9 @@ class Dispatcher:
                 # A middleware may have made something else of it, such as a Request to try again.
                 outcome = outcome_of(fetch.on_wire)
                 response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
-            after = self._hosts.politeness.after(
+            after = politeness.after(
                 entry.host,
+                host_of(entry.url),
                 took=fetch.took,
                 outcome=outcome,
                 crawl_delay=self._hosts.robots.crawl_delay(entry.url),

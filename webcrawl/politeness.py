@@ -174,6 +174,7 @@ class Politeness:
     def after(
         self,
         key: str,
+        host: str,
         *,
         took: float,
         outcome: str,
@@ -183,13 +184,18 @@ class Politeness:
     ) -> Rest:
         """A contact of *took* seconds has ended in *outcome*: the rest, and the record updated.
 
-        *hung_up* says that we ended it, before the server was through.
+        *host* is the name that was contacted: patience is with names, and *key*, which may stand
+        for a whole domain, only rests. *hung_up* says that we ended it, before the server was
+        through.
         """
         record = self._records.get(key)
+        tried = self._tried(record, host)
         times = [*record.took, took][-REMEMBERED_TIMES:]
         failed = outcome in _FAILURES
         record.failures = record.failures + 1 if failed else 0
-        record.lookups_failed = 0
+        if tried is not record:
+            tried.failures = tried.failures + 1 if failed else 0
+        tried.lookups_failed = 0
         if outcome.startswith("http_"):
             record.took = times
             if outcome.startswith("http_2"):
@@ -198,7 +204,7 @@ class Politeness:
         retry_after = min(retry_after, self._longest_retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, record.failures)
         noticed = _HANG_UP_SECS * hung_up
-        secs = self._rest(record, facts) + noticed
+        secs = self._rest(record, tried, facts) + noticed
         return Rest(
             secs,
             least=self._least(times, crawl_delay, record.failures),
@@ -227,32 +233,43 @@ class Politeness:
             return crawl_delay
         return self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
 
-    def lookup_failed(self, key: str, *, at_least: float) -> float:
-        """The name servers could not tell the address of a host: it backs off without a contact,
+    def lookup_failed(self, key: str, host: str, *, at_least: float) -> float:
+        """The name servers could not tell the address of *host*: *key* backs off without a contact,
         *at_least* until they would be asked again."""
         record = self._records.get(key)
+        tried = self._tried(record, host)
         record.failures += 1
-        record.lookups_failed += 1
-        return max(self._rest(record, HostFacts((), failures=record.failures)), at_least)
+        if tried is not record:
+            tried.failures += 1
+        tried.lookups_failed += 1
+        return max(self._rest(record, tried, HostFacts((), failures=record.failures)), at_least)
 
-    def _rest(self, record: HostRecord, facts: HostFacts) -> float:
-        """By the policy, with jitter; *record* is saved."""
+    def _tried(self, record: HostRecord, host: str) -> HostRecord:
+        """The record of *host*, of which *record* is the one of its key."""
+        return record if host in (record.host, "") else self._records.get(host)
+
+    def _rest(self, record: HostRecord, tried: HostRecord, facts: HostFacts) -> float:
+        """By the policy, with jitter; both records are saved, *tried* is that of the host."""
         now = self._wall()
         secs = self._policy.rest(facts) * (1.0 + self._jitter * self._rng.random())
-        if record.failures >= self._max_failures:
+        if tried.failures >= self._max_failures:
             # Nothing is asked of it until the penalty is over, so its URLs need not wait for long
-            # to be told.
-            record.penalty_until = now + max(secs, self._penalty)
+            # to be told; nor need the other hosts of a domain.
+            tried.penalty_until = now + max(secs, self._penalty)
             secs = self._policy.rest(facts._replace(failures=0))
+            if tried is not record:
+                record.failures = 0
         record.ready_at = now + secs
         self._records.put(record)
+        if tried is not record:
+            self._records.put(tried)
         return secs
 
-    def is_lost(self, key: str) -> bool:
+    def is_lost(self, host: str) -> bool:
         """Whether a host that cannot be found right now has been looked up often enough."""
-        return self._records.get(key).lookups_failed > self._retry_times
+        return self._records.get(host).lookups_failed > self._retry_times
 
-    def is_failing(self, key: str) -> bool:
+    def is_failing(self, host: str) -> bool:
         """Whether a host has failed so often in a row that nothing is asked of it for a while."""
-        record = self._records.get(key)
+        record = self._records.get(host)
         return record.failures >= self._max_failures and self._wall() < record.penalty_until

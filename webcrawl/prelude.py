@@ -75,24 +75,24 @@ class HostPrelude:
         host = host_of(entry.url)
         if self._exclusions.excludes(host):
             return Decision(Verdict.REFUSE, "excluded")
-        if self._politeness.is_failing(entry.host):
+        if self._politeness.is_failing(host or entry.host):
             return Decision(Verdict.REFUSE, "host_failing")
         address = ""
         if self._addresses is not None and host:
             found = self._addresses.look(host)
             if not isinstance(found, list) or not found:
-                return self._without_address(entry.host, host, found)
+                return self._without_address(host, found)
             if any(map(self._exclusions.excludes, found)):
                 return Decision(Verdict.REFUSE, "excluded")
             address = found[0]
         return self._by_robots(entry, address)
 
-    def _without_address(self, key: str, host: str, found: list[str] | DnsError | None) -> Decision:
+    def _without_address(self, host: str, found: list[str] | DnsError | None) -> Decision:
         if found is None:
             return Decision(Verdict.RESOLVE)
         if not isinstance(found, DnsError):
             return Decision(Verdict.REFUSE, "address_forbidden")
-        if is_temporary(found) and self._politeness.is_lost(key):
+        if is_temporary(found) and self._politeness.is_lost(host):
             return Decision(Verdict.REFUSE, "dns_failed")
         if is_temporary(found):
             assert self._addresses is not None
