@@ -18,11 +18,11 @@ ARGS   ?=
 
 # The simulated crawl. Its pauses and time-outs are short because simweb has no one to spare. One host
 # in a hundred speaks FTP, one Gopher; one in two hundred has endless URL spaces, as many link to a
-# spam farm. Reputation budgets are small and never doubled: that is enough for all other hosts, and
-# the crawl comes to an end soon.
+# spam farm. Reputation budgets are never doubled: they are enough for all other hosts, and the crawl
+# comes to an end soon.
 SIMWEB := --hosts 2000 --world mean_pages=7 --world ftp=0.01 --world gopher=0.01 \
           --world endless=0.005 --world farm_hosts=10000 --world farm_links=0.005
-SIM    := -s REPUTATION_BASE_PAGES=4 -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES=1 -s POLITENESS_MIN_DELAY=0.05 \
+SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES=1 -s POLITENESS_MIN_DELAY=0.05 \
           -s POLITENESS_MAX_DELAY=2 -s POLITENESS_BACKOFF_SECS=0.5 -s DOWNLOAD_TIMEOUT=5
 
 .DEFAULT_GOAL := help

@@ -21,9 +21,7 @@ def test_farm_and_calendar_get_less_than_a_twentieth_while_every_host_is_crawled
         allowed = allowed_urls(web.world, USER_AGENT)
 
         def crawl(**settings):
-            done = run_crawl(
-                crawl_command(web, seeds, job, REPUTATION_BASE_PAGES=4, **settings), timeout=200
-            )
+            done = run_crawl(crawl_command(web, seeds, job, **settings), timeout=200)
             assert done.returncode == 0, done.stdout
             return done.stdout
 

@@ -276,10 +276,10 @@ BUDGET_HOST_DEPTH = 0
 BUDGET_DOMAIN_DEPTH = 0
 # With URL_SCOPE open: pages that a registered domain has at once for each other domain linking to
 # it, and for itself (IRLbot: 10); 0: any number.
-REPUTATION_BASE_PAGES = 10
-# How often all these are doubled when everything within them was fetched. 10: 20,480 pages even of
+REPUTATION_BASE_PAGES = 4
+# How often all these are doubled when everything within them was fetched. 12: 32,768 pages even of
 # a site with one link to it; what is larger has more links, or is endless.
-REPUTATION_ROUNDS = 10
+REPUTATION_ROUNDS = 12
 
 # --- network -----------------------------------------------------------------------------------
 
