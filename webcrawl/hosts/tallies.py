@@ -116,7 +116,7 @@ class Tallies:
     def find(self, name: str) -> Tally:
         """The tally of *name*, a new one if there is none. Who changes it says ``changed``.
 
-        0.2 us if it is held, otherwise as ``Shelf.get``. Not to be kept: another ``find`` may let
+        0.1 us if it is held, otherwise as ``Shelf.get``. Not to be kept: another ``find`` may let
         it go.
         """
         held = self._held
@@ -144,7 +144,7 @@ class Tallies:
     def link(self, source: str, targets: Iterable[str]) -> None:
         """A page of the domain *source* links to pages of the domains *targets*.
 
-        0.6 us for each that is held and known to be linked from there.
+        0.2 us for each that is held and known to be linked from there, 0.5 us for news.
         """
         bit = xxh3_64_intdigest(source.encode(), self._all.key) % _BITS
         place, mask = bit >> 3, 1 << (bit & 7)
