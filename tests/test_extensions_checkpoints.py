@@ -70,6 +70,7 @@ def test_checkpoints_are_made_while_the_crawl_runs_and_the_last_one_at_its_end(w
         "politeness_key": "host",
         "knows_domains": False,
         "waiting": 0,
+        "parked": 0,
         "in_eliminator": 0,
         "finished": stats["frontier/finished"],
     }
