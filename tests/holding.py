@@ -1,4 +1,4 @@
-"""How long an iterator keeps who asks it, in CPU time."""
+"""Whether an iterator gives way to who asks it, in CPU time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 _RUNS = 3
 
 
-def longest_hold(begin: Callable[[], Iterator[object]]) -> float:
-    """Seconds of this thread's time that the slowest step takes, of several runs the best."""
-    return min(_longest_step(begin()) for _ in range(_RUNS))
+def gives_way(begin: Callable[[], Iterator[object]], *, secs: float) -> bool:
+    """Whether no step takes *secs* of this thread's time, in one of several runs."""
+    return any(_longest_step(begin()) < secs for _ in range(_RUNS))
 
 
 def _longest_step(found: Iterator[object]) -> float:
