@@ -127,13 +127,20 @@ def test_flags_go_with_an_expression_that_is_alone():
     assert any_of(["(?i:/PRIVATE/)", "x"]).search("/private/")
 
 
+def test_alternatives_within_an_expression_stay_its_own():
+    pattern = any_of(["a|b/", "b/c|d$"])
+    assert [bool(pattern.fullmatch(text)) for text in ("a", "b/", "b/c", "d", "ab/", "ac")] == [
+        *(True, True, True, True, False, False)
+    ]
+
+
 @pytest.mark.parametrize(
     ("expressions", "sentence"),
     [
         (["("], r"has '\(', no regular expression: missing \)"),
         (["a", "*"], r"has '\*', no regular expression: nothing to repeat"),
         (["x{99999999999}"], "no regular expression: the repetition number is too large"),
-        (["(?i)a", "b"], "has expressions that do not go together: global flags"),
+        (["(?i)a", "b"], r"has '\(\?i\)a', whose flags would hold for all of them"),
         (["(?P<x>a)", "(?P<x>b)"], "has expressions that do not go together: redefinition"),
         ((MAX_PATTERNS + 1) * ["a"], "has more than 100 regular expressions"),
         ([10_001 * "a"], "has an expression of more than 10000 characters"),
