@@ -45,7 +45,7 @@ test: .venv/.test ## lint, types, and all tests with the coverage gate
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest -n $(TESTERS) --dist loadfile $(COVERED:%=--cov=webcrawl.%) --cov-branch --cov-report= $(ARGS)
+	$(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(COVERED:%=--cov=webcrawl.%) --cov-branch --cov-report= $(ARGS)
 	@for package in $(COVERED); do \
 	  echo "coverage of webcrawl/$$package, at least $(COVERAGE) %:"; \
 	  $(BIN)/coverage report --include="webcrawl/$$package/*" --fail-under=$(COVERAGE) || exit 1; \

@@ -82,15 +82,16 @@ class ReputationGate(Gate):
 
     @property
     def _has_grown(self) -> bool:
-        """Whether budgets have grown by themselves; once a round is enough to look after that."""
-        return not self._is_recounted and self._domains.linked != self._linked
+        """Whether budgets have grown by themselves. Once a round is enough to look after that, but
+        in the last one: nothing that is within its budget must be left. It has an end, too, as
+        each bit is set once."""
+        is_last = self._domains.current_round >= self._rounds
+        return self._domains.linked != self._linked and (is_last or not self._is_recounted)
 
     def relent(self) -> None:
         """Look again where budgets have grown by themselves; then begin the next round."""
-        if self._has_grown:
-            self._is_recounted = True
-        else:
-            self._is_recounted = False
+        self._is_recounted = self._has_grown
+        if not self._is_recounted:
             self._domains.current_round += 1
         self._linked = self._domains.linked
 
