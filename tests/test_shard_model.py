@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
+# A process that dies leaves the file open that it was writing: nobody closes it but the collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning",
+    "ignore:unclosed file:ResourceWarning",
+)
+
 STEPS: SearchStrategy[int] = st.integers(1, 30)
 
 
