@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,7 @@ from webcrawl.simweb.accesslog import Hit, read_access_log
 from webcrawl.simweb.robots import SITEMAP_PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from webcrawl.simweb.process import SimWebProcess
 
@@ -77,6 +78,14 @@ def start_crawl(command: list[str]) -> subprocess.Popen[str]:
         if "Spider opened" in line:
             break
     return crawl
+
+
+def wait_until(happened: Callable[[], object], *, secs: float = 30) -> None:
+    """Return when *happened* says so: a crawl on a busy machine takes its time."""
+    deadline = time.monotonic() + secs
+    while not happened():
+        assert time.monotonic() < deadline, f"it did not happen in {secs} s"
+        time.sleep(0.02)
 
 
 def stats_of(jobdir: Path) -> dict[str, object]:

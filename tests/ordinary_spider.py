@@ -192,6 +192,7 @@ class WaitingSpider(Recorder):
                     errback=self.failed if number % 2 else None,
                     meta={"name": "post", "mine": number, **self.plan.get("meta", {})},
                 )
+            self.note("all are asked for")
 
 
 class TreeSpider(Recorder):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from crawling import (
     USER_AGENT,
@@ -14,6 +12,7 @@ from crawling import (
     run_crawl,
     start_crawl,
     stats_of,
+    wait_until,
 )
 
 from webcrawl.simweb import allowed_urls, preset, start_in_process
@@ -66,9 +65,9 @@ def test_a_crawl_with_a_bloom_filter_survives_kill_9(simulated, jobdir):
     command = crawl_command(
         web, seeds, jobdir, **SETTINGS, POLITENESS_MIN_DELAY=0.15, CHECKPOINT_INTERVAL_SECS=0.4
     )
-    for seconds in (0.3, 0.8):
+    for contacts in (1, 40):
         crawl = start_crawl(command)
-        time.sleep(seconds)
+        wait_until(lambda: len(access_log(web.log_path)) >= contacts)  # noqa: B023
         assert crawl.poll() is None, "it ended before it was killed"
         crawl.kill()
         crawl.stderr.close()

@@ -14,6 +14,7 @@ from crawling import (
     run_crawl,
     start_crawl,
     stats_of,
+    wait_until,
 )
 
 from webcrawl.simweb import preset, start_in_process
@@ -44,18 +45,11 @@ def command(web, tmp_path):
     return line
 
 
-def wait_for_hits(web, count, *, secs=30):
-    deadline = time.monotonic() + secs
-    while len(access_log(web.log_path)) < count:
-        assert time.monotonic() < deadline, "the crawl does not get going"
-        time.sleep(0.1)
-
-
 def test_hosts_that_ask_not_to_be_crawled_are_let_alone_within_seconds(web, command, tmp_path):
     excluded = tmp_path / "excluded.txt"
     excluded.write_text("# nobody yet\n")
     crawl = start_crawl(command(EXCLUSION_FILE=excluded, POLITENESS_MIN_DELAY=0.8))
-    wait_for_hits(web, 60)
+    wait_until(lambda: len(access_log(web.log_path)) >= 60)
     excluded.write_text("sim.test\n")
     written_at = time.time()
     _, errors = crawl.communicate(timeout=60)

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
-from crawling import crawl_command, run_crawl, start_crawl, stats_of
+from crawling import crawl_command, run_crawl, start_crawl, stats_of, wait_until
 
 from webcrawl.urls.pattern import patterns_of
 
@@ -110,13 +110,6 @@ def command(site, tmp_path, **settings):
     return crawl_command(web, seeds, tmp_path / "job", **values)
 
 
-def wait_for(what, *, secs=30):
-    deadline = time.monotonic() + secs
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-
-
 def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(site, tmp_path):
     exceptions = tmp_path / "exceptions.txt"
     exceptions.write_text("")
@@ -166,11 +159,11 @@ def test_a_running_crawl_takes_parked_urls_up_within_seconds(site, tmp_path):
     exceptions.write_text("")
     crawl = start_crawl(command(site, tmp_path, TRAP_EXCEPTIONS_FILE=exceptions))
     told = tmp_path / "job" / "traps.txt"
-    wait_for(told.exists)
-    wait_for(lambda: len(site.fetched(site.sound)) > 40)
+    wait_until(told.exists)
+    wait_until(lambda: len(site.fetched(site.sound)) > 40)
     assert len(site.fetched(site.trap)) <= 31
     exceptions.write_text(told.read_text())
-    wait_for(lambda: len(site.fetched(site.trap)) > 60, secs=10)
+    wait_until(lambda: len(site.fetched(site.trap)) > 60, secs=10)
     # By a kill, too, nothing is lost of what was parked and came back.
     crawl.kill()
     crawl.communicate()
