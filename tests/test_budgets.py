@@ -27,7 +27,7 @@ def records(tmp_path: Path) -> Iterator[HostRecords]:
     found = records_in(tmp_path / "hosts", PatientExecutor())
     found.open()
     yield found
-    found._executor.run()  # type: ignore[attr-defined]
+    found._executor.run()  # type: ignore[attr-defined]  # the rig's, which waits to be told
     found.close()
 
 

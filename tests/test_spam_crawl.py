@@ -28,8 +28,7 @@ def test_farm_and_calendar_get_less_than_a_twentieth_while_every_host_is_crawled
         output = crawl(REPUTATION_ROUNDS=0)
         time.sleep(0.4)  # the server writes its record at the latest 0.2 s after an answer
         found = shares(log, allowed, output)
-        # Who links to a domain is an estimate: a host may be thought one link poorer than it is.
-        assert found.missing < 0.01 * found.normal
+        assert found.missing == 0
         assert min(found.farm_then, found.calendar_then) > 0  # they were there
         assert found.share_then < 0.05
         assert found.share < 0.05
@@ -38,15 +37,13 @@ def test_farm_and_calendar_get_less_than_a_twentieth_while_every_host_is_crawled
         waiting = int(said[1].replace(",", ""))
         assert waiting == stats_of(job)["frontier/parked/reputation"] > 100
 
-        # The same command with more rounds goes on, and nobody is missing after the first.
+        # The same command with more rounds goes on.
         requests = len(access_log(log))
         crawl(REPUTATION_ROUNDS=1)
         stats = stats_of(job)
         assert stats["reputation/round"] == 1
         assert stats["frontier/admitted"] > 0
         web.stop()
-        again = shares(log, allowed, "")
-        assert again.missing == 0
         assert len(access_log(log)) > requests
 
 

@@ -18,8 +18,8 @@ from spam_crawl import crawl_spam, spam_world
 CRAWLS = {
     "without budgets": {"REPUTATION_BASE_PAGES": 0},
     "base 4, 0 rounds": {"REPUTATION_ROUNDS": 0},
+    "base 4, 12 rounds (the defaults)": {},
     "base 10, 0 rounds": {"REPUTATION_BASE_PAGES": 10, "REPUTATION_ROUNDS": 0},
-    "base 10, 10 rounds": {"REPUTATION_BASE_PAGES": 10, "REPUTATION_ROUNDS": 10},
 }
 
 
