@@ -1,7 +1,8 @@
 """Broken pages, as people and programs write them, and the links that a browser would show.
 
-Each is a name, the page, and the paths of its links by ``a`` and ``area`` in document order. Read
-by the tests and by benchmarks/bench_extraction.py.
+Each is a name, the page, and the paths of its links by ``a`` and ``area`` in document order. They
+have nothing but what is broken; ``whole`` makes of one a page of ordinary length with that in its
+middle. Read by the tests and by benchmarks/bench_extraction.py.
 """
 
 from __future__ import annotations
@@ -105,3 +106,33 @@ PAGES: dict[str, tuple[str | bytes, list[str]]] = {
         [],
     ),
 }
+
+
+def whole(page: str | bytes) -> bytes:
+    """*page* in the middle of a page of some 20 kB with 40 links: as long as pages of the web were
+    in Mercator's days, and a tenth of today's."""
+    body = page.encode() if isinstance(page, str) else page
+    return _BEFORE.encode() + body + _AFTER.encode()
+
+
+_TEXT = (
+    "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt. "
+)
+_BEFORE = (
+    "<!DOCTYPE html><html lang=en><head><title>A page</title><link rel=stylesheet href=/s.css>"
+    "<script src=/s.js></script></head><body><ul class='menu menu-main'>"
+    + "".join(
+        f"<li class=item><a class='menu-link' href='/menu/{n}/'>Part {n}</a></li>"
+        for n in range(20)
+    )
+    + "</ul><main>"
+    + "".join(f"<p id=p{n}>{_TEXT * 4}</p>" for n in range(20))
+)
+_AFTER = (
+    "".join(
+        f"<p>{_TEXT * 4}<a href='article-{n}.html?from=here'>Article {n}</a>"
+        f"<img src=/img/{n}.png alt='Picture {n}'></p>"
+        for n in range(20)
+    )
+    + "</main><footer><p>The end</footer></body></html>"
+)
