@@ -16,7 +16,13 @@ from webcrawl.urls.filters import (
     standard_filters,
 )
 from webcrawl.urls.path_filters import CalendarFilter, ParametersFilter, RepeatedSegmentsFilter
-from webcrawl.urls.scope import OwnDomainFilter, PortFilter
+from webcrawl.urls.scope import (
+    OwnDomainFilter,
+    PatternFilter,
+    PortFilter,
+    RestrictFilter,
+    any_of,
+)
 
 URL = "http://a.test/"
 PAGES = [
@@ -114,11 +120,11 @@ class Asked:
         ("http://a.test/x/y", [("server", "http", "a.test", None)]),
         (
             "ftp://a/X/y/",
-            [("server", "ftp", "a", None), ("link", "a", "a.test"), ("path", "x", "y", "")],
+            [("server", "ftp", "a", None), ("path", "x", "y", ""), ("link", "a", "a.test")],
         ),
         (
             "https://[::1]:81/X?Y=/Z/",
-            [("server", "https", "::1", 81), ("link", "::1", "a.test"), ("query", "x", "Y=/Z/")],
+            [("server", "https", "::1", 81), ("query", "x", "Y=/Z/"), ("link", "::1", "a.test")],
         ),
         ("http://a.test/?", [("server", "http", "a.test", None)]),
         ("http://b.test:8080", [("server", "http", "b.test", 8080), ("link", "b.test", "a.test")]),
@@ -134,9 +140,49 @@ def test_server_that_passed_is_not_asked_about_again_within_bounds(monkeypatch):
     monkeypatch.setattr(filters, "_CACHED_SERVERS", 2)
     asked = Asked()
     chain = FilterChain([asked])
-    for host in ("a", "a", "b", "a", "c", "c", "a"):
-        chain.refusal(f"http://{host}.test/{host}", 0)
+    for number, host in enumerate(("a", "a", "b", "a", "c", "c", "a")):
+        chain.refusal(f"http://{host}.test/{number}", 0)
     assert [one[2][0] for one in asked.asked if one[0] == "server"] == ["a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "http", "https", "gopher"])
+def test_each_server_of_a_scheme_is_asked_about(scheme):
+    asked = Asked()
+    chain = FilterChain([asked])
+    for host in ("a", "b.test", "a"):
+        chain.refusals([f"{scheme}://{host}/x", f"{scheme}://{host}/y/"], 0)
+    assert [one[2] for one in asked.asked if one[0] == "server"] == ["a", "b.test"]
+
+
+def test_url_that_passed_is_asked_about_again_only_for_its_depth_and_its_page(monkeypatch):
+    monkeypatch.setattr(filters, "_CACHED_URLS", 2)
+    asked = Asked()
+    chain = FilterChain([asked])
+    url = "http://a.test/x/y/z"
+    for depth in (1, 2):
+        assert chain.refusal(url, depth, "b.test") is None
+    again = [("url", url, 2), ("link", "a.test", "b.test")]
+    assert asked.asked[-2:] == again
+    assert asked.asked[:-2].count(("path", "x", "y", "z")) == 1
+    for number in range(3):  # more than are remembered
+        chain.refusal(f"http://a.test/{number}", 1, "b.test")
+    chain.refusal(url, 2, "b.test")
+    assert asked.asked[-3:] == [again[0], ("path", "x", "y", "z"), again[1]]
+
+
+def test_url_that_was_refused_is_refused_again():
+    chain = FilterChain([RepeatedSegmentsFilter(3)])
+    for _ in range(2):
+        assert chain.refusal("http://a.test/x/x/x/x", 0) == "repeated_segments"
+    assert chain.refused == {"repeated_segments": 2}
+
+
+def test_long_urls_are_not_remembered():
+    asked = Asked()
+    chain = FilterChain([asked])
+    for _ in range(2):
+        chain.refusal(f"http://a.test/?{'x' * 300}", 0)
+    assert len([one for one in asked.asked if one[0] == "query"]) == 2
 
 
 def test_server_that_was_refused_is_asked_about_again():
@@ -191,6 +237,8 @@ def test_links_of_a_page_are_refused_as_each_of_them_would_be(links, page_host):
                 LengthFilter(30),
                 DepthFilter(5),
                 PortFilter(frozenset()),
+                RestrictFilter(any_of([r"http://[ab]\.test.*", ".*y.*"])),
+                PatternFilter(any_of(["x$", r"\?a"])),
                 RepeatedSegmentsFilter(3),
                 ParametersFilter(1),
                 CalendarFilter(2031),
@@ -202,6 +250,8 @@ def test_links_of_a_page_are_refused_as_each_of_them_would_be(links, page_host):
         at_once, one_by_one = chain(), chain()
         answers = at_once.refusals(links, depth, page_host)
         assert answers == [one_by_one.refusal(url, depth, page_host) for url in links]
+        assert answers == one_by_one.refusals(links, depth, page_host)
+        at_once.refusals(links, depth, page_host)
         assert answers == [chain().refusal(url, depth, page_host) for url in links]
         assert at_once.refused == one_by_one.refused
 

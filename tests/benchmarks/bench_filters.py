@@ -2,12 +2,16 @@
 
     python tests/benchmarks/bench_filters.py [--pages 5000] [--rounds 9]
 
-Pages of 40 links as in a broad crawl (seeded, so the same every time): 70 % of a page's links stay
-on its host, 25 % lead to the 20,000 hosts that everybody links to (Pareto), 5 % to any of a
-million, which nobody has asked about for long. Paths have one to five segments of 12,000 words; a
-quarter of the links has a query; one in thirty is something that a filter refuses. Rounds go
-through the rows in turn. CPU time of ``FilterChain.refusals``, which the crawl calls once for each
-page: median, least and most of the rounds, and what was refused.
+Pages of 40 links as in a broad crawl (seeded, others in each round, the same every time). 70 % of a
+page's links stay on its host: two in five of these are its menu, the others lead to its pages, to
+some far oftener than to others. 25 % lead to the 20,000 hosts that everybody links to (Pareto):
+half of them to the first page, a quarter to one of five pages, the others to pages of which nobody
+has heard. 5 % lead to any of a million hosts, half of them to the first page. Paths have one to
+five segments of 12,000 words; a quarter of the links has a query; one in thirty of the URLs is
+something that a filter refuses. So about as many links as in a real crawl are to URLs that came
+lately ("almost 80 %" in a cache of 50,000: Broder, Najork and Wiener, "Efficient URL Caching"); how
+many is printed. Rounds go through the rows in turn. CPU time of ``FilterChain.refusals``, which the
+crawl calls once for each page: median, least and most of the rounds, and what was refused.
 
 default
     The filters that settings.py has on: scheme, port, length, labels of the host, segments,
@@ -19,6 +23,9 @@ Nielsen
     The same with ``URL_SCOPE=domain``: links within the page's own registered domain only.
 expressions
     The second row with ten expressions of which one must match, and ten that must not be found.
+... news
+    The same with a chain that is made anew for each round and links of which none comes twice: what
+    a URL costs that has not come lately.
 """
 
 from __future__ import annotations
@@ -29,6 +36,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,12 +49,19 @@ from webcrawl.seed_domains import SeedDomains
 from webcrawl.url_rules import filters_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from webcrawl.urls.filters import FilterChain
 
 LINKS = 40
+# How many of them are the same on all pages of a host.
+MENU = 11
+IN_FLIGHT = 300
 SEEDS = 1_000_000
 POPULAR = 20_000
 SCHEMES = frozenset({"http", "https", "ftp", "gopher"})
+
+_LETTERS = "abcdefghijklmnoprstuvw"
 
 Page = tuple[str, int, list[str]]  # host, depth of its links, links
 
@@ -55,18 +70,23 @@ def host_name(number: int) -> str:
     return f"www.site{number}.{('com', 'org', 'co.uk', 'de')[number % 4]}"
 
 
-def crawl_like(rng: random.Random, count: int) -> list[Page]:
-    """Pages with their links, normalized."""
-    words = ["".join(rng.choices("abcdefghijklmnoprstuvw", k=n % 9 + 3)) for n in range(12_000)]
-    in_flight = [host_name(rng.randrange(SEEDS)) for _ in range(300)]
+class Web:
+    """Links, normalized."""
 
-    def link(host: str) -> str:
-        draw = rng.random()
-        if draw > 0.95:
-            host = host_name(rng.randrange(SEEDS))
-        elif draw > 0.7:
-            host = host_name(min(int(rng.paretovariate(1.0)), POPULAR))
-        path = "/".join(rng.choices(words, k=min(int(rng.paretovariate(1.2)), 5)))
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._words = ["".join(rng.choices(_LETTERS, k=n % 9 + 3)) for n in range(12_000)]
+        # First pages and five others of the hosts that everybody links to.
+        self._popular = [
+            [f"https://{host_name(n)}/", *(self.page(host_name(n)) for _ in range(5))]
+            for n in range(POPULAR + 1)
+        ]
+        self._sites = [self._site() for _ in range(IN_FLIGHT)]
+
+    def page(self, host: str) -> str:
+        """The URL of some page of *host*."""
+        rng = self._rng
+        path = "/".join(rng.choices(self._words, k=min(int(rng.paretovariate(1.2)), 5)))
         path += rng.choice(("", "/", ".html", ".php", "-2024-05-03"))
         query = rng.choice(("", "", "", f"?id={rng.randrange(10**6)}&lang=en"))
         if rng.random() < 1 / 30:
@@ -81,11 +101,45 @@ def crawl_like(rng: random.Random, count: int) -> list[Page]:
             )
         return f"https://{host}/{path}{query}"
 
-    pages = []
-    for _ in range(count):
-        host = rng.choice(in_flight) if rng.random() < 0.9 else host_name(rng.randrange(SEEDS))
-        pages.append((host, rng.randrange(1, 8), [link(host) for _ in range(LINKS)]))
-    return pages
+    def _site(self) -> tuple[str, list[str]]:
+        host = host_name(self._rng.randrange(SEEDS))
+        size = min(int(20 * self._rng.paretovariate(0.7)), 2000)
+        return host, [self.page(host) for _ in range(size)]
+
+    def pages(self, count: int) -> Iterator[Page]:
+        """*count* pages of the hosts in flight, each of which has some hundred and then ends."""
+        rng = self._rng
+        for _ in range(count):
+            at = rng.randrange(IN_FLIGHT)
+            if rng.random() < 1 / 100:
+                self._sites[at] = self._site()
+            host, urls = self._sites[at]
+            links = [self._link(urls) for _ in range(LINKS - MENU)]
+            yield host, rng.randrange(1, 8), [*urls[:MENU], *links]
+
+    def news(self, count: int) -> Iterator[Page]:
+        """*count* pages, no link of which has come before."""
+        rng = self._rng
+        for _ in range(count):
+            host = host_name(rng.randrange(SEEDS))
+            others = [host_name(min(int(rng.paretovariate(1.0)), POPULAR)) for _ in range(10)]
+            others += [host_name(rng.randrange(SEEDS)) for _ in range(2)]
+            links = [self.page(one) for one in [*others, *[host] * (LINKS - len(others))]]
+            rng.shuffle(links)
+            yield host, rng.randrange(1, 8), links
+
+    def _link(self, urls: list[str]) -> str:
+        rng = self._rng
+        draw = rng.random() * (LINKS - MENU) / LINKS
+        if draw < 0.05:
+            host = host_name(rng.randrange(SEEDS))
+            return f"https://{host}/" if rng.random() < 0.5 else self.page(host)
+        if draw < 0.3:
+            number = min(int(rng.paretovariate(1.0)), POPULAR)
+            if rng.random() < 0.25:
+                return self.page(host_name(number))
+            return self._popular[number][rng.choice((0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5))]
+        return urls[min(int(rng.paretovariate(0.5)), len(urls)) - 1]
 
 
 def chain_of(domains: SeedDomains, **values: object) -> FilterChain:
@@ -113,6 +167,20 @@ def rows(domains: SeedDomains) -> dict[str, FilterChain]:
     }
 
 
+def cost(chain: FilterChain, pages: list[Page]) -> float:
+    """CPU time for each link, in µs."""
+    started = time.process_time()
+    for host, depth, links in pages:
+        chain.refusals(links, depth, host)
+    return 1e6 * (time.process_time() - started) / (LINKS * len(pages))
+
+
+def repeated(pages: list[Page]) -> float:
+    """The share of links that are not the first to their URL."""
+    urls = [url for _, _, links in pages for url in links]
+    return 1 - len(set(urls)) / len(urls)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--pages", type=int, default=5000)
@@ -125,23 +193,28 @@ def main() -> None:
         for start in range(0, SEEDS, 10_000):
             domains.add(host_name(n) for n in range(start, start + 10_000))
         print(f"{len(domains):,} domains, {options.pages:,} pages of {LINKS} links")
-        pages = crawl_like(random.Random(4), options.pages)
+        web = Web(random.Random(4))
         chains = rows(domains)
         costs: dict[str, list[float]] = {name: [] for name in chains}
+        costs |= {f"{name}, news": [] for name in chains}
+        shares = []
         for _ in range(options.rounds):
+            pages = list(web.pages(options.pages))
+            shares.append(repeated(pages))
             for name, chain in chains.items():
-                started = time.process_time()
-                for host, depth, links in pages:
-                    chain.refusals(links, depth, host)
-                spent = time.process_time() - started
-                costs[name].append(1e6 * spent / (LINKS * options.pages))
-        for name, chain in chains.items():
-            spent_us = costs[name]
-            links = LINKS * options.pages * options.rounds
-            refused = ", ".join(f"{why} {n / links:.2%}" for why, n in chain.refused.most_common())
+                costs[name].append(cost(chain, pages))
+            pages = list(web.news(options.pages))
+            for name, chain in rows(domains).items():
+                costs[f"{name}, news"].append(cost(chain, pages))
+        print(f"{statistics.median(shares):.0%} of the links came before in the same round")
+        links = LINKS * options.pages * options.rounds
+        for name, spent_us in costs.items():
+            refused = chains[name].refused if name in chains else Counter()
+            told = ", ".join(f"{why} {n / links:.2%}" for why, n in refused.most_common())
             print(
-                f"{name:20} {statistics.median(spent_us):.2f} µs a link "
-                f"({min(spent_us):.2f} to {max(spent_us):.2f}); refused: {refused}"
+                f"{name:25} {statistics.median(spent_us):.2f} µs a link "
+                f"({min(spent_us):.2f} to {max(spent_us):.2f})"
+                + (f"; refused: {told}" * bool(told))
             )
         table.close()
 
