@@ -89,6 +89,7 @@ class Crawled:
             POLITENESS_MIN_DELAY=0.3,
             CHECKPOINT_INTERVAL_SECS=0.5,
             INFO_LOG_MAX_FILE_BYTES=20_000,
+            URL_REFUSE="/nobody-wants-it/",
         )
         self.process = start_crawl(self.line)
 
@@ -191,7 +192,11 @@ def test_every_spelling_of_a_url_is_answered_alike(crawled, settings):
 
 
 def test_the_filters_of_the_settings_are_asked(crawled, settings):
-    refused = why("http://nobody.test/x", crawled.job, settings, URL_REFUSE=r"nobody")
+    refused = why("http://a.test/nobody-wants-it/", crawled.job, settings)
+    assert refused.refused_by == "pattern", "as the crawl was told"
+    asked = settings.copy()
+    asked.set("URL_REFUSE", "nobody", priority="cmdline")
+    refused = why("http://nobody.test/x", crawled.job, asked)
     assert (refused.state, refused.refused_by) == ("refused", "pattern")
     assert "refuses it" in why_text(refused, now=NOW)
     gone = command("http://nobody.test/x", "-s", f"JOBDIR={crawled.job}", "-s", "URL_REFUSE=nobody")

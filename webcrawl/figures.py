@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from webcrawl.given_settings import given
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
     from webcrawl.admission import Admission
@@ -26,7 +29,7 @@ class Figures:
     """Reads them off the parts of the crawl. O(1), no disk."""
 
     spider: str
-    stats: StatsCollector
+    crawler: Crawler
     frontier: Frontier
     eliminator: Eliminator
     content: ContentSeen
@@ -35,6 +38,11 @@ class Figures:
     admission: Admission
     bound: PolitenessBound
     pauses: Pauses
+
+    @property
+    def stats(self) -> StatsCollector:
+        assert self.crawler.stats is not None
+        return self.crawler.stats
 
     def facts(self) -> Mapping[str, Any]:
         """What a checkpoint says of the crawl, for people and for whoever resumes it."""
@@ -46,6 +54,7 @@ class Figures:
             "parked": self.frontier.parked.size,
             "in_eliminator": self.eliminator.waiting,
             "finished": self.frontier.stats()["frontier/finished"],
+            "settings": given(self.crawler.settings),
         }
 
     def publish(self) -> None:

@@ -158,7 +158,7 @@ class MercatorScheduler(BaseScheduler):
         self._bound = PolitenessBound(frontier=frontier, workers=workers, clock=time.monotonic)
         self._figures = Figures(
             spider=spider.name,
-            stats=self._stats,
+            crawler=self._crawler,
             frontier=frontier,
             eliminator=eliminator,
             content=content,

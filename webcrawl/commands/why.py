@@ -45,8 +45,9 @@ class Command(ScrapyCommand):
             "Explain a URL from the job directory of a running or stopped crawl: what it is "
             "compared by, which filter refuses it or where it waits and until when its host rests, "
             "when it was fetched and with what outcome, the line of robots.txt that decides, the "
-            "URL whose content it has. Give the same -s settings as to the crawl. Exit code: 0 the "
-            "crawl knows the URL, 1 it does not or refuses it, 2 unusable input."
+            "URL whose content it has. The rules are those that the crawl was started with; what "
+            "is given with -s goes before them. Exit code: 0 the crawl knows the URL, 1 it does "
+            "not or refuses it, 2 unusable input."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -1,8 +1,8 @@
 """All that is known of one URL: what it is, who refuses it, where it waits, what came of it.
 
 Asked by ``scrapy why``. The answer is data (``Explanation``), which why_text.py tells in words.
-Rules and filters are those of the settings at hand; what a crawl was given with ``-s`` must be
-given to the question too.
+Rules and filters are those of the settings at hand, and of what the crawl was given with ``-s``,
+which its checkpoints tell.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from webcrawl.errors import FatalError
 from webcrawl.exclusions import Exclusions
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
+from webcrawl.given_settings import as_given
 from webcrawl.inspect.host_state import HostState, RobotsState, host_state, robots_state
 from webcrawl.inspect.info_log import find_original, find_outcomes
 from webcrawl.inspect.job_view import process_of
@@ -95,7 +96,9 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
-    """Everything about *url*, as somebody has typed it. FatalError if it is none."""
+    """Everything about *url*, as somebody has typed it, by *settings* and those that the crawl was
+    given. FatalError if it is none."""
+    settings = as_given(settings, view.checkpoint.facts)
     normalized = normalize_seed(url)
     if normalized is None:
         raise FatalError(f"{url!r} is not a URL that this crawler knows.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.frontier.view import Where
+from webcrawl.given_settings import as_given
 from webcrawl.inspect.explanation import AsOf, as_of
 from webcrawl.inspect.host_state import HostState, host_state, state_of
 
@@ -97,4 +98,5 @@ def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverv
     for one in found:
         name = "" if one.queue.where is Where.HOST_QUEUE else one.queue.name
         places[f"{one.queue.where.value} {name}".strip()] += 1
+    settings = as_given(settings, view.checkpoint.facts)
     return HostOverview(as_of(view), host_state(view, host, settings=settings), dict(places))

@@ -1,0 +1,41 @@
+"""What a crawl was given is found again in its job directory, and only that."""
+
+from __future__ import annotations
+
+import re
+
+from scrapy.settings import Settings
+
+from webcrawl.given_settings import as_given, given
+
+
+def project_settings(**values):
+    settings = Settings()
+    settings.setdict({"URL_MAX_DEPTH": 5, "URL_SCOPE": "open"}, priority="project")
+    for name, value in values.items():
+        settings.set(name, value, priority="cmdline")
+    return settings
+
+
+def test_what_the_project_has_and_what_decides_nothing_about_urls_is_not_kept():
+    found = given(project_settings(URL_SCOPE="seeds", JOBDIR="x", FTP_PASSWORD="y"))
+    assert found == {"URL_SCOPE": "seeds"}
+
+
+def test_what_json_cannot_say_is_not_kept():
+    settings = project_settings(URL_REFUSE=[re.compile("x")], URL_RESTRICT_TO=["x", "y"])
+    assert given(settings) == {"URL_RESTRICT_TO": ["x", "y"]}
+
+
+def test_what_the_crawl_was_given_goes_before_the_project_and_behind_the_question():
+    kept = {"settings": {"URL_SCOPE": "seeds", "URL_MAX_DEPTH": "7"}}
+    asked = project_settings(URL_MAX_DEPTH="9")
+    own = as_given(asked, kept)
+    assert own["URL_SCOPE"] == "seeds"
+    assert own["URL_MAX_DEPTH"] == "9"
+    assert asked["URL_SCOPE"] == "open"
+
+
+def test_a_job_that_says_nothing_changes_nothing():
+    for facts in ({}, {"settings": None}):
+        assert as_given(project_settings(), facts)["URL_SCOPE"] == "open"

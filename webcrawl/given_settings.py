@@ -1,0 +1,52 @@
+"""What a crawl was given beyond the project's settings, kept with its checkpoints.
+
+A question to a job directory is to be answered by the rules of its crawl, not by those of the
+command line that asks: which URLs are one, which are refused, why a host rests. Only settings that
+decide such things are kept, no password.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KEPT: Final = (
+    *("URL_", "TRAP_", "POLITENESS_", "ROBOTSTXT_", "ROBOTS_", "EXCLUSION_FILE", "GOPHER_PORTS"),
+    *("USER_AGENT", "DOWNLOAD_HANDLERS", "REDIRECT_MAX_TIMES", "BUDGET_", "REPUTATION_"),
+)
+_PROJECT: Final = SETTINGS_PRIORITIES["project"]
+
+
+def given(settings: BaseSettings) -> dict[str, Any]:
+    """Those of *settings* that decide about URLs and were given by the spider or with ``-s``, as
+    far as JSON can say what they are."""
+    return {
+        name: settings[name]
+        for name in sorted(settings, key=str)
+        if isinstance(name, str)
+        and name.startswith(_KEPT)
+        and (settings.getpriority(name) or 0) > _PROJECT
+        and _is_plain(settings[name])
+    }
+
+
+def as_given(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:
+    """*settings* as the crawl had them whose checkpoint has *facts*. What *settings* themselves
+    were given with ``-s`` goes before."""
+    own = settings.copy()
+    kept = facts.get("settings")
+    for name, value in kept.items() if isinstance(kept, dict) else ():
+        own.set(name, value, priority="spider")
+    return own
+
+
+def _is_plain(value: object) -> bool:
+    try:
+        return bool(json.loads(json.dumps(value)) == value)
+    except (TypeError, ValueError):
+        return False
