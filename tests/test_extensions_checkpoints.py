@@ -73,6 +73,11 @@ def test_checkpoints_are_made_while_the_crawl_runs_and_the_last_one_at_its_end(w
         "parked": 0,
         "in_eliminator": 0,
         "finished": stats["frontier/finished"],
+        "settings": {
+            "POLITENESS_BACKOFF_SECS": "0.1",
+            "POLITENESS_MIN_DELAY": "0.08",
+            "REDIRECT_MAX_TIMES": "100",
+        },
     }
     assert len(list(jobdir.glob("manifest-*.json"))) == 1
     assert len(list(jobdir.glob("snapshot-*.log"))) == 1
