@@ -40,7 +40,7 @@ def test_a_crawl_killed_twenty_times_loses_nothing_and_stays_polite(tmp_path):
         kills = 0
         while kills < KILLS:
             crawl = start_crawl(command)
-            time.sleep(rng.uniform(0.0, 2.5))
+            time.sleep(rng.uniform(0.0, 1.5))
             assert crawl.poll() is None, f"the crawl ended by itself after {kills} kills"
             crawl.kill()
             crawl.stderr.close()
