@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from frontier_rig import Rig, entry
+from host_rig import Records
 
 from webcrawl.admission import Admission, Gate
 from webcrawl.frontier import encode
 from webcrawl.inflow import Inflow
 from webcrawl.ledger import Ledger
+from webcrawl.trap_gates import UrlSpaceGate
+from webcrawl.trap_keeper import exceptions_in
+from webcrawl.traps import UrlSpace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,6 +211,25 @@ def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig: Rig) 
     inflow.work()
     assert gate.more == []
     assert urls(rig) == ["http://a.test/0"]
+    assert not inflow.may_bring
+
+
+def test_what_was_fetched_before_a_crash_takes_up_no_room_for_good(rig: Rig) -> None:
+    found = batch(*5 * ["a.test"])
+    rig.publish()
+    rig.frontier.push(found[:3])
+    rig.drain()
+    rig.crash()
+    space = UrlSpace(records=Records(), base=3, per_page=0, clock=rig.monotonic)
+    gate = UrlSpaceGate(space, exceptions_in(None, clock=rig.monotonic))
+    inflow, eliminator = inflow_of(rig, gate)
+    inflow.open(awaits_seeds=False)
+    eliminator.batches = [found]
+    fetched = []
+    for _ in range(5):
+        inflow.work()
+        fetched += urls(rig)
+    assert fetched == ["http://a.test/3", "http://a.test/4"]
     assert not inflow.may_bring
 
 

@@ -13,8 +13,9 @@ account once they have ended.
 
 ``fresh`` and ``fruitless`` are kept in the host's record. What waits is counted in memory, for the
 hosts of late: after a restart, or when a host was not heard of for long, its count begins at 0 and
-it has a little more than it should. The invariant: a host to which less is due than it may have is
-never held for good; ``may_relent`` says so when nothing else is left.
+it has a little more than it should; what a crash has let in twice is taken off when nothing else is
+left. The invariant: a host to which less is due than it may have is never held for good;
+``may_relent`` says so when nothing else is left.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class UrlSpace:
         pause = max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held)
         if self._clock() < self._looked_at + pause:
             return False
-        self.relent()
+        self._look()
         return True
 
     @property
@@ -120,7 +121,15 @@ class UrlSpace:
         return self._held_for_room
 
     def relent(self) -> None:
-        """What is held is going to be looked at."""
+        """Nothing waits in the frontier any more, and what is held is going to be looked at.
+
+        What was let in once more after a crash has left it without a word.
+        """
+        for account in self._accounts.values():
+            account.waiting = 0
+        self._look()
+
+    def _look(self) -> None:
         self._looked_at = self._clock()
         self._held = 0
         self._held_for_room = self._has_room = False
