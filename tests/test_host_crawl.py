@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 
@@ -17,6 +18,7 @@ from crawling import (
     wait_until,
 )
 
+from webcrawl.outcomes import INFO_LOG
 from webcrawl.simweb import preset, start_in_process
 
 
@@ -93,6 +95,10 @@ def test_at_most_three_redirects_are_followed_and_each_in_its_own_turn(web, comm
     assert max(numbers) == 3
     stats = stats_of(tmp_path / "job")
     assert stats["urls/refused/too_many_redirects"] + stats.get("urls/refused/redirect_loop", 0) > 0
+    log = (tmp_path / "job" / INFO_LOG).read_bytes().splitlines()
+    refused = Counter(json.loads(line).get("redirect_refused") for line in log)
+    for why in ("too_many_redirects", "redirect_loop"):
+        assert refused[why] == stats.get(f"urls/refused/{why}", 0)
     assert stats["redirects/permanent"] + stats["redirects/temporary"] == sum(
         count for name, count in stats.items() if name.startswith("outcome/http_3")
     )

@@ -37,6 +37,7 @@ from webcrawl.outcomes import INFO_LOG
 from webcrawl.robots.rules import Rules
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 from webcrawl.storage.lines import numbered
+from webcrawl.urls import normalize
 
 NOW = 1_800_000_000.0
 
@@ -289,6 +290,33 @@ def test_what_came_of_a_url_is_told_in_full(tmp_path, clock, settings):
     assert "It was given up" in text
     assert 'by "Disallow: /3"' in text
     assert "; earlier tries: 1" in why_text(why("a.test/4", job.path, settings), now=2.0)
+
+
+def test_what_a_redirect_leads_to_and_why_it_was_not_followed_is_told(tmp_path, clock, settings):
+    job = Stored(tmp_path / "job", clock)
+    far, looping, out_of_scope = (entry("a.test", n, depth=1) for n in range(3))
+    for one, named, why_not in (
+        (far, 'http://b.test/"far', "too_many_redirects"),
+        (looping, far.url, "redirect_loop"),
+        (out_of_scope, "http://b.test/refused/", ""),
+    ):
+        target = normalize(named)
+        job.end(one, "http_302", status=302, depth=1, redirect=target, redirect_refused=why_not)
+    job.publish()
+    told = why('HTTP://b.test/"far', job.path, settings)
+    assert (told.state, told.refused_by) == ("refused", "too_many_redirects")
+    text = why_text(told, now=2.0)
+    assert "It is not crawled: the filter too_many_redirects refuses it." in text
+    assert f"refuses it as a redirect of {far.url}, 1 link from a seed" in text
+    assert f"redirect of  {far.url}, 1970-01-01 00:00:01 UTC (1 s ago), not followed: too" in text
+    text = why_text(why(looping.url, job.path, settings), now=2.0)
+    assert f"leads to {far.url} (not followed: redirect_loop)" in text
+    # Followed, but for a filter.
+    told = why("http://b.test/refused/", job.path, settings, URL_REFUSE="refused")
+    assert (told.state, told.refused_by) == ("refused", "pattern")
+    assert told.judged_as == f"a redirect of {out_of_scope.url}, 1 link from a seed"
+    told = why("http://b.test/" + "x" * 1990 + "/" + "y" * 100, job.path, settings)
+    assert told.redirects == []
 
 
 def test_bad_input_is_one_sentence(crawled, tmp_path):

@@ -156,16 +156,18 @@ def test_three_redirects_may_follow_one_another_and_a_fourth_is_refused(links, e
         (entry,) = out(eliminator)
         chain = entry.chain
         assert len(chain) == 16 * (hop + 1)
-    links.submit_page(redirect("http://b.test/4", url="http://b.test/3"), chain=chain)
+    why = links.submit_page(redirect("http://b.test/4", url="http://b.test/3"), chain=chain)
     assert out(eliminator) == []
     assert links.refused == {"too_many_redirects": 1}
+    assert why == "too_many_redirects"
 
 
 @pytest.mark.parametrize("target", ["http://b.test/0", "http://b.test/1"])
 def test_a_redirect_back_to_where_the_chain_has_been_is_a_loop(links, eliminator, target):
-    links.submit_page(redirect("http://b.test/1", url="http://b.test/0"))
+    assert links.submit_page(redirect("http://b.test/1", url="http://b.test/0")) == ""
     (entry,) = out(eliminator)
-    links.submit_page(redirect(target, url="http://b.test/1"), chain=entry.chain)
+    why = links.submit_page(redirect(target, url="http://b.test/1"), chain=entry.chain)
+    assert why == "redirect_loop"
     assert out(eliminator) == []
     assert links.refused == {"redirect_loop": 1}
 

@@ -41,6 +41,7 @@ class Fetch:
     tested_content: of the page's body if the test saw it at all; 0 without.
     is_duplicate: True when it had seen a document with the same bytes.
     redirect_target: where the answer leads; "" if nowhere.
+    redirect_refused: why that is not followed: redirect_loop, too_many_redirects; "" otherwise.
     unprocessed: True when a callback or a processing module raised: the URL is finished, but its
         document does not count as seen.
     abandoned: True when the download was broken off or the page could not be stored: its URL must
@@ -67,6 +68,7 @@ class Fetch:
     tested_content: int = 0
     is_duplicate: bool = False
     redirect_target: str = ""
+    redirect_refused: str = ""
     unprocessed: bool = False
     abandoned: bool = False
     expired: bool = False

@@ -113,8 +113,9 @@ class LinkSubmitter:
         *,
         chain: bytes = b"",
         depths: Depths = _ENTERED,
-    ) -> None:
-        """Submit *links*, which are of *page*, or all that it has, one level deeper.
+    ) -> str:
+        """Submit *links*, which are of *page*, or all that it has, one level deeper. Returns why
+        the page's redirect is not followed; "" if it is, or there is none.
 
         The target of a redirect stays on its level, and so do sitemaps: their URLs count as links
         of the page that names the first of them. *chain* is how the page was come to, as in
@@ -137,7 +138,7 @@ class LinkSubmitter:
                 )
             else:
                 self._filters.refused[why] += 1
-            return
+            return why or ""
         links = self._followed(page, links)
         sitemaps = [link for link in links if link.kind == SITEMAP]
         if sitemaps:
@@ -157,6 +158,7 @@ class LinkSubmitter:
         self._submit(
             links, via=page.url, depth=page.depth + 1, rank=page.rank, depths=depths.deeper()
         )
+        return ""
 
     def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
         """Submit the sitemaps that the robots.txt *via* names, at *depth*: that of the URL for

@@ -18,6 +18,7 @@ nothing are left out::
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
     duplicate  true if a document with the same bytes had been seen under another URL
     redirect   where the answer leads
+    redirect_refused  why that is not followed: redirect_loop, too_many_redirects
     robots     the line of robots.txt that denies the URL
     tries      if it took more than one
     depth      links from a seed
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 #: Of a line. URLs are longer only where URL_MAX_LENGTH_BYTES is 0 or in ordinary Requests.
 MAX_LINE_BYTES = 1 << 16
 _MAX_URL = 1 << 14
-_MAX_OTHER_URL = 1 << 11
+#: Of the fields ``redirect`` and ``via``.
+MAX_OTHER_URL = 1 << 11
 _MAX_ROBOTS = 500
 
 INFO_LOG = "logs/info.jsonl"
@@ -69,6 +71,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     content: str = ""
     duplicate: bool = False
     redirect: str = ""
+    redirect_refused: str = ""
     robots: str = ""
     tries: int = 1
     depth: int = 0
@@ -138,12 +141,13 @@ class Outcomes:
                 bytes=0 if fetch is None else fetch.received_bytes,
                 content=hexadecimal(tested) if tested else "",
                 duplicate=fetch is not None and fetch.is_duplicate,
-                redirect="" if fetch is None else fetch.redirect_target[:_MAX_OTHER_URL],
+                redirect="" if fetch is None else fetch.redirect_target[:MAX_OTHER_URL],
+                redirect_refused="" if fetch is None else fetch.redirect_refused,
                 robots=robots[:_MAX_ROBOTS],
                 tries=entry.attempts + 1,
                 depth=entry.depth,
                 kind=entry.kind,
-                via=entry.via[:_MAX_OTHER_URL],
+                via=entry.via[:MAX_OTHER_URL],
             )
         )
 

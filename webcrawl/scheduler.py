@@ -290,8 +290,7 @@ class MercatorScheduler(BaseScheduler):
         most = _LOOKUPS_PER_WORKER * self._workers
         try:
             for _ in range(_DENIALS_PER_CALL):
-                held = self.pauses or self._links.awaits_seeds
-                if held or self._dispatcher.looking_up >= most:
+                if self.pauses or self._links.awaits_seeds or self._dispatcher.looking_up >= most:
                     return None  # whoever ends that wakes the engine
                 full = scraper_is_full(self._crawler.engine)
                 lease = self.asides.acquire() if full else self._frontier.acquire()
@@ -347,14 +346,15 @@ class MercatorScheduler(BaseScheduler):
     def submit_page(self, page: Page, fetch: Fetch, links: Sequence[Link] | None = None) -> bool:
         """Submit *links*, which are of *page*, or all that it has; on disk when this returns. False
         when the disk is full: the page's URL then goes back, and the crawl ends."""
-        fetch.redirect_target = page.redirect_target
         entry = fetch.lease.entry
+        depths = Depths.of_entry(entry)
         try:
-            self._links.submit_page(page, links, chain=entry.chain, depths=Depths.of_entry(entry))
+            refused = self._links.submit_page(page, links, chain=entry.chain, depths=depths)
         except _DISK_ERRORS as error:
             fetch.abandoned = True
             self._ending.fail(error)
             return False
+        fetch.redirect_target, fetch.redirect_refused = page.redirect_target, refused
         return True
 
     def is_seen(self, fetch: Fetch, content_fingerprint: int) -> bool:

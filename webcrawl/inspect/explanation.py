@@ -18,7 +18,7 @@ from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
 from webcrawl.given_settings import as_given
 from webcrawl.inspect.host_state import HostState, RobotsState, host_state, robots_state
-from webcrawl.inspect.info_log import find_original, find_outcomes
+from webcrawl.inspect.info_log import find_original, find_outcomes, find_redirects
 from webcrawl.inspect.job_view import process_of
 from webcrawl.inspect.trap_state import TrapState, trap_state
 from webcrawl.links import forwarded
@@ -73,9 +73,10 @@ class Explanation(msgspec.Struct, frozen=True):
     """*state* is one of: waiting, leased, parked, undecided, finished, seen, refused, unknown.
 
     *form* is what the URL is compared by, *rules* are the equivalences that made it of
-    *normalized*. *refused_by* is the filter that would refuse it today, as found by
-    *judged_as*. *outcomes* are the last ones, the newest last; *duplicate_of* is the URL with the
-    same content that was there first.
+    *normalized*. *refused_by* is the filter that would refuse it today, or why the redirect to it
+    was not followed, as found by *judged_as*. *outcomes* are the last ones, the newest last;
+    *duplicate_of* is the URL with the same content that was there first. *redirects* are the last
+    ends of URLs that lead to it, if that is all that is known of it.
     """
 
     url: str
@@ -92,6 +93,7 @@ class Explanation(msgspec.Struct, frozen=True):
     judged_as: str = ""
     places: list[Place] = []
     outcomes: list[Outcome] = []
+    redirects: list[Outcome] = []
     duplicate_of: str = ""
 
 
@@ -107,7 +109,10 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     names = {name, forwarded(normalized, name, {name})}
     places = _places(view, settings, normalized, form, names)
     outcomes = [*find_outcomes(view.jobdir, form=hexadecimal(name))][-_OUTCOMES:]
-    refused_by, judged_as = _refusal(view, settings, normalized, places, outcomes)
+    known = bool(places or outcomes)
+    redirects = [] if known else [*find_redirects(view.jobdir, target=normalized)][-_OUTCOMES:]
+    found = places[0] if places else outcomes[-1] if outcomes else None
+    refused_by, judged_as = _refusal(view, settings, normalized, found, redirects)
     exclusions = Exclusions.from_settings(settings)
     exclusions.open()
     key = KEYS[view.politeness_key](normalized)
@@ -127,6 +132,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         judged_as=judged_as,
         places=places,
         outcomes=outcomes,
+        redirects=redirects,
         duplicate_of=_original(view, outcomes),
     )
 
@@ -204,10 +210,11 @@ def _refusal(
     view: JobView,
     settings: BaseSettings,
     url: str,
-    places: list[Place],
-    outcomes: list[Outcome],
+    found: Place | Outcome | None,
+    redirects: list[Outcome],
 ) -> tuple[str, str]:
-    """The filter that refuses *url* as it was found, or else as a seed; and which of the two."""
+    """What refuses *url* as it was *found*, as the target of the last of *redirects*, or else as a
+    seed; and which of them."""
     scope = scope_of(settings)
     table = view.table("domains") if scope != OPEN else None
     chain = filters_of(
@@ -216,10 +223,16 @@ def _refusal(
         domains=() if table is None else SeedDomains(table=table, capacity=len(table) + 1),
         this_year=time.gmtime().tm_year,
     )
-    found = places[0] if places else outcomes[-1] if outcomes else None
     depth, via = (0, "") if found is None else (found.depth, found.via)
+    what = "link"
+    if redirects:  # the target stays on the level of the page
+        depth, via, what = redirects[-1].depth, redirects[-1].url, "redirect"
     refused = chain.refusal(url, depth, host_of(via) if via else "")
-    return refused or "", f"a link of {via}, {depth} links from a seed" if via else "a seed"
+    if redirects and not refused:
+        refused = redirects[-1].redirect_refused
+    links = "link" if depth == 1 else "links"
+    judged_as = f"a {what} of {via}, {depth} {links} from a seed" if via else "a seed"
+    return refused or "", judged_as
 
 
 def _original(view: JobView, outcomes: list[Outcome]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from webcrawl.outcomes import INFO_LOG, MAX_LINE_BYTES, Outcome
+from webcrawl.outcomes import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, Outcome
 from webcrawl.storage.lines import numbered
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ _decode = msgspec.json.Decoder(Outcome).decode
 def find_outcomes(jobdir: Path, *, form: str) -> Iterator[Outcome]:
     """The lines of all URLs that are compared by the fingerprint *form*, the oldest first."""
     return _lines_with(jobdir, b'"form":"%s"' % form.encode("ascii"))
+
+
+def find_redirects(jobdir: Path, *, target: str) -> Iterator[Outcome]:
+    """The lines of the URLs that lead to *target*, normalized, the oldest first; none when it is
+    too long to be told from others in the log."""
+    if len(target) >= MAX_OTHER_URL:
+        return iter(())
+    return _lines_with(jobdir, b'"redirect":' + msgspec.json.encode(target))
 
 
 def find_original(jobdir: Path, *, content: str) -> Outcome | None:

@@ -23,6 +23,7 @@ def why_text(told: Explanation, *, now: float) -> str:
         rows.append(("filters", f"let it pass as {told.judged_as}"))
     rows += [("waits", _place(place, now)) for place in told.places]
     rows += [("ended", _outcome(outcome, now)) for outcome in told.outcomes]
+    rows += [("redirect of", _redirect(outcome, now)) for outcome in told.redirects]
     if told.duplicate_of:
         rows.append(("content of", told.duplicate_of))
     rows.append(("host", host_text(told.host, now)))
@@ -45,7 +46,8 @@ _SENTENCES: Final = {
     "cut off": "It was being fetched when the crawl was cut off, and will be fetched again.",
     "undecided": "It waits in the duplicate URL eliminator, or has just left it for the frontier.",
     "seen": "It has been seen, and the log has no line of its end.",
-    "unknown": "Nothing is known of it: no page and no seed list has named it so far.",
+    "unknown": "Nothing is known of it: no seed list has named it, and no page in a link that was "
+    "followed; what a page alone makes refuse (nofollow, depth, scope) is counted, not remembered.",
 }
 
 
@@ -96,10 +98,17 @@ def _outcome(outcome: Outcome, now: float) -> str:
         text += f", after {outcome.tries} tries"
     if outcome.redirect:
         text += f", leads to {outcome.redirect}"
+    if outcome.redirect_refused:
+        text += f" (not followed: {outcome.redirect_refused})"
     if outcome.robots:
         text += f', by "{outcome.robots}"'
     via = f" on {outcome.via}" if outcome.via else ""
     return f"{text}; found by {outcome.kind}{via}, depth {outcome.depth}: {outcome.url}"
+
+
+def _redirect(outcome: Outcome, now: float) -> str:
+    refused = f", not followed: {outcome.redirect_refused}" if outcome.redirect_refused else ""
+    return f"{outcome.url}, {moment(outcome.at, now)}{refused}"
 
 
 def host_text(host: HostState, now: float) -> str:
