@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from webcrawl.urls import extraction, thinning
 from webcrawl.urls.extraction import extract_links
 from webcrawl.urls.kinds import KINDS
-from webcrawl.urls.thinning import MAX_KEPT, SAFE_TAG_BYTES, SAFE_TAGS, is_rich, thin
+from webcrawl.urls.thinning import MAX_KEPT, SAFE_BYTES, SAFE_TAG_BYTES, SAFE_TAGS, is_rich, thin
 
 URL = "http://a.test/"
 
@@ -113,6 +115,8 @@ def test_page_of_many_tags_keeps_its_links():
 
 def test_rich_is_what_has_many_tags_or_a_long_one():
     assert not is_rich(b"<p>" * SAFE_TAGS)
+    assert not is_rich(b"<p>".ljust(SAFE_BYTES // SAFE_TAGS) * SAFE_TAGS)
+    assert is_rich(b"<p>".ljust(SAFE_BYTES // SAFE_TAGS) * SAFE_TAGS + b" ")
     assert is_rich(b"<p>" * (SAFE_TAGS + 1))
     assert not is_rich(b"")
     assert not is_rich(b"x" * (SAFE_TAG_BYTES // 2 - 1))
@@ -134,15 +138,63 @@ def test_link_of_too_many_attributes_is_dropped_and_the_others_are_kept():
     ]
 
 
+def attributes(start, count):
+    """Attributes of different names, as a parser that compares each with all before it dislikes."""
+    return " ".join(f"{n:x}" for n in range(start, start + count))
+
+
+MANY = [f"{attributes(250 * n, 249)} <" for n in range(400)]
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<a " + " ".join(MANY) + ">",
+        "<a " + " ".join(MANY).replace("<", "x='>'<") + ">",
+        "<a b=c='" + attributes(0, 99_000) + "'>",
+        "<a ='" + attributes(0, 99_000) + "'>",
+        "<a b=c\"d e='x > y' " + attributes(0, 99_000) + ">",
+        " ".join("<a " + some.replace("<", "") for some in MANY) + " " * 3000 + ">",
+        " ".join(f"<a x='{some[:-1]}' b=c'd e='x >" for some in MANY) + " " * 3000 + "'>",
+        " ".join(f"<a x='{some[:-1]}' b=c'd e='x >" for some in MANY[:80]) + " " * 3000 + "'>",
+    ],
+    ids=["pieces", "ends", "value", "name", "quote", "unfinished", "joined", "few_joined"],
+)
+def test_no_spelling_gets_a_tag_of_countless_attributes_to_the_tree_builder(html):
+    assert is_rich(html.encode())
+    tags = thin(html.encode()).decode()
+    for kind in ("x=''", "href=/"):  # where it ends, whether a quote is open or not
+        for tag in (tags, f"{tags}<a {kind}>"):
+            started = time.thread_time()
+            extract_links(tag.encode(), url=URL, charset="utf-8", limit=10)
+            assert time.thread_time() - started < 0.5
+
+
+def test_tag_ends_where_the_standard_says():
+    body = (
+        b"<a href=/1 title='don't'>1</a><a href=/2\">2</a><a b=c\"d href='/3?x>y'>3</a>"
+        b"<a =' href=/4>4</a><a href= >5</a><a href=/6 b=>6</a><a/href='/7'>7</a>"
+        b"<a b='<'c=\"</\"href=/8 d>8</a><a href='/9>9</a>"
+    )
+    links = extract_links(body + b" " * SAFE_BYTES, url=URL, charset=None, limit=10)
+    assert [(link.url, link.text) for link in links] == [
+        *(("http://a.test/1", "1"), ("http://a.test/2%22", "2"), ("http://a.test/3?x%3Ey", "3")),
+        *((f"http://a.test/{n}", str(n)) for n in (4, 6, 7, 8)),
+    ]
+    assert links == extract_links(body, url=URL, charset=None, limit=10)
+
+
 def test_tags_in_pieces_do_not_get_a_page_through_unthinned():
     body = b"<a href='" + b"<font size=1>" * 5000
     assert len(thin(body)) < 8000
-    assert thin(b"<a " + b"<p" * 5000).count(b"<") == thinning._CONTINUATIONS + 1
+    some = thinning._CONTINUATIONS
+    assert thin(b"<a " + b"<p" * some + b">").count(b"<") == some + 1
+    assert thin(b"<a " + b"<p" * 5000) == b""
 
 
-def test_what_is_not_finished_is_not_closed_or_kept_for_its_style():
+def test_what_is_not_finished_is_not_kept():
     elements = frozenset({"form"})
-    assert thin(b"<form action='", elements) == b"<form action='"
+    assert thin(b"<form action='", elements) == b""
     assert thin(b"<p style='url(/x)'", styles=True) == b""
     assert thin(b"</p url(/x)><?url(x)>", styles=True) == b""
     assert thin(b"<p style='url(/x)'>text", styles=True) == b"<wbr  style='url(/x)'>"
