@@ -60,6 +60,19 @@ def _open_descriptors() -> Iterator[tuple[int, str]]:
             continue
 
 
+# The rooms whose coverage `make test` asks for, by the names of their tests.
+_MEASURED = tuple(
+    f"test_{room}" for room in ("storage", "seen", "frontier", "hosts", "urls", "traps", "shard")
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Coverage is measured where it is asked for: elsewhere it costs half of the time."""
+    for item in items:
+        if not item.path.name.startswith(_MEASURED):
+            item.add_marker(pytest.mark.no_cover)
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
