@@ -266,7 +266,7 @@ def test_what_is_held_is_looked_at_again_when_there_is_news(tmp_path, wall):
 
 def test_time_that_is_over_is_news_once(traps, wall):
     learn(traps, CALENDAR)
-    assert traps.news()  # nothing is known yet of when the patterns of an earlier run are due
+    assert not traps.news()
     assert traps.holds(CALENDAR.format(1))
     wall.advance(HOUR / 2)
     assert not traps.news()
@@ -274,6 +274,44 @@ def test_time_that_is_over_is_news_once(traps, wall):
     assert traps.news()
     assert not traps.holds(CALENDAR.format(1))
     assert not traps.news()
+
+
+def test_time_that_is_over_is_news_even_if_a_new_link_finds_out_first(traps, wall):
+    learn(traps, CALENDAR)
+    wall.advance(HOUR)
+    assert not traps.holds(CALENDAR.format(1))
+    assert traps.stats()["parked"] == 0
+    assert traps.news()
+    assert not traps.news()
+
+
+def test_a_parked_pattern_that_gives_way_to_others_is_news(tmp_path, wall):
+    traps = traps_of(tmp_path, wall, min_duplicates=1, retry_secs=0.0)
+    learn(traps, CALENDAR, 1)
+    assert traps.holds(CALENDAR.format(7))
+    assert not traps.news()
+    for number in range(module._PATTERNS_PER_HOST):
+        learn(traps, f"http://a.test/{chr(97 + number % 26)}{number // 26 * 'z'}-{{}}?p", 1)
+    assert not traps.holds(CALENDAR.format(7))
+    assert traps.news()
+    assert not traps.news()
+
+
+def test_what_is_held_is_not_looked_at_for_each_pattern_if_that_is_much(traps, wall):
+    learn(traps, CALENDAR)
+    wall.advance(5)
+    learn(traps, "http://b.test/x/{}")
+    wall.advance(HOUR - 5)
+    assert traps.news()
+    for number in range(200_000):  # a look at so many takes 1.3 s
+        assert traps.holds(f"http://b.test/x/{number % 9}")
+    assert not traps.may_relent
+    wall.advance(19.9)
+    assert not traps.news()
+    assert traps.may_relent  # if nothing else is left to fetch
+    wall.advance(0.2)
+    assert traps.news()
+    assert not traps.may_relent
 
 
 def test_what_was_parked_is_told_to_people(traps, tmp_path, caplog, wall):
@@ -354,7 +392,6 @@ def test_what_is_learned_survives_a_kill(tmp_path, wall):
     again.open()
     resumed = traps_of(tmp_path, wall, store=again.traps)
     assert resumed.stats()["parked"] == resumed.stats()["learned"] == 1
-    assert resumed.news()
     assert resumed.holds(CALENDAR.format(5))
     assert not resumed.holds("http://b.test/x/1")
     learn(resumed, "http://b.test/x/{}", 1)

@@ -33,6 +33,15 @@ class LearnedTrapGate(Gate):
         """A pattern's time is over, or the exceptions have changed."""
         return self._traps.news()
 
+    @property
+    def may_relent(self) -> bool:
+        """A pattern's time is over."""
+        return self._traps.may_relent
+
+    def relent(self) -> None:
+        """What is held is looked at now."""
+        self._traps.relent()
+
 
 class UrlSpaceGate(Gate):
     """URLs of a host wait that are more than its pages have earned, unless it is excepted."""

@@ -46,7 +46,9 @@ _TRIAL: Final = 10
 _LEAST_TRIAL: Final = 3
 # A pattern is parked for at most 2**6 times the first period.
 _MOST_DOUBLINGS: Final = 6
-
+# Seconds between two looks at what is held, for each URL that is: a look takes some 6 us, so it is
+# about a twentieth of the time, however many patterns there are and whenever they are due.
+_LOOK_EVERY_PER_URL: Final = 1e-4
 
 # The store's key for what is known of all hosts together; no host has such a name.
 _ALL: Final = "*"
@@ -100,8 +102,11 @@ class LearnedTraps:
         self._unknown: set[str] = set()
         self._all = TrapCounts()
         self._heard_of = 0
-        # When the first of the patterns that held a URL is to be tried again, epoch seconds.
-        self._due_at = 0.0
+        # When the first of the patterns that held a URL is to be tried again, epoch seconds; when
+        # what is held was last looked at, and how many URLs were held since.
+        self._due_at = float("inf")
+        self._looked_at = 0.0
+        self._held = 0
 
     def open(self) -> None:
         """Take up what the store has. One look-up."""
@@ -209,7 +214,10 @@ class LearnedTraps:
             full = len(parked) > _PARKED_PER_HOST
             last = next(one for one in known.patterns if full == bool(one.parked_until))
             known.patterns.remove(last)
-            self._all.parked -= full
+            if full:
+                # Nothing holds its URLs any more.
+                self._all.parked -= 1
+                self._due_at = 0.0
 
     # --- holding
 
@@ -230,6 +238,7 @@ class LearnedTraps:
             self._store.put(_ALL, encode_counts(self._all))
             return self.holds(url)
         self._due_at = min(self._due_at, record.parked_until)
+        self._held += 1
         return True
 
     def parked_as(self, url: str) -> PatternRecord | None:
@@ -250,14 +259,27 @@ class LearnedTraps:
 
     def news(self) -> bool:
         """Whether what is held should be looked at again: the exceptions have changed, or a
-        pattern's time is over. True once, and then when there is more."""
+        pattern's time is over, or it was forgotten. True once, and then when there is more.
+
+        What an earlier process has held must be looked at once in any case.
+        """
         changed = self._exceptions.reloads != self._heard_of
         self._heard_of = self._exceptions.reloads
-        if self._all.parked and self._wall() >= self._due_at:
-            # Those that go on being held will say when they are due.
-            self._due_at = float("inf")
+        now = self._wall()
+        if now >= self._due_at and now >= self._looked_at + _LOOK_EVERY_PER_URL * self._held:
+            self.relent()
             return True
         return changed
+
+    @property
+    def may_relent(self) -> bool:
+        """Whether there is news already that ``news`` keeps back, as there was a look lately."""
+        return self._wall() >= self._due_at
+
+    def relent(self) -> None:
+        """What is held is going to be looked at; what goes on being held says when it is due."""
+        self._due_at = float("inf")
+        self._looked_at, self._held = self._wall(), 0
 
     def _known(self, host: str) -> HostPatterns | None:
         """What is known of *host*, None if nothing is."""
