@@ -147,6 +147,19 @@ def test_an_excepted_host_is_held_by_neither(keeper):
     assert keeper.stats()["traps/exceptions/rules"] == 1
 
 
+def test_hosts_have_accounts_of_their_own_whatever_the_politeness_key_is(keeper, records):
+    gate = keeper.gates()[1]
+    www, shop = (Entry(url=f"http://{name}.a.test/x", host="a.test") for name in ("www", "shop"))
+    for _ in range(10):
+        gate.let_in(www)
+    assert gate.holds(www)
+    assert not gate.holds(shop)
+    keeper.ended(www, "http_404", fetch())
+    assert {host: record.fruitless for host, record in records.hosts.items()} == {"www.a.test": 1}
+    keeper._exceptions.rules.add(b"www.a.test")
+    assert not gate.holds(www)
+
+
 def test_what_is_held_for_room_relents_when_nothing_else_is_left(keeper):
     gate = keeper.gates()[1]
     for number in range(10):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webcrawl.admission import Gate
+from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from webcrawl.frontier import Entry
@@ -44,7 +45,8 @@ class LearnedTrapGate(Gate):
 
 
 class UrlSpaceGate(Gate):
-    """URLs of a host wait that are more than its pages have earned, unless it is excepted."""
+    """URLs of a host wait that are more than its pages have earned, unless it is excepted. By its
+    name, whatever its politeness key is."""
 
     name = "url_space"
 
@@ -54,10 +56,10 @@ class UrlSpaceGate(Gate):
         self._heard_of = exceptions.reloads
 
     def holds(self, entry: Entry) -> bool:
-        """0.5 us."""
-        host = entry.host
+        """0.8 us."""
         if entry.extra:
             return False
+        host = host_of(entry.url)
         return self._space.holds(host) and not self._exceptions.rules.excepts(host)
 
     def stops(self, entry: Entry) -> bool:  # noqa: ARG002  part of the protocol
@@ -67,12 +69,12 @@ class UrlSpaceGate(Gate):
     def let_in(self, entry: Entry) -> None:
         """It waits, on its host's account."""
         if not entry.extra:
-            self._space.let_in(entry.host)
+            self._space.let_in(host_of(entry.url))
 
     def let_out(self, entry: Entry) -> None:
         """Another gate has stopped it."""
         if not entry.extra:
-            self._space.let_out(entry.host)
+            self._space.let_out(host_of(entry.url))
 
     def news(self) -> bool:
         """There is room again where there was none, or the exceptions have changed."""

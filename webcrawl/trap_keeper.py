@@ -16,6 +16,7 @@ from webcrawl.setting_values import number, share, whole
 from webcrawl.trap_gates import LearnedTrapGate, UrlSpaceGate
 from webcrawl.traps import ExceptionRules, LearnedTraps, UrlSpace
 from webcrawl.traps.noted import Notes
+from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +94,8 @@ class TrapKeeper:
         if tested:
             self.learned.learn(entry.url, seen=seen)
         missing = outcome.startswith("http_4") and not is_transient(outcome)
-        self.space.ended(entry.host, fresh=tested and not seen, fruitless=seen or missing)
+        host = host_of(entry.url)
+        self.space.ended(host, fresh=tested and not seen, fruitless=seen or missing)
 
     def open(self) -> None:
         """The store is open. Raises FatalError when the file cannot be read, and what the store

@@ -126,7 +126,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         as_of=as_of(view),
         host=host,
         robots=robots_state(view, normalized, settings=settings),
-        trap=trap_state(view, normalized, key, settings=settings),
+        trap=trap_state(view, normalized, settings=settings),
         excluded=any(map(exclusions.excludes, [host_of(normalized), *host.addresses])),
         refused_by=refused_by,
         judged_as=judged_as,

@@ -42,9 +42,8 @@ class TrapState(msgspec.Struct, frozen=True):
     fruitless: int
 
 
-def trap_state(view: JobView, url: str, key: str, *, settings: BaseSettings) -> TrapState:
-    """Of *url*, normalized, whose politeness key is *key*. FatalError when the exceptions cannot be
-    read, CorruptRecordError."""
+def trap_state(view: JobView, url: str, *, settings: BaseSettings) -> TrapState:
+    """Of *url*, normalized. FatalError when the exceptions cannot be read, CorruptRecordError."""
     host = host_of(url)
     data = view.records.traps(host)
     known = HostPatterns() if data is None else decode(data)
@@ -52,7 +51,7 @@ def trap_state(view: JobView, url: str, key: str, *, settings: BaseSettings) -> 
     exceptions = exceptions_in(Path(name) if name else None, clock=time.monotonic)
     exceptions.open()
     patterns = [pattern for pattern in patterns_of(url) if pattern]
-    record = view.records.record(key)
+    record = view.records.record(host)
     return TrapState(
         patterns=[_state(known, pattern) for pattern in patterns],
         excepted=exceptions.rules.excepts(host, *patterns),
