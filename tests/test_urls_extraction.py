@@ -94,7 +94,12 @@ def test_references_are_resolved_against_the_first_base():
     assert urls("<a href=x>x</a><base href=//b.test>") == ["http://b.test/x"]
 
 
-@pytest.mark.parametrize("base", ["", "javascript:x", "http://[", "data:,x", "x" * 9000])
+SENSELESS = ["", "javascript:x", "http://[", "data:,x", "x" * 9000, "/é" * 500 + "/"]
+
+
+@pytest.mark.parametrize("base", SENSELESS)
+    "base", ["", "javascript:x", "http://[", "data:,x", "x" * 9000, "/é" * 500 + "/"]
+)
 def test_base_that_makes_no_sense_is_ignored(base):
     assert urls(f'<base href="{base}"><a href=x>x</a>') == ["http://a.test/dir/x"]
 

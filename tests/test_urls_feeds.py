@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
+import tracemalloc
 
 import pytest
 from holding import gives_way
@@ -64,6 +65,19 @@ def test_atom():
         Link("http://b.test/x/2", "", "item"),
         Link("http://a.test/3", "", "item"),
     ]
+
+
+def test_long_base_is_ignored_and_does_not_become_part_of_each_link():
+    entries = "".join(f"<entry><link href='x{n}'/></entry>" for n in range(5000))
+    feed = f"<feed xml:base='/{'é' * 4000}/'>{entries}</feed>"
+    tracemalloc.start()
+    try:
+        found = iter_feed(feed.encode(), url=URL, limit=5000, max_bytes=1 << 20)
+        urls = [link.url for link in found if link is not None]
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert urls == [f"http://a.test/dir/x{n}" for n in range(5000)]
 
 
 def test_items_that_are_not_closed_are_told_apart():

@@ -153,6 +153,17 @@ def test_memory_is_bounded_and_links_come_in_slices():
     assert time.thread_time() - started < 0.05
 
 
+def test_long_urls_of_short_references_do_not_add_up():
+    body = ("<urlset>" + "".join(f"<loc>x{n}</loc>" for n in range(20_000))).encode()
+    tracemalloc.start()
+    try:
+        found = iter_sitemap(body, url=f"http://a.test/{'d' * 2000}/")
+        assert sum(link is not None for link in found) == 20_000
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20  # of 40 MB that they have
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("piece", ["<a>", "<loc>", "<loc>/x</loc>", "x\n", "<", " "])
 def test_who_takes_the_links_is_never_held(piece, packed):

@@ -21,7 +21,7 @@ from webcrawl.urls.kinds import ATTRIBUTES, DEFAULT_KINDS, Search, search_for
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
 from webcrawl.urls.references import refresh_target, relation_kind, srcset_references
-from webcrawl.urls.resolver import Resolver
+from webcrawl.urls.resolver import MAX_BASE_CHARS, Resolver
 from webcrawl.urls.thinning import is_rich, thin
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _resolver(
         elements = (node.attributes for node, tag in zip(nodes, tags, strict=True) if tag == "base")
         href = next((base["href"] for base in elements if "href" in base), None)
         target = page.resolve(href) if href and len(href) <= MAX_HREF_CHARS else None
-        if target is not None:
+        if target is not None and len(target) <= MAX_BASE_CHARS:
             return Resolver(target, codec=codec, schemes=schemes)
     return page
 

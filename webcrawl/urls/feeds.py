@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.urls.link import Link
 from webcrawl.urls.markup import attributes_of, tags, texts
 from webcrawl.urls.normalizer import HTTP_SCHEMES
-from webcrawl.urls.resolver import Resolver
+from webcrawl.urls.resolver import MAX_BASE_CHARS, Resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def iter_feed(
     with, most likely half a URL, is left out. None comes at least every few milliseconds when there
     is nothing else, for a caller who must not be held.
     """
-    seen: set[str] = set()
+    seen: set[int] = set()  # hashes: the URLs themselves may be long
     page = Resolver(url, schemes=schemes)
     for found in _references(texts(body, charset=charset, max_bytes=max_bytes), cut):
         if len(seen) >= limit:
@@ -55,12 +55,14 @@ def iter_feed(
         if found is not None and len(found[1]) <= MAX_REFERENCE_CHARS:
             base, reference, title, kind = found
             within = page.resolve(base) if base and len(base) <= MAX_REFERENCE_CHARS else None
-            resolver = page if within is None else Resolver(within, schemes=schemes)
-            target = resolver.resolve(reference)
-        if target is None or target in seen:
+            if within is None or len(within) > MAX_BASE_CHARS:
+                target = page.resolve(reference)
+            else:
+                target = Resolver(within, schemes=schemes).resolve(reference)
+        if target is None or hash(target) in seen:
             yield None
         else:
-            seen.add(target)
+            seen.add(hash(target))
             yield Link(target, title, kind)
 
 

@@ -14,6 +14,10 @@ from typing import Final
 
 from webcrawl.urls.normalizer import HTTP_SCHEMES, normalize
 
+MAX_BASE_CHARS: Final = 2048
+"""Of a base that a document names: a longer one is ignored. Each of its links may become as long,
+and is not followed then (URL_MAX_LENGTH_BYTES); thousands of them took hundreds of MB."""
+
 # Segments that do not start with a dot cannot be dot segments, and without a colon cannot be a
 # scheme; the characters are those that the standard keeps as they are. No empty segment, so no
 # reference that starts with two slashes. The fragment is matched to be dropped.

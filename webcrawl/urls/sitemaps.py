@@ -66,15 +66,15 @@ def iter_sitemap(
         found = _elements(chunks, Resolver(url, schemes=schemes), cut=cut)
     else:
         found = _lines(chunks, schemes, cut=cut)
-    seen: set[str] = set()
+    seen: set[int] = set()  # hashes: 50,000 URLs may have 100 MB, in a sitemap of one
     left = MAX_REFERENCES
     for target, kind in found:
         if len(seen) >= limit or left <= 0:
             return
-        if target is None or target in seen:
+        if target is None or hash(target) in seen:
             yield None
         else:
-            seen.add(target)
+            seen.add(hash(target))
             yield Link(target, "", kind)
         left -= bool(kind)
 
