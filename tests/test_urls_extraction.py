@@ -98,8 +98,6 @@ SENSELESS = ["", "javascript:x", "http://[", "data:,x", "x" * 9000, "/é" * 500 
 
 
 @pytest.mark.parametrize("base", SENSELESS)
-    "base", ["", "javascript:x", "http://[", "data:,x", "x" * 9000, "/é" * 500 + "/"]
-)
 def test_base_that_makes_no_sense_is_ignored(base):
     assert urls(f'<base href="{base}"><a href=x>x</a>') == ["http://a.test/dir/x"]
 
