@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -26,13 +27,14 @@ from crawling import (
 from disk import file_size_limit
 from frontier_rig import entry
 from looking import contents
+from scrapy.utils.project import get_project_settings
 from stored_job import Stored
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier import ASIDE, Entry, encode
 from webcrawl.inspect.explanation import AsOf
 from webcrawl.inspect.job_view import ask
-from webcrawl.inspect.overview import HostRow, Overview, overview
+from webcrawl.inspect.overview import HostRow, Overview, host_overview, overview
 from webcrawl.inspect.overview_text import overview_text
 from webcrawl.inspect.seeds_file import export
 from webcrawl.seeds import SeedReader
@@ -232,6 +234,13 @@ def test_bad_input_is_one_sentence(tmp_path, arguments, sentence):
     assert "Traceback" not in run.stderr
 
 
+@pytest.fixture(scope="module")
+def settings():
+    found = get_project_settings()
+    found.setmodule("webcrawl.settings")
+    return found
+
+
 @pytest.fixture
 def stored(tmp_path, clock):
     return Stored(tmp_path / "job", clock)
@@ -308,6 +317,81 @@ def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):
     assert told[-1] >= 20_000
     with gzip.open(file.with_suffix(".gz"), "rt") as lines:
         assert sum(1 for _ in lines) == 30_001
+
+
+@pytest.mark.parametrize("file", ["", ".", "/"])
+def test_an_export_to_no_file_is_refused_in_a_sentence(stored, file):
+    stored.publish()
+    run = command("--export", file, "-s", f"JOBDIR={stored.path}")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.endswith(" cannot be written: it is no file.\n")
+    assert run.stderr.count("\n") == 1
+
+
+def test_a_host_may_be_named_in_any_spelling(stored, settings):
+    for host in ("xn--bcher-kva.example", "::1", "www.a.test"):
+        stored.rig.push(entry(host))
+    stored.publish()
+
+    def name_of(named):
+        told = ask(stored.path, lambda view: host_overview(view, named, settings))
+        assert sum(told.places.values()) == 1, named
+        return told.host.name
+
+    for named in (
+        "B\u00fccher.example.",
+        "HTTP://xn--bcher-kva.example:8080/x",
+        " b\u00fccher.example ",
+    ):
+        assert name_of(named) == "xn--bcher-kva.example"
+    assert [name_of(named) for named in ("::1", "[::1]")] == ["::1"] * 2
+    assert name_of("WWW.A.test") == "www.a.test"
+    for named in (b"a\xff.test", "", "a b", "x" * 10_000 + " y"):
+        run = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "scrapy",
+                "frontier",
+                "-s",
+                f"JOBDIR={stored.path}",
+                "--host",
+                named,
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (run.returncode, run.stdout) == (2, "")
+        assert run.stderr.endswith("is not a host.\n")
+        assert len(run.stderr) < 500
+
+
+def test_a_host_of_a_crawl_by_domains_is_its_domain(stored, settings):
+    stored.rig.push(entry("example.com"))
+    stored.publish(politeness_key="domain")
+    told = ask(stored.path, lambda view: host_overview(view, "www.example.com", settings))
+    assert (told.host.name, sum(told.places.values())) == ("example.com", 1)
+
+
+def test_a_reader_that_goes_away_is_no_error(stored):
+    stored.publish()
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        for name, *arguments in (["frontier"], ["why", "http://a.test/"], ["frontier", "--json"]):
+            run = subprocess.run(
+                [sys.executable, "-m", "scrapy", name, *arguments, "-s", f"JOBDIR={stored.path}"],
+                cwd=ROOT,
+                stdout=writing,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            assert run.stderr == b""
+            assert run.returncode == (name == "why")
+    finally:
+        os.close(writing)
 
 
 def test_levels_and_states_are_told_in_words():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -330,6 +331,51 @@ def test_bad_input_is_one_sentence(crawled, tmp_path):
         run = command(*arguments)
         assert (run.returncode, run.stdout, run.stderr) == (2, "", f"{sentence}\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bytes_that_are_no_text_are_read_as_in_pages(tmp_path, clock):
+    job = Stored(tmp_path / "job", clock)
+    job.publish()
+    for option in ([], ["--json"]):
+        run = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "scrapy",
+                "why",
+                b"http://a.test/\xff",
+                *option,
+                "-s",
+                f"JOBDIR={job.path}",
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            check=False,
+        )
+        assert (run.returncode, run.stderr) == (1, b"")
+        assert b"http://a.test/%EF%BF%BD" in run.stdout
+    run = command("x" * 100_000 + " y", "-s", f"JOBDIR={job.path}")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert len(run.stderr) < 500
+
+
+def test_a_terminal_obeys_nothing_that_a_server_wrote(tmp_path, clock):
+    job = Stored(tmp_path / "job", clock)
+    job.end(
+        entry("a.test", 1),
+        "robots_denied",
+        robots="Disallow: /1 \x1b]0;mine\x07 \x9b2J \u202e \u00e9",
+    )
+    job.publish()
+    run = subprocess.run(
+        [sys.executable, "-m", "scrapy", "why", "a.test/1", "-s", f"JOBDIR={job.path}"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert rb'by "Disallow: /1 \x1b]0;mine\x07 \x9b2J \u202e \xe9"' in run.stdout
 
 
 def test_damage_is_said_and_a_checkpoint_meanwhile_is_not_damage(crawled, tmp_path, monkeypatch):

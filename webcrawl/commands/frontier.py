@@ -9,9 +9,8 @@ import contextlib
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 from scrapy.commands import ScrapyCommand
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
@@ -22,6 +21,7 @@ from webcrawl.inspect.importing import import_seeds
 from webcrawl.inspect.job_view import ask
 from webcrawl.inspect.overview import host_overview, overview
 from webcrawl.inspect.overview_text import host_overview_text, overview_text
+from webcrawl.inspect.printing import print_answer
 from webcrawl.inspect.seeds_file import export
 from webcrawl.seeds import split_sources
 
@@ -67,7 +67,7 @@ class Command(ScrapyCommand):
             metavar="N",
             help=f"show the N hosts with the longest queues (default: {_TOP})",
         )
-        add("--host", metavar="NAME", help="show where the URLs of one host wait")
+        add("--host", metavar="NAME", help="show where the URLs of one host, or of a URL's, wait")
         add("--json", action="store_true", help="for machines")
         add(
             "--export",
@@ -110,19 +110,19 @@ class Command(ScrapyCommand):
         assert settings is not None
         now = time.time()
         if opts.host is not None:
-            name = opts.host.lower()
-            host = ask(self._jobdir, lambda view: host_overview(view, name, settings))
-            _print(host, opts, lambda: host_overview_text(host, now=now))
+            host = ask(self._jobdir, lambda view: host_overview(view, opts.host, settings))
+            print_answer(host, lambda: host_overview_text(host, now=now), as_json=opts.json)
         else:
             told = ask(self._jobdir, lambda view: overview(view, top=opts.hosts))
-            _print(told, opts, lambda: overview_text(told, now=now))
+            print_answer(told, lambda: overview_text(told, now=now), as_json=opts.json)
 
     def _export(self, opts: argparse.Namespace) -> None:
         path = Path(opts.export)
         with _Progress() as progress:
             done = ask(self._jobdir, lambda view: export(view, path, told=progress.tell))
         left_out = f"{done.requests:,} ordinary Requests and {done.unsayable:,} odd URLs left out"
-        _print(done, opts, lambda: f"{done.urls:,} URLs written to {path}; {left_out}\n")
+        text = f"{done.urls:,} URLs written to {path}; {left_out}\n"
+        print_answer(done, lambda: text, as_json=opts.json)
 
     def _import(self, opts: argparse.Namespace) -> None:
         assert self.settings is not None
@@ -130,21 +130,11 @@ class Command(ScrapyCommand):
         crawler = Crawler(spider, self.settings)
         with _Progress() as progress:
             done = import_seeds(crawler, split_sources(opts.sources), told=progress.tell)
-        _print(
-            done,
-            opts,
-            lambda: (
-                f"{done.read:,} seeds read, {done.bad:,} bad lines, {done.refused:,} refused by "
-                f"filters; {done.new:,} new URLs in {self._jobdir}\n"
-            ),
+        text = (
+            f"{done.read:,} seeds read, {done.bad:,} bad lines, {done.refused:,} refused by "
+            f"filters; {done.new:,} new URLs in {self._jobdir}\n"
         )
-
-
-def _print(told: msgspec.Struct, opts: argparse.Namespace, text: Any) -> None:
-    if opts.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n")
-    else:
-        sys.stdout.write(text())
+        print_answer(done, lambda: text, as_json=opts.json)
 
 
 class _Progress(contextlib.AbstractContextManager["_Progress"]):

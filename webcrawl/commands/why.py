@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.errors import FatalError
 from webcrawl.inspect.explanation import explain
 from webcrawl.inspect.job_view import ask
+from webcrawl.inspect.printing import print_answer
 from webcrawl.inspect.why_text import why_text
 
 if TYPE_CHECKING:
@@ -62,14 +62,13 @@ class Command(ScrapyCommand):
             raise UsageError("name one URL", print_help=False)
         settings = self.settings
         assert settings is not None
+        # As in pages, what is no UTF-8 is read as U+FFFD.
+        url = args[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         try:
-            told = ask(Path(settings["JOBDIR"]), lambda view: explain(args[0], view, settings))
+            told = ask(Path(settings["JOBDIR"]), lambda view: explain(url, view, settings))
         except FatalError as error:
             sys.stderr.write(f"why: {error}\n")
             self.exitcode = 2
             return
-        if opts.json:
-            print(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
-        else:
-            print(why_text(told, now=time.time()), end="")
+        print_answer(told, lambda: why_text(told, now=time.time()), as_json=opts.json)
         self.exitcode = 1 if told.state in {"refused", "unknown"} else 0

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _OUTCOMES = 20
 # Places of one URL that are told. It waits in one, but for ordinary Requests.
 _PLACES = 20
+# Characters of what is no URL that an error repeats.
+_TOLD_OF_URL = 200
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,7 +105,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     settings = as_given(settings, view.checkpoint.facts)
     normalized = normalize_seed(url)
     if normalized is None:
-        raise FatalError(f"{url!r} is not a URL that this crawler knows.")
+        raise FatalError(f"{url[:_TOLD_OF_URL]!r} is not a URL that this crawler knows.")
     form = equivalence_of(settings).form(normalized)
     name = fingerprint(form)
     names = {name, forwarded(normalized, name, {name})}

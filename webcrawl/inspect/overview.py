@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.errors import FatalError
 from webcrawl.frontier.view import Where
 from webcrawl.given_settings import as_given
 from webcrawl.inspect.explanation import AsOf, as_of
 from webcrawl.inspect.host_state import HostState, host_state, state_of
+from webcrawl.urls import normalize_seed
+from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.inspect.job_view import JobView
+
+
+# Characters of what is no host that an error repeats.
+_TOLD_OF_HOST = 200
 
 
 class HostRow(msgspec.Struct, frozen=True):
@@ -91,7 +98,13 @@ def overview(view: JobView, *, top: int) -> Overview:
 
 
 def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverview:
-    """One *host*, a politeness key. Reads all queues: a million URLs in a fifth of a second."""
+    """One *host*, or the one of a URL, as somebody has typed it: what is waited for with it, so
+    its domain if that is the politeness key. Reads all queues: a million URLs in a fifth of a
+    second. FatalError if it is none."""
+    url = normalize_seed(host) or normalize_seed(f"[{host}]")
+    if url is None:
+        raise FatalError(f"{host[:_TOLD_OF_HOST]!r} is not a host.")
+    host = KEYS[view.politeness_key](url)
     places: Counter[str] = Counter()
     finished = view.frontier.finished_keys()
     found = view.frontier.find(lambda entry: entry.host == host, finished, containing=host.encode())

@@ -47,6 +47,8 @@ def export(view: JobView, path: Path, *, told: Callable[[int], None]) -> Exporte
 
     8 us a URL. Raises FatalError when *path* cannot be written.
     """
+    if not path.name:
+        raise FatalError(f"{path} cannot be written: it is no file.")
     counts = Exported()
     aside = path.with_name(path.name + ".tmp")
     lines = [_heading(view).encode()]
