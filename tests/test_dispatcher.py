@@ -530,6 +530,18 @@ def test_an_expired_lease_returns_and_what_still_comes_of_it_is_too_late(desk):
     assert desk.frontier.leased == 0
 
 
+@pytest.mark.parametrize("obey", [False, True])
+def test_an_expired_page_is_counted_once(tmp_path, clock, obey):
+    desk = Desk(tmp_path, clock, obey=obey, ledger=Book())
+    desk.rig.push(entry("a.test", 0))
+    desk.next()  # the page, or a robots.txt, which is none
+    desk.wait(LEASE_SECS + 1)
+    desk.dispatcher.expire(LEASE_SECS)
+    pages = [] if obey else [("begun", "http://a.test/0"), ("put back", "http://a.test/0")]
+    assert desk.dispatcher._admission.ledger.told == pages
+    desk.close()
+
+
 def test_a_robots_txt_that_nobody_gives_back_frees_its_host(obedient):
     obedient.rig.push(entry("a.test", 0))
     late = obedient.next()

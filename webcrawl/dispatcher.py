@@ -293,6 +293,8 @@ class Dispatcher:
                     fetch.abort()
                 # The next one to fetch this URL must not find its document in process.
                 self._discard_content(fetch)
+                if not (fetch.robots_url or fetch.refusal or lease.entry.kind in NO_URLS):
+                    self._admission.ledger.put_back(lease.entry)
             self._stats.inc_value("scheduler/expired")
             logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
 
@@ -433,8 +435,7 @@ class Dispatcher:
 
     def _end(self, entry: Entry, outcome: str, fetch: Fetch | None = None) -> None:
         """*entry* has come to its end; told before the frontier is, see outcomes.py."""
-        denied = outcome == "robots_denied"
-        line = self._hosts.robots.decided_by(entry.url) if denied else ""
+        line = self._hosts.robots.decided_by(entry.url) if outcome == "robots_denied" else ""
         self._outcomes.finished(entry, outcome, fetch=fetch, robots=line)
         self._hosts.traps.ended(entry, outcome, fetch)
 
