@@ -179,6 +179,14 @@ def test_alternatives_within_an_expression_stay_its_own():
     ]
 
 
+def test_groups_are_referred_to_by_name_or_by_number_if_there_is_one_expression():
+    pattern = any_of(["(a)b", r"(?P<x>\d)-(?P=x)", r"(c)\\1"])
+    assert [bool(pattern.fullmatch(text)) for text in ("ab", "1-1", "1-2", r"c\1", "cc")] == [
+        *(True, True, False, True, False)
+    ]
+    assert any_of([r"(a|b)\1"]).fullmatch("bb")
+
+
 @pytest.mark.parametrize(
     ("expressions", "sentence"),
     [
@@ -186,6 +194,8 @@ def test_alternatives_within_an_expression_stay_its_own():
         (["a", "*"], r"has '\*', no regular expression: nothing to repeat"),
         (["x{99999999999}"], "no regular expression: the repetition number is too large"),
         (["(?i)a", "b"], r"has '\(\?i\)a', whose flags would hold for all of them"),
+        (["(a)", r"x\\(\d)\1"], "whose groups have other numbers among them all"),
+        ([r"(a)?(?(1)b|c)", "a"], "whose groups have other numbers among them all"),
         (["(?P<x>a)", "(?P<x>b)"], "has expressions that do not go together: redefinition"),
         ((MAX_PATTERNS + 1) * ["a"], "has more than 100 regular expressions"),
         ([10_001 * "a"], "has an expression of more than 10000 characters"),

@@ -160,7 +160,8 @@ class FilterChain:
     First those about the server, then those about URL, expressions, path, query and link; among
     each kind in the order given. ``refused`` counts by filter name since the chain was built. A URL
     that has passed may not be asked about again but by those filters that know the depth or both
-    ends of the link. What is remembered takes 10 MB at most, typically half of that.
+    ends of the link. What is remembered takes 30 MB at most, with
+    names of 250 characters, and typically 5.
     """
 
     def __init__(self, filters: Sequence[Filter]) -> None:

@@ -43,6 +43,9 @@ _WITHIN_LINES: Final = re.compile(
     r"|[*+?}](?!\+))*"
 )
 
+# What another expression in front of it would change: \1 and (?(1)...).
+_BY_NUMBER: Final = re.compile(r"(?:[^\\]|\\.)*?(?:\\[1-9]|\(\?\([0-9])", re.DOTALL)
+
 
 @dataclass(slots=True, frozen=True)
 class PortFilter:
@@ -163,6 +166,8 @@ def any_of(expressions: Sequence[str]) -> re.Pattern[str]:
             return alone
         if alone.flags != re.UNICODE:
             raise ValueError(f"has {expression!r}, whose flags would hold for all of them")
+        if alone.groups and _BY_NUMBER.match(expression):
+            raise ValueError(f"has {expression!r}, whose groups have other numbers among them all")
     try:
         # Not in groups: Python finds what alternatives begin with, which is half of the time.
         return re.compile("|".join(expressions))
