@@ -43,6 +43,7 @@ class Crawl:
         self.waiting = deque()
         self.held = deque()
         self.fetched = 0
+        self.relented = 0
         self.most_waiting = 0
 
     def found(self, count):
@@ -63,6 +64,7 @@ class Crawl:
                 return self
             if idle:
                 self.space.relent()
+                self.relented += 1
             if idle or self.space.news():
                 count, self.held = len(self.held), deque()
                 self.found(count)
@@ -125,6 +127,32 @@ def test_what_is_denied_or_redirects_is_on_nobody_s_account():
         space_of(clock=clock), clock, lambda n: (False, False, 5000 if n == 0 else 0)
     ).run()
     assert crawl.fetched == 5001
+
+
+def test_a_host_with_little_room_is_not_looked_at_for_each_url():
+    """99 dead URLs, and 2,000 that robots.txt denies."""
+    clock = FakeClock()
+    crawl = Crawl(
+        space_of(clock=clock), clock, lambda n: (False, n < 99, 2098 if n == 0 else 0)
+    ).run()
+    assert crawl.fetched == 2099
+    assert crawl.relented < 20
+
+
+def test_room_that_was_given_in_advance_is_for_hosts_that_have_some():
+    space = space_of()
+    let_in(space, 1000)
+    for _ in range(100):
+        space.ended("a.test", fresh=False, fruitless=False)
+    space.relent()
+    assert let_in(space, 1000) == 100
+    for number in range(100):
+        space.ended("a.test", fresh=False, fruitless=number < 99)
+    space.relent()
+    assert let_in(space, 1000) == 101  # as many as have ended, and not for nothing
+    space.ended("a.test", fresh=False, fruitless=True)
+    space.relent()
+    assert let_in(space, 1000) == 0
 
 
 def test_urls_that_lead_to_nothing_come_to_an_end():

@@ -9,7 +9,8 @@ content already seen, or 404. What does not fit waits outside and is let in as p
 So an ordinary site of any size is crawled to its end, as long as one in *per_page* of its URLs
 leads to something new; a host that only ever names more URLs has *base* of them fetched. URLs that
 are denied by robots.txt, redirect, or fail for the host's or the network's sake are on nobody's
-account once they have ended.
+account once they have ended. When nothing else is left to fetch, a host with any room may have as
+many waiting as have ended so far and not for nothing: what is held is not looked at for each URL.
 
 ``fresh`` and ``fruitless`` are kept in the host's record. What waits is counted in memory, for the
 hosts of late: after a restart, or when a host was not heard of for long, its count begins at 0 and
@@ -50,6 +51,9 @@ class _Account(msgspec.Struct, gc=False):
     waiting: int = 0
     fresh: int = 0
     fruitless: int = 0
+    # URLs that ended, but not for nothing; as many may wait since nothing else was left to fetch.
+    sound: int = 0
+    advance: int = 0
 
 
 class UrlSpace:
@@ -77,7 +81,7 @@ class UrlSpace:
             return False
         account = self._account(host)
         room = self._base + self._per_page * account.fresh - account.fruitless
-        if account.waiting < room:
+        if room > 0 and account.waiting < max(room, account.advance):
             return False
         self._held += 1
         self._held_for_room |= room > 0
@@ -98,8 +102,11 @@ class UrlSpace:
     def ended(self, host: str, *, fresh: bool, fruitless: bool) -> None:
         """One of those has come to its end: with new content, for nothing, or neither."""
         self.let_out(host)
-        if self._base and (fresh or fruitless):
-            account = self._account(host)
+        if not self._base:
+            return
+        account = self._account(host)
+        account.sound += not fruitless
+        if fresh or fruitless:
             record = self._records.get(host)
             account.fresh = record.fresh = record.fresh + fresh
             account.fruitless = record.fruitless = record.fruitless + fruitless
@@ -127,6 +134,7 @@ class UrlSpace:
         """
         for account in self._accounts.values():
             account.waiting = 0
+            account.advance = account.sound
         self._look()
 
     def _look(self) -> None:
