@@ -149,7 +149,7 @@ def test_room_that_was_given_in_advance_is_for_hosts_that_have_some():
     for number in range(100):
         space.ended("a.test", fresh=False, fruitless=number < 99)
     space.relent()
-    assert let_in(space, 1000) == 101  # as many as have ended, and not for nothing
+    assert let_in(space, 1000) == 101  # as many as were on nobody's account so far
     space.ended("a.test", fresh=False, fruitless=True)
     space.relent()
     assert let_in(space, 1000) == 0

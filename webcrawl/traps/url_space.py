@@ -10,7 +10,7 @@ So an ordinary site of any size is crawled to its end, as long as one in *per_pa
 leads to something new; a host that only ever names more URLs has *base* of them fetched. URLs that
 are denied by robots.txt, redirect, or fail for the host's or the network's sake are on nobody's
 account once they have ended. When nothing else is left to fetch, a host with any room may have as
-many waiting as have ended so far and not for nothing: what is held is not looked at for each URL.
+many waiting as it had of these so far: what is held is not looked at for each of them.
 
 ``fresh`` and ``fruitless`` are kept in the host's record. What waits is counted in memory, for the
 hosts of late: after a restart, or when a host was not heard of for long, its count begins at 0 and
@@ -51,8 +51,8 @@ class _Account(msgspec.Struct, gc=False):
     waiting: int = 0
     fresh: int = 0
     fruitless: int = 0
-    # URLs that ended, but not for nothing; as many may wait since nothing else was left to fetch.
-    sound: int = 0
+    # URLs that ended as neither; as many may wait since nothing else was left to fetch.
+    neutral: int = 0
     advance: int = 0
 
 
@@ -105,8 +105,9 @@ class UrlSpace:
         if not self._base:
             return
         account = self._account(host)
-        account.sound += not fruitless
-        if fresh or fruitless:
+        if not (fresh or fruitless):
+            account.neutral += 1
+        else:
             record = self._records.get(host)
             account.fresh = record.fresh = record.fresh + fresh
             account.fruitless = record.fruitless = record.fruitless + fruitless
@@ -134,7 +135,7 @@ class UrlSpace:
         """
         for account in self._accounts.values():
             account.waiting = 0
-            account.advance = account.sound
+            account.advance = account.neutral
         self._look()
 
     def _look(self) -> None:
