@@ -15,6 +15,7 @@ from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.storage.lines import LineLog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from conftest import FakeClock
@@ -45,11 +46,12 @@ class Stored:
         line = Outcome(1.0, entry.url, entry.host, outcome, form, **facts)
         self.log.append(msgspec.json.encode(line))
 
-    def publish(self, **facts: Any) -> None:
-        """Make a checkpoint with *facts* and die."""
+    def publish(self, before_the_end: Callable[[], Any] = lambda: None, **facts: Any) -> None:
+        """Make a checkpoint with *facts*, do what is *before_the_end* and die."""
         self._job.attach("shards/00/frontier", self.rig.frontier)
         self._job.attach("shards/00/seen", self.seen)
         self._job.publish(self._job.prepare({"spider": "web", **facts}))
+        before_the_end()
         self.seen.close()
         self.rig.close()
         self.log.close()

@@ -142,6 +142,18 @@ def test_what_has_finished_since_is_not_waiting(rig):
     assert find(view, lambda e: e.url.endswith("/0"), containing=b"a.test") == []
 
 
+def test_what_has_finished_since_is_not_ahead_of_anything(rig, clock):
+    rig.push(*(entry("a.test", n) for n in range(9)))
+    rig.publish()
+    for _ in range(4):
+        rig.fetch(rig.next())
+        clock.advance(1000)
+    view = view_of(rig)
+    (found,) = find(view, lambda e: e.url.endswith("/7"), containing=b"a.test")
+    assert (found.position, found.gone, found.queue.length) == (4, 4, 9)
+    assert [(one.position, one.gone) for one in entries(view)] == [(n, 4) for n in range(1, 6)]
+
+
 def test_the_clock_of_a_host_is_that_of_the_last_word(rig, clock):
     rig.push(entry("a.test", 0), entry("a.test", 1), entry("b.test"))
     first = rig.next()

@@ -241,32 +241,56 @@ def test_each_place_has_its_sentence(tmp_path, clock, settings):
     job.rig.push(entry("a.test", 0), entry("a.test", 1), entry("a.test", 2))
     leased = job.rig.next()
     job.rig.push(entry("c.test", 5, depth=4))
-    job.rig.frontier.parked.push("budget", [encode(entry("p.test", 1))])
+    for gate in ("budget", "reputation", "host_budget"):
+        job.rig.frontier.parked.push(gate, [encode(entry(f"{gate.replace('_', '-')}.test", 1))])
     job.submit(entry("u.test", 1))
     job.publish()
     told = {
         url: why(url, job.path, settings)
         for url in (
             leased.entry.url,
-            *("http://a.test/2", "http://c.test/5", "http://p.test/1", "http://u.test/1"),
+            *("http://a.test/2", "http://c.test/5", "http://u.test/1"),
+            *("http://budget.test/1", "http://reputation.test/1", "http://host-budget.test/1"),
         )
     }
     assert {url: one.state for url, one in told.items()} == {
         leased.entry.url: "leased",
         "http://a.test/2": "waiting",
         "http://c.test/5": "waiting",
-        "http://p.test/1": "parked",
         "http://u.test/1": "undecided",
+        "http://budget.test/1": "parked",
+        "http://reputation.test/1": "parked",
+        "http://host-budget.test/1": "parked",
     }
     sentences = [why_text(one, now=NOW).splitlines()[0].strip() for one in told.values()]
-    assert sentences == [
+    begins = [
         "It was being fetched when the crawl was cut off, and will be fetched again.",
         "It waits, number 2 of 2 in the queue of its host.",
         "It waits, number 1 of 1 in front-end queue 8.",
-        "It is parked (budget) and will be reconsidered.",
         "It waits in the duplicate URL eliminator, or has just left it for the frontier.",
+        "It is parked (budget): it will be reconsidered.",
+        "It is parked (reputation): its domain has had the pages that its reputation allows,",
+        "It is parked (host_budget): its host has had its pages or bytes; raise BUDGET_HOST_PAGES",
     ]
+    for sentence, begin in zip(sentences, begins, strict=True):
+        assert sentence.startswith(begin)
     assert told["http://a.test/2"].host.state == "in process"
+
+
+def test_what_was_fetched_since_the_checkpoint_is_not_ahead(tmp_path, clock, settings):
+    job = Stored(tmp_path / "job", clock)
+    job.rig.push(*(entry("a.test", n) for n in range(6)))
+    lease = job.rig.next()
+
+    def go_on():
+        job.rig.fetch(lease)
+        clock.advance(1000)
+        job.rig.fetch(job.rig.next())
+
+    job.publish(before_the_end=go_on)
+    text = why_text(why("http://a.test/3", job.path, settings), now=NOW)
+    assert "It waits, number 2 of 4 in the queue of its host." in text
+    assert "; 5 URLs in its queue at the checkpoint" in text
 
 
 def test_what_came_of_a_url_is_told_in_full(tmp_path, clock, settings):

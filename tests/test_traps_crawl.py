@@ -130,7 +130,7 @@ def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(site, tmp_pat
 
     parked = min(site.trap - set(site.fetched(site.trap)))
     why = run_crawl([*SCRAPY, "why", site.url + parked, "-s", f"JOBDIR={tmp_path / 'job'}"])
-    assert "It is parked (learned_trap) and will be reconsidered." in why.stdout
+    assert "It is parked (learned_trap): its pattern is taken for a trap, see below;" in why.stdout
     row = (
         f"    pattern  {pattern}: 20 of the last 20 pages had content already seen; parked until 20"
     )

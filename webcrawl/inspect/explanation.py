@@ -47,7 +47,8 @@ _TOLD_OF_URL = 200
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where it waits: *where* is a value of ``Where`` or "eliminator", *queue* the level, host or
-    reason, *position* 1 for what comes first of *length*. The others are of the entry."""
+    reason, *position* 1 for what comes first of *length*; neither counts URLs of its host that were
+    ahead and have been finished since the checkpoint. The others are of the entry."""
 
     where: str
     url: str
@@ -192,7 +193,7 @@ def _place(found: Found) -> Place:
         _place_of(found.entry, where=queue.where.value),
         queue=queue.name,
         position=found.position,
-        length=queue.length,
+        length=queue.length - found.gone,
     )
 
 

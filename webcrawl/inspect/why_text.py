@@ -51,6 +51,20 @@ _SENTENCES: Final = {
 }
 
 
+# What it waits for at the gates of the crawl, and what lets it in.
+_WAITS_FOR: Final = {
+    "host_budget": "its host has had its pages or bytes; raise BUDGET_HOST_PAGES or _BYTES and run "
+    "the crawl again",
+    "domain_budget": "its domain has had its pages or bytes; raise BUDGET_DOMAIN_PAGES or _BYTES "
+    "and run the crawl again",
+    "reputation": "its domain has had the pages that its reputation allows, which grow with the "
+    "domains that link to it and REPUTATION_ROUNDS times when nothing else is left",
+    "learned_trap": "its pattern is taken for a trap, see below; TRAP_EXCEPTIONS_FILE frees it",
+    "url_space": "its host has more URLs than its pages have earned; new ones let it in, and "
+    "TRAP_EXCEPTIONS_FILE",
+}
+
+
 def _sentence(told: Explanation, now: float) -> str:
     state = told.state
     if state == "finished":
@@ -61,7 +75,8 @@ def _sentence(told: Explanation, now: float) -> str:
     if state == "waiting":
         return f"It waits, {_where(told.places[0])}."
     if state == "parked":
-        return f"It is parked ({told.places[0].queue}) and will be reconsidered."
+        gate = told.places[0].queue
+        return f"It is parked ({gate}): {_WAITS_FOR.get(gate, 'it will be reconsidered')}."
     if state == "refused":
         return f"It is not crawled: the filter {told.refused_by} refuses it."
     if state == "leased" and told.as_of.process is None:
@@ -118,7 +133,7 @@ def host_text(host: HostState, now: float) -> str:
         text += f" until {moment(host.ready_at, now)}, {host.because}"
     elif host.contact_since:
         text += f" since {moment(host.contact_since, now)}"
-    text += f"; {host.waiting:,} URLs in its queue, {host.pages:,} downloads"
+    text += f"; {host.waiting:,} URLs in its queue at the checkpoint, {host.pages:,} downloads"
     if host.penalty_until:
         text += f"; given up until {moment(host.penalty_until, now)}"
     return text + (f"; {', '.join(host.addresses[:4])}" if host.addresses else "")
