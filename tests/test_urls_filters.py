@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -254,6 +256,14 @@ def test_links_of_a_page_are_refused_as_each_of_them_would_be(links, page_host):
         at_once.refusals(links, depth, page_host)
         assert answers == [chain().refusal(url, depth, page_host) for url in links]
         assert at_once.refused == one_by_one.refused
+
+
+def test_expressions_do_not_see_urls_that_are_too_long():
+    chain = FilterChain([LengthFilter(100), PatternFilter(any_of(["[0-9]+-x"]))])
+    links = [URL + 20_000 * "1", URL + "1-x", URL]  # the first alone would take 0.3 s
+    started = time.thread_time()
+    assert chain.refusals(links, 0) == ["length", "pattern", None]
+    assert time.thread_time() - started < 0.1
 
 
 def test_filter_that_may_refuse_no_link_of_a_page_is_not_asked_about_any():

@@ -205,7 +205,7 @@ class FilterChain:
 
     def refusals(self, urls: Sequence[str], depth: int, page_host: str = "") -> list[str | None]:
         """``refusal`` of each of *urls*: the links of a page at once, for half of what a call for
-        each costs. 0.8 µs a link with the filters that are on by default, 1.3 µs with a whitelist
+        each costs. 0.8 µs a link with the filters that are on by default, 1.4 µs with a whitelist
         of a million domains, thousands of names of segments and extensions, and expressions too;
         2 and 3 µs a link to a URL that has not come lately."""
         of_urls = [
@@ -230,7 +230,7 @@ class FilterChain:
                 else:
                     if server is not None:
                         if expressions is None:
-                            expressions = self._expressions_for(urls, depth)
+                            expressions = self._expressions_for(urls, depth, of_urls)
                         why = self._look(url, server, host, expressions)
                     if why is None and of_links and host != page_host:
                         why = self._link_refusal(host, page_host)
@@ -239,8 +239,18 @@ class FilterChain:
             answers.append(why)
         return answers
 
-    def _expressions_for(self, urls: Sequence[str], depth: int) -> _Expressions:
-        """Those that may refuse one of *urls*."""
+    def _expressions_for(
+        self,
+        urls: Sequence[str],
+        depth: int,
+        of_urls: Sequence[tuple[str, Callable[[str, int], bool]]],
+    ) -> _Expressions:
+        """Those that may refuse one of *urls* that *of_urls* let pass: an expression whose time
+        grows with the square of a length must not see what is too long."""
+        if not self._of_expressions:
+            return []
+        for _, refuses in of_urls:
+            urls = [url for url in urls if not refuses(url, depth)]
         return [
             (name, match, refuses_found)
             for may_refuse, name, match, refuses_found in self._of_expressions
