@@ -184,6 +184,9 @@ def test_host_rules_change_the_compared_form_alone():
     assert one.form("http://www.a.test/x") == "http://a.test/x"
     assert one.form("https://www.a.test:8443/x//y?") == "https://a.test:8443/x/y"
     assert one.form("ftp://mirror.test/x") == "ftp://a.test/x"
+    assert one.form("gopher://mirror.test:7070/1/x") == "gopher://a.test:7070/1/x"
+    short = Equivalence(hosts=HostRules.parse("synonym(m)=a"))
+    assert short.form("ftp://m/x/y") == "ftp://a/x/y"
     assert one.form("http://[::1]:81/") == "http://[::1]:81/"
     assert one.form("http://a.test/") == "http://a.test/"
 

@@ -185,7 +185,8 @@ class Equivalence:
         """What *url*, normalized, is compared by. Never raises; idempotent without host rules.
 
         Without host rules scheme, host and port stay what they are. URLs of other schemes than http
-        and https are compared as they stand: a Gopher selector means nothing to anybody else.
+        and https are compared as they stand, but for host rules: a Gopher selector means nothing to
+        anybody else.
         """
         if (
             ("%" in url and _LOOSE_ESCAPE.search(url) is not None)
@@ -283,7 +284,7 @@ class Equivalence:
         return False
 
     def _on_canonical_host(self, url: str, hosts: HostRules) -> str:
-        end = url.find("/", 8)
+        end = url.find("/", url.find(":") + 3)
         origin = url[:end]
         canonical = self._origins.get(origin)
         if canonical is None:
