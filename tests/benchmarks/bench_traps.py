@@ -1,5 +1,5 @@
-"""What gates cost: all of them per new URL and per parked one that is looked at again; those of traps
-per URL on its way, and per page whose content was judged.
+"""What gates cost: all of them per new URL and per parked one that is looked at again; those of
+traps per URL on its way, and per page whose content was judged.
 
     python tests/benchmarks/bench_traps.py [--hosts 20_000] [--rounds 7] [--parked 1_000_000]
 
@@ -9,9 +9,9 @@ a million are parked, and a pass over these. CPU time, and the longest slice of 
 
 Then 20,000 hosts (seeded); a third of them has had pages with content seen before, and a tenth a
 parked pattern. 200,000 URLs go through the gates of traps as they come from the eliminator: from
-pages of 10 new links, 70 % to the page's own host, 300 of which are in flight. Then 50,000 pages are
-judged, one in ten of them a duplicate. The records are in SQLite, as in a crawl. CPU time, median
-and range of the rounds.
+pages of 10 new links, 70 % to the page's own host, 300 of which are in flight. Then 50,000 pages
+are judged, one in ten of them a duplicate. The records are in SQLite, as in a crawl. CPU time,
+median and range of the rounds.
 """
 
 from __future__ import annotations
