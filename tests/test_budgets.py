@@ -43,14 +43,21 @@ def url(host: str, number: int = 0, *, rank: int = 0) -> Entry:
 # --- hard budgets
 
 
-def test_without_budgets_there_is_no_gate_and_domains_are_counted(records: HostRecords) -> None:
+def test_without_budgets_there_is_no_gate_and_all_are_counted(records: HostRecords) -> None:
     ledger, gates = budgets_of(settings(), records)
     assert gates == []
     ledger.begun(url("www.example.com"))
     ledger.received(url("www.example.com"), 700)
     found = records.domains.find("example.com")
     assert (found.pages, found.received) == (1, 700)
-    assert records.servers.find("www.example.com").pages == 0
+    assert records.servers.find("www.example.com").pages == 1
+
+
+def test_budget_that_comes_later_knows_what_was_had_before(records: HostRecords) -> None:
+    ledger, _ = budgets_of(settings(), records)
+    ledger.begun(url("a.test"))
+    _, gates = budgets_of(settings(BUDGET_HOST_PAGES=1), records)
+    assert gates[0].holds(url("a.test"))
 
 
 def test_host_has_its_budget_of_pages_and_its_domain_another(records: HostRecords) -> None:

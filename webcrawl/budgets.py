@@ -50,9 +50,8 @@ class BudgetGate(Gate):
 
 
 def budgets_of(settings: BaseSettings, records: HostRecords) -> tuple[Ledger, list[Gate]]:
-    """What BUDGET_* ask for; FatalError with one sentence for what cannot be. Domains are counted
-    in any case."""
-    books = [(records.domains, domain_of)]
+    """What BUDGET_* ask for; FatalError with one sentence for what cannot be. Hosts and domains are
+    counted in any case: a run may come with a budget that the runs before it had not."""
     gates: list[Gate] = []
     for word, tallies, name_of in (
         ("HOST", records.servers, server_of),
@@ -62,8 +61,6 @@ def budgets_of(settings: BaseSettings, records: HostRecords) -> tuple[Ledger, li
         size_bytes = whole(settings, f"BUDGET_{word}_BYTES", at_least=0)
         if not pages and not size_bytes:
             continue
-        if tallies is not records.domains:
-            books.append((tallies, name_of))
         gates.append(
             BudgetGate(
                 name=f"{word.lower()}_budget",
@@ -73,4 +70,4 @@ def budgets_of(settings: BaseSettings, records: HostRecords) -> tuple[Ledger, li
                 size_bytes=size_bytes,
             )
         )
-    return Ledger(books), gates
+    return Ledger([(records.domains, domain_of), (records.servers, server_of)]), gates
