@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pytest
+from holding import gives_way
 from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.urls import Link, css, normalize
-from webcrawl.urls.css import css_references, extract_css_links
+from webcrawl.urls.css import css_references, extract_css_links, iter_css_links
 
 URL = "http://a.test/dir/style.css"
 
@@ -83,3 +85,12 @@ def test_time_is_linear(piece):
 def test_no_bytes_raise_and_all_links_are_normalized(body):
     for link in links(body):
         assert normalize(link.url) == link.url
+
+
+@pytest.mark.parametrize(
+    "piece", ["'", '"a"', "/**/", "a{}", "url(#)", "url(x)", "url(", "\\", "@import"]
+)
+def test_who_takes_the_links_is_never_held(piece):
+    body = (piece * ((1 << 20) // len(piece))).encode()
+    begin = partial(iter_css_links, body, url=URL, charset="utf-8", limit=100)
+    assert gives_way(begin, secs=0.04)

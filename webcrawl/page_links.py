@@ -19,7 +19,7 @@ from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.robots.rules import user_agent_token
 from webcrawl.setting_values import whole
-from webcrawl.urls.css import extract_css_links
+from webcrawl.urls.css import extract_css_links, iter_css_links
 from webcrawl.urls.extraction import HTML_TYPES, extract
 from webcrawl.urls.feeds import iter_feed
 from webcrawl.urls.header_links import extract_header_links
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 PAGE_MAX_LINKS: Final = 5000
 #: Default of SITEMAP_MAX_BYTES: the limit of the protocol.
 SITEMAP_MAX_BYTES: Final = 50 << 20
+
+# Style sheets of more bytes are taken in slices: each 64 kB hold whoever waits up to 10 ms.
+_SHORT_CSS: Final = 1 << 16
 
 _ALL_KINDS: Final = KINDS | FEED_KINDS | SITEMAP_KINDS
 _XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
@@ -93,8 +96,9 @@ class PageLinks:
     def find(self, page: Page) -> Iterator[Link | None] | None:
         """Set ``links`` and ``robots`` of *page*.
 
-        Of a sitemap or feed ``links`` has those of the header only: the others are returned, in
-        document order, for the caller to take in slices, with None now and then in between.
+        Of a sitemap, a feed or a long style sheet ``links`` has those of the header only: the
+        others are returned, in document order, for the caller to take in slices, with None now and
+        then in between.
         """
         tags: list[bytes] = []
         links: list[bytes] = []
@@ -122,7 +126,10 @@ class PageLinks:
             case "html":
                 metas = self._read_html(page)
             case "css" if self._kinds & CSS_KINDS:
-                self._read_css(page)
+                if len(page.body) <= _SHORT_CSS:
+                    self._read_css(page)
+                else:
+                    slow = self._wanted(page, self._css(page))
             case "feed" if self._kinds & FEED_KINDS:
                 slow = self._wanted(page, self._feed(page))
             case "sitemap" if self._kinds & SITEMAP_KINDS:
@@ -172,6 +179,15 @@ class PageLinks:
             schemes=self._schemes,
         )
         self._merge(page, found)
+
+    def _css(self, page: Page) -> Iterator[Link | None]:
+        return iter_css_links(
+            page.body,
+            url=page.url,
+            charset=page.charset,
+            limit=self._max_links,
+            schemes=self._schemes,
+        )
 
     def _merge(self, page: Page, found: list[Link]) -> None:
         """Add what the document has of the wanted kinds to the links of the header."""

@@ -144,7 +144,7 @@ class WebSpider(Spider):
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, found: Iterator[Link | None]
     ) -> AsyncIterator[Page]:
-        """Submit the links of a sitemap or feed, batch by batch, as the eliminator takes them.
+        """Submit links that take long to find, batch by batch, as the eliminator takes them.
 
         The Page follows when all are on disk, and its URL is finished after that: whatever happens
         before, it is fetched and submitted again, which the eliminator takes for nothing new.
