@@ -200,6 +200,10 @@ def test_what_is_not_finished_is_not_kept():
     assert thin(b"<p style='url(/x)'>text", styles=True) == b"<wbr  style='url(/x)'>"
 
 
+def test_ends_of_anchors_that_have_not_begun_are_dropped():
+    assert thin(b"</a><a href=x>y</a>z</a><p></a>") == b"<a href=x>y</a>"
+
+
 def test_link_tags_of_one_page_are_bounded():
     assert thin(b"<a href=x>" * (MAX_KEPT + 5)).count(b"<a") == MAX_KEPT
 

@@ -150,8 +150,9 @@ def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = 
             tags += bool(link)
             kept.append(link + piece[piece.find(b">") + 1 :] if inside else link)
         elif mark == _ANCHOR_END:
+            if inside:
+                kept.append(b"</a>")
             inside = False
-            kept.append(b"</a>")
         elif mark in (_COMMENT, _RAW):
             position, link = _passed_over(pieces, at, mark, links=raw_links, styles=styles)
             tags += bool(link)
