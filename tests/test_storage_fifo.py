@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from webcrawl.storage import fifo as module
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, RecordLog, pack_many
 
@@ -387,3 +388,32 @@ class FifoMachine(RuleBasedStateMachine):
 
 TestFifoMachine = FifoMachine.TestCase
 TestFifoMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_many_segments_are_deleted_some_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_DELETED_BYTES", 4)
+    queue = DiskFifo(path=tmp_path / "queue", chunk=1, segment_bytes=1)
+    queue.open(None)
+
+    def files():
+        return len([*queue.path.iterdir()])
+
+    queue.push_many([b"x"] * 60)
+    for _ in range(40):
+        queue.pop()
+    before = files()
+    kept = queue.snapshot()
+    assert files() == before
+    queue.forget()
+    assert files() == before - 4
+    for _ in range(10):
+        there = files()
+        queue.pop()
+        assert there - 2 <= files() <= there
+    assert files() < before - 20
+    # What is left over goes when the queue is opened again.
+    again = DiskFifo(path=queue.path, chunk=1, segment_bytes=1)
+    again.open(kept)
+    assert len(again) == 20
+    assert again.check() == []
+    assert files() <= 20 + 1  # the one that was read last

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 
 _SEGMENT_END = b""
+# Bytes of segments that one ``forget`` deletes, as that takes 0.2 ms a megabyte.
+_DELETED_BYTES = 64 << 20
 # How far a full segment is vouched for: up to its end record, wherever that is.
 _TO_SEGMENT_END = sys.maxsize
 
@@ -83,8 +85,10 @@ class DiskFifo:
         self._tail_segment = 0
         self._tail_offset = 0
         self._written: set[Path] = set()
-        # Segments below this number are named by no snapshot that is published or being made.
+        # Segments that are still there begin at the first number; those below the second are named
+        # by no snapshot that is published or being made, those below the third not by the newest.
         self._kept_from = 0
+        self._needed_from = 0
         self._snapshot_from = 0
 
     def open(self, snapshot: FifoSnapshot | None) -> None:
@@ -102,7 +106,7 @@ class DiskFifo:
             # No file is needed, so none is kept: writing starts over at the tail segment.
             self._head_segment, self._head_offset = self._tail_segment, HEADER_SIZE
             self._tail_offset = 0
-        self._kept_from = self._snapshot_from = self._head_segment
+        self._kept_from = self._needed_from = self._snapshot_from = self._head_segment
         live_to = self._tail_segment if self._tail_offset else self._tail_segment - 1
         live = set(range(self._head_segment, live_to + 1))
         found = self._segments()
@@ -169,10 +173,13 @@ class DiskFifo:
         return paths
 
     def forget(self) -> None:
-        """The last snapshot is published: delete the segments that only older ones name."""
-        for segment in range(self._kept_from, self._snapshot_from):
-            self._file(segment).unlink(missing_ok=True)
-        self._kept_from = self._snapshot_from
+        """The last snapshot is published: the segments that only older ones name go.
+
+        If there are many, some of them go later: two for each that ``pop`` has read to its end, the
+        others with the next calls. ``open`` deletes what is left over.
+        """
+        self._needed_from = self._snapshot_from
+        self._delete(_DELETED_BYTES // self._segment_bytes)
 
     def close(self) -> None:
         """Nothing is held open; what is in memory is only in the last snapshot."""
@@ -196,6 +203,13 @@ class DiskFifo:
         if found != self._body and not problems:
             problems.append(f"{self.path}: {found} items on disk, {self._body} expected")
         return problems
+
+    def _delete(self, limit: int) -> None:
+        """Delete up to *limit* of the segments that nobody needs."""
+        end = min(self._needed_from, self._kept_from + limit)
+        for segment in range(self._kept_from, end):
+            self._file(segment).unlink(missing_ok=True)
+        self._kept_from = end
 
     def _spill(self) -> None:
         """Write the oldest *chunk* items of the tail as one frame."""
@@ -237,6 +251,7 @@ class DiskFifo:
                 break
             self._head_segment += 1
             self._head_offset = HEADER_SIZE
+            self._delete(2)
         try:
             items = unpack_many(payload)
         except ValueError as error:
