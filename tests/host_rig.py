@@ -6,11 +6,15 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor
 
 from webcrawl.exclusions import Exclusions
 from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts import HostRecord
+from webcrawl.outage import Outage
+from webcrawl.pauses import Pauses
 from webcrawl.politeness import Politeness
 from webcrawl.prelude import HostPrelude
 from webcrawl.robots.cache import RobotsCache
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webcrawl.addresses import HostAddresses
-    from webcrawl.frontier import DelayPolicy
+    from webcrawl.frontier import DelayPolicy, Entry
 
 
 class Records:
@@ -83,8 +87,11 @@ def host_knowledge(
     max_failures: int = 1000,
     key: str = "host",
     retry_times: int = 2,
+    outage_hosts: int = 0,
+    requeue: Callable[[Entry], None] = lambda _: None,
 ) -> HostKnowledge:
-    """Without *addresses* names are nobody's business here."""
+    """Without *addresses* names are nobody's business here, and nothing is an outage without
+    *outage_hosts*."""
     records = records or Records()
     exclusions = Exclusions(path=exclusion_file, clock=clock)
     exclusions.open()
@@ -109,7 +116,18 @@ def host_knowledge(
         retry_times=retry_times,
         clock=clock,
     )
+    pauses = Pauses(clock=clock, wake=lambda: None)
     return HostKnowledge(
+        pauses=pauses,
+        outage=Outage(
+            hosts=outage_hosts,
+            probe_secs=5.0,
+            pauses=pauses,
+            stats=StatsCollector(get_crawler()),
+            requeue=requeue,
+            check=lambda _, then: then(True),
+            clock=clock,
+        ),
         records=records,  # type: ignore[arg-type]  # as much of it as is needed
         executor=InlineExecutor(),
         exclusions=exclusions,

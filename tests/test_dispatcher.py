@@ -109,6 +109,7 @@ class Desk:
             obey=obey,
             crawl_delay_cap=MAX_DELAY,
             longest_retry_after=MAX_DELAY,
+            requeue=self.rig.frontier.requeue,
             **options,
         )
         self.asides = Asides(frontier=self.rig.frontier, key_of=host_of, clock=self.rig.monotonic)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from webcrawl.net.dns import DnsError, LookupFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from webcrawl.net.dns import Resolver
     from webcrawl.net.guard import AddressGuard
@@ -65,7 +65,19 @@ class HostAddresses:
     def look_up(self, host: str, then: Callable[[Exception | None], None]) -> None:
         """Ask the name servers for *host* and call *then*, whatever they say; with the error when
         the answer could not be kept, or of the program."""
-        task = asyncio.get_running_loop().create_task(self._look_up(host, then))
+        self._begin(self._look_up(host, then))
+
+    def check(self, host: str, then: Callable[[bool], None]) -> None:
+        """Ask the name servers for *host*, a name that they were asked for before, whatever is
+        known of it; *then* is told whether they could say."""
+
+        async def check() -> None:
+            then(await self._resolver.ask_anew(host))
+
+        self._begin(check())
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 

@@ -2,8 +2,8 @@
 
 ``dispatch`` turns a lease into the Request for the URL, or for its host's robots.txt first, or
 into nothing when the host must be looked up, must wait, or is to be let alone. The downloader gives
-the host back by way of ``Fetch.release``; when the engine is through with the request, ``done``
-finishes the URL, lets it be tried again, or puts it back.
+the host back by way of ``Fetch.release``, see aftermath.py; when the engine is through with the
+request, ``done`` finishes the URL, lets it be tried again, or puts it back.
 
 The invariant: a URL is finished only when everything that came of it (links, requests, retries)
 is on disk. After a log could not be written that is uncertain, so nothing is finished any more.
@@ -16,26 +16,26 @@ import time
 from typing import TYPE_CHECKING
 
 from scrapy import Request
-from scrapy.http import Response
 from scrapy.utils.log import failure_to_exc_info
 
+from webcrawl.aftermath import Aftermath
 from webcrawl.fetch import Fetch, fetch_of
 from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import outcome_of
-from webcrawl.net.retry_after import retry_after
 from webcrawl.pages import PERMANENT, REDIRECTS
 from webcrawl.prelude import Decision, Verdict
 from webcrawl.request_codec import LostRequestError
 from webcrawl.retries import Retries
 from webcrawl.robots.grammar import MAX_BYTES
 from webcrawl.signals import unforeseen
-from webcrawl.urls import host_of, origin_of
+from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from twisted.python.failure import Failure
 
     from webcrawl.admission import Admission
@@ -86,6 +86,9 @@ class Dispatcher:
         self._content = content
         self._codec = codec
         self._outcomes = outcomes
+        self._aftermath = Aftermath(
+            frontier=frontier, hosts=hosts, stats=crawler.stats, ending=ending
+        )
         self.retries = Retries(frontier=frontier, stats=crawler.stats, times=retry_times)
         self._sitemaps = sitemaps
         self._ending = ending
@@ -119,11 +122,12 @@ class Dispatcher:
             case Verdict.REFUSE:
                 return self._refuse(lease, decision.outcome)
             case Verdict.RETRY:
-                self._lookup_failed(lease, decision)
+                self._stats.inc_value(f"retry/{decision.outcome}")
+                self._wait(lease, self._aftermath.lookup_failed(entry, at_least=decision.secs))
             case Verdict.RESOLVE:
                 self._look_up(lease)
             case Verdict.WAIT:
-                self._wait(lease, decision.secs, behind=self._errand(entry.url))
+                self._wait(lease, decision.secs, behind=self._aftermath.errand(entry.url))
         return None
 
     def _is_wanted(self, entry: Entry) -> bool:
@@ -139,6 +143,7 @@ class Dispatcher:
             if secs:
                 self._wait(lease, secs)
                 return None
+        self._hosts.outage.probed()
         entry = lease.entry
         # A host without a queue for a while is unknown to the frontier, and if this process dies
         # now nobody would ask the host's record.
@@ -179,11 +184,6 @@ class Dispatcher:
         self._frontier.release(lease.entry.host, rest=0.0)
         self._frontier.finish(lease)
 
-    def _errand(self, url: str) -> Entry:
-        """The errand that *url* waits for."""
-        errand = self._hosts.robots.errand(url)
-        return Entry(errand, self._hosts.key_of(errand), kind=ERRAND, via=origin_of(url))
-
     def _wait(self, lease: Lease, secs: float, *, behind: Entry | None = None) -> None:
         """Nothing is sent: the URL goes back, and its host is looked at again in *secs*."""
         self._frontier.put_back(lease, behind=behind)
@@ -192,6 +192,7 @@ class Dispatcher:
     def _look_up(self, lease: Lease) -> None:
         """The host stays in process, so that it is asked for once, and no worker waits for it."""
         assert self._hosts.addresses is not None
+        self._hosts.outage.probed()
         self._frontier.put_back(lease)
         self._looked_up[lease.id] = lease.entry.host
 
@@ -201,6 +202,7 @@ class Dispatcher:
                 self._ending.fail(failure)
             if host is None or self._ending.has_begun:
                 return
+            self._aftermath.looked_up(host_of(lease.entry.url))
             try:
                 self._frontier.release(host, rest=0.0)
             except Exception as error:  # noqa: BLE001  # the host would stay in process
@@ -209,20 +211,13 @@ class Dispatcher:
 
         self._hosts.addresses.look_up(host_of(lease.entry.url), done)
 
-    def _lookup_failed(self, lease: Lease, decision: Decision) -> None:
-        """The name servers could not say: the URL waits until they are asked again."""
-        self._stats.inc_value(f"retry/{decision.outcome}")
-        host = host_of(lease.entry.url)
-        back_off = self._hosts.politeness.lookup_failed
-        self._wait(lease, back_off(lease.entry.host, host, at_least=decision.secs))
-
     def _refuse(self, lease: Lease, outcome: str) -> Request | None:
         """Nothing is asked of the host, and the URL has come to its end."""
         entry = lease.entry
         if entry.extra:
             return self._request(lease, refusal=outcome)
         if entry.kind == ERRAND:
-            self._learn(entry.via, outcome, None)
+            self._aftermath.learn(entry.via, outcome, None)
         elif entry.kind == ASIDE:
             self._asides.refuse(entry.via, f"{entry.url}: {outcome}")
             self._stats.inc_value(f"aside/{outcome}")
@@ -303,7 +298,7 @@ class Dispatcher:
     ) -> Fetch:
         return Fetch(
             lease=lease,
-            release=self._release,
+            release=self._aftermath.contact_ended,
             clock=time.monotonic,
             address=address,
             robots_url=robots_url,
@@ -352,53 +347,6 @@ class Dispatcher:
             exc_info=failure_to_exc_info(failure),
         )
 
-    def _release(self, fetch: Fetch) -> None:
-        """The download of *fetch* is over: its host's pause begins."""
-        if fetch.expired:
-            return
-        entry, politeness = fetch.lease.entry, self._hosts.politeness
-        try:
-            if fetch.robots_url and fetch.outcome:
-                origin = entry.via if entry.kind == ERRAND else entry.url
-                self._learn(origin, fetch.outcome, fetch.response)
-            if not fetch.reached_host:
-                rest = 0.0
-                if fetch.outcome == "dns_failed":
-                    rest = politeness.lookup_failed(entry.host, host_of(entry.url), at_least=0.0)
-                self._frontier.release(entry.host, rest=rest, shared_rest=0.0)
-                return
-            outcome, response = fetch.outcome, fetch.response
-            if response is None and fetch.on_wire is not None:
-                # A middleware may have made something else of it, such as a Request to try again.
-                outcome = outcome_of(fetch.on_wire)
-                response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
-            after = politeness.after(
-                entry.host,
-                host_of(entry.url),
-                took=fetch.took,
-                outcome=outcome,
-                crawl_delay=self._hosts.robots.crawl_delay(entry.url),
-                retry_after=retry_after(response, now=time.time()),
-                hung_up=response is None or "truncated" in response.flags,
-            )
-            self._frontier.release(
-                entry.host, rest=after.secs, least=after.least, shared_rest=after.shared
-            )
-        except Exception as error:  # noqa: BLE001  # the host would stay in process
-            self._ending.fail(error)
-
-    def _learn(self, url: str, outcome: str, response: Response | None) -> None:
-        """The robots.txt for *url* was tried."""
-        errand = self._hosts.robots.answered(url, outcome, response)
-        self._stats.inc_value(f"robots/{outcome}")
-        self._stats.set_value("robots/origins", self._hosts.robots.settled)
-        delay = self._hosts.robots.crawl_delay(url)
-        if outcome.startswith("http_2") and self._hosts.politeness.is_too_long(delay):
-            self._stats.inc_value("robots/long_crawl_delays")
-        if errand is not None:
-            self._stats.inc_value("robots/errands")
-            self._frontier.requeue(self._errand(url), ahead=True)
-
     def _finish(self, fetch: Fetch) -> None:
         lease, entry = fetch.lease, fetch.lease.entry
         if fetch.abandoned or not fetch.outcome or self._ending.has_begun:
@@ -438,6 +386,7 @@ class Dispatcher:
         line = self._hosts.robots.decided_by(entry.url) if outcome == "robots_denied" else ""
         self._outcomes.finished(entry, outcome, fetch=fetch, robots=line)
         self._hosts.traps.ended(entry, outcome, fetch)
+        self._hosts.outage.given_up(entry, outcome)
 
     def _discard_content(self, fetch: Fetch) -> None:
         if fetch.content_fingerprint is not None:
@@ -447,4 +396,4 @@ class Dispatcher:
 
 
 def _ignore(_: object) -> None:
-    """Callback of a robots.txt, whose answer ``_release`` reads off the Fetch."""
+    """Callback of a robots.txt, whose answer aftermath.py reads off the Fetch."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from webcrawl.addresses import HostAddresses
     from webcrawl.exclusions import Exclusions
     from webcrawl.hosts import HostRecords
+    from webcrawl.outage import Outage
+    from webcrawl.pauses import Pauses
     from webcrawl.politeness import Politeness
     from webcrawl.prelude import HostPrelude
     from webcrawl.robots_search import RobotsSearch
@@ -35,7 +37,8 @@ _FLUSH_SECS = 1.0
 @dataclasses.dataclass(slots=True, kw_only=True)
 class HostKnowledge:
     """*executor* is the records' own: a merge of the eliminator, minutes long, must not make them
-    wait. *addresses* is None when a proxy looks names up. *key* is POLITENESS_KEY."""
+    wait. *addresses* is None when a proxy looks names up. *pauses* are the reasons for which no
+    host is contacted at all. *key* is POLITENESS_KEY."""
 
     records: HostRecords
     executor: Executor
@@ -45,6 +48,8 @@ class HostKnowledge:
     politeness: Politeness
     prelude: HostPrelude
     traps: TrapKeeper
+    pauses: Pauses
+    outage: Outage
     key: str
     _flushed_at: float = 0.0
 
@@ -76,6 +81,7 @@ class HostKnowledge:
         """A moment's work now and then; OSError when the records cannot be written."""
         self.exclusions.reload_if_changed()
         self.traps.work()
+        self.outage.work()
         now = time.monotonic()
         if now - self._flushed_at >= _FLUSH_SECS:
             self._flushed_at = now

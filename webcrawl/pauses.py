@@ -20,19 +20,20 @@ class Pauses:
     def __init__(self, *, clock: Callable[[], float], wake: Callable[[], None]) -> None:
         self._clock = clock
         self._wake = wake
-        self._held: dict[str, tuple[float, str]] = {}
+        self._held: dict[str, tuple[float, str, Callable[[], bool]]] = {}
         self._secs: dict[str, float] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is a reason."""
-        return bool(self._held)
+        """Whether there is a reason, and nobody spares a contact now."""
+        return any(not spare() for _, _, spare in self._held.values())
 
-    def hold(self, name: str, sentence: str) -> bool:
-        """Hand nothing out until ``lift(name)``; *sentence* says why and what to do. False when it
-        is held by that name already: then only the sentence is another."""
-        since, _ = self._held.get(name, (self._clock(), ""))
+    def hold(self, name: str, sentence: str, *, spare: Callable[[], bool] = lambda: False) -> bool:
+        """Hand nothing out until ``lift(name)`` but when *spare* says so; *sentence* says why and
+        what to do. False when it is held by that name already: then only the sentence is another.
+        """
         is_new = name not in self._held
-        self._held[name] = (since, sentence)
+        since = self._clock() if is_new else self._held[name][0]
+        self._held[name] = (since, sentence, spare)
         return is_new
 
     def lift(self, name: str) -> bool:
@@ -48,7 +49,7 @@ class Pauses:
     @property
     def sentences(self) -> list[str]:
         """Why the crawl pauses now, the oldest reason first."""
-        return [sentence for _, sentence in self._held.values()]
+        return [sentence for _, sentence, _ in self._held.values()]
 
     def stats(self) -> dict[str, float | str]:
         """Seconds by reason, and the reasons that hold, by their names in Scrapy's stats."""

@@ -181,8 +181,10 @@ class Politeness:
         crawl_delay: float,
         retry_after: float,
         hung_up: bool,
+        excused: bool = False,
     ) -> Rest:
-        """A contact of *took* seconds has ended in *outcome*: the rest, and the record updated.
+        """A contact of *took* seconds has ended in *outcome*: the rest, and the record updated. If
+        it is *excused* its failure is not the host's.
 
         *host* is the name that was contacted: patience is with names, and *key*, which may stand
         for a whole domain, only rests. *hung_up* says that we ended it, before the server was
@@ -191,11 +193,12 @@ class Politeness:
         record = self._records.get(key)
         tried = self._tried(record, host)
         times = [*record.took, took][-REMEMBERED_TIMES:]
-        failed = outcome in _FAILURES
-        record.failures = record.failures + 1 if failed else 0
-        if tried is not record:
-            tried.failures = tried.failures + 1 if failed else 0
-        tried.lookups_failed = 0
+        if not excused:
+            failed = outcome in _FAILURES
+            record.failures = record.failures + 1 if failed else 0
+            if tried is not record:
+                tried.failures = tried.failures + 1 if failed else 0
+            tried.lookups_failed = 0
         if outcome.startswith("http_"):
             record.took = times
             if outcome.startswith("http_2"):
@@ -233,15 +236,18 @@ class Politeness:
             return crawl_delay
         return self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
 
-    def lookup_failed(self, key: str, host: str, *, at_least: float) -> float:
+    def lookup_failed(
+        self, key: str, host: str, *, at_least: float, excused: bool = False
+    ) -> float:
         """The name servers could not tell the address of *host*: *key* backs off without a contact,
-        *at_least* until they would be asked again."""
+        *at_least* until they would be asked again. Excused as in ``after``."""
         record = self._records.get(key)
         tried = self._tried(record, host)
-        record.failures += 1
-        if tried is not record:
-            tried.failures += 1
-        tried.lookups_failed += 1
+        if not excused:
+            record.failures += 1
+            if tried is not record:
+                tried.failures += 1
+            tried.lookups_failed += 1
         return max(self._rest(record, tried, HostFacts((), failures=record.failures)), at_least)
 
     def _tried(self, record: HostRecord, host: str) -> HostRecord:

@@ -44,7 +44,6 @@ from webcrawl.frontier import encode
 from webcrawl.inflow import Inflow
 from webcrawl.inner_depths import Depths
 from webcrawl.opening import open_parts
-from webcrawl.pauses import Pauses
 from webcrawl.politeness_bound import PolitenessBound
 from webcrawl.request_codec import RequestCodec
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
@@ -132,7 +131,7 @@ class MercatorScheduler(BaseScheduler):
             form=links.form,
         )
         self._ending = Ending(crawler=crawler, jobdir=job.path)
-        self.pauses = Pauses(clock=time.monotonic, wake=lambda: wake(crawler.engine))
+        self.pauses = hosts.pauses
         self._inflow = Inflow(
             eliminator=eliminator,
             admission=admission,

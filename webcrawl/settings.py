@@ -75,6 +75,12 @@ SHUTDOWN_GRACE_SECS = 5.0
 # so many seconds end the crawl, with everything saved; 0 errors: never.
 BREAKER_MAX_ERRORS = 50
 BREAKER_SECS = 60.0
+# The other breaker: so many hosts in a row that failed, though they answered before, or were not
+# found by name servers that do not even find what they found before, are an outage here. The crawl
+# pauses, tries again every so many seconds, and what failed does not count; 0 hosts: never. A crawl
+# of fewer hosts needs all of them, at least 3.
+OUTAGE_HOSTS = 20
+OUTAGE_PROBE_SECS = 5.0
 # Seconds between two progress lines in the log; 0: none (Mercator: 10).
 STATISTICS_INTERVAL_SECS = 10.0
 # Seconds between two writes of JOBDIR/stats.json, and lines of its history; 0: only at the end.

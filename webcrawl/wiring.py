@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
-from webcrawl._engine import MercatorDownloader
+from webcrawl._engine import MercatorDownloader, wake
 from webcrawl.addresses import HostAddresses
 from webcrawl.admission import Admission
 from webcrawl.budgets import budgets_of
@@ -33,8 +33,10 @@ from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.net.shared import resolver_of
+from webcrawl.outage import Outage
 from webcrawl.outcomes import Outcomes
 from webcrawl.page_links import link_kinds, sitemap_max_bytes
+from webcrawl.pauses import Pauses
 from webcrawl.politeness import Politeness, longest_crawl_delay, profile_of
 from webcrawl.prelude import HostPrelude
 from webcrawl.reputation import ReputationGate
@@ -107,9 +109,9 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         robots_bytes=whole(settings, "ROBOTS_CACHE_BYTES", at_least=1),
         executor=(writer := ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts")),
     )
-    hosts = _hosts(crawler, delay, records, executor=writer, key=profile.key)
     form = equivalence_of(settings).form
     frontier = _frontier(crawler, shard, delay, records)
+    hosts = _hosts(crawler, delay, records, frontier, executor=writer, key=profile.key)
     ledger, budgets = budgets_of(settings, records)
     links = LinkSubmitter(
         eliminator=eliminator,
@@ -162,6 +164,7 @@ def _hosts(
     crawler: Crawler,
     delay: DelayPolicy,
     records: HostRecords,
+    frontier: Frontier,
     *,
     executor: ThreadPoolExecutor,
     key: str,
@@ -186,6 +189,7 @@ def _hosts(
         clock=time.monotonic,
     )
     proxied = flag(settings, "HTTPPROXY_ENABLED")
+    pauses = Pauses(clock=time.monotonic, wake=lambda: wake(crawler.engine))
     return HostKnowledge(
         records=records,
         executor=executor,
@@ -201,6 +205,15 @@ def _hosts(
             longest_crawl_delay=longest_crawl_delay(settings),
         ),
         traps=TrapKeeper.from_settings(settings, records=records),
+        pauses=pauses,
+        outage=Outage.from_settings(
+            settings,
+            pauses=pauses,
+            stats=crawler.stats,
+            requeue=frontier.requeue,
+            check=addresses.check,
+            clock=time.monotonic,
+        ),
         key=key,
     )
 

@@ -165,6 +165,19 @@ class Resolver:
                     raise
         return await self._addresses(name + _IPV6, name, dnswire.AAAA)
 
+    async def ask_anew(self, host: str) -> bool:
+        """Whether the name servers can say now if *host* has an address, whatever is known."""
+        if self._closed:
+            return False
+        told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def done(answer: dnswire.Answer | Unanswered) -> None:
+            if not told.done():
+                told.set_result(not isinstance(answer, Unanswered))
+
+        self._servers.ask(dnswire.wire_name(_key(host)), dnswire.A, done)
+        return await told
+
     def cached(self, host: str) -> list[str] | DnsError | None:
         """Return what `resolve` would find without asking anybody; None if it had to ask.
 

@@ -1,0 +1,259 @@
+"""An outage here is told from sites that fail, costs nobody anything, and has an end."""
+
+from __future__ import annotations
+
+import pytest
+from frontier_rig import entry
+from msgspec.structs import replace
+from scrapy.settings import Settings
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.test import get_crawler
+
+from webcrawl.errors import FatalError
+from webcrawl.outage import Outage
+from webcrawl.pauses import Pauses
+
+
+class Rig:
+    """An outage of four hosts, probed every five seconds."""
+
+    def __init__(self, clock, *, hosts=4):
+        self.clock = clock
+        self.woken = []
+        self.requeued = []
+        self.checked = []
+        self.stats = StatsCollector(get_crawler())
+        self.pauses = Pauses(clock=clock, wake=lambda: self.woken.append(clock()))
+        self.outage = Outage(
+            hosts=hosts,
+            probe_secs=5.0,
+            pauses=self.pauses,
+            stats=self.stats,
+            requeue=self.requeued.append,
+            check=lambda host, then: self.checked.append((host, then)),
+            clock=clock,
+        )
+
+    def answers(self, *hosts):
+        for host in hosts:
+            assert not self.outage.contact_ended(host, "http_200", has_answered=True)
+
+    def silent(self, *hosts, has_answered=True, outcome="connect_timeout"):
+        return [
+            self.outage.contact_ended(host, outcome, has_answered=has_answered) for host in hosts
+        ]
+
+    def nameless(self, *hosts):
+        return [self.outage.lookup_failed(host) for host in hosts]
+
+    def name_servers_say(self, could_say):
+        """What the host was that they were asked for."""
+        host, then = self.checked.pop()
+        assert not self.checked
+        then(could_say)
+        return host
+
+    @property
+    def is_on(self):
+        return bool(self.pauses.sentences)
+
+
+@pytest.fixture
+def rig(clock):
+    return Rig(clock)
+
+
+def test_when_all_that_answered_before_fall_silent_the_crawl_pauses_until_one_answers(rig):
+    rig.answers(*"abcdef")
+    assert rig.silent(*"abcd") == [False, False, True, True]
+    assert rig.is_on
+    assert rig.pauses
+    assert " ".join(rig.pauses.sentences) == (
+        "4 hosts in a row failed (connect_timeout 4), as if the network here were gone: that is "
+        "tried every 5 s, and the crawl goes on by itself."
+    )
+    rig.answers("e")
+    assert not rig.is_on
+    assert rig.woken == [rig.clock()]
+    assert rig.stats.get_value("outage/count") == 1
+    assert rig.stats.get_value("outage/excused") == 2
+
+
+def test_one_host_is_tried_at_a_time_and_its_failure_does_not_count(rig):
+    rig.answers(*"abcdef")
+    rig.silent(*"abcd")
+    for _ in range(3):
+        assert rig.pauses
+        rig.clock.advance(5)
+        assert not rig.pauses
+        rig.outage.probed()
+        assert rig.pauses
+        assert rig.silent("e", has_answered=False) == [True]
+    assert rig.stats.get_value("outage/probes") == 3
+
+
+def test_an_answer_in_between_shows_that_it_is_the_sites(rig):
+    rig.answers(*"abcdef")
+    for host in "abcdefghijkl":
+        assert rig.silent(host, host, host) == [False, False, False]
+        rig.answers("z")
+    assert not rig.is_on
+
+
+def test_hosts_that_fail_often_are_no_outage_and_excused_once(rig):
+    rig.answers(*"abcdef")
+    assert rig.silent(*"aaaabbbccabc") == [False] * 7 + [True] + [False] * 4
+    assert not rig.is_on
+
+
+def test_hosts_that_never_answered_may_be_dead(rig):
+    rig.answers(*"abcdef")
+    assert not any(rig.silent(*"mnopqrstuvw", has_answered=False))
+    assert not rig.is_on
+
+
+def test_as_long_as_nobody_has_answered_every_host_counts(rig):
+    rig.silent(*"abcd", has_answered=False)
+    assert rig.is_on
+
+
+def test_a_small_crawl_needs_all_of_its_hosts_and_three_at_least(clock):
+    rig = Rig(clock, hosts=20)
+    rig.answers("a", "b")
+    rig.silent("a", "b")
+    assert not rig.is_on
+    rig.answers("a", "b", "c", "d")
+    rig.silent("a", "b", "c")
+    assert not rig.is_on
+    rig.silent("d")
+    assert rig.is_on
+
+
+@pytest.mark.parametrize("outcome", ["http_503", "tls_failed", "bad_answer", "incomplete"])
+def test_whatever_comes_from_a_host_is_an_answer(rig, outcome):
+    rig.answers(*"abcdef")
+    rig.silent(*"abc")
+    assert not rig.outage.contact_ended("d", outcome, has_answered=True)
+    assert not any(rig.silent("e", "f"))
+
+
+@pytest.mark.parametrize("outcome", ["", "other", "ignored", "address_forbidden", "bad_url"])
+def test_what_says_nothing_about_the_network_changes_nothing(rig, outcome):
+    rig.answers(*"abcdef")
+    rig.silent(*"abc")
+    assert not rig.outage.contact_ended("d", outcome, has_answered=True)
+    rig.silent("e")
+    assert rig.is_on
+
+
+def test_name_servers_that_do_not_find_what_they_found_before_are_gone(rig):
+    for host in "abcd":
+        rig.outage.lookup_worked(host)
+    for host in "efgh":
+        assert not rig.is_on
+        rig.nameless(host)
+        rig.answers("a")  # whose address is known
+    rig.nameless("i")  # they are asked once
+    assert rig.name_servers_say(False) == "d"
+    assert "(dns_failed 5), as if the name service here were gone" in rig.pauses.sentences[0]
+    for _ in range(2):
+        rig.outage.work()
+        rig.clock.advance(5)
+        assert rig.pauses, "nobody is contacted meanwhile"
+        rig.outage.work()
+        assert rig.name_servers_say(False) == "d"
+        assert rig.nameless("e", "e") == [True, True]
+    rig.clock.advance(5)
+    rig.outage.work()
+    rig.name_servers_say(True)
+    assert not rig.is_on
+    rig.outage.work()
+    assert rig.checked == []
+
+
+def test_name_servers_that_find_what_they_found_before_are_not(rig):
+    for host in "abcd":
+        rig.outage.lookup_worked(host)
+    for _ in range(3):
+        assert rig.nameless(*"efgh") == [False, False, True, True]
+        rig.name_servers_say(True)
+    assert not rig.is_on
+    assert not rig.stats.get_value("outage/count")
+
+
+def test_name_servers_that_found_nothing_yet_are_asked_for_what_they_did_not_find(rig):
+    rig.nameless(*"abcd")
+    assert rig.is_on
+    rig.clock.advance(5)
+    rig.outage.work()
+    assert rig.name_servers_say(True) == "d"
+    assert not rig.is_on
+
+
+def test_answer_that_comes_while_they_are_asked_is_as_good(rig):
+    for host in "abcd":
+        rig.outage.lookup_worked(host)
+    rig.nameless(*"efgh")
+    rig.outage.lookup_worked("e")
+    rig.name_servers_say(False)
+    assert not rig.is_on
+
+
+def test_network_and_name_servers_come_back_each_by_itself(rig):
+    rig.answers(*"abcd")
+    rig.silent(*"abcd")
+    rig.nameless(*"efgh")
+    assert len(rig.pauses.sentences) == 2
+    rig.clock.advance(5)
+    assert rig.pauses, "who would be contacted cannot be found"
+    rig.outage.lookup_worked("e")
+    assert len(rig.pauses.sentences) == 1
+    assert not rig.pauses
+    rig.answers("e")
+    assert not rig.is_on
+
+
+def test_urls_given_up_in_the_run_up_come_back_and_no_others(rig):
+    rig.answers(*"abcdef")
+    early, late = replace(entry("m", 0), attempts=2), replace(entry("a", 0), attempts=2)
+    rig.outage.given_up(early, "connect_timeout")  # nobody else fails
+    rig.silent("a")
+    rig.outage.given_up(late, "connect_timeout")
+    rig.outage.given_up(entry("n", 0), "http_404")
+    rig.outage.given_up(replace(entry("o", 0), extra=b"ordinary"), "connect_timeout")
+    rig.silent("b", "c", "d")
+    assert [(one.url, one.attempts) for one in rig.requeued] == [(late.url, 0)]
+    rig.answers("a")
+    rig.silent("a")
+    rig.answers("b")
+    rig.silent(*"abcd")
+    assert len(rig.requeued) == 1
+
+
+def test_nothing_is_an_outage_when_it_is_turned_off(clock):
+    rig = Rig(clock, hosts=0)
+    assert not any(rig.silent(*"abcdefghijklmnopqrstuvwxyz"))
+    assert not any(rig.nameless(*"abcdefghijklmnopqrstuvwxyz"))
+    rig.outage.lookup_worked("a")
+    rig.outage.given_up(entry("a", 0), "connect_timeout")
+    assert not rig.is_on
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"OUTAGE_HOSTS": "many"}, "OUTAGE_HOSTS must be a whole number"),
+        ({"OUTAGE_PROBE_SECS": 0}, "OUTAGE_PROBE_SECS must be a positive number"),
+    ],
+)
+def test_bad_settings_are_told_in_a_sentence(rig, changed, sentence):
+    settings = Settings({"OUTAGE_HOSTS": 20, "OUTAGE_PROBE_SECS": 5, **changed})
+    with pytest.raises(FatalError, match=sentence):
+        Outage.from_settings(
+            settings,
+            pauses=rig.pauses,
+            stats=rig.stats,
+            requeue=rig.requeued.append,
+            check=lambda *_: None,
+            clock=rig.clock,
+        )

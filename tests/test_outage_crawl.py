@@ -1,0 +1,152 @@
+"""Crawls through an outage: everything is fetched in the end, and nothing was given up."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import threading
+import time
+
+import pytest
+from crawling import (
+    USER_AGENT,
+    access_log,
+    crawl_command,
+    impolite,
+    pages_asked_for,
+    start_crawl,
+    stats_of,
+    wait_until,
+)
+
+from webcrawl.simweb import allowed_urls, preset, start_in_process
+
+MIN_DELAY = 0.2
+# Nobody has patience: without the breaker, hosts and URLs would be given up at once.
+SETTINGS = {
+    "POLITENESS_MIN_DELAY": MIN_DELAY,
+    "POLITENESS_MAX_DELAY": 1,
+    "POLITENESS_MAX_FAILURES": 3,
+    "FRONTIER_RETRY_TIMES": 1,
+    "NET_CONNECT_TIMEOUT_SECS": 1,
+    "NET_FIRST_BYTE_TIMEOUT_SECS": 1,
+    "DNS_QUERY_TIMEOUT_SECS": 0.2,
+    "DNS_TRIES": 1,
+    "OUTAGE_HOSTS": 8,
+    "OUTAGE_PROBE_SECS": 0.3,
+    "STATS_FILE_INTERVAL_SECS": 0.2,
+}
+
+
+@pytest.fixture
+def world():
+    return preset("clean", http_port=0, https_port=0, hosts=60, mean_pages=8.0, max_pages=20)
+
+
+def seeds_of(web, tmp_path):
+    path = tmp_path / "seeds.txt"
+    path.write_text("\n".join(web.world.seeds()) + "\n")
+    return path
+
+
+def outcomes(jobdir):
+    lines = (jobdir / "logs/info.jsonl").read_text().splitlines()
+    return {json.loads(line)["outcome"] for line in lines}
+
+
+def test_a_web_that_is_gone_for_a_while_costs_no_url_and_no_host(world, tmp_path):
+    log, job = tmp_path / "access.log", tmp_path / "job"
+    with start_in_process(world, log_path=log) as web:
+        crawl = start_crawl(crawl_command(web, seeds_of(web, tmp_path), job, **SETTINGS))
+        wait_until(lambda: len(access_log(log)) > 150)
+    time.sleep(5)
+    before = len(access_log(log))
+    port = int(web.dns.rpartition(":")[2])
+    with start_in_process(web.world, log_path=log, dns_port=port) as again:
+        assert again.world.seeds
+        _, output = crawl.communicate(timeout=120)
+    assert crawl.returncode == 0, output
+    hits = access_log(log)
+    assert len(hits) > before + 150
+    assert set(pages_asked_for(hits)) == allowed_urls(web.world, USER_AGENT)
+    assert impolite(hits, min_delay=MIN_DELAY) == []
+    stats = stats_of(job)
+    assert stats["outage/count"] >= 1
+    assert stats["pauses/network_secs"] > 2
+    assert "The crawl pauses: " in output
+    assert "the network is back after" in output
+    given_up = {name for name in outcomes(job) if not name.startswith("http_")}
+    assert given_up <= {"robots_denied", "robots_unreachable"}  # as the world has it
+
+
+class NameServerInBetween:
+    """Hands questions on to *server*, and answers back, unless it is ``gone``."""
+
+    def __init__(self, server):
+        host, _, port = server.rpartition(":")
+        self._server = (host, int(port))
+        self._front = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._front.bind(("127.0.0.1", 0))
+        self._back = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._waiting = {}
+        self.gone = False
+        self.dns = f"127.0.0.1:{self._front.getsockname()[1]}"
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        while not self._ends.is_set():
+            for ready in select.select([self._front, self._back], [], [], 0.05)[0]:
+                data, sender = ready.recvfrom(4096)
+                if ready is self._front and not self.gone:
+                    self._waiting[data[:2]] = sender
+                    self._back.sendto(data, self._server)
+                elif ready is self._back and data[:2] in self._waiting:
+                    self._front.sendto(data, self._waiting.pop(data[:2]))
+
+    def close(self):
+        self._ends.set()
+        self._thread.join()
+        self._front.close()
+        self._back.close()
+
+
+def test_name_servers_that_are_gone_for_a_while_cost_no_url_and_no_host(tmp_path):
+    world = preset("clean", http_port=0, https_port=0, hosts=150, mean_pages=4.0, max_pages=12)
+    log, job = tmp_path / "access.log", tmp_path / "job"
+    with start_in_process(world, log_path=log) as web:
+        between = NameServerInBetween(web.dns)
+        try:
+            command = crawl_command(
+                web,
+                seeds_of(web, tmp_path),
+                job,
+                # So few at a time that names are left to be looked up.
+                **SETTINGS,
+                CONCURRENT_REQUESTS=4,
+                FRONTIER_BACK_QUEUES=12,
+                FRONTIER_BACK_QUEUES_MAX=12,
+            )
+            crawl = start_crawl([*command, "-s", f"DNS_SERVERS={between.dns}"])
+            wait_until(lambda: len(access_log(log)) > 40)
+            between.gone = True
+            wait_until(lambda: "name service" in stats_now(job))
+            time.sleep(2)
+            between.gone = False
+            _, output = crawl.communicate(timeout=120)
+        finally:
+            between.close()
+    assert crawl.returncode == 0, output
+    assert set(pages_asked_for(access_log(log))) == allowed_urls(web.world, USER_AGENT)
+    assert stats_of(job)["outage/count"] >= 1
+    assert "the name service is back after" in output
+    assert "dns_failed" not in outcomes(job)
+
+
+def stats_now(job):
+    try:
+        return str(stats_of(job).get("pauses/now", ""))
+    except FileNotFoundError:
+        return ""

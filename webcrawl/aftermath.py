@@ -1,0 +1,122 @@
+"""What the end of a contact or of a look-up means for the host: its rest, its record, its rules.
+
+Told by the downloader, by way of ``Fetch.release``, and by the dispatcher, who sees to the URL
+itself. While the network here is gone (outage.py) it means nothing: neither the host's patience nor
+a try of its URL is used up.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from scrapy.http import Response
+
+from webcrawl.addresses import is_temporary
+from webcrawl.frontier import ERRAND, Entry
+from webcrawl.net.dns import DnsError
+from webcrawl.net.outcomes import outcome_of
+from webcrawl.net.retry_after import retry_after
+from webcrawl.urls import host_of, origin_of
+
+if TYPE_CHECKING:
+    from scrapy.statscollectors import StatsCollector
+
+    from webcrawl.ending import Ending
+    from webcrawl.fetch import Fetch
+    from webcrawl.frontier import Frontier
+    from webcrawl.host_knowledge import HostKnowledge
+
+
+class Aftermath:
+    """*ending* is told of what must not happen: the crawl would go on with a host in process."""
+
+    def __init__(
+        self, *, frontier: Frontier, hosts: HostKnowledge, stats: StatsCollector, ending: Ending
+    ) -> None:
+        self._frontier = frontier
+        self._hosts = hosts
+        self._stats = stats
+        self._ending = ending
+
+    def contact_ended(self, fetch: Fetch) -> None:
+        """The download of *fetch* is over: its host's pause begins."""
+        if fetch.expired:
+            return
+        try:
+            self._contact_ended(fetch)
+        except Exception as error:  # noqa: BLE001  # the host would stay in process
+            self._ending.fail(error)
+
+    def _contact_ended(self, fetch: Fetch) -> None:
+        entry, politeness = fetch.lease.entry, self._hosts.politeness
+        outcome, response = fetch.outcome, fetch.response
+        if response is None and fetch.on_wire is not None:
+            # A middleware may have made something else of it, such as a Request to try again.
+            outcome = outcome_of(fetch.on_wire)
+            response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
+        excused = fetch.reached_host and self._is_excused(fetch, outcome)
+        if fetch.robots_url and fetch.outcome and not excused:
+            origin = entry.via if entry.kind == ERRAND else entry.url
+            self.learn(origin, fetch.outcome, fetch.response)
+        if not fetch.reached_host:
+            rest = 0.0
+            if fetch.outcome == "dns_failed":
+                rest = politeness.lookup_failed(entry.host, host_of(entry.url), at_least=0.0)
+            self._frontier.release(entry.host, rest=rest, shared_rest=0.0)
+            return
+        after = politeness.after(
+            entry.host,
+            host_of(entry.url),
+            took=fetch.took,
+            outcome=outcome,
+            crawl_delay=self._hosts.robots.crawl_delay(entry.url),
+            retry_after=retry_after(response, now=time.time()),
+            hung_up=response is None or "truncated" in response.flags,
+            excused=excused,
+        )
+        self._frontier.release(
+            entry.host, rest=after.secs, least=after.least, shared_rest=after.shared
+        )
+
+    def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
+        """An ordinary Request comes to its end all the same: its errback has been called."""
+        entry = fetch.lease.entry
+        has_answered = bool(self._hosts.records.get(entry.host).took)
+        excused = self._hosts.outage.contact_ended(entry.host, outcome, has_answered=has_answered)
+        if excused and not entry.extra:
+            fetch.abandoned = True
+        return excused
+
+    def learn(self, url: str, outcome: str, response: Response | None) -> None:
+        """The robots.txt for *url* was tried."""
+        errand = self._hosts.robots.answered(url, outcome, response)
+        self._stats.inc_value(f"robots/{outcome}")
+        self._stats.set_value("robots/origins", self._hosts.robots.settled)
+        delay = self._hosts.robots.crawl_delay(url)
+        if outcome.startswith("http_2") and self._hosts.politeness.is_too_long(delay):
+            self._stats.inc_value("robots/long_crawl_delays")
+        if errand is not None:
+            self._stats.inc_value("robots/errands")
+            self._frontier.requeue(self.errand(url), ahead=True)
+
+    def errand(self, url: str) -> Entry:
+        """The errand that *url* waits for."""
+        errand = self._hosts.robots.errand(url)
+        return Entry(errand, self._hosts.key_of(errand), kind=ERRAND, via=origin_of(url))
+
+    def looked_up(self, host: str) -> None:
+        """The name servers were asked for *host*. If they could not say, the dispatcher finds that
+        with the next turn of the host."""
+        assert self._hosts.addresses is not None
+        found = self._hosts.addresses.look(host)
+        if found is not None and not (isinstance(found, DnsError) and is_temporary(found)):
+            self._hosts.outage.lookup_worked(host)
+
+    def lookup_failed(self, entry: Entry, *, at_least: float) -> float:
+        """They could not say where *entry*'s host is: for how long it rests, *at_least* until they
+        would be asked again."""
+        host = host_of(entry.url)
+        excused = self._hosts.outage.lookup_failed(host)
+        politeness = self._hosts.politeness
+        return politeness.lookup_failed(entry.host, host, at_least=at_least, excused=excused)

@@ -1,0 +1,253 @@
+"""Tells an outage here, of the network or the name servers, from sites that fail.
+
+When everything fails, nothing that fails says anything about a site: the crawl pauses, nobody's
+patience is used up, and something is tried now and then until there is an answer. Told of the end
+of every contact and look-up by aftermath.py.
+
+The network is gone when so many different hosts in a row did not answer, and none in between, that
+had answered before: what never answered may be dead, and the last hosts of a crawl often are. As
+long as nobody has answered at all, every host counts: the crawl was begun without a network. While
+it is gone one host after another is contacted in its turn, seconds apart.
+
+The name servers are gone when they could not say where so many hosts in a row are, and then cannot
+say it of a host that they knew a moment ago either, which is asked of them alone. Hosts whose
+addresses are known would go on answering.
+
+Nothing is kept over a restart: the next run finds out anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, OrderedDict, deque
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+
+from webcrawl.setting_values import positive, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+    from scrapy.statscollectors import StatsCollector
+
+    from webcrawl.frontier import Entry
+    from webcrawl.pauses import Pauses
+
+logger = logging.getLogger(__name__)
+
+#: Outcomes of a contact in which nothing came from the host.
+SILENT: Final = frozenset(
+    {
+        "connect_refused",
+        "connect_failed",
+        "connect_timeout",
+        "first_byte_timeout",
+        "timeout",
+        "connection_lost",
+    }
+)
+# Others that show that something did, besides answers with a status.
+_ANSWERED: Final = frozenset(
+    {
+        "tls_failed",
+        "too_slow",
+        "incomplete",
+        "bad_answer",
+        "header_too_large",
+        "unwanted_type",
+        "too_large",
+    }
+)
+_NO_ADDRESS: Final = "dns_failed"
+# Outcomes with which URLs are given up when their hosts do not answer.
+_OURS: Final = SILENT | {_NO_ADDRESS, "host_failing", "robots_unreachable"}
+# With fewer hosts than this failing in a row, it is the hosts.
+_FEWEST: Final = 3
+# URLs that were given up in the run-up to an outage and are remembered for its beginning.
+_MOST_LOST: Final = 10_000
+_NETWORK: Final = "network"
+_NAME_SERVERS: Final = "name service"
+# The names of the pauses.
+_PAUSES: Final = {_NETWORK: "network", _NAME_SERVERS: "names"}
+
+
+class _Streak:
+    """Hosts that failed in a row, and with what outcomes."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.hosts: dict[str, None] = {}
+        self.outcomes: Counter[str] = Counter()
+        # Hosts that answered last, as many as an outage takes: fewer in a small crawl.
+        self.answered: OrderedDict[str, None] = OrderedDict()
+
+    def end(self, host: str) -> None:
+        """*host* has answered."""
+        self.answered[host] = None
+        self.answered.move_to_end(host)
+        if len(self.answered) > self._most:
+            self.answered.popitem(last=False)
+        self.hosts.clear()
+        self.outcomes.clear()
+
+    def add(self, host: str, outcome: str) -> bool:
+        """*host* has failed. True if it is new among several: that may be nobody's fault, once."""
+        is_new = host not in self.hosts
+        self.hosts[host] = None
+        self.outcomes[outcome] += 1
+        return is_new and len(self.hosts) >= _FEWEST
+
+    @property
+    def is_long(self) -> bool:
+        """Whether that is everybody, as far as one can tell."""
+        return len(self.hosts) >= max(_FEWEST, min(self._most, len(self.answered) or self._most))
+
+
+class Outage:
+    """*hosts* failing in a row are one; 0: none ever is. Every *probe_secs* something is tried
+    while it lasts. *clock* is monotonic seconds; *requeue* puts an entry back into its queue;
+    *check* asks the name servers for a host, whatever is known of it, and tells whether they could
+    say."""
+
+    def __init__(
+        self,
+        *,
+        hosts: int,
+        probe_secs: float,
+        pauses: Pauses,
+        stats: StatsCollector,
+        requeue: Callable[[Entry], None],
+        check: Callable[[str, Callable[[bool], None]], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._is_off = not hosts
+        self._probe_secs = probe_secs
+        self._pauses = pauses
+        self._stats = stats
+        self._requeue = requeue
+        self._check = check
+        self._clock = clock
+        self._contacts = _Streak(hosts)
+        self._lookups = _Streak(hosts)
+        self._lost: deque[Entry] = deque(maxlen=_MOST_LOST)
+        self._began: dict[str, float] = {}
+        self._probe_at = 0.0
+        self._is_checking = False
+        self._check_at = 0.0
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings, **parts: Any) -> Self:
+        """By OUTAGE_HOSTS and OUTAGE_PROBE_SECS; FatalError if they cannot be. *parts* are the
+        other arguments."""
+        return cls(
+            hosts=whole(settings, "OUTAGE_HOSTS", at_least=0),
+            probe_secs=positive(settings, "OUTAGE_PROBE_SECS"),
+            **parts,
+        )
+
+    def contact_ended(self, host: str, outcome: str, *, has_answered: bool) -> bool:
+        """A contact of *host*, which *has_answered* before or not, has ended in *outcome*. True if
+        that says nothing about the host: the URL is to be tried again as if it had not been."""
+        if self._is_off:
+            return False
+        if outcome not in SILENT:
+            if outcome.startswith("http_") or outcome in _ANSWERED:
+                self._answered(self._contacts, _NETWORK, host)
+            return False
+        is_first = False
+        if has_answered or not self._contacts.answered:
+            is_first = self._contacts.add(host, outcome)
+            if self._contacts.is_long:
+                self._begin(_NETWORK, self._contacts, spare=self._may_probe)
+        return self._excused(is_first)
+
+    def lookup_failed(self, host: str) -> bool:
+        """The name servers could not say where *host* is. True as for ``contact_ended``."""
+        if self._is_off:
+            return False
+        is_first = self._lookups.add(host, _NO_ADDRESS)
+        if self._lookups.is_long and not self._lookups.answered:
+            self._begin(_NAME_SERVERS, self._lookups)
+        elif self._lookups.is_long and _NAME_SERVERS not in self._began:
+            self._ask()
+        return self._excused(is_first)
+
+    def lookup_worked(self, host: str) -> None:
+        """They could say, be it that there is no such host."""
+        if not self._is_off:
+            self._answered(self._lookups, _NAME_SERVERS, host)
+
+    def given_up(self, entry: Entry, outcome: str) -> None:
+        """*entry* has come to its end with *outcome*: if that turns out to be an outage's, it comes
+        back."""
+        if (self._contacts.hosts or self._lookups.hosts) and outcome in _OURS and not entry.extra:
+            self._lost.append(entry)
+
+    def probed(self) -> None:
+        """A host is being contacted or looked up."""
+        if self._began:
+            self._probe_at = self._clock() + self._probe_secs
+            self._stats.inc_value("outage/probes")
+
+    def work(self) -> None:
+        """A moment's work now and then: name servers that are gone are asked again."""
+        if _NAME_SERVERS in self._began and self._clock() >= self._check_at:
+            self._ask()
+
+    def _excused(self, is_first: bool) -> bool:
+        excused = is_first or bool(self._began)
+        if excused:
+            self._stats.inc_value("outage/excused")
+        return excused
+
+    def _answered(self, streak: _Streak, name: str, host: str) -> None:
+        streak.end(host)
+        if name in self._began:
+            self._end(name)
+        if not (self._contacts.hosts or self._lookups.hosts):
+            self._lost.clear()
+
+    def _ask(self) -> None:
+        """Ask the name servers for what they knew last, or for any that they did not."""
+        if self._is_checking:
+            return
+        self._is_checking = True
+        self._check_at = self._clock() + self._probe_secs
+        host = next(reversed(self._lookups.answered or self._lookups.hosts))
+
+        def told(could_say: bool) -> None:
+            self._is_checking = False
+            if could_say:
+                self._answered(self._lookups, _NAME_SERVERS, host)
+            elif self._lookups.is_long:
+                self._begin(_NAME_SERVERS, self._lookups)
+
+        self._check(host, told)
+
+    def _may_probe(self) -> bool:
+        return self._clock() >= self._probe_at
+
+    def _begin(
+        self, name: str, streak: _Streak, *, spare: Callable[[], bool] = lambda: False
+    ) -> None:
+        if name in self._began:
+            return
+        self._began[name] = self._clock()
+        self._probe_at = self._check_at = self._clock() + self._probe_secs
+        outcomes = ", ".join(f"{name} {count}" for name, count in streak.outcomes.most_common(3))
+        sentence = (
+            f"{len(streak.hosts)} hosts in a row failed ({outcomes}), as if the {name} here were "
+            f"gone: that is tried every {self._probe_secs:g} s, and the crawl goes on by itself."
+        )
+        self._stats.inc_value("outage/count")
+        self._pauses.hold(_PAUSES[name], sentence, spare=spare)
+        logger.warning("The crawl pauses: %s", sentence)
+        while self._lost:
+            self._requeue(msgspec.structs.replace(self._lost.popleft(), attempts=0))
+
+    def _end(self, name: str) -> None:
+        secs = self._clock() - self._began.pop(name)
+        logger.info("The crawl goes on: the %s is back after %.0f s", name, secs)
+        self._pauses.lift(_PAUSES[name])
