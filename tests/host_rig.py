@@ -123,7 +123,7 @@ def host_knowledge(
             hosts=outage_hosts,
             probe_secs=5.0,
             pauses=pauses,
-            stats=StatsCollector(get_crawler()),
+            count=StatsCollector(get_crawler()).inc_value,
             requeue=requeue,
             check=lambda _, then: then(True),
             clock=clock,

@@ -28,7 +28,7 @@ class Rig:
             hosts=hosts,
             probe_secs=5.0,
             pauses=self.pauses,
-            stats=self.stats,
+            count=self.stats.inc_value,
             requeue=self.requeued.append,
             check=lambda host, then: self.checked.append((host, then)),
             clock=clock,
@@ -252,7 +252,7 @@ def test_bad_settings_are_told_in_a_sentence(rig, changed, sentence):
         Outage.from_settings(
             settings,
             pauses=rig.pauses,
-            stats=rig.stats,
+            count=rig.stats.inc_value,
             requeue=rig.requeued.append,
             check=lambda *_: None,
             clock=rig.clock,

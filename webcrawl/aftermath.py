@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.http import Response
 
-from webcrawl.addresses import is_temporary
 from webcrawl.frontier import ERRAND, Entry
-from webcrawl.net.dns import DnsError
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.net.retry_after import retry_after
 from webcrawl.urls import host_of, origin_of
@@ -109,8 +107,7 @@ class Aftermath:
         """The name servers were asked for *host*. If they could not say, the dispatcher finds that
         with the next turn of the host."""
         assert self._hosts.addresses is not None
-        found = self._hosts.addresses.look(host)
-        if found is not None and not (isinstance(found, DnsError) and is_temporary(found)):
+        if isinstance(self._hosts.addresses.look(host), list):
             self._hosts.outage.lookup_worked(host)
 
     def lookup_failed(self, entry: Entry, *, at_least: float) -> float:

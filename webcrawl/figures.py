@@ -90,6 +90,6 @@ class Figures:
 
     def _reason(self) -> str:
         """Why the crawl is as slow as it is, if there is a reason to tell."""
-        if self.pauses:
+        if self.pauses.sentences:
             return f"; paused: {' '.join(self.pauses.sentences)}"
         return self.bound.sentence()

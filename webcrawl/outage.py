@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
-    from scrapy.statscollectors import StatsCollector
 
     from webcrawl.frontier import Entry
     from webcrawl.pauses import Pauses
@@ -107,9 +106,9 @@ class _Streak:
 
 class Outage:
     """*hosts* failing in a row are one; 0: none ever is. Every *probe_secs* something is tried
-    while it lasts. *clock* is monotonic seconds; *requeue* puts an entry back into its queue;
-    *check* asks the name servers for a host, whatever is known of it, and tells whether they could
-    say."""
+    while it lasts. *clock* is monotonic seconds; *count* adds one to a stat; *requeue* puts an
+    entry back into its queue; *check* asks the name servers for a host, whatever is known of it,
+    and tells whether they could say."""
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ class Outage:
         hosts: int,
         probe_secs: float,
         pauses: Pauses,
-        stats: StatsCollector,
+        count: Callable[[str], None],
         requeue: Callable[[Entry], None],
         check: Callable[[str, Callable[[bool], None]], None],
         clock: Callable[[], float],
@@ -125,7 +124,7 @@ class Outage:
         self._is_off = not hosts
         self._probe_secs = probe_secs
         self._pauses = pauses
-        self._stats = stats
+        self._count = count
         self._requeue = requeue
         self._check = check
         self._clock = clock
@@ -175,7 +174,7 @@ class Outage:
         return self._excused(is_first)
 
     def lookup_worked(self, host: str) -> None:
-        """They could say, be it that there is no such host."""
+        """They could say."""
         if not self._is_off:
             self._answered(self._lookups, _NAME_SERVERS, host)
 
@@ -189,7 +188,7 @@ class Outage:
         """A host is being contacted or looked up."""
         if self._began:
             self._probe_at = self._clock() + self._probe_secs
-            self._stats.inc_value("outage/probes")
+            self._count("outage/probes")
 
     def work(self) -> None:
         """A moment's work now and then: name servers that are gone are asked again."""
@@ -199,7 +198,7 @@ class Outage:
     def _excused(self, is_first: bool) -> bool:
         excused = is_first or bool(self._began)
         if excused:
-            self._stats.inc_value("outage/excused")
+            self._count("outage/excused")
         return excused
 
     def _answered(self, streak: _Streak, name: str, host: str) -> None:
@@ -241,7 +240,7 @@ class Outage:
             f"{len(streak.hosts)} hosts in a row failed ({outcomes}), as if the {name} here were "
             f"gone: that is tried every {self._probe_secs:g} s, and the crawl goes on by itself."
         )
-        self._stats.inc_value("outage/count")
+        self._count("outage/count")
         self._pauses.hold(_PAUSES[name], sentence, spare=spare)
         logger.warning("The crawl pauses: %s", sentence)
         while self._lost:

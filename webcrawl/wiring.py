@@ -209,7 +209,8 @@ def _hosts(
         outage=Outage.from_settings(
             settings,
             pauses=pauses,
-            stats=crawler.stats,
+            # There are no stats yet.
+            count=lambda name: crawler.stats.inc_value(name),
             requeue=frontier.requeue,
             check=addresses.check,
             clock=time.monotonic,
