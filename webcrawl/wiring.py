@@ -190,6 +190,10 @@ def _hosts(
     )
     proxied = flag(settings, "HTTPPROXY_ENABLED")
     pauses = Pauses(clock=time.monotonic, wake=lambda: wake(crawler.engine))
+
+    def count(name: str) -> None:
+        crawler.stats.inc_value(name)  # there are no stats before the crawl begins
+
     return HostKnowledge(
         records=records,
         executor=executor,
@@ -209,8 +213,7 @@ def _hosts(
         outage=Outage.from_settings(
             settings,
             pauses=pauses,
-            # There are no stats yet.
-            count=lambda name: crawler.stats.inc_value(name),
+            count=count,
             requeue=frontier.requeue,
             check=addresses.check,
             clock=time.monotonic,
