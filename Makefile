@@ -26,7 +26,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES
           -s POLITENESS_MAX_DELAY=2 -s POLITENESS_BACKOFF_SECS=0.5 -s DOWNLOAD_TIMEOUT=5
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test bench clean
+.PHONY: help crawl test bench soak clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -53,6 +53,9 @@ test: .venv/.test ## lint, types, and all tests with the coverage gate
 
 bench: .venv/.test ## measure against a stock Scrapy broad crawl, side by side
 	@PYTHONPATH=. $(BIN)/python tests/benchmarks/bench.py $(ARGS)
+
+soak: .venv/.test ## half an hour of a large simulated web with kill -9: no growth? ARGS="--minutes 5"
+	@PYTHONPATH=. $(BIN)/python tests/benchmarks/soak.py $(ARGS)
 
 clean: ## remove the virtual environment and caches; crawls/ stays
 	rm -rf .venv .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
