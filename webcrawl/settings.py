@@ -41,6 +41,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.critical_errors.CriticalErrors": 0,
     "webcrawl.extensions.disk_guard.DiskGuard": 0,
     "webcrawl.extensions.garbage.Garbage": 0,
+    "webcrawl.extensions.open_files.OpenFiles": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     "webcrawl.extensions.summary.Summary": 1000,
     # Statistics says more.

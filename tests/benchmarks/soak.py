@@ -30,12 +30,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
+from scrapy.utils.project import get_project_settings
 
+from webcrawl.extensions.open_files import most_open_files
 from webcrawl.simweb import pauses, preset, read_access_log, start_in_process, write_seeds
 from webcrawl.simweb.robots import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from scrapy.settings import Settings
 
     from webcrawl.simweb import SimWebProcess
 
@@ -183,6 +187,12 @@ def run(crawl: Crawl, log: Path, *, minutes: int, due: list[float]) -> tuple[lis
     return rows, ""
 
 
+def crawl_settings() -> Settings:
+    settings = get_project_settings()
+    settings.setdict(SETTINGS, priority="cmdline")
+    return settings
+
+
 def print_row(minute: int, row: Minute) -> None:
     print(
         f"{minute:>6} {row.requests:>10.1f} {row.rss / 1e6:>8.0f} {row.descriptors:>11} "
@@ -202,6 +212,9 @@ def growth(rows: Sequence[Minute]) -> list[str]:
         f"({rss[1] / rss[0]:.2f}), open descriptors {descriptors[0]} to {descriptors[1]}"
     )
     found = []
+    bound = most_open_files(crawl_settings())
+    if (most := max(row.descriptors for row in rows)) > bound:
+        found.append(f"{most} descriptors were open, {bound} are the most there should be")
     if rss[1] > _MAX_GROWTH * rss[0]:
         found.append(f"RSS grew to {rss[1] / rss[0]:.2f} of what it was")
     if descriptors[1] > descriptors[0] + _SPARE_DESCRIPTORS:
