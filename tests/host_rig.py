@@ -17,6 +17,7 @@ from webcrawl.outage import Outage
 from webcrawl.pauses import Pauses
 from webcrawl.politeness import Politeness
 from webcrawl.prelude import HostPrelude
+from webcrawl.retry_policy import RetryPolicy
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
 from webcrawl.trap_keeper import TrapKeeper, exceptions_in
@@ -95,6 +96,8 @@ def host_knowledge(
     records = records or Records()
     exclusions = Exclusions(path=exclusion_file, clock=clock)
     exclusions.open()
+    # Waits are the policy's alone.
+    retries = RetryPolicy(times=retry_times, backoff=0.0, most=max_failures)
     politeness = Politeness(
         policy=policy,
         records=records,
@@ -104,8 +107,7 @@ def host_knowledge(
         longest_crawl_delay=crawl_delay_cap,
         long_crawl_delay="cap",
         longest_retry_after=longest_retry_after,
-        retry_times=retry_times,
-        max_failures=max_failures,
+        retries=retries,
         penalty=3600.0,
         address_scale=1.0,
     )
@@ -113,7 +115,7 @@ def host_knowledge(
         robots=robots_cache(records, wall=wall),
         refusal=lambda _: None,
         obey=obey,
-        retry_times=retry_times,
+        retries=retries,
         clock=clock,
     )
     pauses = Pauses(clock=clock, wake=lambda: None)
@@ -134,6 +136,7 @@ def host_knowledge(
         addresses=addresses,
         robots=robots,
         politeness=politeness,
+        retries=retries,
         prelude=HostPrelude(
             exclusions=exclusions,
             politeness=politeness,

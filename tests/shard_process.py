@@ -279,7 +279,6 @@ class Process:
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
             outcomes=self.outcomes,
-            retry_times=RETRY_TIMES,
             ending=self.ending,  # type: ignore[arg-type]  # likewise
             wake=lambda: None,
         )

@@ -24,6 +24,7 @@ from crawling import (
     warc_urls,
 )
 
+from webcrawl.outcomes import is_outcome
 from webcrawl.simweb import (
     Faults,
     allowed_urls,
@@ -100,6 +101,7 @@ def test_a_web_full_of_faults_is_crawled_completely_and_politely(tmp_path):
         assert impolite(record, min_delay=MIN_DELAY) == []
         outcomes = {name for name in stats_of(job) if name.startswith("outcome/")}
         assert {"outcome/connect_refused", "outcome/dns_not_found"} <= outcomes
+        assert all(is_outcome(name.removeprefix("outcome/")) for name in outcomes)
 
 
 def test_a_stopped_crawl_resumes_where_it_was(clean, hits, tmp_path):

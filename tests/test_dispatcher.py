@@ -154,7 +154,6 @@ class Desk:
             sitemaps=Sitemaps(
                 robots=self.hosts.robots, links=links, max_bytes=1 << 20, named=named_sitemaps
             ),
-            retry_times=2,
             ending=self.ending,
             wake=self._wake,
         )
@@ -348,11 +347,15 @@ def test_the_host_rests_from_the_last_byte_while_the_page_is_processed(desk):
     assert desk.frontier.leased == 1
 
 
-@pytest.mark.parametrize("failure", [page(503), page(429), ConnectRefusedError("x")], ids=str)
-def test_what_is_transient_is_tried_again_and_then_given_up(desk, failure):
+@pytest.mark.parametrize(
+    ("failure", "tries"),
+    [(page(503), 3), (page(429), 5), (page(501), 1), (ConnectRefusedError("x"), 3)],
+    ids=str,
+)
+def test_what_may_pass_is_tried_again_and_then_given_up(desk, failure, tries):
     desk.rig.push(entry("a.test", 0, depth=2))
     name = "connect_refused" if isinstance(failure, Exception) else f"http_{failure.status}"
-    for attempts in range(3):
+    for attempts in range(tries):
         assert desk.counts("retry/") == ({name: attempts} if attempts else {})
         request = desk.next()
         assert request.meta["fetch"].lease.entry.attempts == attempts

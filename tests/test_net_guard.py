@@ -22,7 +22,7 @@ from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
 from webcrawl.net.guard import AddressGuard
-from webcrawl.net.outcomes import ForbiddenAddressError, is_transient, outcome_of
+from webcrawl.net.outcomes import ForbiddenAddressError, outcome_of
 
 GUARD = AddressGuard(allow_private=False)
 OPEN = AddressGuard(allow_private=True)
@@ -261,7 +261,6 @@ def test_a_name_that_leads_to_forbidden_addresses_is_never_connected_to():
                     await handler.download_request(Request(f"http://{name}:{server.port}/"))
                 assert outcome_of(refused.value) == "address_forbidden"
             assert server.connections == 0
-        assert not is_transient("address_forbidden")
 
     asyncio.run(scenario())
 

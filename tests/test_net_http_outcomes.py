@@ -27,7 +27,7 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import FetchLimits
-from webcrawl.net.outcomes import UnwantedTypeError, is_transient, outcome_of
+from webcrawl.net.outcomes import UnwantedTypeError, outcome_of
 
 # --- outcomes --------------------------------------------------------------------------------
 
@@ -164,7 +164,6 @@ def test_whoever_speaks_no_tls_was_contacted_and_no_other_address_is_tried():
 )
 def test_what_no_request_can_be_made_of_has_a_final_outcome(url):
     assert outcome_of_url(url) in {"bad_url", "dns_not_found"}
-    assert not is_transient(outcome_of_url(url))
 
 
 def test_silence_after_the_connection_is_a_timeout():
@@ -418,7 +417,6 @@ def test_only_the_wanted_types_are_received(content_type, wanted):
     outcome = outcome_for(typed(content_type), **settings)
     assert outcome == ("http_200" if wanted else "unwanted_type")
     assert outcome_for(typed(content_type)) == "http_200"
-    assert not is_transient("unwanted_type")
 
 
 def test_types_are_asked_for_by_a_list_in_one_string_too():

@@ -11,7 +11,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.python.failure import Failure
 
 from webcrawl.net import outcomes
-from webcrawl.net.outcomes import OUTCOMES, is_transient, outcome_of
+from webcrawl.net.outcomes import OUTCOMES, outcome_of
 
 OWN = [
     cls
@@ -75,21 +75,3 @@ def test_a_response_is_named_by_its_status(status):
 @pytest.mark.parametrize("status", [0, 99, 1000, -1])
 def test_an_impossible_status_is_a_bad_answer(status):
     assert outcome_of(Response("http://a.test/", status=status)) == "bad_answer"
-
-
-def test_what_may_pass_is_transient_and_nothing_else():
-    named = {name for name in OUTCOMES if is_transient(name)}
-    assert named == {
-        "dns_failed",
-        "connect_refused",
-        "connect_failed",
-        "connect_timeout",
-        "first_byte_timeout",
-        "timeout",
-        "too_slow",
-        "connection_lost",
-        "incomplete",
-    }
-    statuses = {status for status in range(100, 1000) if is_transient(f"http_{status}")}
-    assert statuses == {408, 429, *range(500, 600)}
-    assert not any(map(is_transient, ["", "http_5", "http_5xx", "http_50", "http_5000"]))

@@ -15,6 +15,7 @@ from webcrawl import settings as project
 from webcrawl.errors import FatalError
 from webcrawl.frontier import HostFacts, LargestDelay
 from webcrawl.politeness import PROFILES, Politeness, longest_crawl_delay, profile_of
+from webcrawl.retry_policy import RetryPolicy, Rule
 
 POLICY = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
 HOST = "a.test"
@@ -30,8 +31,7 @@ def politeness(clock, records, **changes):
         "longest_crawl_delay": math.inf,
         "long_crawl_delay": "cap",
         "longest_retry_after": 86_400.0,
-        "retry_times": 2,
-        "max_failures": 4,
+        "retries": RetryPolicy(times=2, backoff=0.0, most=4),
         "penalty": 1000.0,
         "address_scale": 1.0,
     }
@@ -94,7 +94,7 @@ def test_a_next_rest_is_never_above_the_least_and_that_of_the_contact_alone(time
 
 
 @pytest.mark.parametrize(
-    "outcome", ["connect_refused", "connect_timeout", "timeout", "connection_lost", "http_503"]
+    "outcome", ["connect_refused", "first_byte_timeout", "timeout", "connection_lost", "http_503"]
 )
 def test_failures_in_a_row_back_off_and_a_success_ends_that(polite, outcome):
     assert [after(polite, outcome).secs for _ in range(3)] == [10, 20, 40]
@@ -192,6 +192,53 @@ def test_a_host_that_failed_otherwise_is_not_lost_with_the_first_look_up_that_fa
     assert polite.is_lost(HOST)
     after(polite, outcome)
     assert not polite.is_lost(HOST)
+
+
+def test_a_failure_keeps_its_host_waiting_for_as_long_as_its_rule_says(clock, records):
+    rules = {"http_403": Rule(0, 25.0, 0), "http_429": Rule(2, 25.0, 3)}
+    polite = politeness(
+        clock, records, retries=RetryPolicy(times=2, backoff=10.0, most=4, rules=rules)
+    )
+    # Not a failure of the host: nothing is doubled, and its patience is not used up.
+    assert [after(polite, "http_403").secs for _ in range(9)] == [25] * 9
+    assert not polite.is_failing(HOST)
+    assert [after(polite, "http_429").secs for _ in range(2)] == [25, 25]
+    assert after(polite, "connect_refused").secs == 40
+    assert polite.lookup_failed("b.test", "b.test", at_least=0.0) == 10
+
+
+def test_patience_is_with_each_kind_of_failure_and_with_all_together(clock, records):
+    rules = {"connect_timeout": Rule(2, 0.0, 2), "http_503": Rule(2, 0.0, 6)}
+    polite = politeness(
+        clock, records, retries=RetryPolicy(times=2, backoff=0.0, most=4, rules=rules)
+    )
+
+    def given_up_after(*outcomes):
+        for number, outcome in enumerate(outcomes, 1):
+            after(polite, outcome)
+            if polite.is_failing(HOST):
+                after(polite)
+                assert not polite.is_failing(HOST)
+                return number
+        after(polite)
+        return None
+
+    assert given_up_after("connect_timeout", "connect_timeout") == 2
+    assert given_up_after("connect_timeout", "http_503", "connect_timeout") is None
+    assert given_up_after("connect_timeout", "http_503", "tls_failed", "connect_timeout") == 4
+    # More patience than usual with one kind is not used up by it alone.
+    assert given_up_after(*["http_503"] * 8) == 6
+    assert given_up_after(*["http_503"] * 4, "connect_refused") == 5
+    assert given_up_after("connect_refused", *["http_503"] * 8) == 6
+
+
+def test_a_success_ends_a_penalty_for_good(polite, clock):
+    for _ in range(4):
+        after(polite, "connect_refused")
+    assert polite.is_failing(HOST)
+    after(polite)
+    after(polite, "connect_refused")
+    assert not polite.is_failing(HOST)
 
 
 def test_who_hangs_up_waits_until_the_server_has_noticed(polite):

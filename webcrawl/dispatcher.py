@@ -73,7 +73,6 @@ class Dispatcher:
         codec: RequestCodec,
         outcomes: Outcomes,
         sitemaps: Sitemaps,
-        retry_times: int,
         ending: Ending,
         wake: Callable[[], None],
     ) -> None:
@@ -89,7 +88,7 @@ class Dispatcher:
         self._aftermath = Aftermath(
             frontier=frontier, hosts=hosts, stats=crawler.stats, ending=ending
         )
-        self.retries = Retries(frontier=frontier, stats=crawler.stats, times=retry_times)
+        self.retries = Retries(frontier=frontier, stats=crawler.stats, policy=hosts.retries)
         self._sitemaps = sitemaps
         self._ending = ending
         self._wake = wake

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.pauses import Pauses
     from webcrawl.politeness import Politeness
     from webcrawl.prelude import HostPrelude
+    from webcrawl.retry_policy import RetryPolicy
     from webcrawl.robots_search import RobotsSearch
     from webcrawl.trap_keeper import TrapKeeper
 
@@ -46,6 +47,7 @@ class HostKnowledge:
     addresses: HostAddresses | None
     robots: RobotsSearch
     politeness: Politeness
+    retries: RetryPolicy
     prelude: HostPrelude
     traps: TrapKeeper
     pauses: Pauses

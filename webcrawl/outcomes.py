@@ -28,12 +28,14 @@ nothing are left out::
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
 from webcrawl import signals
+from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.setting_values import whole
 from webcrawl.storage.lines import LineLog
@@ -55,6 +57,23 @@ MAX_OTHER_URL = 1 << 11
 _MAX_ROBOTS = 500
 
 INFO_LOG = "logs/info.jsonl"
+
+#: Every outcome of a URL but ``http_NNN``: those of a fetch, and those of URLs for which nothing
+#: was sent, or whose request a middleware replaced.
+NAMES: Final = OUTCOMES | {
+    "robots_denied",
+    "robots_unreachable",
+    "crawl_delay_too_long",
+    "excluded",
+    "host_failing",
+    "replaced",
+}
+_HTTP: Final = re.compile(r"http_[1-9]\d\d", re.ASCII)
+
+
+def is_outcome(name: str) -> bool:
+    """Whether *name* is one that a line of the log may have."""
+    return name in NAMES or bool(_HTTP.fullmatch(name))
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier.politeness import REMEMBERED_TIMES, HostFacts
-from webcrawl.setting_values import number, whole
+from webcrawl.setting_values import number
 from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
@@ -23,26 +23,11 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import DelayPolicy
     from webcrawl.hosts import HostRecord
-
-# Ends of a contact that speak against coming back soon: the issue of a host, not of one page.
-_FAILURES = frozenset(
-    {
-        "connect_refused",
-        "connect_failed",
-        "connect_timeout",
-        "connection_lost",
-        "first_byte_timeout",
-        "timeout",
-        "too_slow",
-        "tls_failed",
-        "dns_failed",
-        "http_429",
-        "http_503",
-    }
-)
+    from webcrawl.retry_policy import RetryPolicy
 
 # A server notices some milliseconds later that we hung up, and for it the pause begins then.
 _HANG_UP_SECS = 0.1
+_LOOKUP_FAILED = "dns_failed"
 _LONG_CRAWL_DELAY = ("skip", "cap", "obey")
 
 
@@ -138,8 +123,7 @@ class Politeness:
         longest_crawl_delay: float,
         long_crawl_delay: str,
         longest_retry_after: float,
-        retry_times: int,
-        max_failures: int,
+        retries: RetryPolicy,
         penalty: float,
         address_scale: float,
     ) -> None:
@@ -151,21 +135,18 @@ class Politeness:
         self._longest_crawl_delay = longest_crawl_delay
         self._long_crawl_delay = long_crawl_delay
         self._longest_retry_after = longest_retry_after
-        self._retry_times = retry_times
-        self._max_failures = max_failures
+        self._retries = retries
         self._penalty = penalty
         self._address_scale = address_scale
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, **parts: Any) -> Politeness:
-        """*parts* are policy, records, wall and rng. FatalError with one sentence."""
+        """*parts* are policy, records, retries, wall and rng. FatalError with one sentence."""
         return cls(
             jitter=number(settings, "POLITENESS_JITTER", at_least=0),
             longest_crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
             long_crawl_delay=settings["POLITENESS_LONG_CRAWL_DELAY"],
             longest_retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
-            retry_times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
-            max_failures=whole(settings, "POLITENESS_MAX_FAILURES", at_least=1),
             penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
             address_scale=number(settings, "POLITENESS_ADDRESS_SCALE", at_least=0),
             **parts,
@@ -194,10 +175,7 @@ class Politeness:
         tried = self._tried(record, host)
         times = [*record.took, took][-REMEMBERED_TIMES:]
         if not excused:
-            failed = outcome in _FAILURES
-            record.failures = record.failures + 1 if failed else 0
-            if tried is not record:
-                tried.failures = tried.failures + 1 if failed else 0
+            self._note(record, tried, outcome)
             tried.lookups_failed = 0
         if outcome.startswith("http_"):
             record.took = times
@@ -207,7 +185,8 @@ class Politeness:
         retry_after = min(retry_after, self._longest_retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, record.failures)
         noticed = _HANG_UP_SECS * hung_up
-        secs = self._rest(record, tried, facts) + noticed
+        wait = 0.0 if excused else self._retries.rule(outcome).wait
+        secs = self._rest(record, tried, facts, wait=wait) + noticed
         return Rest(
             secs,
             least=self._least(times, crawl_delay, record.failures),
@@ -243,22 +222,46 @@ class Politeness:
         *at_least* until they would be asked again. Excused as in ``after``."""
         record = self._records.get(key)
         tried = self._tried(record, host)
+        wait = 0.0
         if not excused:
-            record.failures += 1
-            if tried is not record:
-                tried.failures += 1
+            self._note(record, tried, _LOOKUP_FAILED)
             tried.lookups_failed += 1
-        return max(self._rest(record, tried, HostFacts((), failures=record.failures)), at_least)
+            wait = self._retries.rule(_LOOKUP_FAILED).wait
+        facts = HostFacts((), failures=record.failures)
+        return max(self._rest(record, tried, facts, wait=wait), at_least)
+
+    def _note(self, record: HostRecord, tried: HostRecord, outcome: str) -> None:
+        """Count failures in a row: of the key whatever they are, of the host their kinds, too."""
+        failed = self._retries.rule(outcome).failures > 0
+        record.failures = record.failures + 1 if failed else 0
+        if tried is not record:
+            tried.failures = tried.failures + 1 if failed else 0
+        if not failed:
+            tried.failed_with, tried.failed_alike, tried.penalty_until = "", 0, 0.0
+        elif tried.failed_with == outcome:
+            tried.failed_alike += 1
+        else:
+            tried.failed_with, tried.failed_alike = outcome, 1
+
+    def _is_beyond_patience(self, tried: HostRecord) -> bool:
+        outcome = tried.failed_with
+        return tried.failures > 0 and (
+            tried.failed_alike >= self._retries.rule(outcome).failures
+            or tried.failures >= self._retries.most_failures(outcome)
+        )
 
     def _tried(self, record: HostRecord, host: str) -> HostRecord:
         """The record of *host*, of which *record* is the one of its key."""
         return record if host in (record.host, "") else self._records.get(host)
 
-    def _rest(self, record: HostRecord, tried: HostRecord, facts: HostFacts) -> float:
-        """By the policy, with jitter; both records are saved, *tried* is that of the host."""
+    def _rest(
+        self, record: HostRecord, tried: HostRecord, facts: HostFacts, *, wait: float
+    ) -> float:
+        """By the policy and at least *wait*, with jitter; both records are saved, *tried* is that
+        of the host."""
         now = self._wall()
-        secs = self._policy.rest(facts) * (1.0 + self._jitter * self._rng.random())
-        if tried.failures >= self._max_failures:
+        secs = max(self._policy.rest(facts), wait) * (1.0 + self._jitter * self._rng.random())
+        if self._is_beyond_patience(tried):
             # Nothing is asked of it until the penalty is over, so its URLs need not wait for long
             # to be told; nor need the other hosts of a domain.
             tried.penalty_until = now + max(secs, self._penalty)
@@ -273,9 +276,9 @@ class Politeness:
 
     def is_lost(self, host: str) -> bool:
         """Whether a host that cannot be found right now has been looked up often enough."""
-        return self._records.get(host).lookups_failed > self._retry_times
+        return self._records.get(host).lookups_failed > self._retries.rule(_LOOKUP_FAILED).tries
 
     def is_failing(self, host: str) -> bool:
         """Whether a host has failed so often in a row that nothing is asked of it for a while."""
         record = self._records.get(host)
-        return record.failures >= self._max_failures and self._wall() < record.penalty_until
+        return record.failures > 0 and self._wall() < record.penalty_until

@@ -1,8 +1,8 @@
-"""Which URLs are tried again after a fetch that failed, and how often.
+"""The URLs that are tried again after a fetch that failed.
 
-Asked by the dispatcher when a fetch has ended. How long the host rests before that is the delay
-policy's business (frontier/politeness.py): a URL that is tried again stands behind the others of
-its host.
+Asked by the dispatcher when a fetch has ended. How often is in retry_policy.py; how long the host
+rests before that is politeness.py's business: a URL that is tried again stands behind the others
+of its host.
 """
 
 from __future__ import annotations
@@ -12,26 +12,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.net.outcomes import is_transient
+from webcrawl.retry_policy import BUG
 
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from webcrawl.frontier import Entry, Frontier
+    from webcrawl.retry_policy import RetryPolicy
 
 # URLs given up for a bug that the next run may try again.
 _MOST_LOST = 1000
-# The outcome of an error of the program, which may be mended by the time the URL comes up again.
-_BUG = "other"
 
 
 class Retries:
-    """*times* is how often a URL is tried again after transient failures."""
+    """*policy* says how often, by outcome."""
 
-    def __init__(self, *, frontier: Frontier, stats: StatsCollector, times: int) -> None:
+    def __init__(self, *, frontier: Frontier, stats: StatsCollector, policy: RetryPolicy) -> None:
         self._frontier = frontier
         self._stats = stats
-        self._times = times
+        self._policy = policy
         self._lost_to_bugs: deque[Entry] = deque(maxlen=_MOST_LOST)
 
     def take(self, entry: Entry, outcome: str) -> bool:
@@ -39,18 +38,13 @@ class Retries:
         then, on disk. OSError when that is full. Ordinary Requests have Scrapy's own retries."""
         if entry.extra:
             return False
-        if entry.attempts < self._tries_after(outcome):
+        if entry.attempts < self._policy.rule(outcome).tries:
             self._stats.inc_value(f"retry/{outcome}")
             self._frontier.requeue(msgspec.structs.replace(entry, attempts=entry.attempts + 1))
             return True
-        if outcome == _BUG:
+        if outcome == BUG:
             self._lost_to_bugs.append(entry)
         return False
-
-    def _tries_after(self, outcome: str) -> int:
-        if outcome == _BUG:
-            return min(1, self._times)
-        return self._times if is_transient(outcome) else 0
 
     def of_bugs(self) -> None:
         """The crawl ends because of bugs: the last URLs that were given up for one are for the

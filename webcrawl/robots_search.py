@@ -15,7 +15,6 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
-from webcrawl.net.outcomes import is_transient
 from webcrawl.pages import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
+    from webcrawl.retry_policy import RetryPolicy
     from webcrawl.robots.cache import RobotsCache
     from webcrawl.robots.rules import Rules
 
@@ -74,13 +74,13 @@ class RobotsSearch:
         robots: RobotsCache,
         refusal: Callable[[str], str | None],
         obey: bool,
-        retry_times: int,
+        retries: RetryPolicy,
         clock: Callable[[], float],
     ) -> None:
         self._robots = robots
         self._refusal = refusal
         self._obey = obey
-        self._retry_times = retry_times
+        self._retries = retries
         self._clock = clock
         self._searches: dict[str, _Search] = {}
         self._reasons: dict[str, str] = {}
@@ -160,9 +160,7 @@ class RobotsSearch:
                 search.url = target
                 search.redirects += 1
                 return self._sent(search, origin)
-        elif (
-            is_transient(outcome) or outcome == "replaced"
-        ) and search.failures < self._retry_times:
+        elif search.failures < self._tries_after(outcome):
             search.failures += 1
             return self._sent(search, origin)
         del self._searches[origin]
@@ -176,6 +174,9 @@ class RobotsSearch:
         if len(self._reasons) > _REASONS:
             del self._reasons[next(iter(self._reasons))]
         return None
+
+    def _tries_after(self, outcome: str) -> int:
+        return self._retries.times if outcome == "replaced" else self._retries.rule(outcome).tries
 
     def _search(self, origin: str) -> _Search:
         if origin not in self._searches:

@@ -103,7 +103,6 @@ class MercatorScheduler(BaseScheduler):
         admission: Admission,
         sitemaps: Sitemaps,
         executor: ThreadPoolExecutor,
-        retry_times: int,
         lease_secs: float,
         grace_secs: float,
         workers: int,
@@ -150,7 +149,6 @@ class MercatorScheduler(BaseScheduler):
             codec=self._codec,
             outcomes=outcomes,
             sitemaps=sitemaps,
-            retry_times=retry_times,
             ending=self._ending,
             wake=lambda: wake(crawler.engine),
         )

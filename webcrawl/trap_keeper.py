@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.net.outcomes import is_transient
 from webcrawl.rules_file import RulesFile
 from webcrawl.setting_values import number, share, whole
 from webcrawl.trap_gates import LearnedTrapGate, UrlSpaceGate
@@ -38,6 +37,10 @@ def exceptions_in(path: Path | None, *, clock: Callable[[], float]) -> RulesFile
         make=lambda _: ExceptionRules(),
         clock=clock,
     )
+
+
+# Of 4xx, these do not say that there is nothing.
+_LATER = frozenset({"http_408", "http_429"})
 
 
 class TrapKeeper:
@@ -93,7 +96,7 @@ class TrapKeeper:
         seen = fetch is not None and fetch.is_duplicate
         if tested:
             self.learned.learn(entry.url, seen=seen)
-        missing = outcome.startswith("http_4") and not is_transient(outcome)
+        missing = outcome.startswith("http_4") and outcome not in _LATER
         host = host_of(entry.url)
         self.space.ended(host, fresh=tested and not seen, fruitless=seen or missing)
 

@@ -40,6 +40,7 @@ from webcrawl.pauses import Pauses
 from webcrawl.politeness import Politeness, longest_crawl_delay, profile_of
 from webcrawl.prelude import HostPrelude
 from webcrawl.reputation import ReputationGate
+from webcrawl.retry_policy import RetryPolicy
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
 from webcrawl.seed_domains import SeedDomains
@@ -153,7 +154,6 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
             ledger=ledger,
         ),
         "executor": executor,
-        "retry_times": whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
         "lease_secs": _lease_secs(settings),
         "grace_secs": number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
         "workers": _workers(settings),
@@ -171,8 +171,14 @@ def _hosts(
 ) -> HostKnowledge:
     settings = crawler.settings
     exclusions = Exclusions.from_settings(settings)
+    retries = RetryPolicy.from_settings(settings)
     politeness = Politeness.from_settings(
-        settings, policy=delay, records=records, wall=time.time, rng=random.Random()
+        settings,
+        policy=delay,
+        records=records,
+        retries=retries,
+        wall=time.time,
+        rng=random.Random(),
     )
     addresses = HostAddresses(
         resolver=resolver_of(crawler),
@@ -185,7 +191,7 @@ def _hosts(
         robots=RobotsCache.from_settings(settings, store=records),
         refusal=lambda url: redirects.refusal(url, 0),
         obey=flag(settings, "ROBOTSTXT_OBEY"),
-        retry_times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
+        retries=retries,
         clock=time.monotonic,
     )
     proxied = flag(settings, "HTTPPROXY_ENABLED")
@@ -201,6 +207,7 @@ def _hosts(
         addresses=None if proxied else addresses,
         robots=robots,
         politeness=politeness,
+        retries=retries,
         prelude=HostPrelude(
             exclusions=exclusions,
             politeness=politeness,

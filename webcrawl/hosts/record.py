@@ -17,7 +17,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     *addresses_until* until when *addresses* hold, *penalty_until* until when nothing is asked of a
     host that has failed too often, epoch seconds; *pages* counts all downloads,
     *lookups_failed* the look-ups since the last contact for which the name servers failed; *fresh*
-    counts pages of new content, *fruitless* answers with none.
+    counts pages of new content, *fruitless* answers with none; *failed_with* is the outcome of the
+    last of the *failures*, *failed_alike* how many of them in a row had it.
     """
 
     host: str
@@ -31,6 +32,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     lookups_failed: int = 0
     fresh: int = 0
     fruitless: int = 0
+    failed_with: str = ""
+    failed_alike: int = 0
 
 
 # 2026-11, Python 3.11, one core of the development machine, record of 100 bytes: encode 0.4 us,

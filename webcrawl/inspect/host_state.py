@@ -9,8 +9,9 @@ import msgspec
 
 from webcrawl.frontier.hosts import stored_rest
 from webcrawl.hosts import HostRecord
+from webcrawl.retry_policy import RetryPolicy
 from webcrawl.robots.cache import RobotsCache
-from webcrawl.setting_values import flag, whole
+from webcrawl.setting_values import flag
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
@@ -95,8 +96,13 @@ def state_of(times: HostTimes, *, now: float) -> str:
 
 def _because(times: HostTimes, record: HostRecord, settings: BaseSettings) -> str:
     if record.failures:
-        most = whole(settings, "POLITENESS_MAX_FAILURES", at_least=1)
-        return f"{record.failures} contacts in a row have failed, {most} are too many"
+        policy = RetryPolicy.from_settings(settings)
+        most = policy.most_failures(record.failed_with)
+        text = f"{record.failures} contacts in a row have failed, {most} are too many"
+        if record.failed_alike:
+            alike = policy.rule(record.failed_with).failures
+            text += f"; the last {record.failed_alike} were {record.failed_with}, of {alike}"
+        return text
     if times.least:
         return f"the pause after a contact, of at least {times.least:g} s"
     return "the pause after a contact"

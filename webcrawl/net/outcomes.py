@@ -1,4 +1,5 @@
-"""How a fetch ended, in one word: the names under which fetches are counted and retried.
+"""How a fetch ended, in one word: the names under which fetches are counted, and tried again
+by retry_policy.py.
 
 Called by the download handlers, which raise the exceptions of this module, and by whoever counts
 errors by class or decides on a retry. The exceptions refine those of Scrapy, so that Scrapy's
@@ -10,7 +11,6 @@ is given; a failure nobody foresaw is "other".
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar, Final
 
 from scrapy.exceptions import (
@@ -154,24 +154,6 @@ OUTCOMES: Final[frozenset[str]] = frozenset(
     }
 )
 
-_TRANSIENT: Final = frozenset(
-    {
-        "dns_failed",
-        "connect_refused",
-        "connect_failed",
-        "connect_timeout",
-        "first_byte_timeout",
-        "timeout",
-        "too_slow",
-        "connection_lost",
-        "incomplete",
-        "http_408",
-        "http_429",
-    }
-)
-
-_HTTP: Final = re.compile(r"http_[1-9]\d\d", re.ASCII)
-
 
 def outcome_of(result: Response | Failure | BaseException) -> str:
     """Return the name of how a fetch ended, ``http_200`` and the like for any response."""
@@ -182,8 +164,3 @@ def outcome_of(result: Response | Failure | BaseException) -> str:
     if isinstance(name, str) and name in OUTCOMES:
         return name
     return next((name for cls, name in _BY_CLASS if isinstance(error, cls)), "other")
-
-
-def is_transient(outcome: str) -> bool:
-    """Say whether the same request may well succeed later: worth a retry after a while."""
-    return outcome in _TRANSIENT or (outcome[:6] == "http_5" and bool(_HTTP.fullmatch(outcome)))

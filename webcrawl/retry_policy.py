@@ -1,0 +1,185 @@
+"""What follows from each way in which a fetch can fail: the table of outcomes, tries, waits, hosts.
+
+Asked by those who try URLs again (retries.py), look for robots.txt (robots_search.py) and let hosts
+rest (politeness.py). After BUbiNG's table of exception, wait, retries and host killer
+(frontier/ParsingThread): what is over in a moment is tried soon, what takes a server administrator
+waits longer, and what costs a worker a minute is not tried often. README has the same table; a test
+holds the two together.
+
+The invariant: there is one rule for each outcome, and what has none is final and says nothing about
+its host.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from webcrawl.errors import FatalError
+from webcrawl.setting_values import number, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scrapy.settings import BaseSettings
+
+
+class Rule(NamedTuple):
+    """A URL is tried again *tries* times, each no sooner than *wait* seconds after it failed;
+    after *failures* such failures in a row the host is given up for a while. 0 of these: the
+    outcome says nothing about the host."""
+
+    tries: int
+    wait: float
+    failures: int
+
+
+_FINAL: Final = Rule(0, 0.0, 0)
+
+
+class _Default(NamedTuple):
+    """A Rule by the general settings: *tries* from FRONTIER_RETRY_TIMES, *wait* and *failures* as
+    multiples of POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES."""
+
+    tries: Callable[[int], int]
+    wait: float
+    failures: float
+
+
+def _never(_: int) -> int:
+    return 0
+
+
+def _once(times: int) -> int:
+    return min(1, times)
+
+
+def _usual(times: int) -> int:
+    return times
+
+
+def _twice_as_often(times: int) -> int:
+    return 2 * times
+
+
+#: An error of the program, which may be mended by the time the URL comes up again.
+BUG: Final = "other"
+
+# An outcome ``http_NNN`` that is not here goes by ``http_Nxx``, if that is.
+_DEFAULTS: Final[dict[str, _Default]] = {
+    "dns_failed": _Default(_usual, 1, 1),
+    "connect_refused": _Default(_usual, 1, 1),
+    # Each try costs a worker the whole time-out, and a route or a firewall is not mended at once.
+    "connect_failed": _Default(_usual, 6, 0.5),
+    "connect_timeout": _Default(_usual, 6, 0.5),
+    # The same handshake fails again; the host's other scheme may well do.
+    "tls_failed": _Default(_never, 1, 1),
+    # A server that is overloaded; what comes too slowly takes as long again.
+    "first_byte_timeout": _Default(_usual, 3, 1),
+    "timeout": _Default(_once, 3, 1),
+    "too_slow": _Default(_once, 3, 1),
+    "connection_lost": _Default(_usual, 1, 1),
+    "incomplete": _Default(_usual, 0, 0),
+    "http_408": _Default(_usual, 1, 0),
+    # Says something about us, nothing about the URL.
+    "http_429": _Default(_twice_as_often, 3, 1),
+    "http_503": _Default(_usual, 1, 1),
+    # What the server cannot do it will not learn.
+    "http_501": _Default(_never, 0, 0),
+    "http_505": _Default(_never, 0, 0),
+    # A gateway whose server does not answer; others behind it may.
+    "http_502": _Default(_usual, 1, 0),
+    "http_504": _Default(_usual, 1, 0),
+    "http_5xx": _Default(_usual, 0, 0),
+    "bad_answer": _Default(_never, 0, 0),
+    "header_too_large": _Default(_never, 0, 0),
+    BUG: _Default(_once, 0, 0),
+}
+
+_HTTP: Final = re.compile(r"http_[4-9](?:\d\d|xx)", re.ASCII)
+
+
+class RetryPolicy:
+    """*times* is how often a URL is usually tried again, *backoff* the usual wait in seconds, and
+    *most* how many failures in a row a host may have; *rules* go before what follows from these."""
+
+    def __init__(
+        self, *, times: int, backoff: float, most: int, rules: Mapping[str, Rule] | None = None
+    ) -> None:
+        self.times = times
+        self._most = most
+        self._rules = {
+            name: Rule(
+                default.tries(times), backoff * default.wait, math.ceil(most * default.failures)
+            )
+            for name, default in _DEFAULTS.items()
+        }
+        self._rules.update(rules or {})
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """By FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS, POLITENESS_MAX_FAILURES and
+        RETRY_POLICY. FatalError with one sentence."""
+        return cls(
+            times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
+            backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
+            most=whole(settings, "POLITENESS_MAX_FAILURES", at_least=1),
+            rules=_set_rules(settings),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The outcomes that have a rule of their own."""
+        return tuple(self._rules)
+
+    def rule(self, outcome: str) -> Rule:
+        """The rule for *outcome*, a name of webcrawl.outcomes."""
+        rule = self._rules.get(outcome)
+        if rule is None and outcome.startswith("http_"):
+            rule = self._rules.get(f"{outcome[:6]}xx")
+        return rule or _FINAL
+
+    def most_failures(self, outcome: str) -> int:
+        """After how many failures in a row of any kind, the last of them with *outcome*, a host is
+        given up: patience with that one kind may be greater than it usually is."""
+        return max(self._most, self.rule(outcome).failures)
+
+
+def _set_rules(settings: BaseSettings) -> dict[str, Rule]:
+    """RETRY_POLICY; FatalError if it cannot be."""
+    try:
+        given = settings.getdict("RETRY_POLICY")
+    except (TypeError, ValueError):
+        raise FatalError(
+            "RETRY_POLICY must give outcomes a list of three numbers each, as "
+            f'{{"http_503": [2, 60, 5]}}, not {settings["RETRY_POLICY"]!r}.'
+        ) from None
+    return {name: _rule(name, values) for name, values in given.items()}
+
+
+def _rule(name: Any, values: Any) -> Rule:
+    settable = [known for known in _DEFAULTS if known != BUG and not known.startswith("http_")]
+    if name not in settable and not (isinstance(name, str) and _HTTP.fullmatch(name)):
+        raise FatalError(
+            f"RETRY_POLICY names {name!r}, and must name outcomes that more tries may change: "
+            f"{', '.join(settable)}, http_429 and the like, or http_4xx, http_5xx."
+        )
+    if not isinstance(values, (list, tuple)) or not _is_rule(*values):
+        raise FatalError(
+            f"RETRY_POLICY for {name} must be three numbers, a whole number of tries, seconds, and "
+            f"a whole number of failures, none below 0, not {values!r}."
+        )
+    return Rule(values[0], float(values[1]), values[2])
+
+
+def _is_rule(*values: Any) -> bool:
+    if len(values) != len(Rule._fields):
+        return False
+    tries, wait, failures = values
+    is_wait = isinstance(wait, float) and 0 <= wait < math.inf
+    return _is_whole(tries) and (is_wait or _is_whole(wait)) and _is_whole(failures)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
