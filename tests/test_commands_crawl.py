@@ -17,6 +17,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
+from webcrawl.commands.crawl import EXIT_CODES
 from webcrawl.errors import FatalError
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.simweb import Faults, preset, start_in_process
@@ -115,6 +116,15 @@ def stopped(web, stopped_job, jobdir):
 
 
 # --- exit codes
+
+
+def test_readme_has_the_exit_codes_that_there_are():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("| code | `scrapy crawl` |")[2].partition("\n\n")[0]
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)} == {
+        0,
+        *EXIT_CODES.values(),
+    }
 
 
 def test_0_when_a_signal_stopped_it(web, jobdir):
@@ -425,12 +435,13 @@ def test_a_second_signal_ends_it_at_once_and_loses_nothing(tmp_path):
         )
         running = start_crawl(line)
         time.sleep(1)
-        running.send_signal(signal.SIGTERM)
+        running.send_signal(signal.SIGINT)
         time.sleep(0.3)
-        running.send_signal(signal.SIGTERM)
+        running.send_signal(signal.SIGINT)
         started = time.monotonic()
         output = running.communicate(timeout=20)[1]
         assert time.monotonic() - started < 10
+        assert running.returncode == 0, output
         done = run_crawl(
             [*line, "-s", "DOWNLOAD_TIMEOUT=1", "-s", "FRONTIER_RETRY_TIMES=0"], timeout=60
         )

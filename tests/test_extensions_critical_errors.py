@@ -14,6 +14,7 @@ from crawling import (
     USER_AGENT,
     access_log,
     crawl_command,
+    impolite,
     pages_asked_for,
     run_crawl,
     stats_of,
@@ -73,9 +74,12 @@ def critical(path):
 
 
 def asked(web):
+    """What was asked for, politely, and what there is to ask for."""
     world = web.world
     web.stop()
-    return Counter(pages_asked_for(access_log(web.log_path))), allowed_urls(world, USER_AGENT)
+    hits = access_log(web.log_path)
+    assert impolite(hits, min_delay=0.05) == []
+    return Counter(pages_asked_for(hits)), allowed_urls(world, USER_AGENT)
 
 
 def replay(path):

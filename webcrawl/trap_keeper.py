@@ -58,8 +58,11 @@ class TrapKeeper:
         self.space = space
 
     @classmethod
-    def from_settings(cls, settings: BaseSettings, *, records: HostRecords) -> Self:
-        """Read TRAP_*, URL_SPACE_* and JOBDIR. FatalError with one sentence for what cannot be."""
+    def from_settings(
+        cls, settings: BaseSettings, *, records: HostRecords, wall: Callable[[], float]
+    ) -> Self:
+        """Read TRAP_*, URL_SPACE_* and JOBDIR; *wall* is epoch seconds. FatalError with one
+        sentence for what cannot be."""
         name = settings.get("TRAP_EXCEPTIONS_FILE") or ""
         exceptions = exceptions_in(Path(name) if name else None, clock=time.monotonic)
         return cls(
@@ -71,7 +74,7 @@ class TrapKeeper:
                 min_duplicates=whole(settings, "TRAP_MIN_DUPLICATES", at_least=0),
                 min_share=share(settings, "TRAP_MIN_SHARE"),
                 retry_secs=number(settings, "TRAP_RETRY_SECS", at_least=0),
-                wall=time.time,
+                wall=wall,
             ),
             space=UrlSpace(
                 records=records,

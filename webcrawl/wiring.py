@@ -47,6 +47,7 @@ from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.setting_values import flag, number, whole
 from webcrawl.sitemaps import Sitemaps
+from webcrawl.steady_wall import steady_wall
 from webcrawl.trap_keeper import TrapKeeper
 from webcrawl.url_rules import (
     OPEN,
@@ -58,6 +59,8 @@ from webcrawl.url_rules import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
@@ -111,8 +114,9 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         executor=(writer := ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts")),
     )
     form = equivalence_of(settings).form
-    frontier = _frontier(crawler, shard, delay, records)
-    hosts = _hosts(crawler, delay, records, frontier, executor=writer, key=profile.key)
+    wall = steady_wall()
+    frontier = _frontier(crawler, shard, delay, records, wall)
+    hosts = _hosts(crawler, delay, records, frontier, wall, executor=writer, key=profile.key)
     ledger, budgets = budgets_of(settings, records)
     links = LinkSubmitter(
         eliminator=eliminator,
@@ -165,6 +169,7 @@ def _hosts(
     delay: DelayPolicy,
     records: HostRecords,
     frontier: Frontier,
+    wall: Callable[[], float],
     *,
     executor: ThreadPoolExecutor,
     key: str,
@@ -177,18 +182,18 @@ def _hosts(
         policy=delay,
         records=records,
         retries=retries,
-        wall=time.time,
+        wall=wall,
         rng=random.Random(),
     )
     addresses = HostAddresses(
         resolver=resolver_of(crawler),
         guard=AddressGuard.from_settings(settings),
         records=records,
-        wall=time.time,
+        wall=wall,
     )
     redirects = redirect_filters_of(settings, schemes=followed_schemes(settings))
     robots = RobotsSearch(
-        robots=RobotsCache.from_settings(settings, store=records),
+        robots=RobotsCache.from_settings(settings, store=records, wall=wall),
         refusal=lambda url: redirects.refusal(url, 0),
         obey=flag(settings, "ROBOTSTXT_OBEY"),
         retries=retries,
@@ -215,7 +220,7 @@ def _hosts(
             robots=robots,
             longest_crawl_delay=longest_crawl_delay(settings),
         ),
-        traps=TrapKeeper.from_settings(settings, records=records),
+        traps=TrapKeeper.from_settings(settings, records=records, wall=wall),
         pauses=pauses,
         outage=Outage.from_settings(
             settings,
@@ -238,14 +243,20 @@ def _reputation(settings: BaseSettings, records: HostRecords) -> list[Gate]:
     return [ReputationGate(domains=records.domains, base=base, rounds=min(rounds, _MAX_ROUNDS))]
 
 
-def _frontier(crawler: Crawler, shard: Path, delay: DelayPolicy, records: HostRecords) -> Frontier:
+def _frontier(
+    crawler: Crawler,
+    shard: Path,
+    delay: DelayPolicy,
+    records: HostRecords,
+    wall: Callable[[], float],
+) -> Frontier:
     settings = crawler.settings
     workers = _workers(settings)
     queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * workers
     return Frontier(
         path=shard / "frontier",
         clock=time.monotonic,
-        wall=time.time,
+        wall=wall,
         prioritizer=_build(
             crawler,
             "FRONTIER_PRIORITIZER",

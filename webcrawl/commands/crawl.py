@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-_EXIT_CODES = {
+#: By why the crawl ended; 0 for every other reason.
+EXIT_CODES = {
     "start_error": 1,
     "program_error": 1,
     "unusable_seeds": 2,
@@ -77,7 +78,7 @@ class Command(crawl.Command):
         stats = crawler.stats
         # What went wrong while the crawl was being closed for another reason counts.
         reason = stats.get_value("finish/cause") or stats.get_value("finish_reason", "")
-        self.exitcode = _EXIT_CODES.get(reason, 0)
+        self.exitcode = EXIT_CODES.get(reason, 0)
         sentence = stats.get_value("finish/error")
         if sentence:
             sys.stderr.write(f"webcrawl: {sentence}\n")

@@ -106,9 +106,11 @@ class RobotsCache:
         self._named: dict[str, tuple[str, ...]] = {}
 
     @classmethod
-    def from_settings(cls, settings: BaseSettings, *, store: RobotsStore) -> Self:
+    def from_settings(
+        cls, settings: BaseSettings, *, store: RobotsStore, wall: Callable[[], float] = time.time
+    ) -> Self:
         """Build by ROBOTS_EXPIRE_SECS, ROBOTS_RETRY_SECS, ROBOTS_UNREACHABLE_SECS and the user
-        agent of the settings. Raises FatalError with one sentence.
+        agent of the settings; *wall* is epoch seconds. Raises FatalError with one sentence.
         """
         return cls(
             store=store,
@@ -120,6 +122,7 @@ class RobotsCache:
             unreachable_limit=positive(
                 settings, "ROBOTS_UNREACHABLE_SECS", ROBOTS_UNREACHABLE_SECS
             ),
+            wall=wall,
         )
 
     def get(self, origin: str) -> Rules | None:

@@ -1,0 +1,159 @@
+"""Signals and clocks: a crawl that is stopped, continued, told to end, or lives through the setting
+of its machine's clock is complete by the simulated web's own truth, and polite by its record."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import time
+from collections import Counter
+
+import pytest
+from crawling import (
+    USER_AGENT,
+    access_log,
+    crawl_command,
+    impolite,
+    is_robots,
+    pages_asked_for,
+    start_crawl,
+    stats_of,
+    url_of_hit,
+    wait_until,
+)
+
+from webcrawl.simweb import Faults, allowed_urls, fetchable_urls, preset, start_in_process
+
+MIN_DELAY = 0.3
+# The system clock as a process sees it that is told when it is set: an hour forward, then two hours
+# back.
+SET_CLOCKS = """
+import signal, time
+
+real, offsets = time.time, [0]
+
+
+def set_clock(*_):
+    offsets.append(-3600 if 3600 in offsets else 3600)
+
+
+signal.signal(signal.SIGUSR1, set_clock)
+time.time = lambda: real() + offsets[-1]
+"""
+
+
+@pytest.fixture
+def web(tmp_path):
+    # The largest host takes 18 pages * 0.3 s.
+    world = preset("clean", http_port=0, https_port=0, hosts=50, mean_pages=8.0, max_pages=18)
+    with start_in_process(world, log_path=tmp_path / "access.log") as web:
+        yield web
+
+
+def seeds_of(web, tmp_path):
+    path = tmp_path / "seeds.txt"
+    path.write_text("\n".join(web.world.seeds()) + "\n")
+    return path
+
+
+def ends(jobdir):
+    lines = (jobdir / "logs/info.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def check(web, hits, jobdir):
+    """Everything was fetched, nothing twice, and no host was hurried."""
+    asked = Counter(pages_asked_for(hits))
+    assert set(asked) == allowed_urls(web.world, USER_AGENT)
+    assert impolite(hits, min_delay=MIN_DELAY) == []
+    given_up = {end["outcome"] for end in ends(jobdir) if end["outcome"][:5] != "http_"}
+    assert given_up <= {"robots_denied", "robots_unreachable"}  # as the world has it
+    return {url for url, count in asked.items() if count > 1}
+
+
+def test_a_crawl_that_stood_still_beyond_all_time_outs_goes_on_completely_and_politely(
+    web, tmp_path
+):
+    """SIGSTOP: what was under way has timed out, and its leases have expired, when it goes on."""
+    log, job = tmp_path / "access.log", tmp_path / "job"
+    crawl = start_crawl(
+        crawl_command(
+            web,
+            seeds_of(web, tmp_path),
+            job,
+            POLITENESS_MIN_DELAY=MIN_DELAY,
+            POLITENESS_MAX_DELAY=1,
+            DOWNLOAD_TIMEOUT=4,
+            NET_CONNECT_TIMEOUT_SECS=3,
+            NET_FIRST_BYTE_TIMEOUT_SECS=3,
+            FRONTIER_LEASE_SECS=5,
+        )
+    )
+    wait_until(lambda: len(access_log(log)) > 80)
+    crawl.send_signal(signal.SIGSTOP)
+    time.sleep(6)
+    crawl.send_signal(signal.SIGCONT)
+    output = crawl.communicate(timeout=100)[1]
+    assert crawl.returncode == 0, output
+    assert "finished: nothing is left to fetch" in output
+    time.sleep(0.4)  # the server writes its record at the latest 0.2 s after an answer
+    check(web, access_log(log), job)
+
+
+def test_a_clock_that_is_set_forward_and_back_neither_ends_anything_early_nor_draws_it_out(
+    web, tmp_path
+):
+    log, job = tmp_path / "access.log", tmp_path / "job"
+    (tmp_path / "sitecustomize.py").write_text(SET_CLOCKS)
+    command = crawl_command(
+        web,
+        seeds_of(web, tmp_path),
+        job,
+        POLITENESS_MIN_DELAY=MIN_DELAY,
+        POLITENESS_MAX_DELAY=1,
+        # Within the hour by which the clock is set.
+        ROBOTS_EXPIRE_SECS=1800,
+    )
+    crawl = start_crawl(["env", f"PYTHONPATH={tmp_path}", *command])
+    for hits in (60, 140):
+        wait_until(lambda hits=hits: len(access_log(log)) > hits)
+        crawl.send_signal(signal.SIGUSR1)
+    output = crawl.communicate(timeout=100)[1]
+    assert crawl.returncode == 0, output
+    time.sleep(0.4)
+    hits = access_log(log)
+    again = check(web, hits, job)
+    assert not again & fetchable_urls(web.world, USER_AGENT)
+    moments = [end["at"] for end in ends(job)]
+    assert max(moments) - min(moments) > 7000  # it has been set while URLs were fetched
+    # Of rules that hold for half an hour none was fetched twice.
+    answers = Counter(url_of_hit(hit) for hit in hits if is_robots(hit) and hit.status == 200)
+    assert max(answers.values()) == 1
+
+
+def test_a_crawl_of_hundreds_of_hosts_ends_within_ten_seconds_with_a_checkpoint(tmp_path):
+    """With the settings as they are, while most servers do not answer."""
+    faults = dataclasses.replace(Faults.none(), stall=0.6)
+    world = preset(
+        "clean", http_port=0, https_port=0, hosts=500, mean_pages=4.0, faults=faults, stall_secs=60
+    )
+    job = tmp_path / "job"
+    with start_in_process(world, log_path=tmp_path / "access.log") as web:
+        command = crawl_command(
+            web, seeds_of(web, tmp_path), job, POLITENESS_MIN_DELAY=3, DOWNLOAD_TIMEOUT=60
+        )
+        crawl = start_crawl(command)
+        wait_until(lambda: len(access_log(tmp_path / "access.log")) > 60)
+        crawl.send_signal(signal.SIGTERM)
+        told_at = time.monotonic()
+        output = crawl.communicate(timeout=60)[1]
+        took = time.monotonic() - told_at
+    assert crawl.returncode == 0, output
+    assert took < 10, output
+    assert "Traceback" not in output
+    assert "Crawl state saved" in output
+    stats = stats_of(job)
+    assert stats["frontier/waiting"] > 100
+    assert stats["frontier/leased"] == 0
+    assert (job / "CURRENT").exists()
