@@ -107,10 +107,10 @@ def test_room_imports_only_what_lies_beneath_it(room):
     assert wrong == {}
 
 
-@pytest.mark.parametrize("room", ["audit", "inspect"])
+@pytest.mark.parametrize("room", ["audit", "check", "inspect"])
 def test_what_looks_on_is_nobody_s_business_but_the_command_s(room):
     users = {module.name for module in MODULES if room in module.rooms()}
-    assert {name.partition(".")[0] for name in users} <= {room, "commands"}
+    assert {name.partition(".")[0] for name in users} <= {room, "check", "commands"}
 
 
 def test_core_rooms_import_no_scrapy_twisted_or_redis():

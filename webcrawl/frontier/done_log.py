@@ -194,10 +194,21 @@ class DoneLog:
 
 def read_done_log(path: Path, first: int) -> Iterator[Record]:
     """What was written at *path* from segment *first* on, for readers beside the owner."""
-    number = first
-    while (file := _file(path, number)).exists():
+    for file in done_log_files(path, first):
         yield from _records(file)
-        number += 1
+
+
+def done_log_files(path: Path, first: int) -> list[Path]:
+    """The segments at *path* from *first* on, as far as they follow each other."""
+    files: list[Path] = []
+    while (file := _file(path, first + len(files))).exists():
+        files.append(file)
+    return files
+
+
+def records_in(payload: bytes) -> list[Record]:
+    """What one write has put into the log. Raises msgspec.DecodeError."""
+    return _decode(payload)
 
 
 def _records(file: Path) -> Iterator[Record]:

@@ -46,7 +46,9 @@ _FIRST_BITS = 10
 _DOUBLES_TO_BITS = 17
 
 
-class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
+class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """The log is vouched for up to this size."""
+
     size_bytes: int
 
 
@@ -58,7 +60,7 @@ class HostRanks:
 
     def __init__(self, *, path: Path, capacity: int = 1 << 20) -> None:
         self._path = path
-        self._file = path / "ranks.log"
+        self._file = log_of(path)
         self._capacity = capacity
         self._full_bits = (2 * capacity - 1).bit_length()
         self._written: set[Path] = set()
@@ -72,7 +74,7 @@ class HostRanks:
 
     def _load(self, snapshot: bytes) -> int:
         """Build the table; returns the offset after the last record."""
-        pairs, end = self._read(msgspec.msgpack.decode(snapshot, type=_Snapshot).size_bytes)
+        pairs, end = self._read(msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes)
         self._build(pairs)
         return end
 
@@ -130,7 +132,7 @@ class HostRanks:
 
     def snapshot(self) -> bytes:
         """A few bytes, whatever the number of hosts."""
-        return msgspec.msgpack.encode(_Snapshot(self._opened().size))
+        return msgspec.msgpack.encode(RanksSnapshot(self._opened().size))
 
     def written(self) -> list[Path]:
         """What was written since the last call, to be fsynced before a snapshot is published."""
@@ -234,6 +236,11 @@ class HostRanks:
             best = np.argpartition(pairs["rank"], self._capacity)[: self._capacity]
             pairs = pairs[np.sort(best)]
         return pairs
+
+
+def log_of(path: Path) -> Path:
+    """The log of the table in the directory *path*."""
+    return path / "ranks.log"
 
 
 def _fingerprint(host: str) -> int:

@@ -40,7 +40,7 @@ _CREATE = (
     " crc INTEGER NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID"
 )
 READ = "SELECT data, crc FROM facts WHERE kind = ? AND key = ?"
-_SCAN = "SELECT kind, key, data, crc FROM facts"
+SCAN = "SELECT kind, key, data, crc FROM facts"
 _HOLDS = "SELECT EXISTS(SELECT 1 FROM facts WHERE kind = ?)"
 _ROW = "(?, ?, ?, ?)"
 _UPSERT = (
@@ -193,7 +193,7 @@ class Database:
     def scan(self) -> Iterator[Fact]:
         """Everything in the file; one that is damaged is left out, see ``check``."""
         assert self._reader is not None, "the host records are not open"
-        for kind, key, data, crc in self._reader.execute(_SCAN).fetchall():
+        for kind, key, data, crc in self._reader.execute(SCAN).fetchall():
             if checksum(key, data) == crc:
                 yield kind, key, data
 
@@ -206,7 +206,7 @@ class Database:
                 problems = [f"{self.file}: {text}" for (text,) in found if text != "ok"]
                 problems += [
                     f"{self.file}: checksum mismatch in what is kept of {key!r}"
-                    for _, key, data, crc in self._reader.execute(_SCAN).fetchall()
+                    for _, key, data, crc in self._reader.execute(SCAN).fetchall()
                     if checksum(key, data) != crc
                 ]
         except CorruptRecordError as error:

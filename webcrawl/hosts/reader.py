@@ -21,12 +21,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from webcrawl.hosts.database import FILE, READ, VERSION, checksum
+from webcrawl.hosts.database import FILE, READ, SCAN, VERSION, checksum
 from webcrawl.hosts.record import HostRecord, decode
 from webcrawl.hosts.records import HOSTS, RESTS, ROBOTS, TRAPS
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
 
@@ -112,6 +113,23 @@ class RecordsReader:
     def traps(self, host: str) -> bytes | None:
         """The patterns of *host*, as the traps room packs them."""
         return self._read(TRAPS, host)
+
+    def damaged(self) -> Iterator[str]:
+        """Read the whole file; a sentence for each thing that is wrong. Memory does not grow with
+        the file, but for SQLite's own check: up to a hundred sentences."""
+        if self._connection is None:
+            return
+        try:
+            for (text,) in self._connection.execute("PRAGMA integrity_check(100)"):
+                if text != "ok":
+                    yield text
+            if not self._connection.execute("SELECT name FROM sqlite_master").fetchall():
+                return  # whoever was to make the table died: the next start makes it
+            for _, key, data, crc in self._connection.execute(SCAN):
+                if checksum(key, data) != crc:
+                    yield f"checksum mismatch in what is kept of {key!r}"
+        except (sqlite3.Error, UnicodeError) as error:
+            yield str(error)
 
     def _read(self, kind: int, key: str) -> bytes | None:
         if self._connection is None:

@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 BUFFER_SIZE = 1 << 16
 
 
-class _Snapshot(msgspec.Struct, array_like=True, frozen=True, tag="content"):
+class ContentSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="content"):
     """runs: (number, count); committed: the fingerprints in none of them, u64 little-endian."""
 
     version: int
@@ -175,7 +175,7 @@ class ContentSeen:
             if snapshot is None:
                 self._levels.open([])
                 return
-            state = decode_snapshot(snapshot, _Snapshot, path=self._path)
+            state = decode_snapshot(snapshot, ContentSnapshot, path=self._path)
             self._levels.open(state.runs)
             self._committed = set(np.frombuffer(state.committed, dtype="<u8").tolist())
         except BaseException:
@@ -188,7 +188,7 @@ class ContentSeen:
         committed = array("Q", self._committed)
         committed.extend(self._spilling)
         return msgspec.msgpack.encode(
-            _Snapshot(VERSION, self._levels.snapshot(), committed.tobytes())
+            ContentSnapshot(VERSION, self._levels.snapshot(), committed.tobytes())
         )
 
     def written(self) -> list[Path]:

@@ -175,10 +175,16 @@ def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
 def check_runs(runs: Sequence[Run]) -> list[str]:
     """Read all of *runs*; what is wrong with one of them or between them. Empty means sound."""
     wrong = [sentence for run in runs for sentence in run.check()]
-    if not wrong:
-        last = -1
-        for chunk in merged(runs):
-            if int(chunk[0]) <= last or not bool((chunk[1:] > chunk[:-1]).all()):
-                return [f"{runs[0].path.parent}: a fingerprint stands in two runs"]
-            last = int(chunk[-1])
+    if not wrong and overlap(runs):
+        return [f"{runs[0].path.parent}: a fingerprint stands in two runs"]
     return wrong
+
+
+def overlap(runs: Sequence[Run]) -> bool:
+    """Whether a fingerprint stands in two of *runs*, which are sound. Reads them all."""
+    last = -1
+    for chunk in merged(runs):
+        if int(chunk[0]) <= last or not bool((chunk[1:] > chunk[:-1]).all()):
+            return True
+        last = int(chunk[-1])
+    return False

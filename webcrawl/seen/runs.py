@@ -93,7 +93,7 @@ class Run:
         except FileNotFoundError:
             raise CorruptRecordError(path, 0, "the file is missing") from None
         try:
-            found, index_crc = _read_header(path, os.pread(fd, HEADER.size + 4, 0))
+            found, index_crc = read_header(path, os.pread(fd, HEADER.size + 4, 0))
             blocks = -(-found // BLOCK)
             index = os.pread(fd, blocks * 16, DATA_AT + blocks * BLOCK_BYTES)
             _check_open(path, found, count, index, index_crc)
@@ -237,8 +237,11 @@ def _search(words: Fingerprints, keys: Fingerprints) -> NDArray[np.bool_]:
     return found
 
 
-def _read_header(path: Path, header: bytes) -> tuple[int, int]:
-    """``(count, index_crc)`` of a run's first bytes."""
+def read_header(path: Path, header: bytes) -> tuple[int, int]:
+    """``(count, index_crc)`` of a run's first bytes.
+
+    Raises CorruptRecordError, NewerFormatError.
+    """
     if len(header) < HEADER.size + 4 or header[:4] != MAGIC:
         raise CorruptRecordError(path, 0, "no run header")
     _, version, _, count, index_crc = HEADER.unpack_from(header)

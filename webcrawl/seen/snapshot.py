@@ -41,3 +41,12 @@ def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
         return msgspec.msgpack.decode(snapshot, type=kind)
     except msgspec.DecodeError as error:
         raise CorruptRecordError(path, 0, f"unreadable snapshot: {error}") from error
+
+
+def tag_of(snapshot: bytes) -> str:
+    """Of which part *snapshot* is; empty when it cannot be read, which who decodes it explains."""
+    try:
+        head = msgspec.msgpack.decode(snapshot, type=list[object])[:1]
+    except msgspec.DecodeError:
+        return ""
+    return head[0] if head and isinstance(head[0], str) else ""

@@ -97,7 +97,7 @@ class UrlLog:
 
     def file(self, number: int) -> Path:
         """The name of log file *number*."""
-        return self._path / f"discovered-{number:06d}.log"
+        return log_path(self._path, number)
 
     @property
     def end(self) -> int:
@@ -170,10 +170,25 @@ def read_frames(path: Path, *, start: int, end: int | None) -> Generator[Frame, 
     if end is not None and not path.exists():
         raise CorruptRecordError(path, 0, "the file is missing")
     for offset, record in read_records(path, start=start, end=end):
-        (count,) = COUNT.unpack_from(record)
-        fps = array("Q")
-        fps.frombytes(record[COUNT.size : COUNT.size + 8 * count])
-        yield Frame(offset, fps, record[COUNT.size + 8 * count :])
+        yield Frame(offset, *parse_record(record))
+
+
+def parse_record(record: bytes) -> tuple[array[int], bytes]:
+    """Its fingerprints and its packed payloads. ValueError when it is too short for them."""
+    if len(record) < COUNT.size:
+        raise ValueError("not a record of a URL log: no count")
+    (count,) = COUNT.unpack_from(record)
+    end = COUNT.size + 8 * count
+    if len(record) < end:
+        raise ValueError("not a record of a URL log: it ends early")
+    fps = array("Q")
+    fps.frombytes(record[COUNT.size : end])
+    return fps, record[end:]
+
+
+def log_path(path: Path, number: int) -> Path:
+    """Log file *number* in the directory *path*."""
+    return path / f"discovered-{number:06d}.log"
 
 
 def has_payloads(packed: bytes) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 
 from webcrawl.seen.bloom import BloomSnapshot, filter_path
@@ -20,7 +19,7 @@ from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.eliminator import DiskSnapshot
 from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.runs import Run
-from webcrawl.seen.snapshot import decode_snapshot
+from webcrawl.seen.snapshot import decode_snapshot, tag_of
 from webcrawl.seen.url_log import UrlLog, has_payloads, read_frames
 from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, unpack_many
 
@@ -60,7 +59,7 @@ class SeenView:
         self._log = UrlLog(path=path, aside=_at_once)
         self._store: _Runs | _Filter
         cursor: Cursor | None
-        if _is_bloom(snapshot):
+        if tag_of(snapshot) == "Bloom":
             bloom = decode_snapshot(snapshot, BloomSnapshot, path=path)
             self._store = _Filter(path, bloom, self._log)
             number, cursor = bloom.taken
@@ -201,13 +200,6 @@ class _Filter:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _is_bloom(snapshot: bytes) -> bool:
-    try:
-        return msgspec.msgpack.decode(snapshot, type=list[object])[:1] == ["Bloom"]
-    except msgspec.DecodeError:
-        return False  # whoever decodes it says why
 
 
 def _at_once(call: Callable[[], None]) -> None:

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_SEGMENT_END = b""
+#: The record that ends a full segment.
+SEGMENT_END = b""
 # Bytes of segments that one ``forget`` deletes, as that takes 0.2 ms a megabyte.
 _DELETED_BYTES = 64 << 20
 # How far a full segment is vouched for: up to its end record, wherever that is.
@@ -195,7 +196,7 @@ class DiskFifo:
             path = self._file(segment)
             try:
                 for _, payload in read_records(path, start=start, end=self._end(segment)):
-                    if payload == _SEGMENT_END:
+                    if payload == SEGMENT_END:
                         break
                     found += len(unpack_many(payload))
             except (CorruptRecordError, OSError, ValueError) as error:
@@ -219,7 +220,7 @@ class DiskFifo:
             del self._tail[: self._chunk]
             return
         if self._tail_offset >= self._segment_bytes:
-            self._append(_SEGMENT_END)
+            self._append(SEGMENT_END)
             self._tail_segment += 1
             self._tail_offset = 0
         if not self._tail_offset:
@@ -247,7 +248,7 @@ class DiskFifo:
             path = self._file(self._head_segment)
             end = self._end(self._head_segment)
             offset, payload = read_record(path, self._head_offset, end)
-            if payload != _SEGMENT_END:
+            if payload != SEGMENT_END:
                 break
             self._head_segment += 1
             self._head_offset = HEADER_SIZE
@@ -265,7 +266,7 @@ class DiskFifo:
         return self._tail_offset if segment == self._tail_segment else _TO_SEGMENT_END
 
     def _file(self, segment: int) -> Path:
-        return _segment_file(self.path, segment)
+        return segment_file(self.path, segment)
 
     def _segments(self) -> set[int]:
         return {int(path.stem) for path in self.path.glob("*.log")}
@@ -285,8 +286,8 @@ def read_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[bytes]:
         for segment in range(first, last + bool(snapshot.tail_offset)):
             start = snapshot.head_offset if segment == first else HEADER_SIZE
             end = snapshot.tail_offset if segment == last else _TO_SEGMENT_END
-            for _, payload in read_records(_segment_file(path, segment), start=start, end=end):
-                if payload == _SEGMENT_END:
+            for _, payload in read_records(segment_file(path, segment), start=start, end=end):
+                if payload == SEGMENT_END:
                     break
                 yield payload
     if snapshot.tail:
@@ -298,5 +299,6 @@ def length_of(snapshot: FifoSnapshot) -> int:
     return len(snapshot.head) + snapshot.body + len(snapshot.tail)
 
 
-def _segment_file(path: Path, segment: int) -> Path:
+def segment_file(path: Path, segment: int) -> Path:
+    """The file of a segment of the queue at *path*."""
     return path / f"{segment:08d}.log"

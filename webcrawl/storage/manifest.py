@@ -1,7 +1,11 @@
 """Which saved state is the live one: the manifests of a directory and the pointer to one of them.
 
     CURRENT                  the name of the live manifest and a newline
-    manifest-NNNNNN.json     {"format": 1, "sequence": NNNNNN, ...what the caller put in}
+    manifest-NNNNNN.json     {"format": 1, "sequence": NNNNNN, ...what the caller put in,
+                              "crc32": checksum}
+
+*checksum* is the CRC-32 (zlib) of the other members as compact JSON. Manifests of before 2026-11-20
+have none, and who edits one by hand takes it out.
 
 As LevelDB's ``SetCurrentFile``: a manifest is written and fsynced under a new name, then CURRENT
 is replaced by rename. A crash at any point leaves the old state live or the new one; whatever
@@ -11,6 +15,7 @@ the live manifest does not name is disposable.
 from __future__ import annotations
 
 import re
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -51,8 +56,9 @@ class ManifestStore:
         path = self._path / name
         try:
             manifest = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CorruptRecordError(path, 0, f"no readable manifest ({error})") from error
+        checksum = manifest.pop("crc32", None)
         if not isinstance(manifest.get("format"), int):
             raise CorruptRecordError(path, 0, "the manifest has no format number")
         if manifest["format"] > FORMAT:
@@ -60,6 +66,8 @@ class ManifestStore:
                 f"{path} has format {manifest['format']}, this webcrawl reads up to {FORMAT}: "
                 "use the newer webcrawl that wrote it, or another JOBDIR"
             )
+        if checksum is not None and checksum != _checksum(manifest):
+            raise CorruptRecordError(path, 0, "checksum mismatch")
         self._sequence = int(match[1])
         return manifest
 
@@ -77,9 +85,14 @@ class ManifestStore:
         self._sequence = sequence = self._sequence + 1
         name = f"manifest-{sequence:06d}.json"
         manifest = {"format": FORMAT, "sequence": sequence, **content}
+        manifest["crc32"] = _checksum(manifest)
         data = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         write_atomic(self._path / name, data + b"\n")
         write_atomic(self._path / "CURRENT", f"{name}\n".encode("ascii"))
         for path in self._path.glob("manifest-*.json"):
             if path.name != name:
                 path.unlink()
+
+
+def _checksum(manifest: dict[str, Any]) -> int:
+    return zlib.crc32(msgspec.json.encode(manifest))

@@ -94,7 +94,7 @@ class RecordLog:
                 write_all(fd, _HEADER_BYTES)
                 size = HEADER_SIZE
             else:
-                _check_header(path, os.pread(fd, HEADER_SIZE, 0))
+                check_header(path, os.pread(fd, HEADER_SIZE, 0))
                 os.ftruncate(fd, size)
             os.lseek(fd, size, os.SEEK_SET)
         except BaseException:
@@ -180,7 +180,7 @@ def read_records(
         header = file.read(HEADER_SIZE)
         if end is None and _is_torn(header):
             return
-        _check_header(path, header)
+        check_header(path, header)
         file.seek(start)
         offset = start
         while end is None or offset < end:
@@ -235,7 +235,8 @@ def _is_torn(header: bytes) -> bool:
     return header != _HEADER_BYTES and _HEADER_BYTES.startswith(header.rstrip(b"\0"))
 
 
-def _check_header(path: Path, header: bytes) -> None:
+def check_header(path: Path, header: bytes) -> None:
+    """Raises CorruptRecordError, NewerFormatError when *header* does not begin a log of ours."""
     magic, version, _ = HEADER.unpack(header.ljust(HEADER_SIZE, b"\0"))
     if magic != MAGIC or not version:
         raise CorruptRecordError(path, 0, "no record log header")

@@ -13,7 +13,7 @@ from warc_checks import page
 
 from webcrawl.items import Link
 from webcrawl.pipelines.warc_records import page_records, warcinfo_record
-from webcrawl.pipelines.warc_recovery import whole_length
+from webcrawl.warc_recovery import whole_length
 
 INFO = warcinfo_record(filename="x.warc.gz", at=0, fields=[("software", "tests")])
 

@@ -34,7 +34,7 @@ def whole_length(path: Path) -> tuple[int, int]:
     """
     length = sets = 0
     with path.open("rb") as file:
-        for end, kind in _whole_records(file):
+        for end, kind in whole_records(file):
             if kind == b"warcinfo" and length == 0:
                 length = end
             elif kind == b"metadata":
@@ -43,7 +43,7 @@ def whole_length(path: Path) -> tuple[int, int]:
     return length, sets
 
 
-def _whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """(offset after it, WARC-Type) of each record, until the first that is not whole."""
     start = 0
     pending = b""

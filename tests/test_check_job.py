@@ -1,0 +1,394 @@
+"""``scrapy job check``: nothing that is damaged goes unsaid, and what is sound is called so."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import zlib
+
+import msgspec
+import pytest
+from crawling import ROOT
+from killed_job import SHARD, WORLD, command, kill_in_the_middle, meaning
+from looking import contents
+from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
+
+from webcrawl.check.checkpoint import check_checkpoint
+from webcrawl.check.findings import MOST, Findings
+from webcrawl.check.frontier import check_frontier
+from webcrawl.check.logs import check_logs
+from webcrawl.check.seen import check_content, check_seen
+from webcrawl.check.tables import check_table
+from webcrawl.check.text import report_text
+from webcrawl.check.whole import bytes_of, check_job
+from webcrawl.errors import FatalError
+from webcrawl.frontier.ranks import HostRanks
+from webcrawl.frontier.snapshot import FrontierSnapshot
+from webcrawl.job import Job
+from webcrawl.seen.content import ContentSeen
+from webcrawl.simweb import start_in_process
+from webcrawl.storage.fifo import DiskFifo
+from webcrawl.storage.records import NewerFormatError, RecordLog
+
+FLIPS_PER_FILE = 6
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The job of a crawl that was killed."""
+    path = tmp_path_factory.mktemp("killed")
+    with start_in_process(WORLD, log_path=path / "access.log") as web:
+        kill_in_the_middle(command(web, path, CHECKPOINT_INTERVAL_SECS=1), path / "job")
+    return path / "job"
+
+
+@pytest.fixture
+def job(killed, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(killed, tmp_path / "job")
+
+
+def scrapy_job(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", "job", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def damage_in(path, check, *arguments, **options):
+    """What *check* finds in the directory *path*."""
+    findings = Findings(jobdir=path, told=lambda _: None)
+    findings.begin("part")
+    check(path, *arguments, findings, **options)
+    assert findings.parts == {"part": findings.damage_count}
+    return findings
+
+
+def flipped(data, at, change):
+    return data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
+
+
+def is_clean(job):
+    try:
+        return not check_job(job, warc=False).damage_count
+    except FatalError:  # a version number was hit: it may be a newer one
+        return False
+
+
+def test_the_job_of_a_killed_crawl_is_sound_and_looking_changes_nothing(job):
+    before = contents(job)
+    told = []
+    report = check_job(job, warc=True, told=told.append)
+    assert report.damage == []
+    assert set(report.parts) == {
+        *("checkpoint", "frontier", "seen", "content", "ranks", "domains", "hosts", "logs", "warc")
+    }
+    assert 0 < sum(told) <= bytes_of(job, warc=True) * 1.1
+    assert bytes_of(job, warc=False) < bytes_of(job, warc=True)
+    assert contents(job) == before
+    assert report_text(report).endswith("sound\n")
+
+
+def test_every_flipped_byte_is_found_or_tells_the_crawl_nothing(job):
+    rng = random.Random(5)
+    said = meaning(job)
+    found, of_no_account = set(), 0
+    for path in sorted(job.rglob("*")):
+        if not path.is_file() or path.parent.name in ("warc", "logs") or not path.stat().st_size:
+            continue
+        data = path.read_bytes()
+        for number in range(FLIPS_PER_FILE):
+            at = rng.randrange(len(data) if number else min(32, len(data)))
+            path.write_bytes(flipped(data, at, rng.randrange(1, 256)))
+            if is_clean(job):
+                assert meaning(job) == said, f"byte {at} of {path}"
+                of_no_account += 1
+            else:
+                found.add(path.relative_to(job).parts[-2 if "back" in path.parts else -1])
+        path.write_bytes(data)
+    assert {"CURRENT", "records.sqlite-wal"} < found
+    assert any(name.startswith("manifest-") for name in found)
+    assert any(name.startswith("snapshot-") for name in found)
+    assert of_no_account
+
+
+def test_a_damaged_queue_of_a_host_is_told_with_what_it_costs(job):
+    path = max(job.glob(f"{SHARD}/frontier/back/*/*/*.log"), key=lambda one: one.stat().st_size)
+    data = path.read_bytes()
+    path.write_bytes(flipped(data, len(data) - 40, 1))
+    done = scrapy_job("check", job)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stdout.splitlines() if "URLs that wait" in line]
+    words = line.split()
+    assert (words[0], words[1], words[3:8]) == ("16", "of", ["URLs", "that", "wait", "in", "host"])
+    assert f"{path.relative_to(job)}, byte " in done.stdout
+    assert "frontier    DAMAGED in 1 places" in done.stdout
+    report = json.loads(scrapy_job("check", "--json", "-s", f"JOBDIR={job}").stdout)
+    assert report["damage_count"] == 1
+    assert report["damage"][0]["file"] == str(path.relative_to(job))
+
+
+def test_what_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path):
+    sound = scrapy_job("check", job)
+    assert (sound.returncode, sound.stdout.splitlines()[-1]) == (0, "sound")
+    assert scrapy_job("chek", job).returncode == 2
+    nothing = scrapy_job("check", tmp_path / "none")
+    assert nothing.returncode == 2
+    assert nothing.stderr.startswith("job: There is no crawl in JOBDIR")
+    owner = Job(path=job)
+    owner.open()
+    try:
+        with pytest.raises(FatalError, match=r"is in use by process \d+: wait for it to end"):
+            check_job(job, warc=False)
+    finally:
+        owner.close()
+    (manifest,) = job.glob("manifest-*.json")
+    text = json.loads(manifest.read_text("utf-8"))
+    manifest.write_text(json.dumps({**text, "format": 2}))
+    newer = scrapy_job("check", job)
+    assert newer.returncode == 2
+    assert "has format 2, this webcrawl reads up to 1" in newer.stderr
+
+
+def test_a_file_that_is_gone_is_missed(job):
+    for path in (*job.glob(f"{SHARD}/frontier/back/*/*/*.log"), job / SHARD / "ranks/ranks.log"):
+        data = path.read_bytes()
+        path.unlink()
+        report = check_job(job, warc=False)
+        # A queue that was read to its end names no file.
+        assert report.damage_count or path.name == "00000000.log"
+        path.write_bytes(data)
+    for name in ("CURRENT", "snapshot-*.log", "manifest-*.json", f"{SHARD}/frontier/done/*.log"):
+        (path,) = job.glob(name)
+        data = path.read_bytes()
+        path.unlink()
+        assert check_job(job, warc=False).damage_count == 1
+        path.write_bytes(data)
+    assert check_job(job, warc=False).damage_count == 0
+
+
+def test_after_a_reboot_what_was_not_synced_may_be_lost(job):
+    (manifest,) = job.glob("manifest-*.json")
+    text = json.loads(manifest.read_text("utf-8"))
+    manifest.write_text(json.dumps({**text, "boot_id": "another"}))
+    assert check_job(job, warc=False).damage[0].what == "checksum mismatch"
+    del text["crc32"]
+    manifest.write_text(json.dumps({**text, "boot_id": "another"}))
+    (done,) = job.glob(f"{SHARD}/frontier/done/*.log")
+    for path in (done, job / SHARD / "hosts/records.sqlite-wal"):
+        data = path.read_bytes()
+        path.write_bytes(flipped(data, 100, 1))
+        report = check_job(job, warc=False)
+        assert (report.damage_count, report.note_count) == (0, 1)
+        assert "the machine went down" in report_text(report)
+        path.write_bytes(data)
+
+
+def test_damaged_lines_of_logs_are_told_and_a_torn_one_is_not(tmp_path):
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs/info.jsonl"
+    full = tmp_path / "logs/info-000001.jsonl"
+    full.write_bytes(b'{"a":1}\n{"b"\xff:2}\n{"c":3}')
+    log.write_bytes(b'{"a":1}\nnull\n{"c":3}\n{"d"')
+    findings = damage_in(tmp_path, check_logs)
+    assert [(one.file, one.offset) for one in findings.damage] == [
+        ("logs/info-000001.jsonl", 8),
+        ("logs/info-000001.jsonl", 17),
+        ("logs/info.jsonl", 8),
+    ]
+    assert [(one.offset, one.what) for one in findings.notes] == [(21, "the last line has no end")]
+
+
+def test_what_is_found_a_million_times_is_counted(tmp_path):
+    findings = Findings(jobdir=tmp_path, told=lambda _: None)
+    findings.begin("part")
+    for number in range(MOST + 500):
+        findings.add(tmp_path / "a", number, "damage", "loss")
+        findings.add(tmp_path / "a", 0, "damage", "loss")
+        findings.note(tmp_path.parent, number, "end", "none")
+    assert findings.damage_count == MOST + 500
+    assert findings.note_count == MOST + 500
+    assert len(findings.damage) == len(findings.notes) == MOST
+    assert findings.notes[0].file == str(tmp_path.parent)
+
+
+# The parts, each with what a small crawl has not
+
+
+@pytest.mark.parametrize("kind", [disk_eliminator, bloom_eliminator])
+def test_damage_in_the_files_of_an_eliminator_is_found_or_changes_nothing(tmp_path, kind):
+    path = tmp_path / "seen"
+    eliminator = kind(path, InlineExecutor())
+    eliminator.open(None)
+    for start in range(0, 400, 20):
+        submit(eliminator, names(20, start))
+        if start < 300:
+            eliminator.merge()
+            eliminator.take(15)
+            eliminator.snapshot()
+    snapshot = eliminator.snapshot()
+    submit(eliminator, names(20, 400))
+    eliminator.close()
+    assert damage_in(path, check_seen, snapshot, trusted=True).damage == []
+
+    def recovered():
+        eliminator = kind(copy, InlineExecutor())
+        eliminator.open(snapshot)
+        out = []
+        while eliminator.waiting:
+            eliminator.merge()
+            out += eliminator.take(100)
+        known = submit(eliminator, names(420))
+        eliminator.close()
+        return out, known
+
+    copy = shutil.copytree(path, tmp_path / "copy")
+    expected = recovered()
+    assert len(expected[0]) > 100
+    rng = random.Random(2)
+    found = 0
+    for file in sorted(path.iterdir()):
+        data = file.read_bytes()
+        for _ in range(4):
+            file.write_bytes(flipped(data, rng.randrange(len(data)), rng.randrange(1, 256)))
+            try:
+                is_clean = not damage_in(path, check_seen, snapshot, trusted=True).damage
+            except NewerFormatError:
+                is_clean = False
+            if is_clean:
+                shutil.rmtree(copy)
+                shutil.copytree(path, copy)
+                assert recovered() == expected
+            found += not is_clean
+        file.write_bytes(data)
+    assert found > 10
+    # A file of the log that is gone hides those after it.
+    logs = sorted(path.glob("discovered-*.log"))
+    later = path / f"discovered-{int(logs[-1].stem[11:]) + 2:06d}.log"
+    shutil.copy(logs[-1], later)
+    (gone,) = damage_in(path, check_seen, snapshot, trusted=True).damage
+    assert (gone.file, gone.what) == (later.name, "a file of the log before this one is gone")
+
+
+def test_damaged_runs_of_the_content_seen_test_are_found(tmp_path):
+    rng = random.Random(3)
+    content = ContentSeen(path=tmp_path, executor=InlineExecutor(), buffer_size=3000)
+    content.open(None)
+    for _ in range(10_000):
+        content.commit(rng.getrandbits(64))
+    snapshot = content.snapshot()
+    content.close()
+    assert damage_in(tmp_path, check_content, snapshot).damage == []
+    run = max(tmp_path.glob("*.run"), key=lambda one: one.stat().st_size)
+    data = run.read_bytes()
+    for at, what in (
+        (2, "no run header"),
+        (9, "the run header is damaged"),
+        (4096 + 8192 + 17, "the block does not add up"),
+        (len(data) - 3, "the index is damaged or cut off"),
+    ):
+        run.write_bytes(flipped(data, at, 16))
+        assert what in [one.what for one in damage_in(tmp_path, check_content, snapshot).damage]
+    run.write_bytes(data[:9000])
+    assert len(damage_in(tmp_path, check_content, snapshot).damage) > 1
+    run.unlink()
+    assert damage_in(tmp_path, check_content, snapshot).damage[0].what == "the file is missing"
+    run.write_bytes(data)
+    other = tmp_path / "000900.run"
+    shutil.copy(run, other)
+    state = msgspec.msgpack.decode(snapshot)
+    count = next(count for number, count in state[2] if f"{number:06d}.run" == run.name)
+    state[2].append((900, count))
+    twice = damage_in(tmp_path, check_content, msgspec.msgpack.encode(state)).damage
+    assert [one.what for one in twice] == ["a fingerprint stands in two runs"]
+    state[2][-1] = (900, count - 1)
+    fewer = damage_in(tmp_path, check_content, msgspec.msgpack.encode(state)).damage
+    assert f"holds {count} fingerprints, {count - 1} expected" in [one.what for one in fewer]
+
+
+def test_a_table_of_ranks_is_checked_up_to_its_end(tmp_path):
+    table = HostRanks(path=tmp_path)
+    table.open(None)
+    for start in range(4):
+        table.add_many([(f"{n}.test", n + 1) for n in range(start * 10, start * 10 + 10)])
+    snapshot = table.snapshot()
+    table.add_many([("last.test", 99)])
+    table.close()
+    log = tmp_path / "ranks.log"
+    data = log.read_bytes()
+    assert damage_in(tmp_path, check_table, snapshot, trusted=True).damage == []
+    log.write_bytes(flipped(data, 200, 1))
+    (one,) = damage_in(tmp_path, check_table, snapshot, trusted=True).damage
+    assert (one.offset, one.file) == (136, "ranks.log")
+    log.write_bytes(data[:-3])
+    findings = damage_in(tmp_path, check_table, snapshot, trusted=True)
+    assert (findings.damage, findings.note_count) == ([], 1)
+    with RecordLog.open(log, size=8) as wrong:
+        end = wrong.append(b"1234567")
+    assert damage_in(tmp_path, check_table, msgspec.msgpack.encode([end]), trusted=True).damage
+
+
+@pytest.mark.parametrize("check", [check_frontier, check_seen, check_table])
+def test_a_snapshot_that_is_none_is_damage(tmp_path, check):
+    for snapshot in (b"", b"\xc1", msgspec.msgpack.encode(["disk", "x"])):
+        assert damage_in(tmp_path, check, snapshot, trusted=True).damage
+
+
+def test_what_stands_in_the_frontier_s_snapshot_is_checked(tmp_path):
+    queue = DiskFifo(path=tmp_path / "front/01", chunk=2)
+    queue.open(None)
+    queue.push_many([b"none"] * 9)
+    state = FrontierSnapshot(levels=[queue.snapshot()], finished=b"123", leased=[b"\xc1"])
+    snapshot = msgspec.msgpack.encode(state)
+    whats = [one.what for one in damage_in(tmp_path, check_frontier, snapshot, trusted=True).damage]
+    assert "the names of finished entries are cut off" in whats
+    assert "1 entries of what is in process in the snapshot are none of its" in whats
+    assert "an entry that is none of this queue" in whats
+    assert "the file is gone" in whats  # the done log
+    (tmp_path / "done").mkdir()
+    (tmp_path / "done/00000003.log").touch()
+    findings = damage_in(tmp_path, check_frontier, snapshot, trusted=True)
+    assert "a segment before this one is gone" in [one.what for one in findings.damage]
+
+
+def test_a_checkpoint_needs_a_frontier_and_an_eliminator(tmp_path):
+    job = Job(path=tmp_path)
+    job.open()
+    job.publish(job.prepare({}))
+    job.close()
+    findings = Findings(jobdir=tmp_path, told=lambda _: None)
+    findings.begin("checkpoint")
+    assert check_checkpoint(tmp_path, findings).sequence == 1
+    assert [one.what for one in findings.damage] == [
+        "its checkpoint has no part shards/00/frontier",
+        "its checkpoint has no part shards/00/seen",
+    ]
+
+
+def test_stored_pages_are_checked_when_asked_for(job):
+    (path,) = job.glob("warc/*.warc.gz*")
+    data = path.read_bytes()
+    middle = data.index(b"\x1f\x8b\x08", len(data) // 2)
+    path.write_bytes(flipped(data, middle + 30, 255))
+    assert check_job(job, warc=False).damage_count == 0
+    (one,) = check_job(job, warc=True).damage
+    assert one.offset == middle
+    path.write_bytes(data[:-7])
+    torn = check_job(job, warc=True)
+    assert (torn.damage_count, torn.note_count) == (0, 1)
+    path.rename(path.with_suffix(""))
+    assert check_job(job, warc=True).damage_count == 1
+
+
+def test_a_manifest_has_a_checksum_of_what_it_says(job):
+    (path,) = job.glob("manifest-*.json")
+    text = json.loads(path.read_text("utf-8"))
+    checksum = text.pop("crc32")
+    assert zlib.crc32(msgspec.json.encode(text)) == checksum

@@ -1,0 +1,40 @@
+"""CURRENT, the manifest it names and the snapshot that this names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.errors import FatalError
+from webcrawl.job import read_checkpoint
+from webcrawl.storage.records import CorruptRecordError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webcrawl.check.findings import Findings
+    from webcrawl.job import Checkpoint
+
+_ALL: Final = "the crawl cannot be resumed, and its queues cannot be told from what is left over"
+#: Without these there is no crawl.
+NEEDED: Final = ("shards/00/frontier", "shards/00/seen")
+
+
+def check_checkpoint(jobdir: Path, findings: Findings) -> Checkpoint | None:
+    """The live checkpoint of the job; None when it is damaged.
+
+    Raises FatalError when there never was one, NewerFormatError.
+    """
+    try:
+        checkpoint = read_checkpoint(jobdir)
+    except CorruptRecordError as error:
+        findings.add(error.path, error.offset, error.why, _ALL)
+        return None
+    if checkpoint is None:
+        if next(jobdir.glob("manifest-*.json"), None) is None:
+            raise FatalError(f"There is no crawl in JOBDIR {jobdir}: name another one.")
+        findings.add(jobdir / "CURRENT", 0, "the file is gone", _ALL)
+        return None
+    for name in NEEDED:
+        if name not in checkpoint.snapshots:
+            findings.add(jobdir / "CURRENT", 0, f"its checkpoint has no part {name}", _ALL)
+    return checkpoint

@@ -1,0 +1,55 @@
+"""The logs for people and scripts: each line is JSON. Nothing of the crawl depends on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from webcrawl.storage.lines import numbered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webcrawl.check.findings import Findings
+
+LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl")
+# Longer ones nobody writes: see outcomes.py, critical_errors.py.
+_MAX_LINE_BYTES: Final = 1 << 20
+_LINE: Final = "what became of that URL is not told; the crawl itself does not read it"
+_CUT: Final = "the next start cuts it off: it was being written when the process died"
+
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def check_logs(jobdir: Path, findings: Findings) -> None:
+    """Every line of every log of the job."""
+    for name in LOGS:
+        active = jobdir / name
+        for file in [*numbered(active), active]:
+            if file.exists():
+                _check(file, findings, is_active=file == active)
+
+
+def _check(path: Path, findings: Findings, *, is_active: bool) -> None:
+    offset = 0
+    with path.open("rb") as file:
+        while line := file.readline(_MAX_LINE_BYTES):
+            findings.told(len(line))
+            what = damage_of(line)
+            if what and is_active and not line.endswith(b"\n") and not file.read(1):
+                findings.note(path, offset, "the last line has no end", _CUT)
+            elif what:
+                findings.add(path, offset, what, _LINE)
+            offset += len(line)
+
+
+def damage_of(line: bytes) -> str:
+    """What is wrong with *line*; empty if nothing is."""
+    if not line.endswith(b"\n"):
+        return "a line without an end"
+    try:
+        _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return f"a line that is no JSON object ({error})"
+    return ""

@@ -1,0 +1,47 @@
+"""A report for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webcrawl.check.findings import Finding
+    from webcrawl.check.whole import Report
+
+_SHOWN: Final = 100
+
+
+def report_text(report: Report) -> str:
+    """What was found, damage first."""
+    return "".join(f"{line}\n" for line in _lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    if report.checkpoint:
+        yield f"{report.jobdir}: checkpoint {report.checkpoint} of {report.written_at}"
+    else:
+        yield f"{report.jobdir}: no checkpoint can be read"
+    for part, damaged in report.parts.items():
+        yield f"  {part:<12}{_places(damaged)}"
+    if report.damage_count:
+        yield f"damaged in {report.damage_count:,} places:"
+        yield from _findings(report.damage, report.damage_count)
+    if report.note_count:
+        yield "as a process leaves it that was killed, no damage:"
+        yield from _findings(report.notes, report.note_count)
+    if not report.damage_count:
+        yield "sound"
+
+
+def _places(damaged: int) -> str:
+    return f"DAMAGED in {damaged:,} places" if damaged else "sound"
+
+
+def _findings(found: list[Finding], count: int) -> Iterator[str]:
+    for one in found[:_SHOWN]:
+        yield f"  {one.file}, byte {one.offset:,}: {one.what}"
+        yield f"      {one.means}"
+    if count > _SHOWN:
+        yield f"  and {count - _SHOWN:,} more"

@@ -1,0 +1,79 @@
+"""``scrapy job check``: whether everything on disk is sound.
+
+Exit codes: 0 sound; 1 damage, listed; 2 unusable input: no job, a job that is in use or that a
+later webcrawl wrote, one sentence saying why.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+from tqdm import tqdm
+
+from webcrawl.check.text import report_text
+from webcrawl.check.whole import bytes_of, check_job
+from webcrawl.errors import FatalError
+from webcrawl.inspect.printing import print_answer
+
+if TYPE_CHECKING:
+    import argparse
+
+    from webcrawl.check.whole import Report
+
+
+class Command(ScrapyCommand):
+    """Looks after job directories."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
+
+    def syntax(self) -> str:
+        """See ScrapyCommand."""
+        return "check [options] [JOBDIR]"
+
+    def short_desc(self) -> str:
+        """See ScrapyCommand."""
+        return "Check whether a job directory is sound"
+
+    def long_desc(self) -> str:
+        """See ScrapyCommand."""
+        return (
+            "Read everything that a crawl that does not run has on disk: checksums, order, counts, "
+            "and that each part names what is there. Tell what is damaged, where, and what that "
+            "means for the crawl. Nothing is changed. Exit code: 0 sound, 1 damaged, 2 unusable "
+            "input."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options."""
+        super().add_options(parser)
+        add = parser.add_argument_group("Job").add_argument
+        add("--warc", action="store_true", help="check the stored pages, too: 8 s a gigabyte")
+        add("--json", action="store_true", help="for machines")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Check. Sets `exitcode`."""
+        assert self.settings is not None
+        if not args or args[0] != "check" or len(args) > 2:
+            raise UsageError("say: scrapy job check JOBDIR", print_help=False)
+        jobdir = Path(args[1] if len(args) == 2 else self.settings["JOBDIR"])
+        try:
+            report = _check(jobdir, warc=opts.warc)
+        except FatalError as error:
+            sys.stderr.write(f"job: {error}\n")
+            self.exitcode = 2
+            return
+        print_answer(report, lambda: report_text(report), as_json=opts.json)
+        self.exitcode = 1 if report.damage_count else 0
+
+
+def _check(jobdir: Path, *, warc: bool) -> Report:
+    total = bytes_of(jobdir, warc=warc)
+    # Silent where nobody looks.
+    with tqdm(total=total, unit="B", unit_scale=True, disable=None, leave=False) as bar:
+        return check_job(jobdir, warc=warc, told=bar.update)

@@ -1,0 +1,224 @@
+"""Reading record logs past damage: every good record, and where between them nothing can be read.
+
+Used by who checks and mends a job; the crawl itself stops at damage (records.py). The invariant:
+each byte of a file from *start* on is in exactly one of the pieces, in order, and the payload of a
+``Frame`` has a matching checksum.
+
+After damage the next good record is looked for at every byte. A length field within text cannot
+be taken for one, as four bytes of text are a number beyond ``MAX_PAYLOAD``; among fingerprints one
+in 4,000 may be, and costs the checksum of a megabyte.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from webcrawl.storage.fifo import SEGMENT_END, segment_file
+from webcrawl.storage.records import (
+    FRAME,
+    HEADER_SIZE,
+    MAGIC,
+    MAX_PAYLOAD,
+    CorruptRecordError,
+    check_header,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from webcrawl.storage.fifo import FifoSnapshot
+
+_CRC_START = zlib.crc32(MAGIC)
+_READ_BYTES = 1 << 20
+_PAGE = 4096
+# After damage only records up to this size are found again: no queue and no log writes larger. One
+# that is larger than the second number is believed only if another one, or the end, follows it.
+_MAX_FOUND = 1 << 24
+_MAX_ALONE = 1 << 20
+# So many zeros at the end, on a page of their own, are what a power failure leaves.
+_LOST_ZEROS = 16
+
+
+class Frame(NamedTuple):
+    """A good record from byte *start* to byte *end*."""
+
+    start: int
+    end: int
+    payload: bytes
+
+
+class Gap(NamedTuple):
+    """From byte *start* to byte *end* nothing can be read. *is_torn* says that it is the end of the
+    file and looks like a record that was being written when the process or the machine died."""
+
+    start: int
+    end: int
+    why: str
+    is_torn: bool
+
+
+def scan_records(
+    path: Path, *, start: int = HEADER_SIZE, end: int | None = None
+) -> Iterator[Frame | Gap]:
+    """The records and gaps of *path* from byte *start* to *end*, or to the end of the file.
+
+    A record log that is vouched for up to *end* has no torn end. Raises NewerFormatError when a
+    later webcrawl wrote it, OSError. A file that is gone is one gap.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield Gap(start, max(start, end or 0), "the file is gone", is_torn=False)
+        return
+    try:
+        yield from _Scan(path, fd, end).pieces(start)
+    finally:
+        os.close(fd)
+
+
+class _Scan:
+    def __init__(self, path: Path, fd: int, end: int | None) -> None:
+        self._path = path
+        self._fd = fd
+        self._size = os.fstat(fd).st_size
+        self._end = end
+        self._limit = self._size if end is None else min(end, self._size)
+
+    def pieces(self, start: int) -> Iterator[Frame | Gap]:
+        header = os.pread(self._fd, HEADER_SIZE, 0)
+        if self._end is None and not header.strip(b"\0"):
+            if header:
+                yield Gap(0, self._size, "the file ends within its header", is_torn=True)
+            return
+        try:
+            check_header(self._path, header)
+        except CorruptRecordError as error:
+            is_torn = self._end is None and len(header) < HEADER_SIZE
+            yield Gap(0, min(HEADER_SIZE, self._size), error.why, is_torn=is_torn)
+        offset = start
+        while offset < self._limit:
+            frame = self._frame(offset)
+            if isinstance(frame, Frame):
+                yield frame
+                offset = frame.end
+                continue
+            found = self._next_frame(offset)
+            if found is None:
+                break
+            yield Gap(offset, found, frame, is_torn=False)
+            offset = found
+        if offset < self._limit or (self._end is not None and offset < self._end):
+            yield self._last_gap(offset)
+
+    def _frame(self, offset: int) -> Frame | str:
+        """The record at *offset*, or why there is none."""
+        head = os.pread(self._fd, FRAME.size, offset)
+        if len(head) < FRAME.size:
+            return "the file ends within a frame"
+        length, crc = FRAME.unpack(head)
+        if length > MAX_PAYLOAD:
+            return f"impossible record length {length}"
+        end = offset + FRAME.size + length
+        if end > self._limit:
+            return "the file ends within a record"
+        payload = os.pread(self._fd, length, offset + FRAME.size)
+        if len(payload) < length or zlib.crc32(payload, _CRC_START) != crc:
+            return "checksum mismatch"
+        return Frame(offset, end, payload)
+
+    def _next_frame(self, bad: int) -> int | None:
+        """Where the next good record begins after the bad one at *bad*."""
+        head = os.pread(self._fd, FRAME.size, bad)
+        if len(head) == FRAME.size:
+            behind: int = bad + FRAME.size + FRAME.unpack(head)[0]
+            if behind < self._limit and isinstance(self._frame(behind), Frame):
+                return behind
+        at = bad + 1
+        while at + FRAME.size <= self._limit:
+            data = os.pread(self._fd, _READ_BYTES + FRAME.size - 1, at)
+            for offset in self._candidates(data, at):
+                if self._may_be(offset) and isinstance(self._frame(offset), Frame):
+                    return offset
+            at += _READ_BYTES
+        return None
+
+    def _candidates(self, data: bytes, at: int) -> list[int]:
+        """Where in *data*, read at byte *at*, a record may begin that fits into the file."""
+        raw = np.frombuffer(data, np.uint8).astype(np.uint32)
+        if len(raw) < FRAME.size:
+            return []
+        words = raw[:-3] | raw[1:-2] << 8 | raw[2:-1] << 16 | raw[3:] << 24
+        lengths, sums = words[:-4], words[4:]
+        offsets = at + np.arange(len(lengths))
+        room = np.minimum(self._limit - offsets - FRAME.size, _MAX_FOUND)
+        # Zeros are no record, and there may be megabytes of them.
+        fits = (lengths <= room) & ((lengths > 0) | (sums == _CRC_START))
+        found: list[int] = offsets[fits].tolist()
+        return found
+
+    def _may_be(self, offset: int) -> bool:
+        """Whether it is worth reading what may be a record at *offset*."""
+        length, _ = FRAME.unpack(os.pread(self._fd, FRAME.size, offset))
+        behind = offset + FRAME.size + length
+        if length <= _MAX_ALONE or behind == self._limit:
+            return True
+        following = os.pread(self._fd, FRAME.size, behind)
+        return len(following) == FRAME.size and FRAME.unpack(following)[0] <= MAX_PAYLOAD
+
+    def _last_gap(self, offset: int) -> Gap:
+        """What is left at the end and is no record."""
+        if self._end is not None:
+            why = self._frame(offset)
+            what = why if isinstance(why, str) and offset < self._limit else "the file ends here"
+            return Gap(offset, self._end, what, is_torn=False)
+        is_torn, why = self._is_torn(offset)
+        return Gap(offset, self._size, why, is_torn=is_torn)
+
+    def _is_torn(self, offset: int) -> tuple[bool, str]:
+        why = self._frame(offset)
+        assert isinstance(why, str)
+        left = self._size - offset
+        page = (self._size - 1) // _PAGE * _PAGE
+        lost = os.pread(self._fd, _PAGE, max(page, offset))
+        if not any(lost) and (page <= offset or len(lost) >= _LOST_ZEROS):
+            return True, why
+        if left < FRAME.size:
+            return True, why
+        length, crc = FRAME.unpack(os.pread(self._fd, FRAME.size, offset))
+        if length > MAX_PAYLOAD or length <= left - FRAME.size:
+            return False, why
+        if left <= _MAX_FOUND:
+            payload = os.pread(self._fd, left, offset + FRAME.size)
+            if zlib.crc32(payload, _CRC_START) == crc:
+                return False, "damaged record length"
+        return True, why
+
+
+def scan_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, Frame | Gap]]:
+    """The body of the queue at *path* as of *snapshot*: its records, each many items
+    (``unpack_many``), and its gaps, with the files they are in."""
+    first, last = snapshot.head_segment, snapshot.tail_segment
+    if not snapshot.body:
+        return
+    for segment in range(first, last + bool(snapshot.tail_offset)):
+        file = segment_file(path, segment)
+        start = snapshot.head_offset if segment == first else HEADER_SIZE
+        end = snapshot.tail_offset if segment == last else None
+        has_ended = segment == last
+        at = start
+        for piece in scan_records(file, start=start, end=end):
+            at = piece.end
+            if isinstance(piece, Gap):
+                yield file, piece._replace(is_torn=False)
+            elif piece.payload == SEGMENT_END:
+                has_ended = True
+                break
+            else:
+                yield file, piece
+        if not has_ended:
+            yield file, Gap(at, at, "the record that ends the segment is missing", is_torn=False)
