@@ -22,6 +22,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.request import referer_str
 
 from webcrawl.errors import FatalError
+from webcrawl.memory import size_of
 from webcrawl.seen import BloomEliminator
 from webcrawl.seen.cache import ClockCache
 from webcrawl.setting_values import share, whole
@@ -44,8 +45,6 @@ logger = logging.getLogger(__name__)
 
 # Used where a project does not set them, as in a stock crawl with only DUPEFILTER_CLASS changed.
 _ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
-_CACHE_SIZE = 1 << 16
-_BUFFER_SIZE = 1 << 21
 _BLOOM_CAPACITY = 10_000_000
 _BLOOM_ERROR_RATE = 0.001
 
@@ -97,7 +96,7 @@ class MercatorDupeFilter(BaseDupeFilter):
         return cls(
             build=_eliminator_factory(settings),
             directory=Path(jobdir) / "seen" if jobdir else None,
-            snapshot_every=whole(settings, "SEEN_BUFFER_SIZE", _BUFFER_SIZE, at_least=1),
+            snapshot_every=size_of(settings, "SEEN_BUFFER_SIZE"),
             fingerprinter=crawler.request_fingerprinter,
             stats=crawler.stats,
             debug=settings.getbool("DUPEFILTER_DEBUG"),
@@ -220,8 +219,8 @@ def _eliminator_factory(settings: BaseSettings) -> Callable[[Path, Executor], El
     return partial(
         _build,
         kind,
-        cache=ClockCache(size=whole(settings, "SEEN_CACHE_SIZE", _CACHE_SIZE, at_least=1)),
-        buffer_size=whole(settings, "SEEN_BUFFER_SIZE", _BUFFER_SIZE, at_least=1),
+        cache=ClockCache(size=size_of(settings, "SEEN_CACHE_SIZE")),
+        buffer_size=size_of(settings, "SEEN_BUFFER_SIZE"),
     )
 
 

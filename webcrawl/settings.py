@@ -70,6 +70,10 @@ INFO_LOG_MAX_FILE_BYTES = 1 << 26
 # Bytes that must be free on the disks of JOBDIR and WARC_DIR: with less the crawl pauses until
 # there is room again; 0: it goes on until the disk is full. A large checkpoint takes 100 MB.
 DISK_MIN_FREE_BYTES = 1 << 28
+# Bytes of memory for caches and buffers (webcrawl/memory.py has their shares). The interpreter, the
+# pages under way and what has a bound of its own take 150 to 400 MB besides. None in one of the
+# settings that are a share of it: as many as that allows; a number is taken off what others share.
+MEMORY_BUDGET = 1 << 29
 # Seconds that downloads under way get when the crawl is stopped; then their URLs go back.
 SHUTDOWN_GRACE_SECS = 5.0
 # The circuit breaker: so many errors that nobody anticipated, of callbacks and downloads, within
@@ -99,8 +103,9 @@ FRONTIER_PRIORITIZER = "webcrawl.frontier.prioritizer.DepthRankPrioritizer"
 FRONTIER_SELECTOR = "webcrawl.frontier.selector.GeometricSelector"
 # n, the number of back-end queues to begin with; 0: three for each worker, as Mercator had.
 FRONTIER_BACK_QUEUES = 0
-# How far n may grow while workers are idle; each queue holds up to 64 URLs in memory.
-FRONTIER_BACK_QUEUES_MAX = 100_000
+# How far n may grow while workers are idle; each queue holds up to 48 URLs in memory. None: 33 % of
+# MEMORY_BUDGET, 4.5 kB each.
+FRONTIER_BACK_QUEUES_MAX = None
 # Seconds after which a URL that nobody gave back returns to its queue: a safety net, far above
 # any download's timeout.
 FRONTIER_LEASE_SECS = 900.0
@@ -147,14 +152,16 @@ POLITENESS_MAX_FAILURES = 8
 POLITENESS_PENALTY_SECS = 3600.0
 # With POLITENESS_KEY "address": the pause of the shared clock, as a multiple of the usual one.
 POLITENESS_ADDRESS_SCALE = 1.0
-# Records of hosts kept in memory (Mercator: 2**18), 0.4 kB each; all are on disk.
-HOSTS_CACHE_SIZE = 2**18
+# Records of hosts kept in memory (Mercator: 2**18); all are on disk. None: 6 % of MEMORY_BUDGET,
+# 0.4 kB each.
+HOSTS_CACHE_SIZE = None
 # The frontier owns politeness; Scrapy's own delay would only add to it.
 DOWNLOAD_DELAY = 0.0
 ROBOTSTXT_OBEY = True
-# Origins whose robots.txt is remembered (Mercator: 2**18), and bytes of it, compressed.
-ROBOTS_CACHE_SIZE = 2**17
-ROBOTS_CACHE_BYTES = 64 * 2**20
+# Origins whose robots.txt is kept in memory (Mercator: 2**18), and bytes of it, compressed; all are
+# on disk. None: 4 % of MEMORY_BUDGET, 0.2 kB each, and 5 % of it.
+ROBOTS_CACHE_SIZE = None
+ROBOTS_CACHE_BYTES = None
 # Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
 ROBOTS_EXPIRE_SECS = 24 * 3600.0
 ROBOTS_RETRY_SECS = 600.0
@@ -173,9 +180,10 @@ CRAWLER_CONTACT = ""
 
 # DiskEliminator is exact; webcrawl.seen.bloom.BloomEliminator (Nielsen) loses a few URLs.
 SEEN_ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
-# Fingerprints: the cache of popular and recent ones, and the buffer T.
-SEEN_CACHE_SIZE = 2**16
-SEEN_BUFFER_SIZE = 2**21
+# Fingerprints: the cache of popular and recent ones, and the buffer T. None: 4 % of MEMORY_BUDGET,
+# 0.1 kB each, and 20 % of it, 0.1 kB each while T is merged, down to a power of two.
+SEEN_CACHE_SIZE = None
+SEEN_BUFFER_SIZE = None
 # For the Bloom filter: URLs that it begins with, and the share of new URLs that may be lost.
 SEEN_BLOOM_CAPACITY = 10_000_000
 SEEN_BLOOM_ERROR_RATE = 0.001
@@ -307,9 +315,10 @@ NET_FIRST_BYTE_TIMEOUT_SECS = 30.0
 # off there and kept; 0: any rate. A worker is worth more than the end of such a page.
 NET_MIN_BYTES_PER_SEC = 100.0
 NET_MIN_RATE_SECS = 15.0
-# Connections that wait for another request to their host: for so many seconds, so many at once.
+# Connections that wait for another request to their host: for so many seconds, so many at once, of
+# http and of https. None: 24 % of MEMORY_BUDGET, 0.25 MB for one of each, at most 512.
 NET_KEEPALIVE_SECS = 10.0
-NET_KEEPALIVE_CONNECTIONS = 512
+NET_KEEPALIVE_CONNECTIONS = None
 # Bytes and fields of an answer's header; some sites send security policies of 10 kB.
 NET_MAX_HEADER_BYTES = 128 * 1024
 NET_MAX_HEADER_FIELDS = 256
@@ -325,8 +334,9 @@ DNS_SERVERS: list[str] = []
 # Seconds until a question is asked again, doubled each time; questions in all.
 DNS_QUERY_TIMEOUT_SECS = 2.0
 DNS_TRIES = 3
-# Names whose addresses, or lack of them, are remembered for their time to live; 0.4 kB each.
-DNS_CACHE_SIZE = 2**17
+# Names whose addresses, or lack of them, are remembered for their time to live. None: 4 % of
+# MEMORY_BUDGET, 0.4 kB each.
+DNS_CACHE_SIZE = None
 
 # --- Scrapy, tuned ---------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from webcrawl.hosts import HostRecords
 from webcrawl.inner_depths import DepthBudgets
 from webcrawl.job import Job
 from webcrawl.links import SITEMAP, LinkSubmitter
+from webcrawl.memory import size_of
 from webcrawl.net.gopher import gopher_ports
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
@@ -108,9 +109,9 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     )
     records = HostRecords(
         path=shard / "hosts",
-        size=whole(settings, "HOSTS_CACHE_SIZE", at_least=1),
-        robots_size=whole(settings, "ROBOTS_CACHE_SIZE", at_least=1),
-        robots_bytes=whole(settings, "ROBOTS_CACHE_BYTES", at_least=1),
+        size=size_of(settings, "HOSTS_CACHE_SIZE"),
+        robots_size=size_of(settings, "ROBOTS_CACHE_SIZE"),
+        robots_bytes=size_of(settings, "ROBOTS_CACHE_BYTES"),
         executor=(writer := ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts")),
     )
     form = equivalence_of(settings).form
@@ -265,7 +266,7 @@ def _frontier(
         selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
         delay=delay,
         queues=queues,
-        max_queues=max(queues, whole(settings, "FRONTIER_BACK_QUEUES_MAX", at_least=1)),
+        max_queues=max(queues, size_of(settings, "FRONTIER_BACK_QUEUES_MAX")),
         rests=records.rests,
         shared_scale=number(settings, "POLITENESS_ADDRESS_SCALE", at_least=0),
     )

@@ -23,6 +23,7 @@ import time
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.memory import size_of
 from webcrawl.net import dnswire
 from webcrawl.net.dnsquery import NameServers, Unanswered
 from webcrawl.net.dnsservers import SystemServers, server_address
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # Defaults of the settings of the same names.
-DNS_CACHE_SIZE = 2**17  # names; 0.4 kB each
 DNS_QUERY_TIMEOUT_SECS = 2.0  # before the first repetition; doubles with each
 DNS_TRIES = 3  # queries per look-up that time out: 2 + 4 + 8 s
 
@@ -139,7 +139,7 @@ class Resolver:
             system=system,
             timeout=positive(settings, "DNS_QUERY_TIMEOUT_SECS", DNS_QUERY_TIMEOUT_SECS),
             tries=whole(settings, "DNS_TRIES", DNS_TRIES, at_least=1),
-            cache_size=whole(settings, "DNS_CACHE_SIZE", DNS_CACHE_SIZE, at_least=1),
+            cache_size=size_of(settings, "DNS_CACHE_SIZE"),
         )
 
     async def resolve(

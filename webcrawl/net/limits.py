@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.errors import FatalError
+from webcrawl.memory import size_of
 from webcrawl.setting_values import number, positive, whole
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ NET_FIRST_BYTE_TIMEOUT_SECS = 30.0  # a database at work takes its time; a dead 
 NET_MIN_BYTES_PER_SEC = 100.0  # a modem of 1962 is three times as fast
 NET_MIN_RATE_SECS = 15.0
 NET_KEEPALIVE_SECS = 10.0  # Apache hangs up after 5, nginx after 75
-NET_KEEPALIVE_CONNECTIONS = 512
 NET_MAX_HEADER_BYTES = 128 * 1024  # there are content security policies of 10 kB; Chrome: 256 kB
 NET_MAX_HEADER_FIELDS = 256
 
@@ -77,9 +77,7 @@ class FetchLimits:
             min_rate=number(settings, "NET_MIN_BYTES_PER_SEC", NET_MIN_BYTES_PER_SEC, at_least=0),
             rate_window=positive(settings, "NET_MIN_RATE_SECS", NET_MIN_RATE_SECS),
             keepalive=positive(settings, "NET_KEEPALIVE_SECS", NET_KEEPALIVE_SECS),
-            idle_connections=whole(
-                settings, "NET_KEEPALIVE_CONNECTIONS", NET_KEEPALIVE_CONNECTIONS, at_least=0
-            ),
+            idle_connections=size_of(settings, "NET_KEEPALIVE_CONNECTIONS"),
             # Less than this would refuse the headers of ordinary servers.
             header_bytes=whole(
                 settings, "NET_MAX_HEADER_BYTES", NET_MAX_HEADER_BYTES, at_least=1024

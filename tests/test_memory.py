@@ -1,0 +1,104 @@
+"""MEMORY_BUDGET: divided by shares, what is given goes before, and the sum stays below it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy.settings import Settings
+from scrapy.utils.project import get_project_settings
+
+from webcrawl.errors import FatalError
+from webcrawl.memory import TABLE, size_of, sizes
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def taken(found):
+    return sum(size * TABLE[name].unit for name, size in found.items())
+
+
+def test_the_table_of_the_readme_has_the_shares_and_the_sizes_of_the_default_budget():
+    found = sizes(get_project_settings())
+    text = README.read_text(encoding="utf-8")
+    for name, row in TABLE.items():
+        match = re.search(
+            rf"^\| `{name}` \| (\d+) % \| ([\d,]+).*\| ([\d,]+)[^|]*\|$", text, re.MULTILINE
+        )
+        assert match is not None, name
+        told = [int(group.replace(",", "")) for group in match.groups()]
+        assert told == [row.weight, row.unit, found[name]], name
+
+
+def test_a_project_without_these_settings_has_the_default_budget():
+    assert sizes(Settings()) == sizes(get_project_settings())
+
+
+@given(budget=st.integers(min_value=21_000_000, max_value=1 << 40))
+def test_all_shares_together_fit_the_budget_and_none_is_too_small(budget):
+    found = sizes(Settings({"MEMORY_BUDGET": budget}))
+    assert taken(found) <= budget
+    assert found.keys() == TABLE.keys()
+    for name, row in TABLE.items():
+        assert row.least <= found[name] <= row.most
+
+
+@given(
+    budget=st.integers(min_value=1, max_value=1 << 34),
+    values=st.dictionaries(
+        st.sampled_from(sorted(TABLE)), st.integers(min_value=1, max_value=1 << 20)
+    ),
+)
+def test_what_is_given_goes_before_and_is_taken_off_what_the_others_share(budget, values):
+    settings = Settings({"MEMORY_BUDGET": budget} | values)
+    try:
+        found = sizes(settings)
+    except FatalError as error:
+        needed = int(str(error).split()[5])
+        assert budget < needed
+        settings.set("MEMORY_BUDGET", needed)
+        found = sizes(settings)
+        budget = needed
+    assert found.items() >= values.items()
+    assert taken(found) <= budget
+    assert all(found[name] >= row.least for name, row in TABLE.items() if name not in values)
+
+
+def test_twice_the_budget_is_twice_of_everything_that_has_no_bound():
+    one, two = (sizes(Settings({"MEMORY_BUDGET": size})) for size in (1 << 26, 1 << 27))
+    for name in TABLE:
+        assert two[name] // 2 == pytest.approx(one[name], abs=1), name
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            {"MEMORY_BUDGET": 20_000_000},
+            "MEMORY_BUDGET must be at least 20971520 bytes; it is 20000000.",
+        ),
+        (
+            {"MEMORY_BUDGET": 1 << 28, "SEEN_BUFFER_SIZE": 1 << 22, "DNS_CACHE_SIZE": 1000},
+            "at least 435768756 bytes, 419830400 of them for SEEN_BUFFER_SIZE, DNS_CACHE_SIZE; it",
+        ),
+        ({"MEMORY_BUDGET": "much"}, "MEMORY_BUDGET must be a whole number of at least 1, not"),
+        ({"HOSTS_CACHE_SIZE": 0}, "HOSTS_CACHE_SIZE must be a whole number of at least 1, not 0"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(values, sentence):
+    with pytest.raises(FatalError, match=re.escape(sentence)):
+        size_of(Settings(values), "SEEN_BUFFER_SIZE")
+
+
+def test_no_connection_need_be_kept():
+    assert size_of(Settings({"NET_KEEPALIVE_CONNECTIONS": 0}), "NET_KEEPALIVE_CONNECTIONS") == 0
+
+
+def test_all_may_be_given():
+    values = dict.fromkeys(TABLE, 10)
+    assert sizes(Settings({"MEMORY_BUDGET": taken(values)} | values)) == values
+    with pytest.raises(FatalError, match=f"at least {taken(values)} bytes"):
+        sizes(Settings({"MEMORY_BUDGET": taken(values) - 1} | values))
