@@ -6,10 +6,12 @@ frontier's log is replayed last, as it tells of pages that the content-seen test
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.ranks import HostRanks
@@ -48,11 +50,27 @@ def open_parts(
     }
     if job.resumed:
         links.resume(job.facts)
-    hosts.open(key=job.facts.get("politeness_key"), jobdir=job.path)
-    eliminator.open(job.saved("shards/00/seen"))
-    content.open(job.saved("shards/00/content"))
-    for name, table in tables.items():
-        table.open(job.saved(f"shards/00/{name}"))
-    frontier.open(job.saved("shards/00/frontier"), trust_done=not job.rebooted, on_done=recommit)
+    with _no_garbage():
+        hosts.open(key=job.facts.get("politeness_key"), jobdir=job.path)
+        eliminator.open(job.saved("shards/00/seen"))
+        content.open(job.saved("shards/00/content"))
+        for name, table in tables.items():
+            table.open(job.saved(f"shards/00/{name}"))
+        frontier.open(
+            job.saved("shards/00/frontier"), trust_done=not job.rebooted, on_done=recommit
+        )
     for name, part in parts.items():
         job.attach(name, part)
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """What is taken up stays: without looking through it for garbage again and again a million URLs
+    in back-end queues are open in 0.7 s instead of 1.0 (2026-11-20)."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -21,6 +21,7 @@ been published. No file is held open between calls, so a million queues cost no 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 #: The record that ends a full segment.
 SEGMENT_END = b""
+_SUFFIX = ".log"
 # Bytes of segments that one ``forget`` deletes, as that takes 0.2 ms a megabyte.
 _DELETED_BYTES = 64 << 20
 # How far a full segment is vouched for: up to its end record, wherever that is.
@@ -269,7 +271,12 @@ class DiskFifo:
         return segment_file(self.path, segment)
 
     def _segments(self) -> set[int]:
-        return {int(path.stem) for path in self.path.glob("*.log")}
+        # Not glob: 100,000 queues are opened at a restart, and it took a third of that.
+        try:
+            names = os.listdir(self.path)  # noqa: PTH208  # as said
+        except FileNotFoundError:
+            return set()
+        return {int(name[: -len(_SUFFIX)]) for name in names if name.endswith(_SUFFIX)}
 
 
 def read_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[bytes]:
@@ -301,4 +308,4 @@ def length_of(snapshot: FifoSnapshot) -> int:
 
 def segment_file(path: Path, segment: int) -> Path:
     """The file of a segment of the queue at *path*."""
-    return path / f"{segment:08d}.log"
+    return path / f"{segment:08d}{_SUFFIX}"
