@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -10,11 +12,12 @@ import pytest
 from scrapy.signalmanager import SignalManager
 
 from webcrawl.checkpointer import Checkpointer
-from webcrawl.job import Job
+from webcrawl.job import Job, read_checkpoint
+from webcrawl.kept import KeptCheckpoints
 from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -38,8 +41,11 @@ class Crawl:
     """What a checkpointer has around it."""
 
     def __init__(self, jobdir: Path) -> None:
-        self.job = Job(path=jobdir)
+        kept = KeptCheckpoints(path=jobdir, count=2, every=0.0, copied={"hosts": self._copy})
+        self.job = Job(path=jobdir, kept=kept)
         self.job.open()
+        # What the copy of a part that writes in place does.
+        self.copying: Callable[[], None] = lambda: None
         self.number = Number()
         self.job.attach("number", self.number)
         self.signals = SignalManager()
@@ -48,10 +54,23 @@ class Crawl:
         self.checkpoints = Checkpointer(
             job=self.job,
             signals=self.signals,
-            stats=SimpleNamespace(inc_value=_ignore, max_value=_ignore),
+            stats=SimpleNamespace(inc_value=self._count, max_value=_ignore),
             facts=dict,
             ending=self.ending,
         )
+        self.counts: Counter[str] = Counter()
+
+    async def begun(self) -> None:
+        """Return when the checkpoint that was begun has been made, and kept."""
+        running = self.checkpoints._running
+        assert running is not None
+        await running
+
+    def _count(self, name: str) -> None:
+        self.counts[name] += 1
+
+    def _copy(self, _path: Path, _go_on: Callable[[], bool]) -> None:
+        self.copying()
 
     def saved(self) -> bytes | None:
         """What the next process would find."""
@@ -70,6 +89,7 @@ def crawl(jobdir: Path) -> Iterator[Crawl]:
     crawl = Crawl(jobdir)
     yield crawl
     crawl.job.close()
+    crawl.signals.disconnect_all(checkpoint)
 
 
 def test_a_checkpoint_saves_the_state_of_the_moment_it_was_begun_at(crawl: Crawl) -> None:
@@ -114,3 +134,63 @@ def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_ma
     asyncio.run(run())
     assert [str(failure) for failure in crawl.failures] == ["no room"]
     assert crawl.saved() == b"0"
+
+
+def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl: Crawl) -> None:
+    async def run() -> None:
+        for n in range(1, 4):
+            crawl.number.value = n
+            crawl.checkpoints.start()
+            await crawl.begun()
+        await crawl.checkpoints.wait()
+        crawl.checkpoints.start()
+        await crawl.checkpoints.wait()
+        assert await crawl.checkpoints.make()
+
+    asyncio.run(run())
+    assert crawl.counts == {"checkpoint/count": 5, "checkpoint/kept/count": 3}
+    kept = sorted((crawl.job.path / "checkpoints").iterdir())
+    checkpoints = [read_checkpoint(path) for path in kept]
+    assert [one and one.snapshots["number"] for one in checkpoints] == [b"2", b"3"]
+
+
+@pytest.mark.parametrize("error", [OSError("no room"), ValueError("a bug")])
+def test_one_that_cannot_be_kept_is_a_good_checkpoint_all_the_same(
+    crawl: Crawl, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise error
+
+    async def run() -> None:
+        crawl.copying = fail
+        crawl.number.value = 1
+        crawl.checkpoints.start()
+        await crawl.begun()
+        await crawl.checkpoints.wait()
+
+    asyncio.run(run())
+    assert f"could not be kept for later: {error}" in caplog.text
+    assert crawl.failures == []
+    assert list((crawl.job.path / "checkpoints").iterdir()) == []
+    assert crawl.saved() == b"1"
+
+
+def test_the_end_of_the_crawl_does_not_wait_for_a_long_copy(crawl: Crawl) -> None:
+    async def run() -> None:
+        begun, given_up = threading.Event(), threading.Event()
+
+        def copy() -> None:
+            begun.set()
+            assert given_up.wait(10)
+
+        crawl.copying = copy
+        crawl.checkpoints.start()
+        await asyncio.to_thread(begun.wait, 10)
+        waiting = asyncio.ensure_future(crawl.checkpoints.wait())
+        await asyncio.sleep(0)
+        given_up.set()
+        await waiting
+
+    asyncio.run(run())
+    assert crawl.counts == {"checkpoint/count": 1}
+    assert list((crawl.job.path / "checkpoints").iterdir()) == []

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, records_in, save
 
-from webcrawl.hosts import HostRecord
+from webcrawl.hosts import HostRecord, database
 from webcrawl.hosts.record import decode, encode
 from webcrawl.job import is_disk_full
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
@@ -353,6 +353,60 @@ def test_disk_that_is_full_at_the_end_is_an_error_and_all_is_closed(
     assert caught.value.errno == errno.EFBIG
     records.open()
     assert records.get("h0.test") == a_record(0)
+    assert records.check() == []
+    records.close()
+
+
+def test_a_copy_has_what_was_on_disk_when_it_was_begun(
+    path: Path, executor: PatientExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_PAGES_PER_STEP", 50)
+    filled(path, facts=5000)
+    records = records_in(path, executor)
+    records.open()
+    looks = 0
+
+    def go_on() -> bool:
+        nonlocal looks
+        looks += 1
+        records.put(a_record(100_000 + looks))
+        save(records, executor)
+        return True
+
+    records.copy_to(tmp_path, go_on)
+    assert records.check() == []
+    records.close()
+    assert 5 < looks < 100
+    copied = records_in(tmp_path, executor)
+    copied.open()
+    assert copied.check() == []
+    assert copied.get(a_record(4999).host) == a_record(4999)
+    assert copied.get(a_record(100_001).host).failures == 0
+    copied.close()
+
+
+def test_a_copy_ends_when_it_is_told_to(
+    path: Path, executor: PatientExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_PAGES_PER_STEP", 50)
+    filled(path, facts=5000)
+    records = records_in(path, executor)
+    records.open()
+    answers = [True, True, False]
+    records.copy_to(tmp_path, lambda: answers.pop(0))
+    assert answers == []
+    assert records.check() == []
+    records.close()
+
+
+def test_a_copy_for_which_there_is_no_room_is_an_os_error(
+    path: Path, executor: PatientExecutor, tmp_path: Path
+) -> None:
+    filled(path)
+    records = records_in(path, executor)
+    records.open()
+    with file_size_limit(8192), pytest.raises(OSError, match=r"records\.sqlite"):
+        records.copy_to(tmp_path, lambda: True)
     assert records.check() == []
     records.close()
 

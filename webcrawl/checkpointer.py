@@ -1,4 +1,4 @@
-"""Makes checkpoints of a running crawl, one at a time: the three steps of job.py around a loop.
+"""Makes checkpoints of a running crawl, one at a time: the steps of job.py around a loop.
 
 Called by the scheduler: at an interval by way of the Checkpoints extension, and at the end.
 """
@@ -42,15 +42,32 @@ class Checkpointer:
         self._stats = stats
         self._facts = facts
         self._ending = ending
-        self._running: asyncio.Task[bool] | None = None
+        self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin a checkpoint unless one is being made; returns at once."""
         if self._running is None or self._running.done():
-            self._running = asyncio.ensure_future(self.make())
+            self._running = asyncio.ensure_future(self._make_and_keep())
+
+    async def _make_and_keep(self) -> None:
+        if not await self.make():
+            return
+        started = time.monotonic()
+        try:
+            kept = await asyncio.to_thread(self._job.keep)
+        except Exception as error:  # it does not concern the crawl
+            self._stats.inc_value("checkpoint/kept/failed")
+            trace = None if isinstance(error, OSError) else error
+            told = "The checkpoint is good, but could not be kept for later: %s"
+            logger.warning(told, error, exc_info=trace)
+            return
+        if kept:
+            self._stats.inc_value("checkpoint/kept/count")
+            logger.info("Checkpoint kept for later in %.2f s", time.monotonic() - started)
 
     async def wait(self) -> None:
-        """Return when no checkpoint is being made any more."""
+        """The crawl ends: return when no checkpoint is being made any more, and none kept."""
+        self._job.give_way()
         if self._running is not None:
             await self._running
 

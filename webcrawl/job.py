@@ -7,12 +7,15 @@ content-seen test, seed cursor). On disk::
     snapshot-NNNNNN.log                      record log: part name, snapshot, part name, ...;
                                              a large snapshot in pieces, each after the name
     shards/00/...                            the files of the parts
+    checkpoints/NNNNNN/...                   older checkpoints, see kept.py
 
 A checkpoint has three steps, so that the reactor waits only for the first::
 
     prepare()  reactor thread: snapshot of every part, a copy of memory, no file is read
     publish()  any thread: snapshot file written, everything fsynced, manifest published
     forget()   reactor thread: files that only older snapshots named are deleted
+
+Now and then a checkpoint is kept (kept.py) before the next one is published.
 
 Dying between any two lines of this leaves the last published checkpoint, and the parts' own
 logs, which are replayed from it.
@@ -30,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from webcrawl.errors import FatalError
+from webcrawl.kept import make_own, refuse_kept
 from webcrawl.storage.atomic import sync_path, sync_paths
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.manifest import ManifestStore
@@ -43,6 +47,8 @@ from webcrawl.storage.records import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from webcrawl.kept import KeptCheckpoints
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -146,10 +152,18 @@ def _read_snapshots(path: Path, live: _LiveCheckpoint) -> dict[str, bytes]:
 
 
 class Job:
-    """One JOBDIR. ``open`` and ``publish`` block on the disk."""
+    """One JOBDIR. ``open``, ``publish`` and ``keep`` block on the disk. *kept* are its older
+    checkpoints; None: nobody asks for any."""
 
-    def __init__(self, *, path: Path, read_boot_id: Callable[[], str] = boot_id) -> None:
+    def __init__(
+        self,
+        *,
+        path: Path,
+        read_boot_id: Callable[[], str] = boot_id,
+        kept: KeptCheckpoints | None = None,
+    ) -> None:
         self.path = path
+        self._kept = kept
         self._lock = DirectoryLock(path=path / "LOCK")
         self._manifests = ManifestStore(path=path)
         self._boot_id = read_boot_id()
@@ -171,9 +185,10 @@ class Job:
 
         *spider* is the name of the spider whose crawl it must be, as the facts of its checkpoints
         have it; empty: anyone's. Raises FatalError with one sentence when the directory cannot be
-        used, is in use, holds the crawl of another spider, was written by a later webcrawl, or its
-        live checkpoint is damaged; nothing is changed then.
+        used, is in use, holds the crawl of another spider, was written by a later webcrawl, is a
+        kept checkpoint, or its live one is damaged; nothing is changed then.
         """
+        refuse_kept(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
@@ -188,6 +203,9 @@ class Job:
             ) from error
         try:
             self._load(spider)
+            make_own(self.path)
+            if self._kept is not None:
+                self._kept.open()
         except FatalError:
             self._lock.release()
             raise
@@ -233,9 +251,11 @@ class Job:
         return self._snapshots.get(name)
 
     def attach(self, name: str, part: Part) -> None:
-        """From now on checkpoints include *part*. A saved part that is never attached stays
-        in the checkpoints as it was saved."""
+        """From now on checkpoints include *part*, and ``saved`` has it no more: hundreds of
+        megabytes, perhaps. A saved part that is never attached stays in the checkpoints as it was
+        saved."""
         self._parts[name] = part
+        self._snapshots.pop(name, None)
 
     def prepare(self, facts: Mapping[str, Any]) -> PreparedCheckpoint:
         """Take the snapshots; *facts* are put into the manifest for people to read."""
@@ -282,8 +302,19 @@ class Job:
         if self._published is not self._prepared:
             return
         self._unsynced.clear()
+        self._prepared = self._published = None
         for part in self._parts.values():
             part.forget()
+
+    def keep(self) -> bool:
+        """After ``publish``, in any thread: keep what was published if one is to be kept now;
+        whether it was. See ``KeptCheckpoints.keep``."""
+        return self._kept is not None and self._kept.keep({*self._snapshots, *self._parts})
+
+    def give_way(self) -> None:
+        """The crawl ends: nothing is kept from now on."""
+        if self._kept is not None:
+            self._kept.give_way()
 
     def close(self) -> None:
         """Give the directory free. The parts are closed by their owner."""

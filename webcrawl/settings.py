@@ -64,6 +64,11 @@ JOBDIR = "crawls/web"
 # Seconds between two checkpoints; 0: only the last one. kill -9 loses nothing whatever this is;
 # after a power loss the pages since the last checkpoint are fetched again.
 CHECKPOINT_INTERVAL_SECS = 60.0
+# Older checkpoints that can be copied and resumed, and the seconds between two of them. Their files
+# are those of the crawl, as long as it has them, but for the host records, of which each has a copy
+# (200 MB for a million hosts). 0: none are made.
+CHECKPOINTS_KEPT = 3
+CHECKPOINTS_KEPT_INTERVAL_SECS = 3600.0
 # Bytes at which logs/info.jsonl, a line for each finished URL, is ended and a new file begun: a
 # quarter of a million URLs. The files stay; who needs no explanation of old URLs may delete them.
 INFO_LOG_MAX_FILE_BYTES = 1 << 26

@@ -27,6 +27,7 @@ from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts import HostRecords
 from webcrawl.inner_depths import DepthBudgets
 from webcrawl.job import Job
+from webcrawl.kept import KeptCheckpoints
 from webcrawl.links import SITEMAP, LinkSubmitter
 from webcrawl.memory import size_of
 from webcrawl.net.gopher import gopher_ports
@@ -139,7 +140,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         wall=time.time,
     )
     return {
-        "job": Job(path=Path(jobdir)),
+        "job": Job(path=Path(jobdir), kept=_kept(settings, Path(jobdir), records)),
         "frontier": frontier,
         "eliminator": eliminator,
         "content": ContentSeen(path=shard / "content", executor=executor),
@@ -269,6 +270,15 @@ def _frontier(
         max_queues=max(queues, size_of(settings, "FRONTIER_BACK_QUEUES_MAX")),
         rests=records.rests,
         shared_scale=number(settings, "POLITENESS_ADDRESS_SCALE", at_least=0),
+    )
+
+
+def _kept(settings: BaseSettings, jobdir: Path, records: HostRecords) -> KeptCheckpoints:
+    return KeptCheckpoints(
+        path=jobdir,
+        count=whole(settings, "CHECKPOINTS_KEPT", at_least=0),
+        every=number(settings, "CHECKPOINTS_KEPT_INTERVAL_SECS", at_least=0),
+        copied={"shards/00/hosts": records.copy_to},
     )
 
 

@@ -18,7 +18,7 @@ from webcrawl.hosts.tallies import Tallies
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Executor, Future
     from pathlib import Path
 
@@ -226,6 +226,11 @@ class HostRecords:
     def _not_saved(self) -> None:
         for shelf in self._shelves:
             shelf.batch_failed()
+
+    def copy_to(self, directory: Path, go_on: Callable[[], bool]) -> None:
+        """Copy all that is on disk into *directory*, from where ``open`` takes it; as
+        ``Database.copy_to``. For any thread, while this is open."""
+        self._database.copy_to(directory, go_on)
 
     # --- what it does
 

@@ -1,0 +1,184 @@
+"""Older checkpoints of a crawl, each a job directory of its own, whose copies can be resumed.
+
+Made by the job after a checkpoint was published, at an interval. On disk::
+
+    checkpoints/NNNNNN/         what JOBDIR was when checkpoint NNNNNN was published: its pointer,
+                                manifest and snapshot, and the files of all parts
+    checkpoints/NNNNNN/KEPT     says that the files here may be those of a crawl
+    checkpoints/NNNNNN.tmp/     one that is being made or deleted; disposable
+
+The files are hard links, so they cost no space before the crawl deletes its own names for them, and
+whatever a part deletes or makes anew under the same name is still here. What a part writes in place
+is copied. The invariant: no byte that a snapshot names is ever written over, neither by the crawl,
+which only appends behind it, nor by who resumes: a directory that still shares files is refused.
+Bytes that were appended since are there, too, and mean what they mean after ``kill -9``: behind the
+offsets of queues nothing, and in the URL log URLs that were found. The frontier's done log begins
+anew: the crawl's own would tell of pages that were finished, and the links of some are not here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from webcrawl.errors import FatalError
+from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
+from webcrawl.storage.records import RecordLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    # Copies what a part has on disk into a directory; stops when it is told not to go on.
+    Copy = Callable[[Path, Callable[[], bool]], None]
+
+DIRECTORY = "checkpoints"
+_MARK = "KEPT"
+_NAME = re.compile(r"\d{6,}")
+_ASIDE = ".tmp"
+_DONE_LOG = "done"
+
+
+class KeptCheckpoints:
+    """Those of the job in *path*: the last *count*, made at least *every* seconds apart.
+
+    *copied* are the parts that write in place, by their directories below *path*; they need not
+    agree with the others to the moment, but not be older. *wall* is epoch seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        count: int,
+        every: float,
+        copied: Mapping[str, Copy],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._job = path
+        self._path = path / DIRECTORY
+        self._count = count
+        self._every = every
+        self._copied = copied
+        self._wall = wall
+        self._is_hurried = False
+
+    def open(self) -> None:
+        """Delete what a process that died has left half made. Blocks."""
+        for path in self._path.glob(f"*{_ASIDE}"):
+            shutil.rmtree(path)
+
+    def give_way(self) -> None:
+        """The crawl ends: what is being kept is given up within moments. From any thread."""
+        self._is_hurried = True
+
+    def keep(self, names: Iterable[str]) -> bool:
+        """Keep the live checkpoint if it is time, and delete the oldest ones over *count*; whether
+        it was kept. *names* are the directories of its parts below the job's.
+
+        For a worker thread: takes 10 us for each file. Until it returns the next checkpoint must
+        not be published. On OSError, CorruptRecordError nothing new is kept.
+        """
+        if not self._is_due():
+            return False
+        pointer = (self._job / "CURRENT").read_text(encoding="ascii")
+        name = pointer.strip().removeprefix("manifest-").removesuffix(".json")
+        aside = self._path / (name + _ASIDE)
+        try:
+            self._make(aside, name, names)
+            if self._is_hurried:
+                return False
+            # A job directory that was put back from a copy may come to this number again.
+            if (self._path / name).exists():
+                self._delete(self._path / name)
+            aside.rename(self._path / name)
+        finally:
+            if aside.exists():
+                shutil.rmtree(aside)
+        sync_path(self._path)
+        for path in self._kept()[: -self._count]:
+            self._delete(path)
+        return True
+
+    def _delete(self, path: Path) -> None:
+        """By way of a name that says that it is not whole."""
+        aside = path.with_name(f"{path.name}.old{_ASIDE}")
+        path.rename(aside)
+        shutil.rmtree(aside)
+
+    def _is_due(self) -> bool:
+        kept = self._kept()
+        if not kept:
+            return self._count > 0
+        # A clock that was put back must not keep it from being made for years.
+        age = self._wall() - kept[-1].stat().st_mtime
+        return self._count > 0 and not 0 <= age < self._every
+
+    def _make(self, aside: Path, name: str, names: Iterable[str]) -> None:
+        made = make_directory(aside)
+        for file in (f"manifest-{name}.json", f"snapshot-{name}.log"):
+            os.link(self._job / file, aside / file)
+        for part in names:
+            if (self._job / part).is_dir():
+                made += self._link_tree(self._job / part, aside / part)
+        for part, copy in self._copied.items():
+            made += make_directory(aside / part)
+            copy(aside / part, lambda: not self._is_hurried)
+            made.append(aside / part)
+        write_atomic(aside / _MARK, b"copy this directory and resume the copy\n")
+        write_atomic(aside / "CURRENT", f"manifest-{name}.json\n".encode("ascii"))
+        # The files' bytes were synced when the checkpoint was published.
+        sync_paths(made)
+
+    def _link_tree(self, source: Path, target: Path) -> list[Path]:
+        """Give all files below *source* names below *target*; returns what is to be synced. Files
+        that go meanwhile are none that the checkpoint names."""
+        made: list[Path] = []
+        for directory, _, files in os.walk(source):
+            place = target / os.path.relpath(directory, source)
+            begins_anew = place.name == _DONE_LOG
+            if files:
+                made += [*make_directory(place), place]
+            for file in files:
+                if self._is_hurried:
+                    return made
+                if begins_anew:
+                    RecordLog.open(place / file, size=0).close()
+                    made.append(place / file)
+                    continue
+                with suppress(FileNotFoundError):
+                    os.link(Path(directory) / file, place / file)
+        return made
+
+    def _kept(self) -> list[Path]:
+        """The oldest first."""
+        found = [path for path in self._path.glob("*/") if _NAME.fullmatch(path.name)]
+        return sorted(found, key=lambda path: int(path.name))
+
+
+def refuse_kept(path: Path) -> None:
+    """Raise FatalError if the job directory *path* is a kept checkpoint, in its place or moved, and
+    not a copy of one: to crawl there would write into the files of the crawl that made it."""
+    if not (path / _MARK).exists():
+        return
+    in_place = path.parent.name == DIRECTORY and (path.parent.parent / "CURRENT").exists()
+    if in_place or any(_is_shared(file) for file in path.rglob("*")):
+        raise FatalError(
+            f"JOBDIR {path} is a kept checkpoint, which never changes: copy it with "
+            f"cp -r {path} DIR, and go on in the copy with -s JOBDIR=DIR."
+        )
+
+
+def make_own(path: Path) -> None:
+    """The job in *path*, if it was a copy of a kept checkpoint, is one like any other now."""
+    if (path / _MARK).exists():
+        (path / _MARK).unlink()
+        sync_path(path)
+
+
+def _is_shared(file: Path) -> bool:
+    return file.is_file() and file.stat().st_nlink > 1
