@@ -41,6 +41,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.critical_errors.CriticalErrors": 0,
     "webcrawl.extensions.disk_guard.DiskGuard": 0,
     "webcrawl.extensions.garbage.Garbage": 0,
+    "webcrawl.extensions.large_blocks.LargeBlocks": 0,
     "webcrawl.extensions.open_files.OpenFiles": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     "webcrawl.extensions.summary.Summary": 1000,
@@ -108,7 +109,7 @@ FRONTIER_PRIORITIZER = "webcrawl.frontier.prioritizer.DepthRankPrioritizer"
 FRONTIER_SELECTOR = "webcrawl.frontier.selector.GeometricSelector"
 # n, the number of back-end queues to begin with; 0: three for each worker, as Mercator had.
 FRONTIER_BACK_QUEUES = 0
-# How far n may grow while workers are idle; each queue holds up to 48 URLs in memory. None: 33 % of
+# How far n may grow while workers are idle; each queue holds up to 48 URLs in memory. None: 41 % of
 # MEMORY_BUDGET, 4.5 kB each.
 FRONTIER_BACK_QUEUES_MAX = None
 # Seconds after which a URL that nobody gave back returns to its queue: a safety net, far above
@@ -157,14 +158,14 @@ POLITENESS_MAX_FAILURES = 8
 POLITENESS_PENALTY_SECS = 3600.0
 # With POLITENESS_KEY "address": the pause of the shared clock, as a multiple of the usual one.
 POLITENESS_ADDRESS_SCALE = 1.0
-# Records of hosts kept in memory (Mercator: 2**18); all are on disk. None: 6 % of MEMORY_BUDGET,
+# Records of hosts kept in memory (Mercator: 2**18); all are on disk. None: 3 % of MEMORY_BUDGET,
 # 0.4 kB each.
 HOSTS_CACHE_SIZE = None
 # The frontier owns politeness; Scrapy's own delay would only add to it.
 DOWNLOAD_DELAY = 0.0
 ROBOTSTXT_OBEY = True
 # Origins whose robots.txt is kept in memory (Mercator: 2**18), and bytes of it, compressed; all are
-# on disk. None: 4 % of MEMORY_BUDGET, 0.2 kB each, and 5 % of it.
+# on disk. None: 2 % of MEMORY_BUDGET, 0.2 kB each, and 3 % of it.
 ROBOTS_CACHE_SIZE = None
 ROBOTS_CACHE_BYTES = None
 # Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
@@ -339,7 +340,7 @@ DNS_SERVERS: list[str] = []
 # Seconds until a question is asked again, doubled each time; questions in all.
 DNS_QUERY_TIMEOUT_SECS = 2.0
 DNS_TRIES = 3
-# Names whose addresses, or lack of them, are remembered for their time to live. None: 4 % of
+# Names whose addresses, or lack of them, are remembered for their time to live. None: 3 % of
 # MEMORY_BUDGET, 0.4 kB each.
 DNS_CACHE_SIZE = None
 

@@ -23,6 +23,7 @@ from scrapy.settings import Settings
 from xxhash import xxh3_64_intdigest
 
 from webcrawl import settings
+from webcrawl.extensions.large_blocks import return_large_blocks
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
@@ -239,6 +240,7 @@ def main() -> None:
     add("--rate", type=float, default=100.0, help="simulated pages per second")
     add("--budget", type=int, default=settings.MEMORY_BUDGET, help="MEMORY_BUDGET")
     options = parser.parse_args()
+    return_large_blocks()  # as the crawl does
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="bench-memory-") as directory:
         crawl = Crawl(Path(directory), rate=options.rate, budget=options.budget)

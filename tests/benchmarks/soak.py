@@ -5,8 +5,8 @@
 In the first third of the time the crawler is killed (SIGKILL) at random moments and started again
 at once. The process that then runs is left alone until the end, as only a process that lives can
 grow; at the end it gets SIGTERM. Every minute: requests a second by the server's own record, the
-most memory and the most open descriptors of the crawler, and what its job directory takes. Caches
-are small (SMALL below), so that what is bounded reaches its bound within minutes.
+most memory and the most open descriptors of the crawler, and what its job directory takes. The
+budget of memory is small, so that what is bounded reaches its bound within minutes.
 
 Exit code 1, with a sentence for each, when there was growth from the second third of the time to
 the last (medians of memory, most of the descriptors), an impolite contact in the server's record,
@@ -52,14 +52,11 @@ WORLD: dict[str, Any] = {
     "farm_hosts": 100_000,
     "farm_links": 0.005,
 }
-SMALL = {
-    "HOSTS_CACHE_SIZE": 4096,
-    "ROBOTS_CACHE_SIZE": 4096,
-    "DNS_CACHE_SIZE": 4096,
-    "SEEN_BUFFER_SIZE": 2**16,
-}
+# Small, so that caches are full within minutes.
+MEMORY_BUDGET = 64 << 20
 MIN_DELAY = 1.0
-SETTINGS = SMALL | {
+SETTINGS = {
+    "MEMORY_BUDGET": MEMORY_BUDGET,
     "ALLOW_PRIVATE_ADDRESSES": 1,
     "POLITENESS_MIN_DELAY": MIN_DELAY,
     "POLITENESS_MAX_DELAY": 5,
