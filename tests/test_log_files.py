@@ -1,0 +1,79 @@
+"""Every log that a crawl writes is in files of bounded size, all of which can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+
+from scrapy import signals
+from scrapy.settings import Settings
+from scrapy.utils.log import _get_handler
+from scrapy.utils.test import get_crawler
+from twisted.python.failure import Failure
+
+from webcrawl.extensions import critical_errors, stats_file
+from webcrawl.storage.lines import numbered
+
+SIZE = 5000
+
+
+def lines_of(path):
+    """What is in all files of the log at *path*, none of which is larger than it should be."""
+    files = [*numbered(path), path]
+    assert len(files) > 2
+    texts = [file.read_bytes() for file in files]
+    assert all(SIZE <= len(text) < 2 * SIZE for text in texts[:-1])
+    return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+def test_the_history_of_stats_turns_over(jobdir, monkeypatch):
+    monkeypatch.setattr(stats_file, "_HISTORY_FILE_BYTES", SIZE)
+
+    async def write(times):
+        crawler = get_crawler(settings_dict={"JOBDIR": str(jobdir), "STATS_FILE_INTERVAL_SECS": 0})
+        extension = stats_file.StatsFile.from_crawler(crawler)
+        for number in range(times):
+            crawler.stats.set_value("number", number)
+            crawler.stats.set_value("x" * 1000, 1)
+            await extension.write_last()
+
+    asyncio.run(write(13))
+    lines = lines_of(jobdir / "logs/stats.jsonl")
+    assert [line["number"] for line in lines] == [*range(13)]
+
+
+def test_the_log_of_critical_errors_turns_over_and_has_a_bound(jobdir, monkeypatch):
+    monkeypatch.setattr(critical_errors, "_LOG_FILE_BYTES", SIZE)
+    settings = {"JOBDIR": str(jobdir), "BREAKER_MAX_ERRORS": 0, "BREAKER_SECS": 1}
+    crawler = get_crawler(settings_dict=settings)
+    extension = critical_errors.CriticalErrors.from_crawler(crawler)
+    crawler.signals.send_catch_log(signals.spider_opened)
+    for number in range(150):
+        failure = Failure(ValueError(f"{number}" * 500))
+        crawler.signals.send_catch_log(signals.item_error, item={}, failure=failure)
+    crawler.signals.send_catch_log(signals.engine_stopped)
+    assert extension is not None
+    messages = [line["message"] for line in lines_of(jobdir / "logs/critical.jsonl")]
+    # So many of a kind; the others are counted.
+    assert [message[:3] for message in messages[:3]] == ["000", "111", "222"]
+    assert len(messages) == 100
+    assert sum(crawler.stats.get_stats().values()) >= 150
+
+
+def test_a_log_file_of_scrapys_can_be_turned_over_from_outside(tmp_path):
+    """By copy and truncate, as logrotate does it: what comes after that begins the file."""
+    path = tmp_path / "crawl.log"
+    handler = _get_handler(Settings({"LOG_FILE": str(path)}))
+    try:
+        for message in ("before", "after"):
+            handler.emit(logging.makeLogRecord({"msg": message, "levelname": "INFO"}))
+            handler.flush()
+            copied = path.read_text()
+            if message == "before":
+                path.write_bytes(b"")
+    finally:
+        handler.close()
+    assert copied.endswith("after\n")
+    assert not copied.startswith("\0")
+    assert "before" not in copied
