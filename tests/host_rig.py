@@ -20,6 +20,7 @@ from webcrawl.prelude import HostPrelude
 from webcrawl.retry_policy import RetryPolicy
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
+from webcrawl.steady_wall import SteadyWall
 from webcrawl.trap_keeper import TrapKeeper, exceptions_in
 from webcrawl.traps import LearnedTraps, UrlSpace
 from webcrawl.traps.noted import Notes
@@ -131,6 +132,7 @@ def host_knowledge(
             clock=clock,
         ),
         records=records,  # type: ignore[arg-type]  # as much of it as is needed
+        wall=SteadyWall(wall=wall, clock=clock),
         executor=InlineExecutor(),
         exclusions=exclusions,
         addresses=addresses,

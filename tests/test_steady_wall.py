@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from webcrawl.steady_wall import steady_wall
+from webcrawl.steady_wall import SteadyWall, since_boot
 
 
 @pytest.mark.parametrize("jump", [3600.0, -3600.0])
-def test_a_clock_that_is_set_changes_nothing(jump):
-    system, monotonic = [1_800_000_000.0], [50.0]
-    wall = steady_wall(wall=lambda: system[0], clock=lambda: monotonic[0])
+def test_a_clock_that_is_set_changes_nothing_for_this_process_and_the_next(jump):
+    system, boot = [1_800_000_000.0], [50.0]
+
+    def steady_wall():
+        return SteadyWall(wall=lambda: system[0], clock=lambda: boot[0])
+
+    wall = steady_wall()
     assert wall() == 1_800_000_000
-    monotonic[0] += 7
+    boot[0] += 7
     system[0] += 7 + jump
     assert wall() == 1_800_000_007
+    later = steady_wall()
+    assert later() == 1_800_000_007 + jump
+    later.go_on(wall.offset)
+    assert later() == 1_800_000_007
+
+
+def test_a_new_one_says_what_the_machine_says():
+    assert SteadyWall()() == pytest.approx(time.time(), abs=1)
+    assert since_boot() >= time.monotonic() - 1

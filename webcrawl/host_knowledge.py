@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from webcrawl.prelude import HostPrelude
     from webcrawl.retry_policy import RetryPolicy
     from webcrawl.robots_search import RobotsSearch
+    from webcrawl.steady_wall import SteadyWall
     from webcrawl.trap_keeper import TrapKeeper
 
 # Seconds between two writes of what is new in the records.
@@ -39,9 +40,11 @@ _FLUSH_SECS = 1.0
 class HostKnowledge:
     """*executor* is the records' own: a merge of the eliminator, minutes long, must not make them
     wait. *addresses* is None when a proxy looks names up. *pauses* are the reasons for which no
-    host is contacted at all. *key* is POLITENESS_KEY."""
+    host is contacted at all. *key* is POLITENESS_KEY; *wall* tells the time by
+    which records end."""
 
     records: HostRecords
+    wall: SteadyWall
     executor: Executor
     exclusions: Exclusions
     addresses: HostAddresses | None

@@ -50,6 +50,8 @@ def open_parts(
     }
     if job.resumed:
         links.resume(job.facts)
+    if "clock_offset" in job.facts and not job.rebooted:
+        hosts.wall.go_on(job.facts["clock_offset"])
     with _no_garbage():
         hosts.open(key=job.facts.get("politeness_key"), jobdir=job.path)
         eliminator.open(job.saved("shards/00/seen"))

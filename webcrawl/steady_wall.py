@@ -1,9 +1,9 @@
 """Epoch time that goes on evenly, whatever is done to the clock of the machine meanwhile.
 
 Handed by wiring.py to all that store when something ends: rests, penalties, robots.txt, addresses.
-A clock that is set while the crawl runs, by hand or by a time server, must neither end these early
-nor draw them out. A later process begins with the clock as it is then; the frontier's rests are
-bounded by their length then (frontier/clocks.py).
+A clock that is set, by hand or by a time server, must neither end these early nor draw them out:
+the machine's clock is read once, and from then on what counts is the time since it was started. A
+later process goes on with the same reckoning (opening.py) until the machine is started anew.
 """
 
 from __future__ import annotations
@@ -15,9 +15,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def steady_wall(
-    *, wall: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
-) -> Callable[[], float]:
-    """A clock of epoch seconds: *wall* as it is now, and from now on as *clock* goes on."""
-    offset = wall() - clock()
-    return lambda: clock() + offset
+def since_boot() -> float:
+    """Seconds since the machine was started, the same to all processes; nobody sets them."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class SteadyWall:
+    """Epoch seconds: *wall* as it is now, and from now on as *clock* goes on. 0.2 us a call."""
+
+    def __init__(
+        self,
+        *,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = since_boot,
+    ) -> None:
+        self._clock = clock
+        #: To be saved, and given to ``go_on`` by a later process of the same boot.
+        self.offset = wall() - clock()
+
+    def __call__(self) -> float:
+        return self._clock() + self.offset
+
+    def go_on(self, offset: float) -> None:
+        """Reckon as the process did that saved *offset* since the machine was started."""
+        self.offset = offset

@@ -49,7 +49,7 @@ from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.setting_values import flag, number, whole
 from webcrawl.sitemaps import Sitemaps
-from webcrawl.steady_wall import steady_wall
+from webcrawl.steady_wall import SteadyWall
 from webcrawl.trap_keeper import TrapKeeper
 from webcrawl.url_rules import (
     OPEN,
@@ -61,8 +61,6 @@ from webcrawl.url_rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
@@ -116,7 +114,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         executor=(writer := ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts")),
     )
     form = equivalence_of(settings).form
-    wall = steady_wall()
+    wall = SteadyWall()
     frontier = _frontier(crawler, shard, delay, records, wall)
     hosts = _hosts(crawler, delay, records, frontier, wall, executor=writer, key=profile.key)
     ledger, budgets = budgets_of(settings, records)
@@ -171,7 +169,7 @@ def _hosts(
     delay: DelayPolicy,
     records: HostRecords,
     frontier: Frontier,
-    wall: Callable[[], float],
+    wall: SteadyWall,
     *,
     executor: ThreadPoolExecutor,
     key: str,
@@ -209,6 +207,7 @@ def _hosts(
 
     return HostKnowledge(
         records=records,
+        wall=wall,
         executor=executor,
         exclusions=exclusions,
         addresses=None if proxied else addresses,
@@ -250,7 +249,7 @@ def _frontier(
     shard: Path,
     delay: DelayPolicy,
     records: HostRecords,
-    wall: Callable[[], float],
+    wall: SteadyWall,
 ) -> Frontier:
     settings = crawler.settings
     workers = _workers(settings)

@@ -100,6 +100,7 @@ def _import(
     facts = {
         "spider": spider,
         "politeness_key": hosts.key,
+        "clock_offset": hosts.wall.offset,
         "knows_domains": links.knows_domains,
         "waiting": len(frontier),
         "in_eliminator": eliminator.waiting,
