@@ -1140,6 +1140,24 @@ def test_each_url_that_ends_has_a_line_that_says_why(obedient):
     assert fetched.at == round(obedient.rig.wall(), 3)
 
 
+@pytest.mark.parametrize(
+    ("flags", "truncated", "undecodable"),
+    [
+        (["cached"], "", False),
+        (["truncated"], "length", False),
+        (["truncated", "body_cut"], "length", False),
+        (["truncated", "time"], "time", False),
+        (["dataloss"], "disconnect", False),
+        (["undecodable"], "", True),
+    ],
+)
+def test_what_a_body_lacks_is_in_its_line(desk, flags, truncated, undecodable):
+    desk.rig.push(entry("a.test"))
+    desk.end(desk.next(), page(200).replace(flags=flags))
+    (line,) = desk.lines()
+    assert (line.outcome, line.truncated, line.undecodable) == ("http_200", truncated, undecodable)
+
+
 def test_only_the_last_of_several_tries_has_a_line(desk):
     desk.rig.push(entry("a.test"))
     for _ in range(3):

@@ -15,6 +15,8 @@ nothing are left out::
     status     of the answer
     took       seconds from the request to the last byte
     bytes      of the body, as received
+    truncated  what ended the body early: length (PAGE_MAX_BYTES), time, disconnect
+    undecodable  true if its content coding is broken
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
     duplicate  true if a document with the same bytes had been seen under another URL
     redirect   where the answer leads
@@ -36,6 +38,7 @@ import msgspec
 
 from webcrawl import signals
 from webcrawl.net.outcomes import OUTCOMES
+from webcrawl.pages import truncation
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.setting_values import whole
 from webcrawl.storage.lines import LineLog
@@ -87,6 +90,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     status: int = 0
     took: float = 0.0
     bytes: int = 0
+    truncated: str = ""
+    undecodable: bool = False
     content: str = ""
     duplicate: bool = False
     redirect: str = ""
@@ -147,6 +152,7 @@ class Outcomes:
     def _line(self, entry: Entry, outcome: str, fetch: Fetch | None, robots: str) -> bytes:
         url = entry.url
         response = None if fetch is None else fetch.response
+        flags = [] if response is None else response.flags
         tested = 0 if fetch is None else fetch.tested_content
         return _encode(
             Outcome(
@@ -158,6 +164,8 @@ class Outcomes:
                 status=0 if response is None else response.status,
                 took=0.0 if fetch is None else round(fetch.took, 3),
                 bytes=0 if fetch is None else fetch.received_bytes,
+                truncated="length" if "body_cut" in flags else truncation(flags),
+                undecodable="undecodable" in flags,
                 content=hexadecimal(tested) if tested else "",
                 duplicate=fetch is not None and fetch.is_duplicate,
                 redirect="" if fetch is None else fetch.redirect_target[:MAX_OTHER_URL],

@@ -48,7 +48,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         reason=meta.get("wire_reason") or "",
         ip="" if response.ip_address is None else str(response.ip_address),
         download_seconds=fetch.took,
-        truncated=_truncation(response.flags),
+        truncated=truncation(response.flags),
         body_cut="body_cut" in response.flags,
         attempts=entry.attempts,
         content_type=content_type,
@@ -70,7 +70,8 @@ def _wire_headers(response: Response) -> Headers:
     return [(name, value) for name, values in response.headers.items() for value in values]
 
 
-def _truncation(flags: list[str]) -> Truncation:
+def truncation(flags: list[str]) -> Truncation:
+    """What ended a body early, by the *flags* of its response; "" if it is whole as received."""
     if "truncated" in flags and "body_cut" not in flags:
         return "time" if "time" in flags else "length"
     return "disconnect" if "dataloss" in flags else ""
