@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ from contracts.fifo import drain, item
 from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
 from frontier_rig import Rig
-from seen_rig import disk_eliminator
+from seen_rig import bloom_eliminator, disk_eliminator
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
@@ -33,6 +33,8 @@ from webcrawl.storage.records import unpack_many
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from webcrawl.seen import BloomEliminator, DiskEliminator
 
 NAME = "shards/00/queue"
 
@@ -317,7 +319,16 @@ def test_what_is_kept_survives_a_power_loss(jobdir, tmp_path, monkeypatch):
 # With the parts of a crawl
 
 
-def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_path):
+def small_disk(path: Path) -> DiskEliminator:
+    return disk_eliminator(path, buffer_size=40, log_file_bytes=4000)
+
+
+def small_bloom(path: Path) -> BloomEliminator:
+    return bloom_eliminator(path, capacity=2000, log_file_bytes=4000)
+
+
+@pytest.mark.parametrize("make", [small_disk, small_bloom])
+def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_path, make):
     rng = random.Random(5)
     clock = FakeClock()
     shard = jobdir / "shards" / "00"
@@ -327,7 +338,7 @@ def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_pat
         )
         records.open()
         rig = Rig(shard / "frontier", clock)
-        seen = disk_eliminator(shard / "seen", buffer_size=40, log_file_bytes=4000)
+        seen = make(shard / "seen")
         seen.open(None)
         kept = KeptCheckpoints(
             path=jobdir, count=4, every=0.0, copied={"shards/00/hosts": records.copy_to}
@@ -367,7 +378,7 @@ def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_pat
     for number, (unfinished, n) in zip(range(7, 11), states[6:], strict=True):
         copy = tmp_path / f"copy{number}"
         shutil.copytree(jobdir / "checkpoints" / f"{number:06d}", copy)
-        assert unfinished <= found_in(copy, clock, hosts=n + 1) <= submitted
+        assert unfinished <= found_in(copy, clock, make, hosts=n + 1) <= submitted
 
 
 def entry_of(rng: random.Random) -> Entry:
@@ -375,7 +386,7 @@ def entry_of(rng: random.Random) -> Entry:
     return Entry(f"http://{host}/{rng.randrange(900)}", host, rng.randrange(4))
 
 
-def found_in(copy: Path, clock: FakeClock, *, hosts: int) -> set[str]:
+def found_in(copy: Path, clock: FakeClock, make: Callable[[Path], Any], *, hosts: int) -> set[str]:
     """The URLs that a crawl in *copy* fetches, which knows so many hosts; all is sound."""
     job = Job(path=copy)
     job.open()
@@ -383,7 +394,7 @@ def found_in(copy: Path, clock: FakeClock, *, hosts: int) -> set[str]:
     rig = Rig(shard / "frontier", clock, opened=False)
     rig.published = job.saved("shards/00/frontier")
     rig.start()
-    seen = disk_eliminator(shard / "seen", buffer_size=40, log_file_bytes=4000)
+    seen = make(shard / "seen")
     seen.open(job.saved("shards/00/seen"))
     assert rig.frontier.check() + seen.check() == []
     seen.merge()

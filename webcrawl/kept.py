@@ -80,8 +80,9 @@ class KeptCheckpoints:
         """Keep the live checkpoint if it is time, and delete the oldest ones over *count*; whether
         it was kept. *names* are the directories of its parts below the job's.
 
-        For a worker thread: takes 10 us for each file. Until it returns the next checkpoint must
-        not be published. On OSError, CorruptRecordError nothing new is kept.
+        For a worker thread: takes 0.15 ms for each file, and 10 ms while other threads never wait
+        (2026-11-20). Until it returns the next checkpoint must not be published. On OSError,
+        CorruptRecordError nothing new is kept.
         """
         if not self._is_due():
             return False

@@ -17,6 +17,7 @@ from webcrawl.check.tables import check_table
 from webcrawl.check.warc import check_warc, warc_files
 from webcrawl.errors import FatalError
 from webcrawl.inspect.job_view import process_of
+from webcrawl.kept import DIRECTORY
 from webcrawl.storage.records import NewerFormatError
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def bytes_of(jobdir: Path, *, warc: bool) -> int:
     """About how many bytes a check reads."""
     total = 0
     for directory, names, files in os.walk(jobdir):
-        names[:] = [name for name in names if warc or name not in _STORED]
+        names[:] = [one for one in names if one != DIRECTORY and (warc or one not in _STORED)]
         for file in files:
             try:
                 total += os.stat(os.path.join(directory, file)).st_size  # noqa: PTH116, PTH118
