@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from crawling import crawl_command, start_crawl, wait_until
 
+from webcrawl.frontier.bodies import body_path
+from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.database import FILE, SCAN, checksum
 from webcrawl.hosts.reader import RecordsReader
 from webcrawl.inspect.job_view import JobView
@@ -16,10 +17,13 @@ from webcrawl.job import read_checkpoint
 from webcrawl.seen.levels import run_path
 from webcrawl.seen.runs import Run
 from webcrawl.simweb import preset
+from webcrawl.storage.fifo import segment_file
+from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from webcrawl.frontier.back_queue import QueueSnapshot
     from webcrawl.simweb.process import SimWebProcess
 
 # Few hosts with many pages: their queues spill to disk.
@@ -27,9 +31,9 @@ WORLD = preset(
     "clean",
     http_port=0,
     https_port=0,
-    hosts=8,
-    mean_pages=120.0,
-    max_pages=200,
+    hosts=5,
+    mean_pages=90.0,
+    max_pages=120,
     crawl_delays=0.0,
     redirects=0.0,
 )
@@ -40,25 +44,42 @@ def command(web: SimWebProcess, tmp_path: Path, **settings: Any) -> list[str]:
     """The command line of the crawl in ``tmp_path/job``."""
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("\n".join(web.world.seeds()) + "\n")
-    options = {"POLITENESS_MIN_DELAY": 0.02, "REPUTATION_BASE_PAGES": 0, **settings}
+    # Slow enough that the queues are still long when the crawl is killed.
+    options = {"POLITENESS_MIN_DELAY": 0.1, "REPUTATION_BASE_PAGES": 0, **settings}
     return crawl_command(web, seeds, tmp_path / "job", **options)
 
 
-def kill_in_the_middle(command: list[str], job: Path, *, checkpoints: int = 3) -> None:
-    """Start the crawl and kill it when it has made so many checkpoints, and gone on a little."""
+def kill_in_the_middle(command: list[str], job: Path) -> None:
+    """Start the crawl and kill it when a checkpoint names a long queue on disk, and the logs have
+    gone on a little."""
     crawl = start_crawl(command)
-    wait_until(lambda: _sequence(job) >= checkpoints)
-    # Host records are written each second, the logs all the time.
-    time.sleep(0.3)
+    wait_until(lambda: _spilled(job) >= 48)
+    log = job / "logs/info.jsonl"
+    size = log.stat().st_size
+    wait_until(lambda: log.stat().st_size > size + 5000)
     crawl.kill()
     crawl.communicate()
 
 
-def _sequence(job: Path) -> int:
+def _spilled(job: Path) -> int:
+    """How many URLs the longest queue of a host has on disk, as of the live checkpoint."""
     try:
-        return int((job / "CURRENT").read_text("ascii")[9:15])
-    except FileNotFoundError:
-        return 0
+        return _longest(job).body.body
+    except (AttributeError, CorruptRecordError, OSError, ValueError):
+        return 0  # no checkpoint yet, no queue, or another checkpoint meanwhile
+
+
+def _longest(job: Path) -> QueueSnapshot:
+    state = decode_snapshot(read_checkpoint(job).snapshots[f"{SHARD}/frontier"])
+    queues = [queue for queue in state.queues if queue.body is not None]
+    return max(queues, key=lambda queue: queue.body.body)
+
+
+def in_a_queue(job: Path) -> tuple[Path, int]:
+    """A file of a host's queue, and an offset in its last record, which has 16 URLs."""
+    queue = _longest(job)
+    path = body_path(job / SHARD / "frontier/back", queue.number)
+    return segment_file(path, queue.body.tail_segment), queue.body.tail_offset - 40
 
 
 def meaning(job: Path) -> dict[str, Any]:

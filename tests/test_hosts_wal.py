@@ -117,3 +117,24 @@ def rows_if_readable(file):
     with RecordsReader(path=file.parent) as reader:
         wrong = list(reader.damaged())
     return (wrong, []) if wrong else rows(file)
+
+
+def test_what_can_be_read_is_read_from_both_ends(left):
+    connection = sqlite3.connect(left)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    with RecordsReader(path=left.parent) as reader:
+        whole = list(reader.readable())
+    assert len(whole) == 160
+    data = left.read_bytes()
+    rng = random.Random(5)
+    found = []
+    for page in range(1, len(data) // 4096):
+        left.write_bytes(data[: page * 4096] + rng.randbytes(4096) + data[page * 4096 + 4096 :])
+        with RecordsReader(path=left.parent) as reader:
+            rows = list(reader.readable())
+        assert set(rows) <= set(whole)
+        assert len(rows) == len(set(rows))
+        found.append(len(rows))
+    assert max(found) > 100
+    assert list(RecordsReader(path=left.parent / "none").readable()) == []

@@ -47,8 +47,8 @@ def check_frontier(path: Path, snapshot: bytes, findings: Findings, *, trusted: 
         return
     _check_snapshot(path, state, findings)
     for queue in kept_queues(path, state):
-        _check_queue(queue, findings)
-    _check_done_log(path / "done", state.segment, findings, trusted=trusted)
+        check_queue(queue, findings)
+    check_done_log(path / "done", state.segment, findings, trusted=trusted)
 
 
 def kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
@@ -72,7 +72,7 @@ def _check_snapshot(path: Path, state: FrontierSnapshot, findings: Findings) -> 
     if len(state.finished) % 8:
         findings.add(path, 0, "the names of finished entries are cut off", _NO_SNAPSHOT)
     for name, host, items in _in_snapshot(state):
-        wrong = sum(not _fits(item, host) for item in items)
+        wrong = sum(not fits(item, host) for item in items)
         if wrong:
             what = f"{wrong} entries of {name} in the snapshot are none of its"
             findings.add(path, 0, what, f"{wrong} waiting URLs of {name} cannot be fetched")
@@ -88,7 +88,7 @@ def _in_snapshot(state: FrontierSnapshot) -> Iterator[tuple[str, str, Sequence[b
         yield "a queue", "", [*fifo.head, *fifo.tail]
 
 
-def _fits(data: bytes, host: str) -> bool:
+def fits(data: bytes, host: str) -> bool:
     """Whether *data* is an entry, of *host* if there is one."""
     try:
         entry = decode(data)
@@ -97,7 +97,8 @@ def _fits(data: bytes, host: str) -> bool:
     return not host or entry.host == host
 
 
-def _check_queue(queue: Kept, findings: Findings) -> None:
+def check_queue(queue: Kept, findings: Findings) -> None:
+    """The body of one queue."""
     damaged: list[tuple[Path, int, str]] = []
     found = 0
     for file, piece in scan_fifo(queue.path, queue.fifo):
@@ -111,7 +112,7 @@ def _check_queue(queue: Kept, findings: Findings) -> None:
             damaged.append((file, piece.start, str(error)))
             continue
         found += len(items)
-        if not all(_fits(item, queue.host) for item in items):
+        if not all(fits(item, queue.host) for item in items):
             damaged.append((file, piece.start, "an entry that is none of this queue"))
     missing = queue.fifo.body - found
     if missing and not damaged:
@@ -124,7 +125,8 @@ def _check_queue(queue: Kept, findings: Findings) -> None:
         findings.add(file, offset, what, means)
 
 
-def _check_done_log(path: Path, first: int, findings: Findings, *, trusted: bool) -> None:
+def check_done_log(path: Path, first: int, findings: Findings, *, trusted: bool) -> None:
+    """The segments at *path* that follow the snapshot, which names the *first* of them."""
     files = done_log_files(path, first)
     if not files:
         findings.add(path / f"{first:08d}.log", 0, "the file is gone", _DONE)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from webcrawl.check.findings import Findings
 
 LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl")
-# Longer ones nobody writes: see outcomes.py, critical_errors.py.
-_MAX_LINE_BYTES: Final = 1 << 20
+#: Longer ones nobody writes: see outcomes.py, critical_errors.py.
+MAX_LINE_BYTES: Final = 1 << 20
 _LINE: Final = "what became of that URL is not told; the crawl itself does not read it"
 _CUT: Final = "the next start cuts it off: it was being written when the process died"
 
@@ -28,13 +28,14 @@ def check_logs(jobdir: Path, findings: Findings) -> None:
         active = jobdir / name
         for file in [*numbered(active), active]:
             if file.exists():
-                _check(file, findings, is_active=file == active)
+                check_log(file, findings, is_active=file == active)
 
 
-def _check(path: Path, findings: Findings, *, is_active: bool) -> None:
+def check_log(path: Path, findings: Findings, *, is_active: bool) -> None:
+    """Every line of one file; the last one of the file that is appended to may be torn."""
     offset = 0
     with path.open("rb") as file:
-        while line := file.readline(_MAX_LINE_BYTES):
+        while line := file.readline(MAX_LINE_BYTES):
             findings.told(len(line))
             what = damage_of(line)
             if what and is_active and not line.endswith(b"\n") and not file.read(1):

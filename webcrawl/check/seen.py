@@ -45,12 +45,26 @@ def check_seen(path: Path, snapshot: bytes, findings: Findings, *, trusted: bool
     if disk is None:
         return
     _check_runs(path, disk.runs, findings, _URLS)
-    if disk.cursor is not None and not _holds(disk.pending, disk.cursor.offset):
+    check_log(path, disk, findings, trusted=trusted)
+
+
+def check_log(
+    path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings, *, trusted: bool
+) -> None:
+    """The URL log in the directory *path* as of *state*."""
+    if isinstance(state, DiskSnapshot):
+        spans = [*state.pending, state.active]
+        place = state.pending[:1], 0 if state.cursor is None else state.cursor.offset
+        is_named = state.cursor is not None
+    else:
+        spans = state.files
+        place = [span for span in spans if span.number == state.taken[0]], 0
+        is_named = True
+    if is_named and not _holds(*place):
         findings.add(path, 0, "the place up to which links were taken is nowhere", _NO_SNAPSHOT)
-    for span in disk.pending:
+    for span in spans:
         _check_span(path, span, findings)
-    _check_span(path, disk.active, findings)
-    _check_tail(path, disk.active, findings, trusted=trusted)
+    _check_tail(path, spans[-1], findings, trusted=trusted)
 
 
 def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
@@ -102,11 +116,7 @@ def _check_bloom(path: Path, state: BloomSnapshot, findings: Findings, *, truste
             read_filter(file)
         except CorruptRecordError as error:
             findings.add(file, error.offset, error.why, _URLS)
-    if not _holds([span for span in state.files if span.number == state.taken[0]], 0):
-        findings.add(path, 0, "the place up to which links were taken is nowhere", _NO_SNAPSHOT)
-    for span in state.files:
-        _check_span(path, span, findings)
-    _check_tail(path, state.files[-1], findings, trusted=trusted)
+    check_log(path, state, findings, trusted=trusted)
 
 
 def _holds(spans: Sequence[Span], offset: int) -> bool:

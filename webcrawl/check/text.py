@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webcrawl.check.findings import Finding
+    from webcrawl.check.repair import Repair
     from webcrawl.check.whole import Report
 
 _SHOWN: Final = 100
@@ -16,6 +17,24 @@ _SHOWN: Final = 100
 def report_text(report: Report) -> str:
     """What was found, damage first."""
     return "".join(f"{line}\n" for line in _lines(report))
+
+
+def repair_text(repair: Repair) -> str:
+    """What was found, what could not be saved, and how the job is now."""
+    lines = [*_lines(repair.found)]
+    if repair.found.damage_count:
+        if repair.lost:
+            lines.append("lost:")
+            lines += [f"  {one.part:<12}{one.what}" for one in repair.lost[:_SHOWN]]
+        if len(repair.lost) > _SHOWN:
+            lines.append(f"  and {len(repair.lost) - _SHOWN:,} more")
+        if repair.aside:
+            lines.append(f"the damaged files are kept in {repair.aside}")
+        left = repair.left.damage_count
+        lines.append(
+            f"NOT repaired in {left:,} places" if left else "repaired: the crawl can be resumed"
+        )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines(report: Report) -> Iterator[str]:

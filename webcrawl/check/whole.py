@@ -12,6 +12,7 @@ from webcrawl.check.findings import Finding, Findings
 from webcrawl.check.frontier import check_frontier
 from webcrawl.check.hosts import check_hosts
 from webcrawl.check.logs import check_logs
+from webcrawl.check.mending import DAMAGED
 from webcrawl.check.seen import check_content, check_seen
 from webcrawl.check.tables import check_table
 from webcrawl.check.warc import check_warc, warc_files
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _SHARD: Final = "shards/00"
 _TABLES: Final = ("ranks", "domains")
 _STORED: Final = ("warc", "critical")
+# Older checkpoints are jobs of their own, and what a repair has put aside is damaged.
+_NOT_READ: Final = (DIRECTORY, DAMAGED)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -126,7 +129,8 @@ def bytes_of(jobdir: Path, *, warc: bool) -> int:
     """About how many bytes a check reads."""
     total = 0
     for directory, names, files in os.walk(jobdir):
-        names[:] = [one for one in names if one != DIRECTORY and (warc or one not in _STORED)]
+        left_out = _NOT_READ if warc else (*_NOT_READ, *_STORED)
+        names[:] = [name for name in names if name not in left_out]
         for file in files:
             try:
                 total += os.stat(os.path.join(directory, file)).st_size  # noqa: PTH116, PTH118

@@ -1,28 +1,27 @@
-"""``scrapy job check``: whether everything on disk is sound.
+"""``scrapy job check``: whether everything on disk is sound, and making it so.
 
-Exit codes: 0 sound; 1 damage, listed; 2 unusable input: no job, a job that is in use or that a
-later webcrawl wrote, one sentence saying why.
+Exit codes: 0 sound; 1 damage, listed, and repaired if that was asked for and is said; 2 unusable
+input: no job, a job that is in use or that a later webcrawl wrote, one sentence saying why.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from tqdm import tqdm
 
-from webcrawl.check.text import report_text
+from webcrawl.check.repair import repair_job
+from webcrawl.check.text import repair_text, report_text
 from webcrawl.check.whole import bytes_of, check_job
 from webcrawl.errors import FatalError
 from webcrawl.inspect.printing import print_answer
 
 if TYPE_CHECKING:
     import argparse
-
-    from webcrawl.check.whole import Report
 
 
 class Command(ScrapyCommand):
@@ -45,14 +44,19 @@ class Command(ScrapyCommand):
         return (
             "Read everything that a crawl that does not run has on disk: checksums, order, counts, "
             "and that each part names what is there. Tell what is damaged, where, and what that "
-            "means for the crawl. Nothing is changed. Exit code: 0 sound, 1 damaged, 2 unusable "
-            "input."
+            "means for the crawl. Nothing is changed, but with --repair. Exit code: 0 sound, 1 "
+            "damaged (what --repair made of it is said), 2 unusable input."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options."""
         super().add_options(parser)
         add = parser.add_argument_group("Job").add_argument
+        add(
+            "--repair",
+            action="store_true",
+            help="keep what can be read, tell what is lost, put damaged files into JOBDIR/damaged",
+        )
         add("--warc", action="store_true", help="check the stored pages, too: 8 s a gigabyte")
         add("--json", action="store_true", help="for machines")
 
@@ -60,20 +64,32 @@ class Command(ScrapyCommand):
         """Check. Sets `exitcode`."""
         assert self.settings is not None
         if not args or args[0] != "check" or len(args) > 2:
-            raise UsageError("say: scrapy job check JOBDIR", print_help=False)
+            raise UsageError("say: scrapy job check [--repair] JOBDIR", print_help=False)
         jobdir = Path(args[1] if len(args) == 2 else self.settings["JOBDIR"])
         try:
-            report = _check(jobdir, warc=opts.warc)
+            if opts.repair:
+                self._repair(jobdir, opts)
+            else:
+                self._check(jobdir, opts)
         except FatalError as error:
             sys.stderr.write(f"job: {error}\n")
             self.exitcode = 2
-            return
+
+    def _check(self, jobdir: Path, opts: argparse.Namespace) -> None:
+        with _bar(jobdir, warc=opts.warc, times=1) as bar:
+            report = check_job(jobdir, warc=opts.warc, told=bar.update)
         print_answer(report, lambda: report_text(report), as_json=opts.json)
         self.exitcode = 1 if report.damage_count else 0
 
+    def _repair(self, jobdir: Path, opts: argparse.Namespace) -> None:
+        # It is looked at before, to tell which parts are damaged, and afterwards.
+        with _bar(jobdir, warc=opts.warc, times=3) as bar:
+            repair = repair_job(jobdir, warc=opts.warc, told=bar.update)
+        print_answer(repair, lambda: repair_text(repair), as_json=opts.json)
+        self.exitcode = 1 if repair.found.damage_count else 0
 
-def _check(jobdir: Path, *, warc: bool) -> Report:
-    total = bytes_of(jobdir, warc=warc)
-    # Silent where nobody looks.
-    with tqdm(total=total, unit="B", unit_scale=True, disable=None, leave=False) as bar:
-        return check_job(jobdir, warc=warc, told=bar.update)
+
+def _bar(jobdir: Path, *, warc: bool, times: int) -> tqdm[Any]:
+    """How far it has come, if somebody looks."""
+    total = bytes_of(jobdir, warc=warc) * times
+    return tqdm(total=total, unit="B", unit_scale=True, disable=None, leave=False)

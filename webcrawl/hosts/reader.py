@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from webcrawl.hosts.database import Fact
+
 
 class RecordsReader:
     """What is known of hosts in the directory *path*, nothing when there is no file."""
@@ -130,6 +132,27 @@ class RecordsReader:
                     yield f"checksum mismatch in what is kept of {key!r}"
         except (sqlite3.Error, UnicodeError) as error:
             yield str(error)
+
+    def readable(self) -> Iterator[Fact]:
+        """What can be read of a damaged file: from its beginning up to the damage, and from its end
+        back to it, without what has another checksum."""
+        if self._connection is None:
+            return
+        last: tuple[int, str] | None = None
+        for order, met in (("ASC", None), ("DESC", True)):
+            try:
+                rows = self._connection.execute(f"{SCAN} ORDER BY kind {order}, key {order}")
+                for kind, key, data, crc in rows:
+                    if met and last is not None and (kind, key) <= last:
+                        return
+                    if met is None:
+                        last = kind, key
+                    if checksum(key, data) == crc:
+                        yield kind, key, data
+            except (sqlite3.Error, UnicodeError):
+                continue
+            if met is None:
+                return
 
     def _read(self, kind: int, key: str) -> bytes | None:
         if self._connection is None:

@@ -1,0 +1,414 @@
+"""``scrapy job check --repair``: a damaged job goes on, without what could not be read."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from array import array
+from collections import Counter
+
+import msgspec
+import pytest
+from crawling import ROOT, USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
+from killed_job import SHARD, WORLD, command, in_a_queue, kill_in_the_middle, meaning, rows_of
+from looking import contents
+from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
+
+from webcrawl.check.findings import Findings
+from webcrawl.check.mend_files import mend_table
+from webcrawl.check.mend_frontier import mend_frontier
+from webcrawl.check.mend_seen import mend_content, mend_seen
+from webcrawl.check.mending import Mending
+from webcrawl.check.repair import repair_job
+from webcrawl.check.seen import check_content, check_seen
+from webcrawl.check.text import repair_text
+from webcrawl.check.whole import check_job
+from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry, encode
+from webcrawl.frontier.back_queue import QueueSnapshot
+from webcrawl.frontier.bodies import body_path
+from webcrawl.frontier.ranks import HostRanks
+from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
+from webcrawl.hosts.database import FILE
+from webcrawl.seen.content import ContentSeen
+from webcrawl.seen.url_log import parse_record
+from webcrawl.simweb import allowed_urls, start_in_process
+from webcrawl.storage.fifo import DiskFifo
+from webcrawl.storage.records import NewerFormatError, RecordLog, read_records, unpack_many
+
+MIN_DELAY = 0.02
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The job of a crawl that was killed, without its stored pages."""
+    path = tmp_path_factory.mktemp("killed")
+    with start_in_process(WORLD, log_path=path / "access.log") as web:
+        options = {"CHECKPOINT_INTERVAL_SECS": 1, "CHECKPOINTS_KEPT": 0}
+        kill_in_the_middle(command(web, path, **options), path / "job")
+    shutil.rmtree(path / "job/warc")
+    return path / "job"
+
+
+@pytest.fixture
+def job(killed, tmp_path):
+    return shutil.copytree(killed, tmp_path / "job")
+
+
+def damage(path, at, change=1):
+    data = path.read_bytes()
+    at %= len(data)
+    path.write_bytes(data[:at] + bytes([data[at] ^ change]) + data[at + 1 :])
+
+
+def longest(job, pattern):
+    return max(job.glob(pattern), key=lambda path: path.stat().st_size)
+
+
+def mending_in(path):
+    mending = Mending(jobdir=path, number=1, told=lambda _: None)
+    mending.begin("part")
+    return mending
+
+
+def test_a_repaired_crawl_goes_on_and_lacks_only_what_was_lost(tmp_path):
+    job = tmp_path / "job"
+    with start_in_process(WORLD, log_path=tmp_path / "access.log") as web:
+        kill_in_the_middle(command(web, tmp_path, CHECKPOINT_INTERVAL_SECS=1), job)
+        damage(*in_a_queue(job))
+        damage(longest(job, f"{SHARD}/frontier/done/*.log"), 200)
+        for run in job.glob(f"{SHARD}/seen/*.run"):
+            damage(run, 5000)
+        damage(job / SHARD / "seen/discovered-000001.log", -100)
+        damage(job / SHARD / "hosts/records.sqlite-wal", 5000)
+        damage(job / SHARD / "ranks/ranks.log", 30)
+        (job / "CURRENT").write_bytes(b"nothing\n")
+        repair = repair_job(job, warc=True, rest_secs=0.3)
+        assert repair.left.damage_count == 0, repair_text(repair)
+        lost = {one.part: one.what for one in repair.lost}
+        assert lost["frontier"]
+        assert check_job(job, warc=True).damage_count == 0
+        queues = [one.what for one in repair.lost if "URLs that waited" in one.what]
+        urls = sum(int(what.split()[0]) for what in queues)
+        assert 0 < urls <= 32
+        done = run_crawl(
+            command(web, tmp_path, POLITENESS_MIN_DELAY=MIN_DELAY, POLITENESS_MAX_DELAY=1)
+        )
+        assert done.returncode == 0, done.stdout
+        assert "finished: nothing is left to fetch" in done.stdout
+        allowed = allowed_urls(web.world, USER_AGENT)
+        web.stop()
+    record = [hit for hit in access_log(tmp_path / "access.log") if "webcrawl" in hit.agent]
+    asked = Counter(pages_asked_for(record))
+    # What the lost URLs alone led to is not found either; links in what was lost of the URL log
+    # were on pages that had been finished.
+    missing = allowed - set(asked)
+    print(f"{urls} URLs lost in queues, {len(missing)} of {len(allowed)} never asked for")
+    assert urls <= len(missing) <= len(allowed) / 8
+    assert set(asked) <= allowed
+    assert impolite(record, min_delay=MIN_DELAY) == []
+    after = check_job(job, warc=True)
+    assert after.damage == []
+
+
+def test_the_command_says_what_was_lost_and_where_the_damaged_files_are(job):
+    path, at = in_a_queue(job)
+    damage(path, at)
+    broken = path.read_bytes()
+    line = [sys.executable, "-m", "scrapy", "job", "check", "--repair", str(job)]
+    run = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 60}
+    done = subprocess.run(line, check=False, **run)
+    assert done.returncode == 1, done.stderr
+    assert "  frontier    16 of " in done.stdout
+    assert done.stdout.splitlines()[-1] == "repaired: the crawl can be resumed"
+    (aside,) = (job / "damaged").iterdir()
+    assert f"the damaged files are kept in {aside}" in done.stdout
+    assert (aside / path.relative_to(job)).read_bytes() == broken
+    again = subprocess.run([*line, "--json"], check=False, **run)
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["lost"] == []
+
+
+def test_whatever_part_is_hit_is_mended_and_what_is_sound_stays(job, tmp_path):
+    rng = random.Random(3)
+    said = meaning(job)
+    hits = [path for path in sorted(job.rglob("*")) if path.is_file() and path.stat().st_size > 20]
+    mended = set()
+    for path in hits:
+        if path.name.startswith(("manifest", "snapshot")):
+            continue
+        copy = shutil.copytree(job, tmp_path / "copy")
+        file = copy / path.relative_to(job)
+        data = file.read_bytes()
+        at = rng.randrange(min(100, len(data) // 2), len(data))  # behind version numbers
+        size = rng.choice([1, 40, 3000])
+        file.write_bytes((data[:at] + rng.randbytes(size) + data[at + size :])[: len(data)])
+        repair = repair_job(copy, warc=False, rest_secs=0.0)
+        assert repair.left.damage_count == 0, (path, at, repair.left.damage)
+        # Nothing is lost when another name is all that CURRENT needs.
+        assert bool(repair.lost) == (bool(repair.found.damage_count) and path.name != "CURRENT")
+        now = meaning(copy)
+        if repair.found.damage_count:
+            mended.add(path.parent.name)
+            untouched = set(said) - {"spider", "snapshots", "trusted"}
+            same = {name for name in untouched if now[name] == said[name]}
+            assert len(same) >= len(untouched) - 6
+            assert now["spider"] == said["spider"]
+            assert now["trusted"] == said["trusted"]
+        else:
+            assert now == said
+        shutil.rmtree(copy)
+    assert {"done", "hosts", "ranks"} <= mended
+
+
+def test_what_cannot_be_mended_is_left_as_it_is(job):
+    for name in ("manifest-*.json", "snapshot-*.log"):
+        (path,) = job.glob(name)
+        data = path.read_bytes()
+        damage(path, len(data) // 2, 4)
+        before = {one: data for one, (data, _) in contents(job).items()}
+        repair = repair_job(job, warc=False)
+        assert repair.left.damage_count
+        assert repair_text(repair).endswith("NOT repaired in 1 places\n")
+        (job / "CURRENT.tmp").unlink(missing_ok=True)
+        after = {one: data for one, (data, _) in contents(job).items()}
+        assert {one: data for one, data in after.items() if one.name != "LOCK"} == {
+            one: data for one, data in before.items() if one.name != "LOCK"
+        }
+        path.write_bytes(data)
+    (job / "CURRENT").unlink()
+    assert repair_job(job, warc=False).left.damage_count == 0
+    assert check_job(job, warc=False).checkpoint
+
+
+def test_a_kept_checkpoint_is_checked_and_not_repaired(job, tmp_path):
+    (job / "KEPT").touch()
+    kept = tmp_path / "crawl/checkpoints/000004"
+    kept.parent.mkdir(parents=True)
+    (tmp_path / "crawl/CURRENT").touch()
+    job.rename(kept)
+    assert check_job(kept, warc=False).damage_count == 0
+    damage(*in_a_queue(kept))
+    assert check_job(kept, warc=False).damage_count == 1
+    before = contents(kept)
+    with pytest.raises(FatalError, match="is a kept checkpoint, which never changes: copy it"):
+        repair_job(kept, warc=False)
+    assert contents(kept) == before
+
+
+def test_after_a_reboot_a_repair_does_not_make_the_done_log_believed(job):
+    (path,) = job.glob("manifest-*.json")
+    text = json.loads(path.read_text("utf-8"))
+    del text["crc32"]
+    path.write_text(json.dumps({**text, "boot_id": "another"}))
+    assert meaning(job)["trusted"] is False
+    damage(*in_a_queue(job))
+    assert repair_job(job, warc=False).left.damage_count == 0
+    assert meaning(job)["trusted"] is False
+
+
+def test_host_records_are_saved_up_to_the_damage_and_back_to_it(job):
+    file = job / SHARD / "hosts" / FILE
+    connection = sqlite3.connect(file)
+    rows = [(9, f"{number:05d}", b"x" * 500, 0) for number in range(2000)]
+    connection.executemany("INSERT INTO facts VALUES (?, ?, ?, ?)", rows)
+    connection.execute("DELETE FROM facts WHERE kind = 9 AND key > '01990'")
+    connection.commit()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    known = rows_of(job)
+    assert len(known) > 20
+    data = file.read_bytes()
+    middle = len(data) // 2 // 4096 * 4096
+    file.write_bytes(data[:middle] + b"\xff" * 8192 + data[middle + 8192 :])
+    repair = repair_job(job, warc=False)
+    assert repair.left.damage_count == 0
+    # Those of the kind 9 have no checksum, and the others lie before the damage.
+    assert rows_of(job) == known
+
+
+# The parts
+
+
+@pytest.mark.parametrize("kind", [disk_eliminator, bloom_eliminator])
+def test_a_mended_eliminator_hands_out_all_that_was_not_lost_once(tmp_path, kind):
+    path = tmp_path / "seen"
+    eliminator = kind(path, InlineExecutor(), log_file_bytes=1500)
+    eliminator.open(None)
+    taken = []
+    for start in range(0, 400, 20):
+        submit(eliminator, names(20, start))
+        eliminator.merge()
+        taken += eliminator.take(13)
+    snapshot = eliminator.snapshot()
+    submit(eliminator, names(30, 390))
+    eliminator.close()
+    everything = set(names(420))
+
+    def records(file):
+        return [
+            ({*parse_record(record)[0]}, {u.decode() for u in unpack_many(parse_record(record)[1])})
+            for _, record in read_records(file)
+        ]
+
+    rng = random.Random(7)
+    damaged = 0
+    for file in sorted(path.iterdir()):
+        for _ in range(5):
+            copy = shutil.copytree(path, tmp_path / "copy")
+            hit = copy / file.name
+            whole = records(file) if file.suffix == ".log" else []
+            damage(hit, rng.randrange(8, file.stat().st_size), rng.randrange(1, 256))
+            mending = mending_in(copy)
+            try:
+                mended = mend_seen(copy, snapshot, mending, trusted=True)
+            except NewerFormatError:  # a version was hit
+                shutil.rmtree(copy)
+                continue
+            for one in mending.superseded:
+                one.unlink()
+            findings = Findings(jobdir=copy, told=lambda _: None)
+            findings.begin("seen")
+            check_seen(copy, mended, findings, trusted=True)
+            assert findings.damage == []
+            damaged += mended != snapshot
+            again = kind(copy, InlineExecutor(), log_file_bytes=1500)
+            again.open(mended)
+            out = []
+            while again.waiting:
+                again.merge()
+                out += [payload.decode() for payload in again.take(50)]
+            again.close()
+            shutil.rmtree(copy)
+            assert len(out) == len(set(out))
+            assert not {payload.decode() for payload in taken}.intersection(out)
+            lost = everything.difference(out, (payload.decode() for payload in taken))
+            assert bool(lost) <= (mended != snapshot)
+            # At most what stood in one record of the log.
+            assert not lost or any(lost <= urls for _, urls in whole)
+    assert damaged > 5
+
+
+def test_mended_runs_forget_a_block_at_most(tmp_path):
+    rng = random.Random(3)
+    content = ContentSeen(path=tmp_path, executor=InlineExecutor(), buffer_size=3000)
+    content.open(None)
+    known = [rng.getrandbits(64) for _ in range(10_000)]
+    for fp in known:
+        content.commit(fp)
+    snapshot = content.snapshot()
+    content.close()
+    assert mend_content(tmp_path, snapshot, mending_in(tmp_path)) == snapshot
+    run = longest(tmp_path, "*.run")
+    data = run.read_bytes()
+    run.write_bytes(data[:5000] + bytes(2000) + data[7000:])
+    mending = mending_in(tmp_path)
+    mended = mend_content(tmp_path, snapshot, mending)
+    findings = Findings(jobdir=tmp_path, told=lambda _: None)
+    findings.begin("content")
+    check_content(tmp_path, mended, findings)
+    assert findings.damage == []
+    content = ContentSeen(path=tmp_path, executor=InlineExecutor())
+    content.open(mended)
+    forgotten = sum(not content.test(fp) for fp in known)
+    content.close()
+    assert 200 < forgotten < 300
+    # A word that was hit in part may stay in order, as one of nothing.
+    assert 0 <= forgotten - int(mending.losses[0].what.split()[0]) <= 2
+    # A run of which nothing is left is left out.
+    state = msgspec.msgpack.decode(mended)
+    state[2].append((777, 5))
+    mended = mend_content(tmp_path, msgspec.msgpack.encode(state), mending_in(tmp_path))
+    assert [number for number, _ in msgspec.msgpack.decode(mended)[2]] == [
+        number for number, _ in state[2][:-1]
+    ]
+
+
+def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
+    def item(host, number):
+        return encode(Entry(f"http://{host}/{number}", host))
+
+    def queue(path, host, count, **options):
+        fifo = DiskFifo(path=path, chunk=2, **options)
+        fifo.open(None)
+        fifo.push_many(item(host, number) for number in range(count))
+        return fifo
+
+    level = queue(tmp_path / "front/01", "a.test", 60, segment_bytes=300)
+    body = queue(body_path(tmp_path / "back", 3), "b.test", 10)
+    alone = queue(body_path(tmp_path / "back", 4), "c.test", 8)
+    for _ in range(2):
+        alone.pop()
+    parked = queue(tmp_path / "parked/trap", "d.test", 9)
+    (tmp_path / "done").mkdir()
+    RecordLog.open(tmp_path / "done/00000001.log").close()
+    state = FrontierSnapshot(
+        levels=[level.snapshot()],
+        queues=[
+            QueueSnapshot("b.test", 0.0, 0.0, 0.0, [], 3, body.snapshot()),
+            QueueSnapshot("c.test", 0.0, 0.0, 0.0, [], 4, alone.snapshot()),
+            QueueSnapshot("e.test", 0.0, 0.0, 0.0, [item("e.test", 1)], 0, None),
+        ],
+        parked={"trap": parked.snapshot()},
+    )
+    snapshot = msgspec.msgpack.encode(state)
+
+    def mend(mending):
+        return mend_frontier(tmp_path, snapshot, mending, trusted=True, now=1000.0, rest_secs=5.0)
+
+    assert mend(mending_in(tmp_path)) == snapshot
+    segments = sorted((tmp_path / "front/01").glob("*.log"))
+    damage(segments[1], 40)
+    segments[3].unlink()
+    damage(body.path / "00000000.log", 20)
+    (parked.path / "00000000.log").unlink()
+    mending = mending_in(tmp_path)
+    mended = decode_snapshot(mend(mending))
+    for one in mending.superseded:
+        one.unlink(missing_ok=True)
+    again = DiskFifo(path=level.path)
+    again.open(mended.levels[0])
+    assert again.check() == []
+    found = [again.pop() for _ in range(len(again))]
+    everything = [item("a.test", number) for number in range(60)]
+    assert found == [one for one in everything if one in found]
+    assert len(found) == 60 - int(mending.losses[0].what.split()[0])
+    assert 40 < len(found) < 60
+    assert len(mended.queues[0].body.head) + mended.queues[0].body.body == 8
+    assert mended.queues[1:] == state.queues[1:]
+    assert mended.parked["trap"].body == 0
+    assert (tmp_path / "damaged/000001/front/01/00000001.log").exists()
+
+
+def test_a_mended_done_log_says_all_that_can_be_read_and_lets_hosts_rest(job):
+    (log,) = job.glob(f"{SHARD}/frontier/done/*.log")
+    before = meaning(job)
+    size = log.stat().st_size
+    damage(log, size // 2)
+    repair = repair_job(job, warc=False, rest_secs=1000.0)
+    assert repair.left.damage_count == 0
+    after = meaning(job)
+    left = array("Q", after["left"])
+    assert 0 <= len(array("Q", before["left"])) - len(left) <= 2
+    resting = {host: times.ready_at for host, times in after["hosts"].items() if not times.contact}
+    assert all(at >= before["hosts"][host].ready_at for host, at in resting.items())
+    assert (job / "damaged").is_dir()
+
+
+def test_a_table_that_is_gone_begins_anew(tmp_path):
+    table = HostRanks(path=tmp_path / "ranks")
+    table.open(None)
+    table.add_many([("a.test", 1), ("b.test", 2)])
+    snapshot = table.snapshot()
+    table.close()
+    assert mend_table(tmp_path / "ranks", snapshot, mending_in(tmp_path), trusted=True) == snapshot
+    (tmp_path / "ranks/ranks.log").unlink()
+    mended = mend_table(tmp_path / "ranks", snapshot, mending_in(tmp_path), trusted=True)
+    table = HostRanks(path=tmp_path / "ranks")
+    table.open(mended)
+    assert len(table) == 0
+    table.close()
