@@ -65,7 +65,7 @@ def test_many_hosts_and_runs_are_few_open_files(tmp_path, clock):
         part.close()
     rig.frontier.close()
     assert most <= FIXED // 4
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_what_a_crawl_needs_is_told_by_its_settings():
