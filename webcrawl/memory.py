@@ -46,8 +46,8 @@ TABLE: Final = {
     "NET_KEEPALIVE_CONNECTIONS": Row(unit=250_000, weight=19, least=8, most=512, given_least=0),
     # A queue with 16 URLs in memory, 4,472; with 4 it takes 1,330, and 14,000 if it has spilled.
     "FRONTIER_BACK_QUEUES_MAX": Row(unit=4500, weight=27, least=600, most=100_000),
-    # 339 with two addresses; records of up to 512 bytes are allowed for. By default there are as many
-    # as Mercator had, 2**18.
+    # 339 with two addresses; records of up to 512 bytes are allowed for. By default as many as
+    # Mercator had, 2**18.
     "HOSTS_CACHE_SIZE": Row(unit=450, weight=22, least=1 << 10),
     "ROBOTS_CACHE_BYTES": Row(unit=1, weight=3, least=1 << 19),
     # 191 without the bytes of robots.txt.
