@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 import sys
 
 import pytest
@@ -65,6 +66,8 @@ def test_checkpoints_are_made_while_the_crawl_runs_and_the_last_one_at_its_end(w
     assert "checkpoint/failed" not in stats
     live = manifest(jobdir)
     assert live["sequence"] == len(made) + 1  # and the empty one at the start
+    # Epoch seconds at which the clock that goes on evenly began.
+    assert 0 < live["facts"].pop("clock_offset") < time.time()
     assert live["facts"] == {
         "spider": "web",
         "politeness_key": "host",

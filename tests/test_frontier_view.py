@@ -191,7 +191,7 @@ def test_a_rest_that_was_put_aside_is_readable(tmp_path, clock):
 def test_damage_is_told_with_its_place(rig, monkeypatch):
     rig.push(*(entry("a.test", n) for n in range(2000)))
     rig.publish()
-    monkeypatch.setattr(fifo, "_SEGMENT_END", b"never")
+    monkeypatch.setattr(fifo, "SEGMENT_END", b"never")
     assert len(entries(view_of(rig))) == 2000
     for path in rig.path.glob("front/*/*.log"):
         shutil.move(path, path.with_suffix(".gone"))
