@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 import sys
+import time
 
 import pytest
 from crawling import ROOT, crawl_command, run_crawl, stats_of
