@@ -383,6 +383,18 @@ def test_a_url_that_meets_a_bug_is_tried_once_more_and_again_in_the_next_run(des
     assert desk.next().meta["fetch"].lease.entry.attempts == 0
 
 
+def test_what_meets_a_bug_when_the_crawl_ends_for_that_is_for_the_next_run_too(desk):
+    desk.rig.push(entry("a.test", 0))
+    desk.end(desk.next(), KeyError("x"))
+    desk.wait(120)
+    last = desk.next()
+    desk.dispatcher.retries.of_bugs()
+    desk.end(last, KeyError("x"))
+    desk.wait(120)
+    assert desk.counts("outcome/") == {}
+    assert desk.next().meta["fetch"].lease.entry.attempts == 0
+
+
 @pytest.mark.parametrize("failure", [page(404), HostNotFoundError("x")], ids=str)
 def test_what_would_fail_again_is_not_tried_again(desk, failure):
     desk.rig.push(entry("a.test", 0))

@@ -32,12 +32,16 @@ class Retries:
         self._stats = stats
         self._policy = policy
         self._lost_to_bugs: deque[Entry] = deque(maxlen=_MOST_LOST)
+        self._is_over = False
 
     def take(self, entry: Entry, outcome: str) -> bool:
         """Whether *entry*, whose fetch has ended with *outcome*, is tried again; it is in its queue
         then, on disk. OSError when that is full. Ordinary Requests have Scrapy's own retries."""
         if entry.extra:
             return False
+        if outcome == BUG and self._is_over:
+            self._frontier.requeue(msgspec.structs.replace(entry, attempts=0))
+            return True
         if entry.attempts < self._policy.rule(outcome).tries:
             self._stats.inc_value(f"retry/{outcome}")
             self._frontier.requeue(msgspec.structs.replace(entry, attempts=entry.attempts + 1))
@@ -48,7 +52,9 @@ class Retries:
 
     def of_bugs(self) -> None:
         """The crawl ends because of bugs: the last URLs that were given up for one are for the
-        next run, in which they may be mended. OSError when the disk is full."""
+        next run, in which they may be mended, and so is what meets one from now on. OSError when
+        the disk is full."""
+        self._is_over = True
         while self._lost_to_bugs:
             entry = self._lost_to_bugs.popleft()
             self._frontier.requeue(msgspec.structs.replace(entry, attempts=0))
