@@ -67,7 +67,7 @@ def test_a_crawl_with_a_bloom_filter_survives_kill_9(simulated, jobdir):
     )
     for contacts in (1, 40):
         crawl = start_crawl(command)
-        wait_until(lambda: len(access_log(web.log_path)) >= contacts)  # noqa: B023
+        wait_until(lambda: len(access_log(web.log_path)) >= contacts)  # noqa: B023  # asked within this turn
         assert crawl.poll() is None, "it ended before it was killed"
         crawl.kill()
         crawl.stderr.close()
