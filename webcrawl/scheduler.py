@@ -382,8 +382,9 @@ class MercatorScheduler(BaseScheduler):
             self._ending.fail(error)
 
     def start_checkpoint(self) -> None:
-        """Begin a checkpoint unless one is being made; returns at once."""
-        if self._is_open and not self._ending.has_begun:
+        """Begin a checkpoint unless one is being made or the crawl is being closed, which makes one
+        at its end; returns at once."""
+        if not self.is_ending:
             self._figures.publish()
             self._checkpoints.start()
 

@@ -81,7 +81,7 @@ DISK_MIN_FREE_BYTES = 1 << 28
 # settings that are a share of it: as many as that allows; a number is taken off what others share.
 MEMORY_BUDGET = 1 << 29
 # Seconds that downloads under way get when the crawl is stopped; then their URLs go back.
-SHUTDOWN_GRACE_SECS = 5.0
+SHUTDOWN_GRACE_SECS = 4.0
 # The circuit breaker: so many errors that nobody anticipated, of callbacks and downloads, within
 # so many seconds end the crawl, with everything saved; 0 errors: never.
 BREAKER_MAX_ERRORS = 50

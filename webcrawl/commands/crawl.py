@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,9 @@ class Command(crawl.Command):
         self.crawler_process.start()
         if self.exitcode == 0:
             self._note_end(crawler)
+        # On its way out Python would look through all that the crawl still holds for garbage, three
+        # times: 1.7 of the 10 seconds that a service has to stop (2026-11-20, 270 MB, busy).
+        gc.freeze()
 
     def _note_failure(self, task: asyncio.Task[None]) -> None:
         """The crawl could not start, if it has failed."""

@@ -2,7 +2,8 @@
 
 Three profiles. ``mercator`` follows figures 7 and 8 of the Mercator paper (725 million documents
 of December 2000). ``today`` has HTML of 240 kB in the mean, as met by large crawls in 2025, sent
-with gzip. ``bench`` has one kind of page only, 20 kB with 40 links, to measure crawlers.
+with gzip. ``bench`` has one kind of page only, 20 kB with 40 links, to measure crawlers; ``dense``
+too, with 120 links, so that a crawl is large soon.
 """
 
 from __future__ import annotations
@@ -137,5 +138,6 @@ PROFILES: Final = {
             gzip=True,
         ),
         Profile("bench", {HTML: 100.0}, _bench_size, 0.0, 40, 0.0, 40, gzip=False),
+        Profile("dense", {HTML: 100.0}, _bench_size, 0.0, 120, 0.0, 120, gzip=False),
     )
 }
