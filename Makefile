@@ -26,11 +26,11 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES
           -s POLITENESS_MAX_DELAY=2 -s POLITENESS_BACKOFF_SECS=0.5 -s DOWNLOAD_TIMEOUT=5
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test bench soak clean
+.PHONY: help crawl test bench bench-peers soak clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
-	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "  %-8s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "  %-11s %s\n", $$1, $$2}'
 
 ifeq ($(SEEDS),)
 crawl: .venv/.run ## crawl the web from SEEDS; without SEEDS, the simulated internet (offline)
@@ -51,14 +51,16 @@ test: .venv/.test ## lint, types, and all tests with the coverage gate
 	  $(BIN)/coverage report --include="webcrawl/$$package/*" --fail-under=$(COVERAGE) || exit 1; \
 	done
 
-bench: .venv/.test ## measure against a stock Scrapy broad crawl, side by side
+bench: .venv/.test ## measure against other crawlers, side by side. ARGS="--web small --rounds 5"
 	@PYTHONPATH=. $(BIN)/python tests/benchmarks/bench.py $(ARGS)
+
+bench-peers: .venv-peers/.run ## install crawlee for `make bench`, apart; wget2 is a system package
 
 soak: .venv/.test ## half an hour of a large simulated web with kill -9: no growth? ARGS="--minutes 5"
 	@PYTHONPATH=. $(BIN)/python tests/benchmarks/soak.py $(ARGS)
 
-clean: ## remove the virtual environment and caches; crawls/ stays
-	rm -rf .venv .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean: ## remove the virtual environments and caches; crawls/ stays
+	rm -rf .venv .venv-peers .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp files: newer than the pins means installed.
@@ -73,4 +75,9 @@ clean: ## remove the virtual environment and caches; crawls/ stays
 .venv/.test: requirements-dev.txt .venv/.run
 	@echo 'adding the test tools from $<' >&2
 	@$(PIP) -r $<
+	@touch $@
+
+.venv-peers/.run: tests/benchmarks/requirements-peers.txt
+	@$(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

@@ -130,6 +130,17 @@ def test_bench_pages_are_twenty_kilobytes_with_forty_links():
         assert body.count(b'<a href="') == 40
 
 
+def test_pages_of_the_bench_of_today_are_whole_and_as_small_on_the_wire_as_real_ones():
+    world = preset("bench-today")
+    found = [page(world, world.host(index), number) for index in range(2000) for number in (0, 9)]
+    sizes = [size_of(world, one) for one in found]
+    assert statistics.mean(sizes) == pytest.approx(240_000, rel=0.05)
+    assert max(sizes) == 1_000_000
+    assert {one.leaf.content_type for one in found} == {"text/html"}
+    packed = [gzip_body_of(world, one) for one in found[:60]]
+    assert 4 < sum(sizes[:60]) / sum(map(len, packed)) < 6
+
+
 @pytest.fixture(scope="module")
 def documents():
     """All documents of the default web: pages with status 200, large files aside."""
@@ -192,7 +203,7 @@ def test_gzip_is_one_valid_member_of_the_same_bytes():
     for found in pages_of(world, range(0, 2000, 150)):
         if found.leaf.status == 200 and found.kind is not PageKind.LARGE:
             kinds.add((found.kind, found.leaf.odd_charset))
-            packed = b"".join(gzip_body_of(world, found))
+            packed = gzip_body_of(world, found)
             assert gzip.decompress(packed) == b"".join(body_of(world, found))
     assert len(kinds) >= 4
 

@@ -31,10 +31,12 @@ from webcrawl.simweb import (
     read_access_log,
     start_in_process,
 )
+from webcrawl.simweb.answers import answer_to
 from webcrawl.simweb.bodies import body_of, gzip_body_of
 from webcrawl.simweb.hosts import Framing, RobotsKind
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import page, size_of
+from webcrawl.simweb.pool import AnswerPool
 
 FREE = {"http_port": 0, "https_port": 0}
 WORLD = World(
@@ -273,8 +275,51 @@ def test_gzip_only_for_those_who_take_it():
         packed = get(client, host.origin + "/", headers="Accept-Encoding: gzip, br\r\n")
         assert packed.headers["Content-Encoding"] == "gzip"
         assert packed.headers["Vary"] == "Accept-Encoding"
-        assert packed.body == b"".join(gzip_body_of(web.world, found))
+        assert packed.body == gzip_body_of(web.world, found)
         assert gzip.decompress(packed.body) == reply.body == b"".join(body_of(web.world, found))
+
+
+def test_the_pool_gives_the_same_answers_to_the_next_who_asks_as_far_as_it_reaches():
+    world = preset("bench-today", hosts=2, mean_pages=100, max_pages=100, **FREE)
+    host = next(hosts_with(world))
+    pool = AnswerPool(world, max_bytes=3_000_000)
+    kept = 0
+    for number in range(100):
+        asked = host, page(world, host, number).path
+        gzipped = number % 2 == 0
+        made = answer_to(world, *asked, gzip=gzipped)
+        answers = [pool.answer_to(*asked, gzip=gzipped) for _ in range(2)]
+        for answer in answers:
+            assert (*answer[:2], b"".join(answer.parts)) == (*made[:2], b"".join(made.parts))
+        if answers[0] is answers[1]:
+            assert len(answers[0].parts) == 1
+            kept += len(answers[0].parts[0])
+    assert 2_000_000 < kept <= 3_000_000
+
+
+def test_a_bench_web_answers_to_a_host_header_without_a_port():
+    raw = []
+    for portless in (0, 1):
+        world = preset("bench", hosts=4, portless=portless, **FREE)
+        with start_in_process(world, log_path=None) as web:
+            host = plain(web)
+            raw.append(exchange(web, host, LAST.format("/", host.name).encode()))
+    assert raw[0].startswith(b"HTTP/1.1 301 ")
+    assert raw[1].startswith(b"HTTP/1.1 200 ")
+
+
+def test_connections_end_after_so_many_pages_and_robots_txt_is_none():
+    world = preset("bench", hosts=4, mean_pages=9, max_pages=9, pages_per_connection=2, **FREE)
+    with start_in_process(world, log_path=None) as web:
+        host = plain(web)
+        paths = [page(web.world, host, number).path for number in range(3)]
+        asked = ["/robots.txt", paths[0], "/robots.txt", paths[1], paths[2]]
+        raw = exchange(
+            web, host, "".join(GET.format(path, netloc(host)) for path in asked).encode()
+        )
+        assert raw.count(b"HTTP/1.1 ") == 4
+        assert raw.count(b"<!DOCTYPE html>") == 2
+        assert raw.count(b"Connection: close\r\n") == 1
 
 
 def test_large_files_arrive_whole_and_leave_the_server_free_meanwhile(web, client):

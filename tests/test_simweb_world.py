@@ -107,7 +107,7 @@ def test_shares_of_faulty_hosts_are_as_asked_for():
 
 
 def test_a_clean_web_has_no_fault_and_a_bench_web_forbids_nothing():
-    for name in ("clean", "bench"):
+    for name in ("clean", "bench", "bench-today"):
         assert {host.behaviour for host in hosts_of(preset(name))} == {Behaviour.SOUND}
         assert not any(host.endless or host.crawl_delay for host in hosts_of(preset(name)))
     assert {host.robots for host in hosts_of(preset("bench"))} <= {

@@ -1,117 +1,141 @@
-"""``make bench``: this crawl and a stock Scrapy broad crawl, side by side on one simulated web.
+"""``make bench``: this crawl and others side by side, on the same simulated webs.
 
-    PYTHONPATH=. python tests/benchmarks/bench.py [--pages N] [--rounds N] [--skip-eliminator]
+    PYTHONPATH=. python tests/benchmarks/bench.py [--web NAME] [--row NAME] [--pages N]
+        [--rounds N] [--peers PYTHON] [--skip-eliminator]
 
-The simulated web runs on one core and one crawler process at a time on another. The crawlers take
-turns on the same pages: each begins at the same seeds and ends after the same number of pages.
-Figures are pages per CPU-second of the crawler process (user and system, all its threads),
-because the machine may be shared; medians over the rounds, with the spread.
+The simulated web (webs.py says which there are) runs on one core and one crawler (rows.py) at a
+time on another. The crawlers take turns on the same pages: each begins at the same seeds and ends
+after the same number of pages. Figures are pages per CPU-second of the crawler process (user and
+system, all its threads), because the machine may be shared; medians over the rounds, with the
+spread. The server must not be what is measured: each line has its share of its core.
 
 Ours runs with everything on: robots.txt, politeness machinery with a pause of zero, disk
-frontier, eliminator, content-seen test, filters, WARC with gzip, a checkpoint every 10 s.
-Stock Scrapy has no robots.txt, stores nothing, and keeps its seen-set and queues in memory.
+frontier, eliminator, content-seen test, filters, WARC with gzip, a checkpoint every 10 s. Stock
+Scrapy has no robots.txt, stores nothing, and keeps its seen-set and queues in memory. The floor
+line fetches URLs that a first crawl of ours has found, which is not counted and warms the server.
+
+crawlee (`make bench-peers`) and wget2 (a system package) are measured where they are installed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from webcrawl.simweb import preset, start_in_process, write_seeds
+from rows import ROWS, Result, Row, Task
+from webs import WEBS, Served, Web
 
 HERE = Path(__file__).resolve().parent
-ROWS = {
-    "stock": "Scrapy 2.19 broad crawl",
-    "stock1": "the same, CONCURRENT_ITEMS = 1",
-    "webcrawl": "webcrawl, everything on",
-}
-_TIMEOUT_SECS = 900
+_PEERS = Path(".venv-peers/bin/python")
+# From here on the server may have kept a crawler waiting.
+_BUSY = 0.9
 
 
-def one_crawl(kind: str, *, common: list[str], log: Path) -> dict[str, float]:
-    """Run one crawl to its end and return what it measured."""
-    jobdir = tempfile.mkdtemp(prefix="bench-")
-    try:
-        command = [sys.executable, str(HERE / "crawl_once.py"), kind, *common, "--jobdir", jobdir]
-        with log.open("ab") as errors:
-            done = subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=errors, check=True, timeout=_TIMEOUT_SECS
-            )
-        return json.loads(done.stdout.splitlines()[-1])
-    finally:
-        shutil.rmtree(jobdir, ignore_errors=True)
+def measured(row: Row, task: Task) -> tuple[Result, float]:
+    """One crawl: its result, and the share of its core that the server used meanwhile."""
+    task.web.count_served()
+    before = task.web.cpu()
+    result = row.run(task)
+    return result, (task.web.cpu() - before) / result.wall
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a running process."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def crawls(*, pages: int, rounds: int) -> None:
-    cores = sorted(os.sched_getaffinity(0))
-    server_core, crawler_core = cores[0], cores[-1]
-    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        work = Path(scratch)
-        world = preset("bench")
-        with start_in_process(world, log_path=None) as web:
-            os.sched_setaffinity(web.pid, {server_core})
-            world = web.world
-            write_seeds(world, work / "seeds.txt")
-            names = {host.name: host.address for host in map(world.host, range(world.hosts))}
-            (work / "names.json").write_text(json.dumps(names), encoding="utf-8")
-            common = ["--seeds", str(work / "seeds.txt"), "--names", str(work / "names.json")]
-            common += ["--dns", web.dns, "--pages", str(pages), "--cpu", str(crawler_core)]
-            results: dict[str, list[dict[str, float]]] = {kind: [] for kind in ROWS}
-            shares: list[float] = []
-            for number in range(1, rounds + 1):
-                for kind, title in ROWS.items():
-                    before, began = cpu_seconds(web.pid), time.perf_counter()
-                    result = one_crawl(kind, common=common, log=work / "log")
-                    wall = time.perf_counter() - began
-                    shares.append((cpu_seconds(web.pid) - before) / wall)
-                    results[kind].append(result)
-                    print(
-                        f"round {number}: {title:32} {result['pages']:>6} pages, "
-                        f"{result['pages'] / result['cpu']:8.1f} pages/CPU-s, "
-                        f"{result['pages'] / result['wall']:8.1f} pages/s, "
-                        f"{result['rss_mb']:6.0f} MB, server at {shares[-1]:.0%} of its core",
-                        flush=True,
-                    )
-    print(f"\n{'pages per CPU-second':34}{'median':>9}{'min':>9}{'max':>9}")
-    medians = {}
-    for kind, title in ROWS.items():
-        rates = [result["pages"] / result["cpu"] for result in results[kind]]
-        medians[kind] = statistics.median(rates)
-        print(f"{title:34}{medians[kind]:9.1f}{min(rates):9.1f}{max(rates):9.1f}")
-    best = max(medians["stock"], medians["stock1"])
-    ratios = [
-        (ours["pages"] / ours["cpu"]) / max(a["pages"] / a["cpu"], b["pages"] / b["cpu"])
-        for ours, a, b in zip(results["webcrawl"], results["stock"], results["stock1"], strict=True)
-    ]
-    print(
-        f"ratio to the better stock row: {medians['webcrawl'] / best:.1f} "
-        f"(by round {min(ratios):.1f} to {max(ratios):.1f}); "
-        f"the server used at most {max(shares):.0%} of its core"
+def line_of(row: Row, result: Result, share: float, wire: float) -> str:
+    """What is printed of one crawl."""
+    redis = f", Redis at {result.redis / result.wall:.0%}" if result.redis else ""
+    return (
+        f"{row.title:32} {result.pages:>6} pages, {result.rate:8.1f} pages/CPU-s, "
+        f"{result.pages / result.wall:8.1f} pages/s, {result.rss_mb:6.0f} MB, "
+        f"{wire / 1000:5.1f} kB a page, server at {share:.0%} of its core{redis}"
     )
+
+
+def crawls(web: Web, rows: list[Row], *, pages: int, rounds: int, peers: Path) -> None:
+    """Measure *rows* on *web*, and print the table."""
+    cores = sorted(os.sched_getaffinity(0))
+    results: dict[str, list[Result]] = {row.name: [] for row in rows}
+    shares: dict[str, float] = dict.fromkeys(results, 0.0)
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+        directory = Path(scratch)
+        os.sched_setaffinity(0, {cores[0]})
+        with Served(web, directory=directory, core=cores[0]) as served:
+            task = Task(
+                web=served,
+                pages=pages,
+                core=cores[-1],
+                other=cores[0],
+                urls=directory / "urls.txt",
+                peers=peers,
+                log=directory / "log",
+            )
+            next(row for row in ROWS if row.name == "webcrawl").run(task)
+            urls = [url for url, _ in served.pages_served()][:pages]
+            task.urls.write_text("\n".join(urls), encoding="utf-8")
+            for number in range(1, rounds + 1):
+                for row in rows:
+                    result, share = measured(row, task)
+                    sizes = [size for _, size in served.pages_served()]
+                    wire = statistics.mean(sizes) if sizes else 0.0
+                    results[row.name].append(result)
+                    shares[row.name] = max(share, shares[row.name])
+                    print(f"round {number}: {line_of(row, result, share, wire)}", flush=True)
+        os.sched_setaffinity(0, cores)
+    report(rows, results, shares)
+
+
+def report(rows: list[Row], results: dict[str, list[Result]], shares: dict[str, float]) -> None:
+    """Print medians and spread, and what they come to."""
+    print(f"\n{'pages per CPU-second':34}{'median':>9}{'min':>9}{'max':>9}{'server':>9}")
+    for row in rows:
+        rates = [result.rate for result in results[row.name]]
+        middle, least, most = statistics.median(rates), min(rates), max(rates)
+        print(f"{row.title:34}{middle:9.1f}{least:9.1f}{most:9.1f}{shares[row.name]:9.0%}")
+    by_round = {name: [result.rate for result in found] for name, found in results.items()}
+    stock = [by_round[name] for name in ("stock", "stock1") if name in by_round]
+    ours, floor = by_round.get("webcrawl"), by_round.get("floor")
+    if ours and stock:
+        ratio = statistics.median(ours) / max(map(statistics.median, stock))
+        each = [mine / max(theirs) for mine, *theirs in zip(ours, *stock, strict=True)]
+        print(
+            f"ratio to the better stock row: {ratio:.1f} "
+            f"(by round {min(each):.1f} to {max(each):.1f})"
+        )
+    if ours and floor:
+        print(f"share of the floor line: {statistics.median(ours) / statistics.median(floor):.0%}")
+    for row in rows:
+        if shares[row.name] > _BUSY:
+            print(f"the server was the bottleneck of: {row.title}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pages", type=int, default=4000, help="pages of each crawl")
+    names = [row.name for row in ROWS]
+    parser.add_argument("--web", action="append", choices=WEBS, help="(default: all)")
+    parser.add_argument("--row", action="append", choices=names, help="(default: all)")
+    parser.add_argument("--pages", type=int, help="of each crawl (default: as the web has it)")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peers", type=Path, default=_PEERS, help="a Python that has crawlee")
     parser.add_argument("--skip-eliminator", action="store_true")
     options = parser.parse_args()
-    crawls(pages=options.pages, rounds=options.rounds)
+    peers = options.peers.absolute()
+    rows = []
+    for row in ROWS:
+        if options.row and row.name not in options.row:
+            continue
+        if missing := row.missing(peers):
+            print(f"not installed: {row.title} ({missing})")
+        else:
+            rows.append(row)
+    for name in options.web or WEBS:
+        web = WEBS[name]
+        pages = options.pages or web.pages
+        print(f"\nthe web {name!r}, {pages} pages of it by each crawl:", flush=True)
+        crawls(web, rows, pages=pages, rounds=options.rounds, peers=peers)
     if not options.skip_eliminator:
         print("\nthe eliminator alone:", flush=True)
         subprocess.run([sys.executable, str(HERE / "bench_eliminator.py")], check=True)

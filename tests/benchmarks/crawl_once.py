@@ -1,7 +1,10 @@
-"""One crawl of the bench, in a process of its own: ``stock`` or ``webcrawl``.
+"""One crawl of the bench by Scrapy, in a process of its own.
 
     PYTHONPATH=. python tests/benchmarks/crawl_once.py KIND --seeds FILE --names FILE
-        --dns ADDRESS --pages N --jobdir DIR [--cpu N]
+        --dns ADDRESS --pages N --jobdir DIR [--redis URL]
+
+KIND is ``stock``, ``stock1`` (the same with CONCURRENT_ITEMS = 1), ``redis`` (that with the
+scheduler and the dupefilter of scrapy-redis) or ``webcrawl``.
 
 Prints one JSON line: pages, CPU-seconds (user and system, all threads) and wall seconds between
 ``spider_opened`` and ``engine_stopped``, so that neither pays for importing Python modules.
@@ -11,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import sys
 import time
@@ -37,6 +39,12 @@ STOCK: dict[str, Any] = {
     "ROBOTSTXT_OBEY": False,
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
+}
+
+# As its README has it.
+REDIS: dict[str, Any] = {
+    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+    "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
 }
 
 # Everything on, at its default, but the pause between two contacts: the bench measures the
@@ -87,24 +95,20 @@ class Meter:
             "cpu": time.process_time() - self.cpu,
             "wall": time.perf_counter() - self.wall,
             "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            "checkpoints": stats.get_value("checkpoint/count", 0),
-            "reason": stats.get_value("finish_reason"),
         }
         sys.stdout.write(json.dumps(result) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["stock", "stock1", "webcrawl"])
+    parser.add_argument("kind", choices=["stock", "stock1", "redis", "webcrawl"])
     parser.add_argument("--seeds", required=True)
     parser.add_argument("--names", required=True, help="JSON: host name to address")
     parser.add_argument("--dns", required=True)
     parser.add_argument("--pages", type=int, required=True)
     parser.add_argument("--jobdir", required=True)
-    parser.add_argument("--cpu", type=int)
+    parser.add_argument("--redis", help="the server's URL, for that kind")
     options = parser.parse_args()
-    if options.cpu is not None:
-        os.sched_setaffinity(0, {options.cpu})
     settings = Settings()
     if options.kind == "webcrawl":
         settings.setmodule("webcrawl.settings", priority="project")
@@ -114,8 +118,10 @@ def main() -> None:
         spider, arguments = "web", {"seeds": options.seeds}
     else:
         settings.setdict(STOCK, priority="cmdline")
-        if options.kind == "stock1":
+        if options.kind != "stock":
             settings.set("CONCURRENT_ITEMS", 1, priority="cmdline")
+        if options.kind == "redis":
+            settings.setdict({**REDIS, "REDIS_URL": options.redis}, priority="cmdline")
         # The stock resolver cannot be told a name server; it is spared the look-ups instead.
         from scrapy.resolver import dnscache
 

@@ -82,7 +82,7 @@ class Command(ScrapyCommand):
             choices=sorted(PRESETS),
             default="mercator",
             help="mercator: the web of 2000, with faults (default); today: larger pages, gzip; "
-            "clean: no faults; bench: a million equal pages",
+            "clean: no faults; bench: a million equal pages; bench-today: a million of today's",
         )
         add("--http-port", type=int, metavar="PORT", help="default: 8480; 0 for any free port")
         add("--https-port", type=int, metavar="PORT", help="default: 8443; 0 for any free port")

@@ -32,6 +32,7 @@ async def _serve(orders: dict[str, Any]) -> None:
         anew=orders["anew"],
         dns_port=orders["dns_port"],
         dns_latency=orders["dns_latency"],
+        pool_bytes=orders["pool_bytes"],
     )
     async with web:
         _tell({"world": web.world.to_json(), "dns": web.dns, "ca_path": str(web.ca_path or "")})

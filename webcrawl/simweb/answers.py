@@ -100,7 +100,7 @@ def _document(world: World, found: PageSpec, *, gzip: bool) -> Answer:
         headers += "Vary: Accept-Encoding\r\n"
         if gzip:
             headers += "Content-Encoding: gzip\r\n"
-            return Answer(200, headers.encode(), gzip_body_of(world, found))
+            return Answer(200, headers.encode(), [gzip_body_of(world, found)])
     return Answer(200, headers.encode(), body_of(world, found))
 
 

@@ -1,15 +1,14 @@
 """The bytes of documents, plain and gzipped.
 
 A body is a list of parts: small ones made for the page (its title, its links) and pieces of the
-stock. For gzip the pieces are there in compressed form and only the small parts are compressed,
-so that a page of 240 kB costs a few hundred µs.
+stock, so that a page of 240 kB costs a tenth of a ms, and half a ms more for gzip.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import TYPE_CHECKING, Final
+
+from isal import igzip
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.distributions import HTML
@@ -26,8 +25,6 @@ from webcrawl.simweb.pages import (
 from webcrawl.simweb.text import PIECE_BYTES, PIECES, SEPARATORS, Stock, stock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
@@ -59,6 +56,8 @@ _SCRIPT_OF: Final = {
 }
 _IN_META = frozenset({Charset.CP1252_META, Charset.EUC_JP_META, Charset.GB18030_META})
 
+# ISA-L's: a tenth larger than what servers send by zlib's level 6, in a tenth of the time.
+_GZIP_LEVEL: Final = 2
 _CHUNK_LINKS = 16  # links in one run, before text follows
 
 # Piece numbers in a list of parts stand for pieces of the stock.
@@ -83,34 +82,16 @@ def body_of(world: World, page: PageSpec) -> list[bytes]:
         return _binary(world, page)
     if page.leaf.odd_charset:
         return [_foreign_html(world, page)]
-    pieces = stock(world.seed).pieces
+    made = stock(world.seed)
+    pieces = made.modern if world.profile_spec.modern else made.pieces
     return [part if isinstance(part, bytes) else pieces[part] for part in _html(world, page)]
 
 
-def gzip_body_of(world: World, page: PageSpec) -> list[bytes]:
-    """The body of a 200 answer as one gzip member, in parts."""
-    if page.kind is PageKind.LARGE or page.leaf.content_type != HTML or page.leaf.odd_charset:
-        parts: Sequence[_Part] = body_of(world, page)
-    else:
-        parts = _html(world, page)
-    deflated = stock(world.seed).deflated
-    packer = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
-    out = [_GZIP_HEADER]
-    crc = 0
-    size = 0
-    for part in parts:
-        if isinstance(part, bytes):
-            crc = zlib.crc32(part, crc)
-            size += len(part)
-            # A full flush forgets what was before, so foreign data may follow.
-            out.append(packer.compress(part) + packer.flush(zlib.Z_FULL_FLUSH))
-        else:
-            piece_crc, data = deflated[part]
-            crc = _shifted(crc) ^ piece_crc
-            size += PIECE_BYTES
-            out.append(data)
-    out.append(packer.flush() + struct.pack("<II", crc, size & 0xFFFFFFFF))
-    return out
+def gzip_body_of(world: World, page: PageSpec) -> bytes:
+    """The body of a 200 answer as one gzip member."""
+    # mtime: the same page is the same bytes at any time. igzip has no types.
+    packed: bytes = igzip.compress(b"".join(body_of(world, page)), _GZIP_LEVEL, mtime=0)
+    return packed
 
 
 def hrefs_of(world: World, page: PageSpec) -> list[str]:
@@ -234,33 +215,3 @@ def _binary(world: World, page: PageSpec) -> list[bytes]:
         left -= len(part)
         offset = 0
     return parts
-
-
-# RFC 1952: magic, deflate, no flags, no time, no extra flags, unix
-_GZIP_HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"
-
-
-def _shift_tables() -> list[list[int]]:
-    """CRC-32 is linear: the effect of PIECE_BYTES following bytes is a 32 x 32 bit matrix."""
-    zeros = bytes(PIECE_BYTES)
-    origin = zlib.crc32(zeros, 0)
-    columns = [zlib.crc32(zeros, 1 << bit) ^ origin for bit in range(32)]
-    tables = []
-    for byte in range(4):
-        table = []
-        for number in range(256):
-            total = 0
-            for bit in range(8):
-                if number >> bit & 1:
-                    total ^= columns[8 * byte + bit]
-            table.append(total)
-        tables.append(table)
-    return tables
-
-
-_T0, _T1, _T2, _T3 = _shift_tables()
-
-
-def _shifted(crc: int) -> int:
-    """The share that bytes of CRC *crc* have in the CRC after PIECE_BYTES more."""
-    return _T0[crc & 255] ^ _T1[crc >> 8 & 255] ^ _T2[crc >> 16 & 255] ^ _T3[crc >> 24]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.accesslog import Outcome, escaped
-from webcrawl.simweb.answers import STATUS_LINES, Answer, answer_to, error
+from webcrawl.simweb.answers import STATUS_LINES, Answer, error
 from webcrawl.simweb.hosts import Behaviour, Framing
 from webcrawl.simweb.requests import Request, RequestReader
 from webcrawl.simweb.robots import MOVED_PATH, PATH
@@ -60,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._parts: deque[bytes] = deque()
         self._last_write = 0.0  # when the last part of an answer went to the transport
         self._is_last = False  # the connection ends with the current answer
+        self._pages = 0  # answers in this connection but to requests for robots.txt
         self._at_eof = False  # it ends when all requests have been answered
         self._paused = False
         self._is_stalling = False
@@ -141,7 +142,7 @@ class Connection(asyncio.Protocol):
     def _answer(self, request: Request, host: HostSpec) -> Answer:
         if request.method not in {"GET", "HEAD"}:
             return error(405, "Allow: GET, HEAD\r\n")
-        if host.scheme != self._scheme or not _same_port(request.host, host.origin):
+        if host.scheme != self._scheme or not self._is_its_port(request, host):
             return error(301, f"Location: {host.origin}{request.target}\r\n")
         if len(request.target) > _MAX_TARGET:
             return error(414)
@@ -149,7 +150,13 @@ class Connection(asyncio.Protocol):
             left = self._shared.too_soon(host)
             if left:
                 return _throttled(host, left)
-        return answer_to(self._world, host, request.target, gzip=request.gzip)
+        return self._shared.pool.answer_to(host, request.target, gzip=request.gzip)
+
+    def _is_its_port(self, request: Request, host: HostSpec) -> bool:
+        colon = request.host.find(":")
+        if colon < 0:
+            return bool(self._world.portless)
+        return host.origin.endswith(request.host[colon:])
 
     def _refuse(self, request: Request, status: int) -> None:
         self._is_last = True
@@ -188,6 +195,9 @@ class Connection(asyncio.Protocol):
         return head, parts
 
     def _send(self, request: Request, host: HostSpec, answer: Answer) -> None:
+        if request.target != PATH:
+            self._pages += 1
+            self._is_last |= self._pages == self._world.pages_per_connection
         head, parts = self._framed(request, answer, host.framing)
         if self._sent <= _AT_ONCE_BYTES:
             self._write(b"".join((head, *parts)))
@@ -306,9 +316,3 @@ def _throttled(host: HostSpec, left: float) -> Answer:
     wait = int(left) + 1
     value = formatdate(time.time() + wait, usegmt=True) if host.index & 1 else str(wait)
     return error(429, f"Retry-After: {value}\r\n")
-
-
-def _same_port(header: str, origin: str) -> bool:
-    """Whether the Host header *header* names the port of *origin*."""
-    colon = header.find(":")
-    return colon >= 0 and origin.endswith(header[colon:])

@@ -8,6 +8,19 @@ from webcrawl.simweb.errors import SimWebError
 from webcrawl.simweb.world import Faults, World
 
 _SOUND: Final[dict[str, Any]] = {"faults": Faults.none(), "endless": 0.0, "large_files": 0.0}
+# To measure crawlers: nothing forbidden, nothing broken.
+_BENCH: Final[dict[str, Any]] = _SOUND | {
+    "mean_pages": 500.0,
+    "max_pages": 5000,
+    "seed_share": 1.0,
+    "restricting": 0.0,
+    "crawl_delays": 0.0,
+    "errors": 0.0,
+    "redirects": 0.0,
+    "duplicates": 0.0,
+    "odd_charsets": 0.0,
+    "portless": 1,
+}
 
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     # Figures 6 to 8 of the Mercator paper, with every kind of trouble.
@@ -17,21 +30,12 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
     # No fault, no endless space, no delay: what is reachable is reached, in one go. There still
     # are robots.txt rules, redirects, dead links, duplicates.
     "clean": _SOUND | {"crawl_delays": 0.0},
-    # One million pages of 20 kB with 40 links each, plain HTTP, nothing forbidden, nothing broken.
-    "bench": _SOUND
-    | {
-        "profile": "bench",
-        "mean_pages": 500.0,
-        "max_pages": 5000,
-        "seed_share": 1.0,
-        "https_share": 0.0,
-        "restricting": 0.0,
-        "crawl_delays": 0.0,
-        "errors": 0.0,
-        "redirects": 0.0,
-        "duplicates": 0.0,
-        "odd_charsets": 0.0,
-    },
+    # One million pages of 20 kB with 40 links each, plain HTTP.
+    "bench": _BENCH | {"profile": "bench", "https_share": 0.0},
+    # One million pages of 240 kB in the mean, gzip on the wire, HTTPS. A connection ends with its
+    # page: a broad crawl comes back to a host when the last one is long gone.
+    "bench-today": _BENCH
+    | {"profile": "bench-today", "https_share": 1.0, "pages_per_connection": 1},
 }
 
 

@@ -86,6 +86,7 @@ def start_in_process(
     anew: bool = False,
     dns_port: int = 0,
     dns_latency: float = 0.0,
+    pool_bytes: int = 0,
 ) -> SimWebProcess:
     """Serve *world* from a child process; returns when all its sockets are open.
 
@@ -98,6 +99,7 @@ def start_in_process(
         "anew": anew,
         "dns_port": dns_port,
         "dns_latency": dns_latency,
+        "pool_bytes": pool_bytes,
     }
     process = subprocess.Popen(
         [sys.executable, "-m", "webcrawl.simweb"],

@@ -47,7 +47,7 @@ class SimWeb:
 
     *log_path* None means no access log; an existing log is appended to, with *anew* emptied, but
     not before the sockets are open. Ports of 0 (in the world, or *dns_port*) mean any free port.
-    *dns_latency* in seconds.
+    *dns_latency* in seconds. So many *pool_bytes* of bodies are kept for those who ask again.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class SimWeb:
         anew: bool = False,
         dns_port: int = 0,
         dns_latency: float = 0.0,
+        pool_bytes: int = 0,
     ) -> None:
         self.world = world
         self.ca_path: Path | None = None
@@ -65,6 +66,7 @@ class SimWeb:
         self._anew = anew
         self._dns_port = dns_port
         self._dns_latency = dns_latency
+        self._pool_bytes = pool_bytes
         self._exits = contextlib.AsyncExitStack()
 
     @property
@@ -125,7 +127,7 @@ class SimWeb:
             flusher = asyncio.create_task(_flush_regularly(log))
             stack.push_async_callback(_cancel, flusher)
         stock(self.world.seed)  # made before the first request instead of during it
-        shared = Shared(world=self.world, log=log)
+        shared = Shared(world=self.world, log=log, pool_bytes=self._pool_bytes)
         stack.push_async_callback(shared.abort_all)
 
         dns_transport, _ = await loop.create_datagram_endpoint(

@@ -1,4 +1,4 @@
-"""What all connections of one server share: the world, the log, the clock, the host names."""
+"""What all connections of one server share: the world, its answers, log, clock, host names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.simweb.accesslog import AccessLog, epoch_clock
+from webcrawl.simweb.pool import AnswerPool
 
 if TYPE_CHECKING:
     from webcrawl.simweb.hosts import HostSpec
@@ -21,8 +22,9 @@ _THROTTLE_TABLE: Final = 65_536
 class Shared:
     """Made once per server, inside its event loop. All of its tables are bounded."""
 
-    def __init__(self, *, world: World, log: AccessLog | None) -> None:
+    def __init__(self, *, world: World, log: AccessLog | None, pool_bytes: int = 0) -> None:
         self.world = world
+        self.pool = AnswerPool(world, max_bytes=pool_bytes)
         self.log = log
         self.clock = epoch_clock()
         self.connections: set[asyncio.Transport] = set()

@@ -122,6 +122,8 @@ class World:
     farm_links: float = 0.02  # hosts whose root page links to the farm
     large_files: float = 0.0003  # URLs with a document of large_bytes
     large_bytes: int = 20 << 20
+    pages_per_connection: int = 0  # after which the server closes it; 0: no bound
+    portless: int = 0  # 1: Host headers need not name the port; wget2 1.99 never does
     slow_secs: float = 0.4
     stall_secs: float = 60.0
     throttle_secs: float = 1.0
@@ -184,6 +186,8 @@ class World:
             ("max_pages", 1, MAX_PAGES),
             ("mean_pages", 1, MAX_PAGES),
             ("large_bytes", 1, 1 << 40),
+            ("pages_per_connection", 0, 1 << 30),
+            ("portless", 0, 1),
             ("slow_secs", 0, 3600),
             ("stall_secs", 0, 86400),
             ("throttle_secs", 0, 3600),

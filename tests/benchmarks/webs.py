@@ -1,0 +1,113 @@
+"""The webs on which the bench measures crawlers, each served by simweb on a core of its own.
+
+``small``: pages of 20 kB with 40 links, plain HTTP; a host's connection is kept alive.
+
+``today``: HTML of 240 kB in the mean (log-normal, 2 kB to 1 MB, 40 to 200 links) that gzip makes
+four to five times smaller, as it does real pages, on the wire too; HTTPS with certificates of an
+authority that nobody knows, so no crawler verifies them; and a connection that ends with its page
+(robots.txt may come before it), so that all rows pay for as many handshakes. In a broad crawl the
+connection is gone when a host's next turn comes; here, with no pauses, it would last.
+
+Both have a million pages on 2,000 hosts, robots.txt files that forbid nothing, no errors. Bodies
+are put together from a stock of text and come from a pool: who asks second gets bytes that lie
+ready. The pool is warm after the first crawl, which the bench does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from webcrawl.simweb import preset, start_in_process, write_seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_POOL_BYTES = 1 << 30
+# The server flushes its access log ten times a second.
+_FLUSHED_SECS = 0.3
+_PAGE = re.compile(
+    rb'"GET (?!/robots\.txt )(\S+) HTTP/[\d.]+" 200 (\d+) .* (https?://\S+) \S+ ok\n'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """A kind of web, and how many pages of it a crawl takes by default."""
+
+    name: str
+    preset: str
+    pages: int
+
+
+WEBS = {
+    web.name: web
+    for web in (
+        Web(name="small", preset="bench", pages=4000),
+        Web(name="today", preset="bench-today", pages=1500),
+    )
+}
+
+
+class Served:
+    """A web while it is served on *core*. A context manager; its files are in *directory*:
+
+    ``seeds.txt``, ``names.json`` (host name to address) and ``hosts``, the same as /etc/hosts.
+    """
+
+    def __init__(self, web: Web, *, directory: Path, core: int) -> None:
+        self.seeds = directory / "seeds.txt"
+        self.names = directory / "names.json"
+        self.hosts = directory / "hosts"
+        self._log = directory / "access.log"
+        self._read = 0  # bytes of the log
+        self._core = core
+        world = preset(web.preset, http_port=0, https_port=0)
+        self._process = start_in_process(world, log_path=self._log, pool_bytes=_POOL_BYTES)
+        self.dns = self._process.dns
+
+    def __enter__(self) -> Self:
+        os.sched_setaffinity(self._process.pid, {self._core})
+        world = self._process.world
+        write_seeds(world, self.seeds)
+        names = {host.name: host.address for host in map(world.host, range(world.hosts))}
+        self.names.write_text(json.dumps(names), encoding="utf-8")
+        lines = [f"{address} {name}\n" for name, address in names.items()]
+        self.hosts.write_text("127.0.0.1 localhost\n" + "".join(lines), encoding="utf-8")
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.stop()
+
+    def cpu(self) -> float:
+        """User and system seconds that the server has used."""
+        return cpu_seconds(self._process.pid)
+
+    def pages_served(self) -> Iterator[tuple[str, int]]:
+        """The pages that were served whole since the last call, with their bytes on the wire."""
+        time.sleep(_FLUSHED_SECS)
+        for target, size, origin in _PAGE.findall(self._unread()):
+            yield (origin + target).decode(), int(size)
+
+    def count_served(self) -> int:
+        """How many pages were served since the last call of this or ``pages_served``; at once."""
+        return len(_PAGE.findall(self._unread()))
+
+    def _unread(self) -> bytes:
+        with self._log.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+        data = data[: data.rfind(b"\n") + 1]
+        self._read += len(data)
+        return data
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a running process, all of its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
