@@ -20,6 +20,9 @@ that is busy is not starving anybody: it is what the workers wait for. Counted i
 sleep that was meant to go on after the host was ready; that the system wakes a sleeper late is not
 the crawler's doing. Sleeps meant to be a millisecond too long or less are the resolution of timers.
 This needs the selector of asyncio's own event loop, in place of uvloop.
+
+On a machine that others use, too, latency is theirs as well: the last lines say how much later than
+meant the system woke the loop, and how long its turns took against their CPU time.
 """
 
 from __future__ import annotations
@@ -53,9 +56,11 @@ class Trace:
         self.readiness: list[float] = []  # since its host was ready
         self.starved: list[float] = []
         self.sleeps = 0
+        self.woken_late: list[float] = []
+        self.turns: list[tuple[float, float]] = []  # seconds and CPU-seconds of the loop's turns
         self.busy = 0.0  # worker-seconds
         self._ready_since: dict[str, float] = {}
-        self._looked_at = 0.0
+        self._looked_at = self._cpu_at = 0.0
         crawler.signals.connect(self.opened, signal=signals.spider_opened)
         crawler.signals.connect(self.stopped, signal=signals.engine_stopped)
 
@@ -68,7 +73,7 @@ class Trace:
         self._acquire, self._release = self.frontier.acquire, self.frontier.release
         self.frontier.acquire, self.frontier.release = self.acquire, self.release
         self.cpu, self.wall = time.process_time(), time.perf_counter()
-        self._looked_at = time.monotonic()
+        self._looked_at, self._cpu_at = time.monotonic(), time.thread_time()
         self._selector = asyncio.get_running_loop()._selector
         self._select = self._selector.select
         self._selector.select = self.select
@@ -91,15 +96,18 @@ class Trace:
     def select(self, timeout: float | None = None) -> Any:
         active = len(self.engine.downloader.active)
         begin = time.monotonic()
-        self.busy += active * (begin - self._looked_at)
+        self.turns.append((begin - self._looked_at, time.thread_time() - self._cpu_at))
+        self.busy += active * self.turns[-1][0]
         ready_at = None
         if (timeout is None or timeout > 0) and active < self.workers and self.is_under_way:
             ready_at = self.frontier.ready_at()
         found = self._select(timeout)
         end = time.monotonic()
         self.busy += active * (end - begin)
-        self._looked_at = end
+        self._looked_at, self._cpu_at = end, time.thread_time()
         self.sleeps += timeout is None or timeout > 0
+        if timeout is not None:
+            self.woken_late.append(end - begin - timeout)
         if ready_at is not None:
             meant = end if timeout is None else min(end, begin + timeout)
             starved = meant - max(begin, ready_at)
@@ -132,6 +140,13 @@ class Trace:
             f"starvation: {len(self.starved)} of {self.sleeps} sleeps of the event loop, "
             f"{sum(self.starved):.3f} s together, {max(self.starved, default=0) * 1000:.0f} ms the "
             "longest"
+        )
+        took, cpu = max(self.turns)
+        in_turns, in_cpu = (sum(seconds) / wall for seconds in zip(*self.turns, strict=True))
+        print(
+            f"the system woke the loop {max(self.woken_late) * 1000:.0f} ms late at most; its "
+            f"longest turn took {took * 1000:.0f} ms, {cpu * 1000:.0f} of them of CPU; all turns "
+            f"took {in_turns:.0%} of the time, {in_cpu:.0%} of CPU"
         )
 
 
