@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,7 @@ class Rig:
         self.path = path
         self.clock = clock
         self.published: bytes | None = None
+        self.encode_more: Callable[[], None] = lambda: None
         self.notes: list[bytes] = []
         self._options: dict[str, Any] = {
             "queues": queues,
@@ -122,8 +124,11 @@ class Rig:
         self.prepare()()
 
     def prepare(self) -> Callable[[], None]:
-        """A checkpoint up to the fsync; what is returned publishes it."""
-        snapshot = self.frontier.snapshot()
+        """A checkpoint up to the fsync; what is returned publishes it. What ``encode_more`` has not
+        encoded by then is encoded then."""
+        pieces = self.frontier.snapshot()
+        encoded: list[bytes] = []
+        self.encode_more = lambda: encoded.extend(itertools.islice(pieces, 1))
         for path in self.frontier.written():
             if path.is_dir():
                 self._named.update(path.iterdir())
@@ -131,7 +136,7 @@ class Rig:
                 self._synced[path] = path.read_bytes()
 
         def publish() -> None:
-            self.published = snapshot
+            self.published = b"".join([*encoded, *pieces])
             self.frontier.forget()
 
         return publish

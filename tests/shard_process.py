@@ -31,6 +31,7 @@ from webcrawl.frontier import (
     front_end,
     frontier,
 )
+from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.inner_depths import DepthBudgets
 from webcrawl.job import Job
@@ -76,6 +77,7 @@ def make_everything_small(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(DiskFifo.__init__.__kwdefaults__, "segment_bytes", 200)
     patch.setattr(done_log, "_HELD_BACK", 3)
     patch.setattr(frontier, "_CONTACTS_PER_WRITE", 2)
+    patch.setattr(frontier_snapshot, "_PIECE", 60)
     patch.setattr(compaction, "_SLICE_SECS", 0.0)
     patch.setattr(levels, "FAN_OUT", 2)
     patch.setattr(levels, "_MERGED_BLOCKS", 2)

@@ -278,6 +278,8 @@ class Reactor:
             return
         self._goes_on = not self.is_stopping
         try:
+            for _ in process.prepared.gather():
+                self.go_on()
             process.job.publish(process.prepared)
         finally:
             self._goes_on = False

@@ -104,6 +104,30 @@ def test_a_checkpoint_saves_the_state_of_the_moment_it_was_begun_at(crawl: Crawl
     assert crawl.saved() == b"1"
 
 
+def test_the_crawl_goes_on_between_the_pieces_of_a_large_snapshot(crawl: Crawl) -> None:
+    class Large(Number):
+        """Told a digit at a time."""
+
+        def snapshot(self) -> Iterator[bytes]:  # type: ignore[override]
+            return (b"%d" % n for n in range(self.value))
+
+    async def run() -> None:
+        crawl.job.attach("number", large)
+        large.value = 5
+        turns = 0
+        crawl.checkpoints.start()
+        while not crawl.counts["checkpoint/count"]:
+            await asyncio.sleep(0)
+            turns += 1
+            large.value += 1
+        assert turns > 5
+        await crawl.checkpoints.wait()
+
+    large = Large()
+    asyncio.run(run())
+    assert crawl.saved() == b"01234"
+
+
 def test_a_crawl_that_is_ending_makes_no_checkpoint(crawl: Crawl) -> None:
     """A part that could not write, seeds for instance, has gone on in memory."""
 

@@ -662,7 +662,7 @@ current = path.with_suffix(".snapshot")
 
 def checkpoint():
     aside = path.with_suffix(".aside")
-    aside.write_bytes(rig.frontier.snapshot())
+    aside.write_bytes(b"".join(rig.frontier.snapshot()))
     aside.replace(current)
     rig.frontier.forget()
 

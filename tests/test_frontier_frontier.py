@@ -577,7 +577,7 @@ def test_snapshot_of_the_first_format_is_taken_up(rig: Rig) -> None:
         lease = rig.next()
         assert lease is not None
         rig.fetch(lease)
-    fields = msgspec.msgpack.decode(rig.frontier.snapshot())
+    fields = msgspec.msgpack.decode(b"".join(rig.frontier.snapshot()))
     rig.published = msgspec.msgpack.encode([1, *fields[1:-1]])
     snoozed = rig.frontier.stats()["frontier/hosts/snoozed"]
     rig.kill()

@@ -17,7 +17,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from webcrawl.frontier import Entry, Lease, back_queue, bodies, decode, encode, front_end, parked
+from webcrawl.frontier import (
+    Entry,
+    Lease,
+    back_queue,
+    bodies,
+    decode,
+    encode,
+    front_end,
+    parked,
+)
+from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
@@ -65,6 +75,8 @@ class FrontierMachine(RuleBasedStateMachine):
         self.patch.setattr(back_queue, "INLINE", 2)
         self.patch.setattr(bodies, "CHUNK", 2)
         self.patch.setattr(parked, "CHUNK", 2)
+        self.patch.setattr(frontier_snapshot, "_PIECE", 40)
+        self.patch.setattr(bodies, "SEGMENT_BYTES", 150)
         self.directory = Path(tempfile.mkdtemp())
         self.clock = FakeClock()
         self.serial = 0
@@ -365,6 +377,11 @@ class FrontierMachine(RuleBasedStateMachine):
             {reason: [*names] for reason, names in self.parked.items()},
         )
         self.pending = self.rig.prepare(), saved
+
+    @precondition(lambda self: self.pending is not None)
+    @rule()
+    def encode_more(self) -> None:
+        self.rig.encode_more()
 
     @precondition(lambda self: self.pending is not None)
     @rule()

@@ -506,6 +506,24 @@ def test_a_snapshot_of_any_length_comes_back(jobdir, monkeypatch, length):
     job.close()
 
 
+def test_a_snapshot_in_pieces_comes_back_also_when_the_disk_was_full_at_first(jobdir):
+    pieces = [b"x" * 50] * 9
+    part = SimpleNamespace(snapshot=lambda: iter(pieces), written=list, forget=lambda: None)
+    job = Job(path=jobdir)
+    job.open()
+    job.attach("large", part)
+    prepared = job.prepare({})
+    for room in (60, 300):
+        with file_size_limit(room), pytest.raises(OSError, match="File too large"):
+            job.publish(prepared)
+    job.publish(prepared)
+    job.close()
+    job = Job(path=jobdir)
+    job.open()
+    assert job.saved("large") == b"".join(pieces)
+    job.close()
+
+
 def test_a_checkpoint_that_was_found_is_found_again_after_a_power_failure(tmp_path, monkeypatch):
     """The process that published it died before the last fsync; the next one deletes what only
     the checkpoint before it named."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from webcrawl.ending import Ending
-    from webcrawl.job import Job
+    from webcrawl.job import Job, PreparedCheckpoint
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +86,7 @@ class Checkpointer:
         try:
             prepared = self._job.prepare(self._facts())
             paused = time.monotonic() - started
+            paused = max(paused, await self._gather(prepared))
             await self._tell_modules()
             await asyncio.to_thread(self._job.publish, prepared)
         except Exception as error:
@@ -100,6 +101,16 @@ class Checkpointer:
         self._stats.max_value("checkpoint/pause_ms_max", round(paused * 1000, 1))
         logger.info("Checkpoint made: %.0f ms in the reactor, %.2f s in all", paused * 1000, took)
         return True
+
+    async def _gather(self, prepared: PreparedCheckpoint) -> float:
+        """Encode *prepared* a few ms at a time while the crawl goes on; the longest, in seconds."""
+        longest = 0.0
+        started = time.monotonic()
+        for _ in prepared.gather():
+            longest = max(longest, time.monotonic() - started)
+            await asyncio.sleep(0)
+            started = time.monotonic()
+        return longest
 
     async def _tell_modules(self) -> None:
         """Return when all processing modules have stored their pages; raises what one raised."""

@@ -11,7 +11,8 @@ content-seen test, seed cursor). On disk::
 
 A checkpoint has three steps, so that the reactor waits only for the first::
 
-    prepare()  reactor thread: snapshot of every part, a copy of memory, no file is read
+    prepare()  reactor thread: snapshot of every part as it is now, no file is read; what takes
+               long to encode is encoded afterwards, in pieces, while the crawl goes on
     publish()  any thread: snapshot file written, everything fsynced, manifest published
     forget()   reactor thread: files that only older snapshots named are deleted
 
@@ -46,7 +47,7 @@ from webcrawl.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from webcrawl.kept import KeptCheckpoints
 
@@ -56,7 +57,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Part(Protocol):
     """Something with state that a checkpoint saves; the methods are described in job.py."""
 
-    def snapshot(self) -> bytes: ...
+    def snapshot(self) -> bytes | Iterator[bytes]: ...
     def written(self) -> list[Path]: ...
     def forget(self) -> None: ...
 
@@ -93,11 +94,21 @@ class Checkpoint:
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class PreparedCheckpoint:
-    """The state of all parts at one moment, not on disk yet."""
+    """The state of all parts at one moment, not on disk yet; that of each in pieces."""
 
-    snapshots: Mapping[str, bytes]
+    snapshots: dict[str, Iterable[bytes]]
     paths: list[Path]
     facts: Mapping[str, Any]
+
+    def gather(self) -> Iterator[None]:
+        """Take the pieces that are still to be encoded, one for each step, in the thread of the
+        parts. What is not taken by then, ``publish`` takes."""
+        for name, pieces in self.snapshots.items():
+            gathered = []
+            for piece in pieces:
+                gathered.append(piece)
+                yield
+            self.snapshots[name] = gathered
 
 
 def boot_id() -> str:
@@ -144,11 +155,10 @@ def _read_snapshots(path: Path, live: _LiveCheckpoint) -> dict[str, bytes]:
     records = [record for _, record in read_records(file, end=live.snapshot.bytes)]
     if len(records) % 2:
         raise CorruptRecordError(file, live.snapshot.bytes, "a name without a snapshot")
-    snapshots: dict[str, bytes] = {}
-    for name, saved in zip(records[::2], records[1::2], strict=True):
-        part = name.decode("utf-8")
-        snapshots[part] = snapshots.get(part, b"") + saved
-    return snapshots
+    pieces: dict[str, list[bytes]] = {}
+    for name, piece in zip(records[::2], records[1::2], strict=True):
+        pieces.setdefault(name.decode("utf-8"), []).append(piece)
+    return {name: b"".join(found) for name, found in pieces.items()}
 
 
 class Job:
@@ -259,9 +269,12 @@ class Job:
 
     def prepare(self, facts: Mapping[str, Any]) -> PreparedCheckpoint:
         """Take the snapshots; *facts* are put into the manifest for people to read."""
-        snapshots = dict(self._snapshots)
+        snapshots: dict[str, Iterable[bytes]] = {
+            name: in_pieces(saved) for name, saved in self._snapshots.items()
+        }
         for name, part in self._parts.items():
-            snapshots[name] = part.snapshot()
+            saved = part.snapshot()
+            snapshots[name] = in_pieces(saved) if isinstance(saved, bytes) else saved
             self._unsynced += part.written()
         self._prepared = PreparedCheckpoint(snapshots, list(self._unsynced), facts)
         return self._prepared
@@ -269,16 +282,17 @@ class Job:
     def publish(self, prepared: PreparedCheckpoint) -> None:
         """Make *prepared* the live checkpoint. On OSError the previous one stays live.
 
-        One call at a time.
+        One call at a time. In another thread than the parts' only when it was gathered.
         """
+        for _ in prepared.gather():
+            pass
         sequence = self._manifests.next_sequence()
         path = self.path / f"snapshot-{sequence:06d}.log"
-        records: list[bytes] = []
-        for name, saved in prepared.snapshots.items():
-            for start in range(0, max(len(saved), 1), MAX_PAYLOAD):
-                records += (name.encode("utf-8"), saved[start : start + MAX_PAYLOAD])
         with RecordLog.open(path, size=0) as log:
-            size = log.append_all(records)
+            # Piece by piece: to put hundreds of megabytes together would hold up all threads.
+            for name, pieces in prepared.snapshots.items():
+                for piece in pieces:
+                    log.append_all((name.encode("utf-8"), piece))
             log.sync()
         sync_paths(prepared.paths)
         # The name of the snapshot file is synced with that of the manifest, before CURRENT is.
@@ -286,7 +300,7 @@ class Job:
             {
                 "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                 "boot_id": self._boot_id,
-                "snapshot": {"file": path.name, "bytes": size},
+                "snapshot": {"file": path.name, "bytes": log.size},
                 "facts": dict(prepared.facts),
             }
         )
@@ -324,6 +338,13 @@ class Job:
         for path in self.path.glob("snapshot-*.log"):
             if path != keep:
                 path.unlink()
+
+
+def in_pieces(saved: bytes) -> list[bytes]:
+    """*saved* in pieces that can be records."""
+    return [
+        saved[start : start + MAX_PAYLOAD] for start in range(0, max(len(saved), 1), MAX_PAYLOAD)
+    ]
 
 
 def is_disk_full(error: BaseException) -> bool:

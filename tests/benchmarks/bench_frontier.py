@@ -5,6 +5,10 @@ queues, moved to its host's queue, leased (contact journaled), released, finishe
 Time is simulated: the clock moves on by 1/rate for each URL, so that with the default delay a
 large number of hosts is snoozed at any moment, as in a crawl of that speed; nothing sleeps. A
 second round pushes and pops in turn, as a crawl in its steady state does.
+
+With `--pauses 1000 20000 100000` it prints instead how long each step of a checkpoint holds the
+reactor with so many back-end queues of 16 URLs in memory, every tenth with 50 more on disk, and
+`--rests` hosts that rest without one, while the crawl goes on between the steps.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -27,6 +32,9 @@ from webcrawl.frontier import (
     LargestDelay,
     encode,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class SimulatedClock:
@@ -90,6 +98,84 @@ def pop(frontier: Frontier, clock: SimulatedClock, step: float) -> int:
     return 1
 
 
+class SavedRests(dict[str, bytes]):
+    """A rest store that has everything on disk at once."""
+
+    def put(self, key: str, data: bytes) -> None:
+        self[key] = data
+
+    def unsaved(self) -> Iterable[tuple[str, bytes]]:
+        return ()
+
+    def written(self) -> Iterable[Path]:
+        return ()
+
+
+def pauses(directory: Path, queues: int, rests: int) -> None:
+    """Make a frontier with so many *queues* and *rests*, and a checkpoint of it."""
+    clock = SimulatedClock()
+    frontier = Frontier(
+        path=directory / f"frontier-{queues}",
+        clock=clock,
+        wall=clock.wall,
+        prioritizer=DepthRankPrioritizer(levels=16),
+        selector=GeometricSelector(rng=random.Random(1)),
+        delay=LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
+        queues=queues,
+        max_queues=queues,
+        rests=SavedRests(),
+    )
+    frontier.open(None)
+    for number in range(rests):
+        name = f"www.resting{number:07d}.test"
+        frontier.push([encode(Entry(f"https://{name}/", name))])
+        lease = frontier.acquire()
+        assert lease is not None
+        frontier.release(name, rest=3600.0, least=3600.0)
+        frontier.finish(lease)
+    for number in range(queues):
+        name = f"www.site{number:07d}.test"
+        length = 66 if number % 10 == 0 else 16
+        urls = (f"https://{name}/section/page-{index}.html" for index in range(length))
+        frontier.push([encode(Entry(url, name, 1, 0, f"https://{name}/")) for url in urls])
+    while frontier.refill(10_000):
+        pass
+
+    for turn in ("first", "next"):
+        started = time.thread_time()
+        pieces = frontier.snapshot()
+        began = since(started)
+        started = time.thread_time()
+        files = frontier.written()
+        listed = since(started)
+        longest = total = size = changed = 0.0
+        while True:
+            started = time.thread_time()
+            piece = next(pieces, None)
+            took = since(started)
+            longest, total = max(longest, took), total + took
+            if piece is None:
+                break
+            size += len(piece)
+            for _ in range(20):
+                changed += pop(frontier, clock, 1e-3)
+        started = time.thread_time()
+        frontier.forget()
+        print(
+            f"{queues:>8,} queues, {rests:,} rests, {turn} checkpoint: begin {began:.1f} ms, "
+            f"list {len(files):,} files {listed:.1f} ms, {size / 1e6:.1f} MB encoded in "
+            f"{total:.0f} ms, longest piece {longest:.1f} ms, {changed:,.0f} URLs popped "
+            f"meanwhile, forget {since(started):.1f} ms"
+        )
+    assert frontier.check() == []
+    frontier.close()
+
+
+def since(started: float) -> float:
+    """CPU milliseconds: other work on the machine is none of ours."""
+    return (time.thread_time() - started) * 1e3
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hosts", type=int, default=1_000_000)
@@ -98,7 +184,14 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1000.0, help="simulated pages per second")
     parser.add_argument("--delay", type=float, default=3.0, help="seconds between contacts")
     parser.add_argument("--max-queues", type=int, default=1_000_000)
+    parser.add_argument("--pauses", type=int, nargs="+", metavar="QUEUES")
+    parser.add_argument("--rests", type=int, default=1_000_000)
     options = parser.parse_args()
+    if options.pauses:
+        with tempfile.TemporaryDirectory() as directory:
+            for queues in options.pauses:
+                pauses(Path(directory), queues, options.rests)
+        return
     rng = random.Random(1)
     clock = SimulatedClock()
     with tempfile.TemporaryDirectory() as directory:
@@ -132,16 +225,6 @@ def main() -> None:
             popped += pop(frontier, clock, 1 / options.rate)
         half = time.perf_counter(), time.process_time()
         report("pop half of them", popped, half[0] - pushed[0], half[1] - pushed[1])
-
-        began = time.perf_counter()
-        snapshot = frontier.snapshot()
-        took = time.perf_counter() - began
-        paths = frontier.written()
-        frontier.forget()
-        print(
-            f"{'snapshot':<34} {took * 1e3:.0f} ms, {len(snapshot) / 1e6:.1f} MB, "
-            f"{len(paths)} files to sync"
-        )
 
         began_wall, began_cpu = time.perf_counter(), time.process_time()
         steady = 0

@@ -20,14 +20,14 @@ from webcrawl.check.mend_seen import mend_content, mend_seen
 from webcrawl.check.mending import Loss, Mending
 from webcrawl.check.whole import Report, check_job
 from webcrawl.errors import FatalError
-from webcrawl.job import Job, PreparedCheckpoint, boot_id, read_checkpoint
+from webcrawl.job import Job, PreparedCheckpoint, boot_id, in_pieces, read_checkpoint
 from webcrawl.kept import refuse_kept
 from webcrawl.steady_wall import SteadyWall
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from webcrawl.job import Checkpoint
@@ -139,6 +139,9 @@ def _mend(job: Job, checkpoint: Checkpoint, mending: Mending, rest_secs: float) 
     mending.begin("logs")
     mend_logs(job.path, mending)
     if snapshots != checkpoint.snapshots:
-        job.publish(PreparedCheckpoint(snapshots, mending.written, checkpoint.facts))
+        pieces: dict[str, Iterable[bytes]] = {
+            name: in_pieces(saved) for name, saved in snapshots.items()
+        }
+        job.publish(PreparedCheckpoint(pieces, mending.written, checkpoint.facts))
         for file in mending.superseded:
             file.unlink(missing_ok=True)

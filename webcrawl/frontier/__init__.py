@@ -69,10 +69,11 @@ On disk
     done/<number>.log                   what happened since a snapshot   done_log.py
 
 A snapshot (``Frontier.snapshot``) names ranges of these files and holds inline what is in memory:
-heads and tails, short queues, leased entries, the hosts' times. What it does not name is
-disposable. Rests that are in the files of the rest store (``hosts.RestStore``, the host records)
-are in no snapshot: they are true until they are over. ``Frontier.open`` takes up the published
-snapshot and replays the done log:
+heads and tails, short queues, leased entries, the hosts' times. It is of one moment, and encoded
+in pieces while the frontier goes on (saving.py). What it does not name is disposable. Rests that
+are in the files of the rest store (``hosts.RestStore``, the host records) are in no snapshot: they
+are true until they are over. ``Frontier.open`` takes up the published snapshot and replays the
+done log:
 
 =====================================  ==========================================================
 lost with the process                  made good by

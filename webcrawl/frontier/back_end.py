@@ -21,7 +21,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshot, State
-from webcrawl.frontier.bodies import Bodies, number_of
+from webcrawl.frontier.bodies import Bodies
+from webcrawl.frontier.saving import Saving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.clocks import Clocks
     from webcrawl.frontier.hosts import HostClocks
+    from webcrawl.frontier.snapshot import Series
     from webcrawl.storage.fifo import DiskFifo
 
 # How many snoozed queues one call may wake: after a long pause thousands are due at once, and
@@ -62,6 +64,7 @@ class BackEnd:
         self._snoozed: list[tuple[float, int, BackQueue]] = []
         self._order = itertools.count()
         self._bodies = Bodies(path=path)
+        self._saving = Saving()
 
     # --- counts, all O(1)
 
@@ -102,6 +105,8 @@ class BackEnd:
         queue = self._table.get(host)
         if queue is None:
             queue = self._add(host)
+        elif queue.saved != self._saving.number:
+            self._saving.keep(queue)
         self.size += 1
         queue.push(data, self._new_body)
 
@@ -114,6 +119,8 @@ class BackEnd:
         if queue is None:
             queue = self._add(host)
             self.limit = max(self.limit, len(self._table))
+        elif queue.saved != self._saving.number:
+            self._saving.keep(queue)
         self.size += 1
         queue.items.insert(0, data)
 
@@ -121,6 +128,8 @@ class BackEnd:
         """*data*, if it is one of the entries of *host* in memory, becomes the first of them."""
         queue = self._table.get(host)
         if queue is not None and data in queue.items:
+            if queue.saved != self._saving.number:
+                self._saving.keep(queue)
             queue.items.remove(data)
             queue.items.insert(0, data)
 
@@ -128,7 +137,8 @@ class BackEnd:
         """A queue for *host*, in line or snoozed; the caller puts an entry into it at once."""
         now = self._clocks.clock()
         rest = self.remembered.take(host)
-        queue = BackQueue(host, *(now, 0.0) if rest is None else rest)
+        ready_at, least = (now, 0.0) if rest is None else rest
+        queue = BackQueue(host, ready_at, least, self._saving.number)
         self._table[host] = queue
         self._line_up(queue, now)
         return queue
@@ -176,6 +186,8 @@ class BackEnd:
 
     def pop(self, queue: BackQueue) -> bytes:
         """Remove and return the oldest entry of *queue*. Reads the disk once per chunk."""
+        if queue.saved != self._saving.number:
+            self._saving.keep(queue)
         data = queue.pop()
         self.size -= 1
         if not queue.items:
@@ -205,10 +217,13 @@ class BackEnd:
             del self._table[queue.host]
 
     def find_in_process(self, host: str) -> BackQueue:
-        """The queue of a host in process. Raises LookupError when it is not."""
+        """The queue of a host in process, which the caller may change. Raises LookupError when
+        it is not."""
         queue = self._table.get(host)
         if queue is None or queue.state is not State.IN_PROCESS:
             raise LookupError(f"{host} is not in process")
+        if queue.saved != self._saving.number:
+            self._saving.keep(queue)
         return queue
 
     def end(self, queue: BackQueue, ready_at: float, now: float) -> None:
@@ -229,30 +244,18 @@ class BackEnd:
 
     # --- snapshot and recovery
 
-    def snapshot(self) -> list[QueueSnapshot]:
-        """All queues; costs the entries in memory, about 1 us for a queue plus its entries."""
+    def snapshot(self) -> Series:
+        """All queues as they are now; told while the back end goes on, see saving.py."""
         self._bodies.seal()
-        offset = self._clocks.to_wall(0.0)
-        return [
-            QueueSnapshot(
-                queue.host,
-                queue.ready_at + offset,
-                queue.contact + offset if queue.state is State.IN_PROCESS else 0.0,
-                queue.least,
-                [*queue.items],
-                0 if queue.body is None else number_of(queue.body),
-                None if queue.body is None else queue.body.snapshot(),
-            )
-            for queue in self._table.values()
-        ]
+        return self._saving.begin(self._table.values(), self._clocks.to_wall(0.0))
 
-    def rests(self) -> list[tuple[str, float, float]]:
+    def rests(self) -> Series:
         """The rests of hosts without a queue for the snapshot, see ``HostClocks.snapshot``.
 
         Without those of hosts that were taken since they were put into the store: what their
         queues say is newer.
         """
-        return [rest for rest in self.remembered.snapshot() if rest[0] not in self._table]
+        return self.remembered.snapshot(without=self._table)
 
     def open(self, snapshots: Sequence[QueueSnapshot]) -> None:
         """Take up the entries of *snapshots*, in the order they are in.
@@ -267,7 +270,7 @@ class BackEnd:
         for kept in snapshots:
             if not kept.items and kept.body is None:
                 continue
-            queue = BackQueue(kept.host, now, kept.least)
+            queue = BackQueue(kept.host, now, kept.least, self._saving.number)
             queue.items = kept.items
             queue.body = bodies.get(kept.number)
             self.size += len(queue)
@@ -293,26 +296,13 @@ class BackEnd:
         for queue in waiting:
             self._line_up(queue, now)
 
-    def written(self) -> set[Path]:
+    def written(self) -> list[Path]:
         """See ``Frontier.written``."""
-        written = self._bodies.written()
-        for body in self._spilled_bodies():
-            written.update(body.written())
-        return written
+        return self._bodies.written()
 
     def forget(self) -> None:
         """See ``Frontier.forget``."""
         self._bodies.forget()
-        for body in self._spilled_bodies():
-            body.forget()
-
-    def _spilled_bodies(self) -> Iterator[DiskFifo]:
-        return (queue.body for queue in self._table.values() if queue.body is not None)
-
-    def close(self) -> None:
-        """Nothing is kept open, nothing is written."""
-        for body in self._spilled_bodies():
-            body.close()
 
     def check(self) -> list[str]:
         """Compute every counter and state again; empty means sound. Reads all spilled entries."""

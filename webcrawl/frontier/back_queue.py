@@ -53,9 +53,19 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class BackQueue:
     """FIFO of one host's encoded entries, with the host's politeness state. Not thread-safe."""
 
-    __slots__ = ("body", "contact", "host", "items", "journaled", "least", "ready_at", "state")
+    __slots__ = (
+        "body",
+        "contact",
+        "host",
+        "items",
+        "journaled",
+        "least",
+        "ready_at",
+        "saved",
+        "state",
+    )
 
-    def __init__(self, host: str, ready_at: float, least: float) -> None:
+    def __init__(self, host: str, ready_at: float, least: float, saved: int) -> None:
         self.host = host
         # Monotonic time from which the host may be contacted.
         self.ready_at = ready_at
@@ -65,6 +75,8 @@ class BackQueue:
         self.least = least
         # The segment of the done log that holds the contact which is about to begin.
         self.journaled = 0
+        # The last snapshot that has this queue as it was then, or was begun before it was made.
+        self.saved = saved
         self.state = State.READY
         # A list, not a deque: an empty deque takes 600 bytes, and pop(0) of 16 costs nothing.
         self.items: list[bytes] = []

@@ -42,8 +42,9 @@ class Bodies:
         self._drained: list[DiskFifo] = []
         self._doomed: list[DiskFifo] = []
         self._forgotten: list[DiskFifo] = []
-        # Names of directories that may not be on disk yet.
+        # Shared by all bodies: a checkpoint must not take the longer the more of them there are.
         self._written: set[Path] = set()
+        self._used_up: set[DiskFifo] = set()
 
     def open(self, kept: Mapping[int, FifoSnapshot]) -> dict[int, DiskFifo]:
         """The bodies that the snapshot has *kept*, by number; all others are emptied.
@@ -73,7 +74,7 @@ class Bodies:
 
     def retire(self, body: DiskFifo) -> None:
         """*body* has drained; the last snapshot may still need its files."""
-        self._written.update(body.written())
+        self._used_up.discard(body)
         self._drained.append(body)
 
     def seal(self) -> None:
@@ -85,6 +86,7 @@ class Bodies:
         """The last snapshot was published: what was retired before it may be emptied."""
         self._forgotten += self._doomed
         self._doomed = []
+        self._used_up -= {body for body in self._used_up if not body.forget()}
         self._empty_forgotten(_EMPTIED_PER_CALL)
 
     def _empty_forgotten(self, limit: int) -> None:
@@ -94,14 +96,21 @@ class Bodies:
             self._free.append(number_of(body))
             limit -= 1
 
-    def written(self) -> set[Path]:
-        """Paths to fsync that no body in use knows of any more."""
-        written, self._written = self._written, set()
+    def written(self) -> list[Path]:
+        """See ``Frontier.written``: of all bodies, also those that were retired."""
+        written = [*self._written]
+        self._written.clear()
         return written
 
     def _body(self, number: int) -> DiskFifo:
         path = body_path(self.path, number)
-        return DiskFifo(path=path, chunk=CHUNK, segment_bytes=SEGMENT_BYTES)
+        return DiskFifo(
+            path=path,
+            chunk=CHUNK,
+            segment_bytes=SEGMENT_BYTES,
+            written=self._written,
+            used_up=self._used_up,
+        )
 
 
 def number_of(body: DiskFifo) -> int:

@@ -16,11 +16,14 @@ synced with it (``RestStore.written``), and it does not grow with them.
 from __future__ import annotations
 
 import heapq
+import itertools
 import struct
 from typing import TYPE_CHECKING, Protocol
 
+from webcrawl.frontier.snapshot import Series
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable
     from pathlib import Path
 
     from webcrawl.frontier.clocks import Clocks
@@ -147,19 +150,22 @@ class HostClocks:
 
     # --- snapshot
 
-    def snapshot(self) -> Iterator[tuple[str, float, float]]:
-        """What a restart would not find in the store: (host, ready_at in epoch seconds, least).
+    def snapshot(self, *, without: Container[str]) -> Series:
+        """What a restart would not find in the store: (host, ready_at in epoch seconds, least),
+        as it is now; 10 ns for each in memory, and 0.3 us for each that the store has not saved.
 
-        Of two rests of one host the newer one comes later. Some are perhaps over, or of hosts
-        that were taken since.
+        Of two rests of one host the newer one comes later. Some are perhaps over. Hosts *without*
+        are those that were taken since.
         """
+        unsaved: list[tuple[str, float, float]] = []
         if self._store is not None:
             for host, data in self._store.unsaved():
-                until, _, least = _REST.unpack(data)
-                yield host, until, least
-        offset = self._clocks.to_wall(0.0)
-        for host, (ready_at, least) in self._rests.items():
-            yield host, ready_at + offset, least
+                if host not in without:
+                    until, _, least = _REST.unpack(data)
+                    unsaved.append((host, until, least))
+        rests, offset = self._rests.copy(), self._clocks.to_wall(0.0)
+        held = ((host, at + offset, least) for host, (at, least) in rests.items())
+        return Series(len(unsaved) + len(rests), itertools.chain(unsaved, held))
 
     def written(self) -> Iterable[Path]:
         """See ``Frontier.written``."""

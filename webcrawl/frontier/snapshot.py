@@ -1,10 +1,13 @@
 """The frontier's snapshot: the part of its state that is not in its files.
 
-Made and taken up by the frontier, stored by whoever publishes it. The invariant: all times are
-epoch seconds and all entries are encoded, so that a snapshot means the same to every process.
+Made and taken up by the frontier, stored by whoever publishes it. The invariants: all times are
+epoch seconds and all entries are encoded, so that a snapshot means the same to every process; and
+it is of one moment, though what is long in it is encoded in pieces while the frontier goes on.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -12,8 +15,25 @@ from webcrawl.frontier.back_queue import QueueSnapshot  # noqa: TC001 - msgspec 
 from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads the annotation
 from webcrawl.storage.records import NewerFormatError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
 # 1: no shared clocks, and all rests in the snapshot. 2: nothing is parked.
 VERSION = 3
+
+# Bytes of a piece. A piece of the shortest queues takes 3 ms (2026-11, development machine).
+_PIECE = 1 << 18
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Series(NamedTuple):
+    """*length* *members* of a snapshot, of one moment, to be asked for while the frontier goes on.
+
+    Not any more when a later snapshot has begun: RuntimeError.
+    """
+
+    length: int
+    members: Iterable[object]
 
 
 class Counts(msgspec.Struct):
@@ -54,6 +74,41 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     counts: Counts = msgspec.field(default_factory=Counts)
     shared: list[tuple[str, float]] = []
     parked: dict[str, FifoSnapshot] = {}
+
+
+def encode_snapshot(state: FrontierSnapshot, series: Mapping[str, Series]) -> Iterator[bytes]:
+    """*state* with the *series* in place of its members of those names, in pieces.
+
+    What *state* itself has is encoded before this returns, each piece when it is asked for.
+    """
+    encoded = {
+        name: _encoder.encode(getattr(state, name))
+        for name in FrontierSnapshot.__struct_fields__
+        if name not in series
+    }
+    return _pieces(encoded, series)
+
+
+def _pieces(encoded: Mapping[str, bytes], series: Mapping[str, Series]) -> Iterator[bytes]:
+    names = FrontierSnapshot.__struct_fields__
+    piece = bytearray(_array_of(len(names)))
+    for name in names:
+        if name in encoded:
+            piece += encoded[name]
+            continue
+        length, members = series[name]
+        piece += _array_of(length)
+        for member in members:
+            _encoder.encode_into(member, piece, -1)
+            if len(piece) >= _PIECE:
+                yield bytes(piece)
+                piece.clear()
+    yield bytes(piece)
+
+
+def _array_of(length: int) -> bytes:
+    """The head of a msgpack array; its *length* members follow."""
+    return b"\xdd" + length.to_bytes(4, "big")
 
 
 class _Version(msgspec.Struct, array_like=True):

@@ -74,9 +74,22 @@ EMPTY = FifoSnapshot([], [], 0, HEADER_SIZE, 0, 0, 0)
 
 
 class DiskFifo:
-    """The queue. Not thread-safe; ``push`` and ``pop`` touch the disk once per *chunk* items."""
+    """The queue. Not thread-safe; ``push`` and ``pop`` touch the disk once per *chunk* items.
 
-    def __init__(self, *, path: Path, chunk: int = 256, segment_bytes: int = 16 << 20) -> None:
+    Who has too many queues to ask each of them hands in two sets that they share: *written*, in
+    which what is to be fsynced is put, and then ``written`` answers for all of them; and *used_up*,
+    in which a queue is put when ``forget`` has something to do for it.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        chunk: int = 256,
+        segment_bytes: int = 16 << 20,
+        written: set[Path] | None = None,
+        used_up: set[DiskFifo] | None = None,
+    ) -> None:
         self.path = path
         self._chunk = chunk
         self._segment_bytes = segment_bytes
@@ -87,7 +100,8 @@ class DiskFifo:
         self._head_offset = HEADER_SIZE
         self._tail_segment = 0
         self._tail_offset = 0
-        self._written: set[Path] = set()
+        self._written: set[Path] = set() if written is None else written
+        self._used_up = used_up
         # Segments that are still there begin at the first number; those below the second are named
         # by no snapshot that is published or being made, those below the third not by the newest.
         self._kept_from = 0
@@ -175,14 +189,16 @@ class DiskFifo:
         self._written.clear()
         return paths
 
-    def forget(self) -> None:
-        """The last snapshot is published: the segments that only older ones name go.
+    def forget(self) -> bool:
+        """The last snapshot is published: the segments that only older ones name go. False when
+        nothing is left that a next snapshot could let go of.
 
         If there are many, some of them go later: two for each that ``pop`` has read to its end, the
         others with the next calls. ``open`` deletes what is left over.
         """
         self._needed_from = self._snapshot_from
         self._delete(_DELETED_BYTES // self._segment_bytes)
+        return self._kept_from < self._head_segment
 
     def close(self) -> None:
         """Nothing is held open; what is in memory is only in the last snapshot."""
@@ -254,6 +270,8 @@ class DiskFifo:
                 break
             self._head_segment += 1
             self._head_offset = HEADER_SIZE
+            if self._used_up is not None:
+                self._used_up.add(self)
             self._delete(2)
         try:
             items = unpack_many(payload)

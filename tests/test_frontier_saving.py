@@ -1,0 +1,188 @@
+"""A snapshot that is encoded while the frontier goes on is one of the moment it was begun at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from frontier_rig import Rig, entry
+
+from webcrawl.frontier import bodies, encode
+from webcrawl.frontier import snapshot as frontier_snapshot
+from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+    from webcrawl.frontier import Lease
+
+
+@pytest.fixture
+def rig(jobdir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    monkeypatch.setattr(frontier_snapshot, "_PIECE", 1)
+    found = Rig(jobdir / "frontier", clock, remembered=4)
+    yield found
+    found.close()
+
+
+def held(rig: Rig) -> Lease:
+    """Hosts a to e have queues; that of a is in process, and that of e has spilled."""
+    rig.push(*(entry(f"{host}.test", n) for host in "abcd" for n in range(3)))
+    rig.push(*(entry("e.test", n) for n in range(100)))
+    for n in range(3):
+        rig.push(entry(f"gone{n}.test"))
+    while rig.frontier.refill(64):
+        pass
+    lease = rig.next()
+    assert lease is not None
+    assert lease.entry.host == "a.test"
+    for n in range(3):
+        gone = rig.frontier.acquire(f"gone{n}.test")
+        assert gone is not None
+        rig.fetch(gone)
+    return lease
+
+
+def release(rig: Rig, lease: Lease) -> None:
+    rig.release("a.test", fetched=True, took=1.0, at_least=77.0)
+
+
+def promise(rig: Rig, lease: Lease) -> None:
+    rig.frontier.promise("a.test", 500.0)
+
+
+def put_back(rig: Rig, lease: Lease) -> None:
+    rig.frontier.put_back(lease)
+
+
+def finish(rig: Rig, lease: Lease) -> None:
+    rig.frontier.finish(lease)
+
+
+def take(rig: Rig, lease: Lease) -> None:
+    for host in "ebc":
+        assert rig.frontier.acquire(f"{host}.test") is not None
+
+
+def finish_all_of_one(rig: Rig, lease: Lease) -> None:
+    for _ in range(3):
+        while (found := rig.frontier.acquire("b.test")) is None:
+            rig.clock.advance(1.0)
+        rig.fetch(found)
+
+
+def read_from_disk(rig: Rig, lease: Lease) -> None:
+    for _ in range(40):
+        while (found := rig.frontier.acquire("e.test")) is None:
+            rig.clock.advance(1.0)
+        rig.fetch(found)
+
+
+def push(rig: Rig, lease: Lease) -> None:
+    rig.push(*(entry(f"{host}.test", 1000 + n) for host in "abxe" for n in range(40)))
+    while rig.frontier.refill(64):
+        pass
+
+
+def hasten(rig: Rig, lease: Lease) -> None:
+    rig.frontier.put_back(lease, behind=entry("d.test", 2))
+
+
+def requeue_ahead(rig: Rig, lease: Lease) -> None:
+    rig.frontier.requeue(entry("c.test", 5000), ahead=True)
+    rig.frontier.requeue(entry("new.test", 5000), ahead=True)
+
+
+def forget_rests(rig: Rig, lease: Lease) -> None:
+    rig.clock.advance(10_000.0)
+    rig.push(entry("gone1.test", 1))
+    while rig.frontier.refill(64):
+        pass
+
+
+CHANGES = (
+    release,
+    promise,
+    put_back,
+    finish,
+    take,
+    finish_all_of_one,
+    read_from_disk,
+    push,
+    hasten,
+    requeue_ahead,
+    forget_rests,
+)
+
+
+@pytest.mark.parametrize("taken_before", [0, 4, 8])
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changes_meanwhile_is_saved_as_it_was(
+    rig: Rig, change: Callable[[Rig, Lease], None], taken_before: int
+) -> None:
+    lease = held(rig)
+    expected = decode_snapshot(b"".join(rig.frontier.snapshot()))
+    pieces = rig.frontier.snapshot()
+    taken = [next(pieces) for _ in range(taken_before)]
+    change(rig, lease)
+    found = decode_snapshot(b"".join([*taken, *pieces]))
+    assert found == msgspec.structs.replace(expected, segment=found.segment)
+    assert len(found.queues) == 5
+    assert [len(queue.items) for queue in found.queues] == [2, 3, 3, 3, 16]
+    assert len(found.remembered) == 3
+    # And the next one has all of the changes.
+    assert decode_snapshot(b"".join(rig.frontier.snapshot())) != expected
+    assert rig.frontier.check() == []
+
+
+def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig: Rig) -> None:
+    held(rig)
+    pieces = rig.frontier.snapshot()
+    next(pieces)
+    later = rig.frontier.snapshot()
+    with pytest.raises(RuntimeError, match="a later snapshot"):
+        b"".join(pieces)
+    assert len(decode_snapshot(b"".join(later)).queues) == 5
+
+
+def test_pieces_together_are_the_whole_snapshot_as_msgpack_has_it(rig: Rig) -> None:
+    held(rig)
+    pieces = [*rig.frontier.snapshot()]
+    assert len(pieces) > 8
+    whole = b"".join(pieces)
+    assert msgspec.msgpack.decode(whole, type=FrontierSnapshot) == decode_snapshot(whole)
+    assert len(msgspec.msgpack.decode(whole)) == len(FrontierSnapshot.__struct_fields__)
+
+
+def test_files_of_a_queue_are_listed_once_and_deleted_when_no_snapshot_names_them(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without asking each queue: there may be 100,000 of them."""
+    monkeypatch.setattr(bodies, "SEGMENT_BYTES", 1000)
+    rig.frontier.push([encode(entry("long.test", n)) for n in range(400)])
+    rig.publish()
+    while rig.frontier.refill(64):
+        pass
+    segments = sorted(rig.path.glob("back/*/*/*.log"))
+    assert len(segments) > 5
+    pieces = rig.frontier.snapshot()
+    assert {*segments} <= {*rig.frontier.written()}
+    assert not {*segments} & {*rig.frontier.written()}
+    for _ in range(200):
+        lease = rig.next()
+        assert lease is not None
+        rig.fetch(lease)
+    b"".join(pieces)
+    rig.frontier.forget()
+    assert {*segments} == {*rig.path.glob("back/*/*/*.log")}
+    rig.publish()
+    left = sorted(rig.path.glob("back/*/*/*.log"))
+    assert 0 < len(left) < len(segments)
+    assert len(rig.drain()) == 200
+    for _ in range(2):
+        rig.publish()
+    assert [*rig.path.glob("back/*/*/*.log")] == []
