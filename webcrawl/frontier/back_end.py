@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshot, State
 from webcrawl.frontier.bodies import Bodies
+from webcrawl.frontier.entry import host_of
 from webcrawl.frontier.saving import Saving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from webcrawl.frontier.clocks import Clocks
@@ -110,6 +111,22 @@ class BackEnd:
         self.size += 1
         queue.push(data, self._new_body)
 
+    def route(self, take: Callable[[], bytes], limit: int) -> None:
+        """As ``push`` with what *take* returns: up to *limit* entries, as long as there is room."""
+        table, number = self._table, self._saving.number
+        for _ in range(limit):
+            if len(table) >= self.limit:
+                break
+            data = take()
+            host = host_of(data)
+            queue = table.get(host)
+            if queue is None:
+                queue = self._add(host)
+            elif queue.saved != number:
+                self._saving.keep(queue)
+            self.size += 1
+            queue.push(data, self._new_body)
+
     def push_front(self, host: str, data: bytes) -> None:
         """Put *data* before all waiting entries of *host*: it was handed out and comes back.
 
@@ -188,9 +205,10 @@ class BackEnd:
         """Remove and return the oldest entry of *queue*. Reads the disk once per chunk."""
         if queue.saved != self._saving.number:
             self._saving.keep(queue)
-        data = queue.pop()
+        items = queue.items
+        data = items.pop(0) if items else queue.pop_body()
         self.size -= 1
-        if not queue.items:
+        if not items and queue.body is not None:
             self._drop_body(queue)
         return data
 
@@ -230,7 +248,7 @@ class BackEnd:
         """The host in process rests until *ready_at*; without entries it leaves the table."""
         self.in_process -= 1
         queue.ready_at = ready_at
-        if queue:
+        if queue.items or queue.body is not None:
             self._line_up(queue, now)
         else:
             del self._table[queue.host]

@@ -98,10 +98,9 @@ class BackQueue:
             self.body = new_body()
             self.body.push(data)
 
-    def pop(self) -> bytes:
-        """Remove and return the oldest entry; the body may now be empty (see ``drained``)."""
-        if self.items:
-            return self.items.pop(0)
+    def pop_body(self) -> bytes:
+        """Remove and return the oldest entry when ``items`` is empty; the body may now be empty
+        (see ``drained``)."""
         assert self.body is not None, f"the queue of {self.host} is empty"
         return self.body.pop()
 

@@ -120,4 +120,4 @@ def number_of(body: DiskFifo) -> int:
 
 def body_path(path: Path, number: int) -> Path:
     """The directory of body *number* below *path*."""
-    return path / f"{number % 256:02x}" / f"{number:08d}"
+    return path / f"{number % 256:02x}/{number:08d}"

@@ -185,8 +185,9 @@ class DoneLog:
     def _write(self, records: Sequence[Record]) -> None:
         """One write: the releases held back, then *records*. OSError leaves all as it was."""
         assert self._log is not None, "the done log is not open"
-        self._log.append(_encode([*self._held, *records]))
-        self._held.clear()
+        held = self._held
+        self._log.append(_encode([*held, *records] if held else records))
+        held.clear()
 
     def _file(self, number: int) -> Path:
         return _file(self.path, number)

@@ -99,11 +99,10 @@ class FrontEnd:
         if not self._filled:
             raise IndexError("pop from an empty front end")
         level = self._selector.choose(self._filled)
-        index = level - 1
-        data = self._fifos[index].pop()
+        data = self._fifos[level - 1].pop()
         self.size -= 1
-        self._waiting[index] -= 1
-        if not self._waiting[index]:
+        waiting = self._waiting[level - 1] = self._waiting[level - 1] - 1
+        if not waiting:
             self._filled.remove(level)
         return data
 

@@ -78,6 +78,8 @@ class Frontier:
         self.path = path
         self._clocks = Clocks(clock=clock, wall=wall)
         self._delay = delay
+        # What a policy never goes below; asked for so often that it is worth keeping.
+        self._shortest_rest = cut_off(delay, 0.0)
         self._slice = slice_size
         self._front = FrontEnd(path=path / "front", prioritizer=prioritizer, selector=selector)
         self._log = DoneLog(path=path / "done")
@@ -162,19 +164,29 @@ class Frontier:
         As Mercator: each comes from a front-end queue chosen at random with bias; one whose host
         has a queue joins it, and another takes a free one. ``acquire`` does this by itself.
         """
-        front, back, finished = self._front, self._back, self._finished
-        moved = 0
+        front = self._front
+        before = front.size
         try:
-            while moved < limit and front.size and back.has_room():
-                data = front.pop()
-                moved += 1
-                if finished.size and finished.hides(data):
-                    self._counts.skipped += 1
-                    continue
-                back.push(host_of(data), data)
+            if self._finished.size:
+                self._refill_unfinished(limit)
+            else:
+                self._back.route(front.pop, min(limit, before))
         finally:
+            moved = before - front.size
             self._counts.moved += moved
         return moved
+
+    def _refill_unfinished(self, limit: int) -> None:
+        """As ``refill``, without the entries that turn out to be finished."""
+        front, back = self._front, self._back
+        for _ in range(min(limit, front.size)):
+            if not back.has_room():
+                break
+            data = front.pop()
+            if self._finished.hides(data):
+                self._counts.skipped += 1
+            else:
+                back.push(host_of(data), data)
 
     # --- out and back
 
@@ -204,7 +216,7 @@ class Frontier:
             if queue.journaled != self._log.number:
                 self._journal_contacts()
             entry = decode(back.pop(queue))
-            if not self._finished.hides_entry(entry):
+            if not self._finished.size or not self._finished.hides_entry(entry):
                 back.begin(queue, now)
                 self._counts.popped += 1
                 return self._leases.hand_out(entry, now)
@@ -242,7 +254,7 @@ class Frontier:
         """The contact of *host* that begins is followed by *least* seconds at least, also if a
         crash cuts it off or it expires. One write; none for what is promised already."""
         queue = self._back.find_in_process(host)
-        if least > queue.least and least > cut_off(self._delay, 0.0):
+        if least > queue.least and least > self._shortest_rest:
             self._log.contacts([Contact(host, self._clocks.wall(), least)])
             queue.least = least
 
@@ -266,11 +278,12 @@ class Frontier:
         now = self._clocks.clock()
         # After kill -9 a contact without a release rests for what the policy says of the time
         # until then, or for its last *least*. Only a longer one must be on disk now.
-        assumed = max(cut_off(self._delay, now - queue.contact), queue.least)
+        at_once = rest > queue.least and rest > self._shortest_rest
+        at_once = at_once and rest > cut_off(self._delay, now - queue.contact)
         if least is not None:
             queue.least = least
         until = Release(host, self._clocks.wall() + rest, rest, queue.least)
-        self._log.release(until, at_once=rest > assumed)
+        self._log.release(until, at_once=at_once)
         self._shared.release(host, rest=rest if shared_rest is None else shared_rest)
         self._back.end(queue, now + rest, now)
         self._leases.end_contact(host)

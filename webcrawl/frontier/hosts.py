@@ -79,7 +79,7 @@ class HostClocks:
         self._store = store
         self._rests: dict[str, tuple[float, float]] = {}
         # Every rest in memory by its end, the first or the last of them on top; also those of
-        # hosts that were taken, spilled or remembered anew since.
+        # hosts that were taken, spilled or remembered anew since. The second for the store only.
         self._first: list[tuple[float, str]] = []
         self._last: list[tuple[float, str]] = []
 
@@ -93,8 +93,10 @@ class HostClocks:
         if ready_at > now:
             self._rests[host] = ready_at, least
             heapq.heappush(self._first, (ready_at, host))
-            heapq.heappush(self._last, (-ready_at, host))
-            self._spill()
+            if self._store is not None:
+                heapq.heappush(self._last, (-ready_at, host))
+                if len(self._rests) > self._limit:
+                    self._spill(self._store)
             self._tidy()
 
     def find(self, host: str) -> tuple[float, float] | None:
@@ -127,12 +129,12 @@ class HostClocks:
         rest = self._rests.get(host)
         return rest is not None and rest[0] == ready_at
 
-    def _spill(self) -> None:
+    def _spill(self, store: RestStore) -> None:
         """Put what is too much into the store, the latest first. Does not wait for the disk."""
-        while self._store is not None and len(self._rests) > self._limit:
+        while len(self._rests) > self._limit:
             end, host = heapq.heappop(self._last)
             if self._ends(host, -end):
-                self._store.put(host, self._packed(*self._rests.pop(host)))
+                store.put(host, self._packed(*self._rests.pop(host)))
                 self.spilled += 1
 
     def _packed(self, ready_at: float, least: float) -> bytes:
@@ -177,7 +179,8 @@ class HostClocks:
         problems = [
             f"the clock of {host} is not in both heaps"
             for host, (ready_at, _) in self._rests.items()
-            if (ready_at, host) not in first or (-ready_at, host) not in last
+            if (ready_at, host) not in first
+            or (self._store is not None and (-ready_at, host) not in last)
         ]
         if self._store is not None and len(self._rests) > self._limit:
             problems.append(f"{len(self._rests)} rests in memory, {self._limit} allowed")

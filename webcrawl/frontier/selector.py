@@ -6,7 +6,7 @@ non-empty level has a positive probability, so nothing starves.
 
 from __future__ import annotations
 
-import math
+from bisect import bisect
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ class GeometricSelector:
         if not 0 < share < 1:
             raise ValueError(f"a selector's share lies between 0 and 1, not {share}")
         self._random = rng.random
-        self._scale = 1 / math.log(1 - share)
+        self._share = share
+        # With what probability one of the first 1, 2, ... levels is chosen, as far as was needed.
+        self._up_to: list[float] = []
 
     def choose(self, levels: Sequence[int]) -> int:
         last = len(levels) - 1
         if not last:
             return levels[0]
-        # One random number and a logarithm instead of a coin per level: random() < 1, so that
-        # the logarithm exists, and the number of lost coin tosses is its scaled size.
-        tosses = int(math.log(1 - self._random()) * self._scale)
-        return levels[min(tosses, last)]
+        up_to = self._up_to
+        while len(up_to) < last:
+            up_to.append(1 - (1 - self._share) ** (len(up_to) + 1))
+        return levels[bisect(up_to, self._random(), 0, last)]

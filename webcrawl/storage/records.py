@@ -19,6 +19,7 @@ that ends early or in zeros is one that was never synced.
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 import zlib
@@ -110,18 +111,11 @@ class RecordLog:
 
         Raises ValueError for more than MAX_PAYLOAD bytes: no reader would take them.
         """
-        return self.append_all((payload,))
+        return self._write(_frame(payload) + payload)
 
     def append_all(self, payloads: Sequence[bytes]) -> int:
         """Like ``append`` for many records, still one write: all of them or none."""
-        pack, crc32 = FRAME.pack, zlib.crc32
-        parts: list[bytes] = []
-        for payload in payloads:
-            if len(payload) > MAX_PAYLOAD:
-                raise ValueError(f"a record of {len(payload)} bytes, {MAX_PAYLOAD} is the most")
-            parts.append(pack(len(payload), crc32(payload, _CRC_START)))
-            parts.append(payload)
-        return self._write(b"".join(parts))
+        return self._write(b"".join([part for one in payloads for part in (_frame(one), one)]))
 
     def _write(self, data: bytes) -> int:
         try:
@@ -154,6 +148,14 @@ class RecordLog:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _frame(payload: bytes) -> bytes:
+    """What stands before *payload*."""
+    length = len(payload)
+    if length > MAX_PAYLOAD:
+        raise ValueError(f"a record of {length} bytes, {MAX_PAYLOAD} is the most")
+    return FRAME.pack(length, zlib.crc32(payload, _CRC_START))
 
 
 def read_records(
@@ -260,14 +262,10 @@ def unpack_many(payload: bytes) -> list[bytes]:
         lengths = struct.unpack_from(f"<{count}I", payload, 4)
     except struct.error as error:
         raise ValueError(f"not packed items: {error}") from error
-    start = 4 + 4 * count
-    if start + sum(lengths) != len(payload):
+    bounds = [*itertools.accumulate(lengths, initial=4 + 4 * count)]
+    if bounds[-1] != len(payload):
         raise ValueError("not packed items: the lengths do not add up")
-    items: list[bytes] = []
-    for length in lengths:
-        items.append(payload[start : start + length])
-        start += length
-    return items
+    return [payload[start:end] for start, end in itertools.pairwise(bounds)]
 
 
 def count_packed(payload: bytes) -> int:
