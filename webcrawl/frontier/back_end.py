@@ -154,10 +154,13 @@ class BackEnd:
         """A queue for *host*, in line or snoozed; the caller puts an entry into it at once."""
         now = self._clocks.clock()
         rest = self.remembered.take(host)
-        ready_at, least = (now, 0.0) if rest is None else rest
-        queue = BackQueue(host, ready_at, least, self._saving.number)
+        if rest is None:
+            queue = BackQueue(host, now, 0.0, self._saving.number)
+            self._ready.append(queue)
+        else:
+            queue = BackQueue(host, *rest, self._saving.number)
+            self._line_up(queue, now)
         self._table[host] = queue
-        self._line_up(queue, now)
         return queue
 
     def _line_up(self, queue: BackQueue, now: float) -> None:

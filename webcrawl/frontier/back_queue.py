@@ -90,13 +90,12 @@ class BackQueue:
 
     def push(self, data: bytes, new_body: Callable[[], DiskFifo]) -> None:
         """Append *data*; *new_body* is called to make a body when the list is full."""
-        if self.body is not None:
-            self.body.push(data)
-        elif len(self.items) < INLINE:
-            self.items.append(data)
-        else:
+        if self.body is None:
+            if len(self.items) < INLINE:
+                self.items.append(data)
+                return
             self.body = new_body()
-            self.body.push(data)
+        self.body.push(data)
 
     def pop_body(self) -> bytes:
         """Remove and return the oldest entry when ``items`` is empty; the body may now be empty

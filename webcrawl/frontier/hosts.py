@@ -112,9 +112,8 @@ class HostClocks:
 
     def take(self, host: str) -> tuple[float, float] | None:
         """As ``find``; from now on the rest is kept by the caller."""
-        rest = self.find(host)
-        self._rests.pop(host, None)
-        return rest
+        rest = self._rests.pop(host, None)
+        return self.find(host) if rest is None and self._store is not None else rest
 
     def purge(self, now: float, *, limit: int) -> None:
         """Forget up to *limit* times that have passed."""

@@ -80,12 +80,20 @@ class RecordLog:
         NewerFormatError when a later webcrawl wrote it; nothing is changed then. With a *size* of
         0 whatever is there is overwritten.
         """
-        length = path.stat().st_size if path.exists() else 0
         if size is None:
-            size = end_of_records(path) if length else HEADER_SIZE
-        elif size > max(length, HEADER_SIZE):
+            size = end_of_records(path) if path.exists() else HEADER_SIZE
+        # A file that must have records is not made.
+        makes = 0 if size > HEADER_SIZE else os.O_CREAT
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | makes, 0o644)
+        except FileNotFoundError:
+            if makes:
+                raise
+            raise CorruptRecordError(path, 0, f"{size} bytes expected") from None
+        length = os.fstat(fd).st_size
+        if size > max(length, HEADER_SIZE):
+            os.close(fd)
             raise CorruptRecordError(path, length, f"{size} bytes expected")
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             if size == HEADER_SIZE and os.pread(fd, HEADER_SIZE, 0) == _HEADER_BYTES:
                 # The header is vouched for as well: no moment without one.
@@ -96,7 +104,8 @@ class RecordLog:
                 size = HEADER_SIZE
             else:
                 check_header(path, os.pread(fd, HEADER_SIZE, 0))
-                os.ftruncate(fd, size)
+                if length > size:
+                    os.ftruncate(fd, size)
             os.lseek(fd, size, os.SEEK_SET)
         except BaseException:
             os.close(fd)
