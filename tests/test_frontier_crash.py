@@ -115,12 +115,16 @@ def test_finished_key_hides_one_entry_only(rig: Rig) -> None:
     assert urls_of(rig.drain()) == ["http://a.test/1"]
 
 
-def test_two_finished_keys_hide_two_entries(rig: Rig) -> None:
+@pytest.mark.parametrize("snapshots_since", [0, 1])
+def test_two_finished_keys_hide_two_entries(rig: Rig, snapshots_since: int) -> None:
     rig.push(*[entry("a.test", 1)] * 3)
     rig.publish()
     rig.fetch(take(rig))
     rig.fetch(take(rig))
     rig.crash()
+    for _ in range(snapshots_since):
+        rig.publish()
+        rig.crash()
     assert urls_of(rig.drain()) == ["http://a.test/1"]
 
 
