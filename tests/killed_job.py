@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from crawling import crawl_command, start_crawl, wait_until
 
+from webcrawl.check.mend_checkpoint import live_number
 from webcrawl.frontier.bodies import body_path
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.database import FILE, SCAN, checksum
 from webcrawl.hosts.reader import RecordsReader
 from webcrawl.inspect.job_view import JobView
 from webcrawl.job import read_checkpoint
+from webcrawl.kept import kept_in
 from webcrawl.seen.levels import run_path
 from webcrawl.seen.runs import Run
 from webcrawl.simweb import preset
@@ -49,11 +51,11 @@ def command(web: SimWebProcess, tmp_path: Path, **settings: Any) -> list[str]:
     return crawl_command(web, seeds, tmp_path / "job", **options)
 
 
-def kill_in_the_middle(command: list[str], job: Path) -> None:
+def kill_in_the_middle(command: list[str], job: Path, *, keeps: bool = False) -> None:
     """Start the crawl and kill it when a checkpoint names a long queue on disk, and the logs have
-    gone on a little."""
+    gone on a little. If it *keeps* checkpoints the live one is a later one than was kept."""
     crawl = start_crawl(command)
-    wait_until(lambda: _spilled(job) >= 48)
+    wait_until(lambda: _spilled(job) >= 48 and (not keeps or _has_gone_on(job)))
     log = job / "logs/info.jsonl"
     size = log.stat().st_size
     wait_until(lambda: log.stat().st_size > size + 5000)
@@ -67,6 +69,11 @@ def _spilled(job: Path) -> int:
         return _longest(job).body.body
     except (AttributeError, CorruptRecordError, OSError, ValueError):
         return 0  # no checkpoint yet, no queue, or another checkpoint meanwhile
+
+
+def _has_gone_on(job: Path) -> bool:
+    kept = [int(path.name) for path in kept_in(job)]
+    return bool(kept) and live_number(job) > max(kept)
 
 
 def _longest(job: Path) -> QueueSnapshot:

@@ -149,6 +149,10 @@ def test_what_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path):
     (manifest,) = job.glob("manifest-*.json")
     text = json.loads(manifest.read_text("utf-8"))
     manifest.write_text(json.dumps({**text, "format": 2}))
+    (wrong,) = check_job(job, warc=False).damage  # its checksum is that of the present format
+    assert wrong.what == "checksum mismatch"
+    del text["crc32"]
+    manifest.write_text(json.dumps({**text, "format": 2}))
     with pytest.raises(FatalError, match="has format 2, this webcrawl reads up to 1"):
         check_job(job, warc=False)
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from conftest import FakeClock
 
-# How many members a snapshot of each format has: without shared clocks, without what is parked.
-MEMBERS = {1: 10, 2: 11}
+# How many members a snapshot of each format has: without shared clocks, without what is parked,
+# without quiet.
+MEMBERS = {1: 10, 2: 11, 3: 12}
 
 
 @pytest.mark.parametrize("version", MEMBERS)

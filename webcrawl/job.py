@@ -29,7 +29,7 @@ import errno
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
@@ -100,6 +100,16 @@ class PreparedCheckpoint:
     paths: list[Path]
     facts: Mapping[str, Any]
 
+    @classmethod
+    def of(
+        cls, snapshots: Mapping[str, bytes], paths: list[Path], facts: Mapping[str, Any]
+    ) -> Self:
+        """One whose snapshots are encoded already."""
+        pieces: dict[str, Iterable[bytes]] = {
+            name: _in_pieces(saved) for name, saved in snapshots.items()
+        }
+        return cls(pieces, paths, facts)
+
     def gather(self) -> Iterator[None]:
         """Take the pieces that are still to be encoded, one for each step, in the thread of the
         parts. What is not taken by then, ``publish`` takes."""
@@ -120,14 +130,14 @@ def boot_id() -> str:
         return ""
 
 
-def read_checkpoint(path: Path) -> Checkpoint | None:
-    """The live checkpoint of the JOBDIR *path*, None when there never was one. Takes no lock and
-    changes nothing on disk.
+def read_checkpoint(path: Path, *, sequence: int = 0) -> Checkpoint | None:
+    """The live checkpoint of the JOBDIR *path*, None when there never was one; with a *sequence*
+    the one of that number. Takes no lock and changes nothing on disk.
 
     Raises CorruptRecordError, also when a newer checkpoint takes its place meanwhile, and
     NewerFormatError.
     """
-    live = _live_checkpoint(path, ManifestStore(path=path))
+    live = _live_checkpoint(path, ManifestStore(path=path), sequence)
     if live is None:
         return None
     return Checkpoint(
@@ -139,8 +149,10 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     )
 
 
-def _live_checkpoint(path: Path, manifests: ManifestStore) -> _LiveCheckpoint | None:
-    manifest = manifests.load()
+def _live_checkpoint(
+    path: Path, manifests: ManifestStore, sequence: int = 0
+) -> _LiveCheckpoint | None:
+    manifest = manifests.read(sequence) if sequence else manifests.load()
     if manifest is None:
         return None
     try:
@@ -151,10 +163,15 @@ def _live_checkpoint(path: Path, manifests: ManifestStore) -> _LiveCheckpoint | 
 
 def _read_snapshots(path: Path, live: _LiveCheckpoint) -> dict[str, bytes]:
     """The snapshots of all parts by their names."""
-    file = path / live.snapshot.file
-    records = [record for _, record in read_records(file, end=live.snapshot.bytes)]
+    return read_snapshots(path / live.snapshot.file, live.snapshot.bytes)
+
+
+def read_snapshots(file: Path, size: int) -> dict[str, bytes]:
+    """What the first *size* bytes of the snapshot file *file* hold, by part. Raises
+    CorruptRecordError, NewerFormatError."""
+    records = [record for _, record in read_records(file, end=size)]
     if len(records) % 2:
-        raise CorruptRecordError(file, live.snapshot.bytes, "a name without a snapshot")
+        raise CorruptRecordError(file, size, "a name without a snapshot")
     pieces: dict[str, list[bytes]] = {}
     for name, piece in zip(records[::2], records[1::2], strict=True):
         pieces.setdefault(name.decode("utf-8"), []).append(piece)
@@ -198,19 +215,7 @@ class Job:
         used, is in use, holds the crawl of another spider, was written by a later webcrawl, is a
         kept checkpoint, or its live one is damaged; nothing is changed then.
         """
-        refuse_kept(self.path)
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
-        except LockedError as error:
-            raise FatalError(
-                f"JOBDIR {self.path} is in use by {error.holder}: "
-                "wait for it to end, or choose another JOBDIR."
-            ) from error
-        except OSError as error:
-            raise FatalError(
-                f"JOBDIR {self.path} cannot be used: {error.strerror}; choose another JOBDIR."
-            ) from error
+        self._acquire()
         try:
             self._load(spider)
             make_own(self.path)
@@ -223,6 +228,27 @@ class Job:
             self._lock.release()
             raise FatalError(
                 f"The crawl in JOBDIR {self.path} cannot be resumed: {error}."
+            ) from error
+
+    def open_damaged(self, *, after: int) -> None:
+        """Lock the directory, whatever is in it, to ``publish`` a checkpoint whose number comes
+        after *after*. FatalError as ``open``, where it is not for damage."""
+        self._acquire()
+        self._manifests.go_on_after(after)
+
+    def _acquire(self) -> None:
+        refuse_kept(self.path)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except LockedError as error:
+            raise FatalError(
+                f"JOBDIR {self.path} is in use by {error.holder}: "
+                "wait for it to end, or choose another JOBDIR."
+            ) from error
+        except OSError as error:
+            raise FatalError(
+                f"JOBDIR {self.path} cannot be used: {error.strerror}; choose another JOBDIR."
             ) from error
 
     def _load(self, spider: str) -> None:
@@ -270,11 +296,11 @@ class Job:
     def prepare(self, facts: Mapping[str, Any]) -> PreparedCheckpoint:
         """Take the snapshots; *facts* are put into the manifest for people to read."""
         snapshots: dict[str, Iterable[bytes]] = {
-            name: in_pieces(saved) for name, saved in self._snapshots.items()
+            name: _in_pieces(saved) for name, saved in self._snapshots.items()
         }
         for name, part in self._parts.items():
             saved = part.snapshot()
-            snapshots[name] = in_pieces(saved) if isinstance(saved, bytes) else saved
+            snapshots[name] = _in_pieces(saved) if isinstance(saved, bytes) else saved
             self._unsynced += part.written()
         self._prepared = PreparedCheckpoint(snapshots, list(self._unsynced), facts)
         return self._prepared
@@ -340,7 +366,7 @@ class Job:
                 path.unlink()
 
 
-def in_pieces(saved: bytes) -> list[bytes]:
+def _in_pieces(saved: bytes) -> list[bytes]:
     """*saved* in pieces that can be records."""
     return [
         saved[start : start + MAX_PAYLOAD] for start in range(0, max(len(saved), 1), MAX_PAYLOAD)

@@ -156,9 +156,13 @@ class KeptCheckpoints:
         return made
 
     def _kept(self) -> list[Path]:
-        """The oldest first."""
-        found = [path for path in self._path.glob("*/") if _NAME.fullmatch(path.name)]
-        return sorted(found, key=lambda path: int(path.name))
+        return kept_in(self._job)
+
+
+def kept_in(path: Path) -> list[Path]:
+    """The kept checkpoints of the job in *path*, the oldest first; the name is the number."""
+    found = [one for one in (path / DIRECTORY).glob("*/") if _NAME.fullmatch(one.name)]
+    return sorted(found, key=lambda one: int(one.name))
 
 
 def refuse_kept(path: Path) -> None:

@@ -7,7 +7,8 @@ it: back-end queues up to FRONTIER_BACK_QUEUES_MAX, a host record, a finished pa
 fingerprint for each host that was contacted, ranks of all hosts. With ``--per-host 100`` every
 back-end queue has files of its own; with ``--killed N`` that many pages were finished, and links
 of them found, after the checkpoint. Then new processes open it with the parts that the settings
-name, each after the system was asked to drop the files from its memory.
+name, each after the system was asked to drop the files from its memory. With ``--check`` it is read
+by ``scrapy job check``, and by ``--repair`` after a byte of a front-end segment was hit.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--killed", type=int, default=0, metavar="N")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--directory", type=Path, help="where to make the job (default: a new one)")
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.open:
@@ -62,6 +64,13 @@ def main() -> None:
         print(
             f"{made}; {sum(sizes) / 1e6:,.0f} MB in {len(sizes):,} files, made in {made_in:.0f} s"
         )
+        if options.check:
+            print("      wall       CPU        RSS")
+            for _ in range(options.rounds):
+                check(jobdir)
+            damage(jobdir)
+            check(jobdir, "--repair")
+            return
         print("      wall       CPU   of it: start, job, parts, first lease          RSS")
         for _ in range(options.rounds):
             run(jobdir)
@@ -171,13 +180,42 @@ def contact(parts: dict[str, Any], *, rest: float = 86_400.0) -> bool:
     return True
 
 
-def run(jobdir: Path) -> None:
+def check(jobdir: Path, *option: str) -> None:
+    drop(jobdir)
+    command = [sys.executable, "-m", "scrapy", "job", "check", *option, str(jobdir)]
+    started = time.perf_counter()
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    wall, cpu = time.perf_counter() - started, usage.ru_utime + usage.ru_stime
+    said = f"exit code {process.returncode} {' '.join(option)}"
+    print(f"{wall:8.2f} s {cpu:7.2f} s {usage.ru_maxrss / 1024:7,.0f} MB   {said}")
+
+
+def damage(jobdir: Path) -> None:
+    """Hit a byte in the middle of the largest front-end segment."""
+    segments = jobdir.glob("shards/00/frontier/front/*/*.log")
+    path = max(segments, key=lambda path: path.stat().st_size)
+    middle = path.stat().st_size // 2
+    with path.open("r+b") as file:
+        file.seek(middle)
+        byte = file.read(1)[0]
+        file.seek(middle)
+        file.write(bytes([byte ^ 1]))
+
+
+def drop(jobdir: Path) -> None:
+    """Ask the system to drop the files from its memory."""
     for path in jobdir.rglob("*"):
         if path.is_file():
             fd = os.open(path, os.O_RDONLY)
             os.fsync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(fd)
+
+
+def run(jobdir: Path) -> None:
+    drop(jobdir)
     copy = jobdir.with_name("copy")
     subprocess.run(["cp", "-r", "--reflink=auto", jobdir, copy], check=True)
     started = time.perf_counter()

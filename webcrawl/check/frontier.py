@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from webcrawl.check.findings import Findings
 
 _DONE: Final = (
-    "pages finished then may be fetched again, retries put off then are lost, and hosts contacted "
-    "then may be visited before their rest is over"
+    "pages finished then may be fetched again, retries put off then are lost, and so are rests of "
+    "hosts that were contacted then"
 )
 _UNREAD: Final = "what it tells is not read: as if it were damaged"
 _NO_SNAPSHOT: Final = "the crawl cannot be resumed"

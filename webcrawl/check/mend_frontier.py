@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.check.frontier import check_done_log, check_queue, fits, kept_queues
-from webcrawl.frontier.done_log import Release, records_in
-from webcrawl.frontier.recovery import replay
-from webcrawl.frontier.snapshot import decode_snapshot
+from webcrawl.frontier.done_log import records_in
+from webcrawl.frontier.snapshot import VERSION, decode_snapshot
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.fifo import SEGMENT_END, FifoSnapshot, length_of, segment_file
 from webcrawl.storage.records import HEADER_SIZE, RecordLog, pack_many, unpack_many
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from webcrawl.check.frontier import Kept
     from webcrawl.check.mending import Mending
     from webcrawl.frontier.back_queue import QueueSnapshot
-    from webcrawl.frontier.done_log import Record
     from webcrawl.frontier.snapshot import FrontierSnapshot
 
 _SEGMENT_BYTES: Final = 16 << 20
@@ -44,8 +42,8 @@ def mend_frontier(
 ) -> bytes:
     """The snapshot to publish for the frontier in *path*; *snapshot* itself if it is sound.
 
-    When the done log was damaged, hosts with a queue rest for *rest_secs* from *now* on, epoch
-    seconds, as when they were last contacted may be lost.
+    When the done log was damaged, everyone rests for *rest_secs* from *now* on, epoch seconds, as
+    when they were last contacted may be lost.
     """
     state = decode_snapshot(snapshot)
     mended = {
@@ -60,11 +58,15 @@ def mend_frontier(
         lambda findings: check_done_log(done, state.segment, findings, trusted=trusted)
     )
     if damaged:
-        segment = _mend_done_log(
-            done, state, mending, damaged, until=now + rest_secs, rest_secs=rest_secs
-        )
-        state = msgspec.structs.replace(state, segment=segment)
+        segment = _mend_done_log(done, state, mending, damaged)
+        state = quieted(msgspec.structs.replace(state, segment=segment), now, rest_secs)
     return msgspec.msgpack.encode(state) if mended or damaged else snapshot
+
+
+def quieted(state: FrontierSnapshot, now: float, rest_secs: float) -> FrontierSnapshot:
+    """*state* with a rest for everyone until *rest_secs* after *now*, epoch seconds."""
+    quiet = max((now + rest_secs, rest_secs), state.quiet)
+    return msgspec.structs.replace(state, version=VERSION, quiet=quiet)
 
 
 def _with_queues(
@@ -136,52 +138,33 @@ def _good_items(queue: Kept, mending: Mending) -> Iterator[list[bytes]]:
 
 
 def _mend_done_log(
-    path: Path,
-    state: FrontierSnapshot,
-    mending: Mending,
-    damaged: set[Path],
-    *,
-    until: float,
-    rest_secs: float,
+    path: Path, state: FrontierSnapshot, mending: Mending, damaged: set[Path]
 ) -> int:
     """Write what can be read of the log into a new segment; returns its number."""
     files = sorted(file for file in path.glob("*.log") if int(file.stem) >= state.segment)
     number = max([state.segment, *(int(file.stem) for file in files)]) + 1
     mending.written += [*make_directory(path), path]
-    kept: list[Record] = []
     new = path / f"{number:08d}.log"
     with RecordLog.open(new, size=0) as log:
         for file in files:
             if file in damaged:
                 mending.put_aside(file)
             for piece in scan_records(file):
-                if isinstance(piece, Gap):
-                    if not piece.is_torn:
-                        mending.lost(
-                            f"what {piece.end - piece.start:,} bytes told of finished pages, "
-                            "retries and contacts"
-                        )
-                    continue
-                kept += records_in(piece.payload)
-                log.append(piece.payload)
-        rests = _rests(state, kept, until, rest_secs)
-        if rests:
-            log.append(msgspec.msgpack.encode(rests))
+                if not isinstance(piece, Gap) and _is_readable(piece.payload):
+                    log.append(piece.payload)
+                elif not (isinstance(piece, Gap) and piece.is_torn):
+                    mending.lost(
+                        f"what {piece.end - piece.start:,} bytes told of finished pages, "
+                        "retries and contacts"
+                    )
     mending.written.append(new)
     mending.superseded += files
     return number
 
 
-def _rests(
-    state: FrontierSnapshot, kept: list[Record], until: float, rest_secs: float
-) -> list[Release]:
-    """What makes each host with a queue rest, unless it is known to rest longer."""
-    found = replay(kept, since=state)
-    rests = []
-    for queue in state.queues:
-        release = found.releases.get(queue.host)
-        known = queue.ready_at if release is None else release.ready_at
-        if queue.host not in found.contacts and known < until:
-            least = queue.least if release is None else release.least
-            rests.append(Release(queue.host, until, rest_secs, least))
-    return rests
+def _is_readable(payload: bytes) -> bool:
+    try:
+        records_in(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True

@@ -1,9 +1,10 @@
 """Making a damaged job sound: what can be read is kept, the rest is named and put aside.
 
-The order of steps makes dying between any two of them harmless: damaged files get a second name
-below ``damaged/``; what is left of them is written into new files; a checkpoint that names these is
-published; the old names go. Files that no checkpoint names, but have one name for good (host
-records, tables, logs), are replaced one by one before.
+First it is seen to that there is a live checkpoint (mend_checkpoint.py), then what that names is
+mended. The order of steps makes dying between any two of them harmless: damaged files get a second
+name below ``damaged/``; what is left of them is written into new files; a checkpoint that names
+these is published; the old names go. Files that no checkpoint names, but have one name for good
+(host records, tables, logs), are replaced one by one before.
 """
 
 from __future__ import annotations
@@ -13,21 +14,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.check.checkpoint import NEEDED
+from webcrawl.check.mend_checkpoint import Damaged, live_number, mend_checkpoint, readable
 from webcrawl.check.mend_files import mend_hosts, mend_logs, mend_table
 from webcrawl.check.mend_frontier import mend_frontier
 from webcrawl.check.mend_seen import mend_content, mend_seen
 from webcrawl.check.mending import Loss, Mending
 from webcrawl.check.whole import Report, check_job
 from webcrawl.errors import FatalError
-from webcrawl.job import Job, PreparedCheckpoint, boot_id, in_pieces, read_checkpoint
+from webcrawl.job import Job, PreparedCheckpoint, boot_id, read_checkpoint
 from webcrawl.kept import refuse_kept
 from webcrawl.steady_wall import SteadyWall
-from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from webcrawl.job import Checkpoint
@@ -36,16 +36,21 @@ _SHARD: Final = "shards/00"
 _TABLES: Final = ("ranks", "domains")
 # How long hosts rest whose last contact may be unknown.
 _REST_SECS: Final = 60.0
+_NO_WAY: Final = (
+    "no checkpoint can be read, and none was kept that can: put JOBDIR back from a copy, or begin "
+    "the crawl anew in another one"
+)
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """*found* before and what is *left* after it; *lost* is what could not be saved, and *aside*
-    the directory with the damaged files, empty if there was none to keep."""
+    """*found* before and what is *left* after it; *lost* is what could not be saved, and *asides*
+    are the directories with the damaged files. *advice* is a sentence for who has to give up."""
 
     found: Report
     left: Report
     lost: list[Loss]
-    aside: str
+    asides: list[str]
+    advice: str = ""
 
 
 def repair_job(
@@ -56,18 +61,40 @@ def repair_job(
     rest_secs: float = _REST_SECS,
 ) -> Repair:
     """Check the job in *jobdir* and mend what is damaged; *warc* and *told* as in ``check_job``.
+    When last contacts may have been forgotten, every host rests for *rest_secs*.
 
-    Stored pages are not mended. A manifest or snapshot that cannot be read is not either: nothing
-    is changed then. Raises FatalError as ``check_job``, and when the disk is full.
+    Stored pages are not mended. Without any checkpoint to go back to nothing is changed. Raises
+    FatalError as ``check_job``, and when the disk is full.
     """
     refuse_kept(jobdir)
     found = check_job(jobdir, warc=warc, told=told)
     if not found.damage_count:
-        return Repair(found, found, [], "")
-    checkpoint = read_checkpoint(jobdir) if found.checkpoint else _find_checkpoint(jobdir)
-    if checkpoint is None or any(name not in checkpoint.snapshots for name in NEEDED):
-        return Repair(found, found, [], "")
-    mending = Mending(jobdir=jobdir, number=checkpoint.sequence, told=told)
+        return Repair(found, found, [], [])
+    begun = []
+    checkpoint = readable(jobdir) if found.checkpoint else None
+    if checkpoint is None:
+        begun.append(Mending(jobdir=jobdir, number=live_number(jobdir), told=told))
+        damaged = Damaged(jobdir, begun[0], SteadyWall(), rest_secs, _is_sound)
+        if not mend_checkpoint(damaged):
+            return Repair(found, found, [], [], _NO_WAY)
+        checkpoint = read_checkpoint(jobdir)
+        assert checkpoint is not None, "it was just published"
+    begun.append(Mending(jobdir=jobdir, number=checkpoint.sequence, told=told))
+    _mend_parts(jobdir, checkpoint, begun[-1], rest_secs)
+    left = check_job(jobdir, warc=warc, told=told)
+    asides = [str(one.aside) for one in begun if one.aside.exists()]
+    losses = [loss for one in begun for loss in one.losses]
+    return Repair(found, left, losses, list(dict.fromkeys(asides)))
+
+
+def _is_sound(jobdir: Path) -> bool:
+    try:
+        return not check_job(jobdir, warc=False).damage_count
+    except FatalError:
+        return False
+
+
+def _mend_parts(jobdir: Path, checkpoint: Checkpoint, mending: Mending, rest_secs: float) -> None:
     # That the machine went down since must not be forgotten.
     job = Job(path=jobdir, read_boot_id=boot_id if checkpoint.trusted else lambda: "")
     job.open()
@@ -79,30 +106,6 @@ def repair_job(
         ) from error
     finally:
         job.close()
-    left = check_job(jobdir, warc=warc, told=told)
-    aside = str(mending.aside) if mending.aside.exists() else ""
-    return Repair(found, left, mending.losses, aside)
-
-
-def _find_checkpoint(jobdir: Path) -> Checkpoint | None:
-    """The newest checkpoint that can be read, after CURRENT was made to name it."""
-    job = Job(path=jobdir)
-    current = jobdir / "CURRENT"
-    before = current.read_bytes() if current.exists() else None
-    for manifest in sorted(jobdir.glob("manifest-*.json"), reverse=True):
-        write_atomic(current, f"{manifest.name}\n".encode())
-        try:
-            job.open()
-            return read_checkpoint(jobdir)
-        except FatalError:
-            continue
-        finally:
-            job.close()
-    if before is None:
-        current.unlink(missing_ok=True)
-    else:
-        write_atomic(current, before)
-    return None
 
 
 def _mend(job: Job, checkpoint: Checkpoint, mending: Mending, rest_secs: float) -> None:
@@ -139,9 +142,6 @@ def _mend(job: Job, checkpoint: Checkpoint, mending: Mending, rest_secs: float) 
     mending.begin("logs")
     mend_logs(job.path, mending)
     if snapshots != checkpoint.snapshots:
-        pieces: dict[str, Iterable[bytes]] = {
-            name: in_pieces(saved) for name, saved in snapshots.items()
-        }
-        job.publish(PreparedCheckpoint(pieces, mending.written, checkpoint.facts))
+        job.publish(PreparedCheckpoint.of(snapshots, mending.written, checkpoint.facts))
         for file in mending.superseded:
             file.unlink(missing_ok=True)

@@ -28,8 +28,10 @@ def repair_text(repair: Repair) -> str:
             lines += [f"  {one.part:<12}{one.what}" for one in repair.lost[:_SHOWN]]
         if len(repair.lost) > _SHOWN:
             lines.append(f"  and {len(repair.lost) - _SHOWN:,} more")
-        if repair.aside:
-            lines.append(f"the damaged files are kept in {repair.aside}")
+        if repair.asides:
+            lines.append(f"the damaged files are kept in {' and '.join(repair.asides)}")
+        if repair.advice:
+            lines.append(repair.advice)
         left = repair.left.damage_count
         lines.append(
             f"NOT repaired in {left:,} places" if left else "repaired: the crawl can be resumed"

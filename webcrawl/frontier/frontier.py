@@ -389,6 +389,8 @@ class Frontier:
         self._finished.add_bytes(state.finished)
         for data in reversed(state.leased):
             back.push_front(host_of(data), data)
+        until, longest = state.quiet
+        back.remembered.be_quiet(self._clocks.from_wall(until, longest=longest))
         found = replay(self._log.records(state.segment), since=state)
         for rest in rests(
             state, found, clocks=self._clocks, delay=self._delay, shared_scale=self._shared.scale
@@ -426,6 +428,7 @@ class Frontier:
             counts=self._counts,
             shared=[(claim.name, to_wall(claim.at)) for claim in self._shared.claims],
             parked=self.parked.snapshot(),
+            quiet=back.remembered.quiet(),
         )
         return encode_snapshot(state, {"queues": back.snapshot(), "remembered": back.rests()})
 

@@ -78,6 +78,7 @@ class HostClocks:
         self._limit = limit
         self._store = store
         self._rests: dict[str, tuple[float, float]] = {}
+        self._quiet_until = 0.0
         # Every rest in memory by its end, the first or the last of them on top; also those of
         # hosts that were taken, spilled or remembered anew since. The second for the store only.
         self._first: list[tuple[float, str]] = []
@@ -99,8 +100,19 @@ class HostClocks:
                     self._spill(self._store)
             self._tidy()
 
+    def be_quiet(self, until: float) -> None:
+        """Until then everyone rests: when they were last contacted may have been forgotten."""
+        self._quiet_until = until
+
     def find(self, host: str) -> tuple[float, float] | None:
         """The rest of *host*, perhaps over; None when it has none. At most one disk access."""
+        rest = self._find(host)
+        if self._quiet_until <= self._clocks.clock():
+            return rest
+        ready_at, least = rest or (0.0, 0.0)
+        return max(ready_at, self._quiet_until), least
+
+    def _find(self, host: str) -> tuple[float, float] | None:
         rest = self._rests.get(host)
         if rest is not None or self._store is None:
             return rest
@@ -167,6 +179,11 @@ class HostClocks:
         rests, offset = self._rests.copy(), self._clocks.to_wall(0.0)
         held = ((host, at + offset, least) for host, (at, least) in rests.items())
         return Series(len(unsaved) + len(rests), itertools.chain(unsaved, held))
+
+    def quiet(self) -> tuple[float, float]:
+        """For the snapshot: see there."""
+        rest = self._quiet_until - self._clocks.clock()
+        return (self._clocks.to_wall(self._quiet_until), rest) if rest > 0 else (0.0, 0.0)
 
     def written(self) -> Iterable[Path]:
         """See ``Frontier.written``."""

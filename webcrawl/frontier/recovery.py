@@ -90,8 +90,21 @@ def rests(
 
     What the snapshot and the releases say, and for a contact that was cut off what the policy
     says of one that lasted until now, times *shared_scale* for a shared clock: no host waits less
-    than it would have without the restart.
+    than it would have without the restart. Nobody waits less than the snapshot wants it quiet.
     """
+    quiet = clocks.from_wall(state.quiet[0], longest=state.quiet[1])
+    for rest in _rests(state, found, clocks=clocks, delay=delay, shared_scale=shared_scale):
+        yield rest._replace(ready_at=max(rest.ready_at, quiet))
+
+
+def _rests(
+    state: FrontierSnapshot,
+    found: Replay,
+    *,
+    clocks: Clocks,
+    delay: DelayPolicy,
+    shared_scale: float,
+) -> Iterator[Rest]:
     resting = [(queue.host, queue.ready_at, queue.least) for queue in state.queues]
     for host, at, least in resting + state.remembered:
         yield Rest(host, clocks.from_wall(at, longest=at - state.saved_at), least)

@@ -18,8 +18,8 @@ from webcrawl.storage.records import NewerFormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-# 1: no shared clocks, and all rests in the snapshot. 2: nothing is parked.
-VERSION = 3
+# 1: no shared clocks, and all rests in the snapshot. 2: nothing is parked. 3: no quiet.
+VERSION = 4
 
 # Bytes of a piece. A piece of the shortest queues takes 3 ms (2026-11, development machine).
 _PIECE = 1 << 18
@@ -59,7 +59,8 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     resting hosts without a queue and resting shared clocks, with ready_at and least, as far as
     they are not in the files of the rest store. *finished* are the keys of finished entries that
     will be met again (finished.py). *shared* are the shared clocks that are held, since when.
-    *parked* are the queues of what waits for a reason, by reason.
+    *parked* are the queues of what waits for a reason, by reason. Until the first number of *quiet*
+    nobody is contacted, the second one is the seconds until then from when that was said.
     """
 
     version: int = VERSION
@@ -74,6 +75,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     counts: Counts = msgspec.field(default_factory=Counts)
     shared: list[tuple[str, float]] = []
     parked: dict[str, FifoSnapshot] = {}
+    quiet: tuple[float, float] = (0.0, 0.0)
 
 
 def encode_snapshot(state: FrontierSnapshot, series: Mapping[str, Series]) -> Iterator[bytes]:

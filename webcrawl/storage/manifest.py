@@ -31,7 +31,7 @@ _NAME = re.compile(r"manifest-(\d{6,})\.json")
 
 
 class ManifestStore:
-    """The manifests of one directory. Both methods block on the disk."""
+    """The manifests of one directory. ``load``, ``read`` and ``publish`` block on the disk."""
 
     def __init__(self, *, path: Path) -> None:
         self._path = path
@@ -53,7 +53,11 @@ class ManifestStore:
         match = _NAME.fullmatch(name)
         if match is None:
             raise CorruptRecordError(current, 0, "does not name a manifest")
-        path = self._path / name
+        return self.read(int(match[1]))
+
+    def read(self, sequence: int) -> dict[str, Any]:
+        """Manifest number *sequence*, as if it were the live one. Raises as ``load``."""
+        path = self._path / f"manifest-{sequence:06d}.json"
         try:
             manifest = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -61,15 +65,20 @@ class ManifestStore:
         checksum = manifest.pop("crc32", None)
         if not isinstance(manifest.get("format"), int):
             raise CorruptRecordError(path, 0, "the manifest has no format number")
-        if manifest["format"] > FORMAT:
+        if manifest["format"] > FORMAT and checksum != _checksum({**manifest, "format": FORMAT}):
             raise NewerFormatError(
                 f"{path} has format {manifest['format']}, this webcrawl reads up to {FORMAT}: "
                 "use the newer webcrawl that wrote it, or another JOBDIR"
             )
+        # Of the present format, but for the number, which was hit, or of another one altogether.
         if checksum is not None and checksum != _checksum(manifest):
             raise CorruptRecordError(path, 0, "checksum mismatch")
-        self._sequence = int(match[1])
+        self._sequence = sequence
         return manifest
+
+    def go_on_after(self, sequence: int) -> None:
+        """Number *sequence* may have been used: the next one is larger."""
+        self._sequence = sequence
 
     def next_sequence(self) -> int:
         """The number that the next published manifest gets; also free for files it names."""
