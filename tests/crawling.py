@@ -3,7 +3,9 @@ simulated web's own record."""
 
 from __future__ import annotations
 
+import http.client
 import json
+import ssl
 import subprocess
 import sys
 import time
@@ -13,15 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import warc_checks
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
+from webcrawl.check.whole import check_job
+from webcrawl.simweb import fetchable_urls
 from webcrawl.simweb.accesslog import Hit, read_access_log
 from webcrawl.simweb.robots import SITEMAP_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from webcrawl.check.findings import Finding
     from webcrawl.simweb.process import SimWebProcess
+    from webcrawl.simweb.world import World
 
 ROOT = Path(__file__).resolve().parents[1]
 USER_AGENT = "webcrawl"
@@ -123,6 +130,12 @@ def impolite(hits: Iterable[Hit], *, min_delay: float) -> list[str]:
     return violations
 
 
+def damage_in(jobdir: Path) -> list[Finding]:
+    """What ``scrapy job check --warc`` finds in the job, which must have been begun; it should be
+    nothing however the crawl has ended."""
+    return check_job(jobdir, warc=True).damage
+
+
 def warc_urls(directory: Path) -> list[str]:
     """The target URIs of all response records, from every finished WARC file."""
     urls = []
@@ -133,6 +146,39 @@ def warc_urls(directory: Path) -> list[str]:
                 for record in ArchiveIterator(stream, record_types=WarcRecordType.response)
             ]
     return urls
+
+
+def unstored_documents(world: World, files: Iterable[Path]) -> list[str]:
+    """Every document of *world*, which is being served, that a crawl should have stored in the WARC
+    *files* and did not: neither under its URL nor, with the very same bytes, under another."""
+    stored, contents = set(), set()
+    for path in files:
+        stored.update(warc_checks.urls(path))
+        for record in warc_checks.records(path):
+            if record.kind == "response":
+                contents.add(record.content)
+    missing = fetchable_urls(world, USER_AGENT) - stored
+    return sorted(url for url in missing if _document(world, url) not in contents)
+
+
+def _document(world: World, url: str) -> bytes:
+    """What the simulated web has under *url*, asked for by a plain client."""
+    parts = urlsplit(url)
+    address = world.find(parts.hostname or "").address
+    connection: http.client.HTTPConnection
+    if parts.scheme == "https":
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(address, parts.port, context=context)
+    else:
+        connection = http.client.HTTPConnection(address, parts.port)
+    try:
+        connection.request(
+            "GET", f"{parts.path}?{parts.query}".rstrip("?"), headers={"Host": parts.netloc}
+        )
+        return connection.getresponse().read()
+    finally:
+        connection.close()
 
 
 def access_log(path: Path) -> list[Hit]:

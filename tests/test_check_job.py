@@ -157,6 +157,15 @@ def test_what_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path):
         check_job(job, warc=False)
 
 
+def test_a_job_whose_first_checkpoint_was_not_finished_is_none(tmp_path):
+    (tmp_path / "manifest-000001.json").touch()
+    with pytest.raises(FatalError, match="There is no crawl in JOBDIR"):
+        check_job(tmp_path, warc=False)
+    (tmp_path / "manifest-000002.json").touch()
+    (damage,) = check_job(tmp_path, warc=False).damage
+    assert (damage.file, damage.what) == ("CURRENT", "the file is gone")
+
+
 def test_a_file_that_is_gone_is_missed(job):
     for path in (*job.glob(f"{SHARD}/frontier/back/*/*/*.log"), job / SHARD / "ranks/ranks.log"):
         data = path.read_bytes()
@@ -273,6 +282,7 @@ def test_damage_in_the_files_of_an_eliminator_is_found_or_changes_nothing(tmp_pa
     logs = sorted(path.glob("discovered-*.log"))
     later = path / f"discovered-{int(logs[-1].stem[11:]) + 2:06d}.log"
     shutil.copy(logs[-1], later)
+    assert damage_in(path, check_seen, snapshot, trusted=False).damage == []
     (gone,) = damage_in(path, check_seen, snapshot, trusted=True).damage
     assert (gone.file, gone.what) == (later.name, "a file of the log before this one is gone")
 
@@ -355,7 +365,11 @@ def test_what_stands_in_the_frontier_s_snapshot_is_checked(tmp_path):
     (tmp_path / "done").mkdir()
     (tmp_path / "done/00000003.log").touch()
     findings = damage_in(tmp_path, check_frontier, snapshot, trusted=True)
-    assert "a segment before this one is gone" in [one.what for one in findings.damage]
+    gone = "a segment before this one is gone"
+    assert gone in [one.what for one in findings.damage]
+    findings = damage_in(tmp_path, check_frontier, snapshot, trusted=False)
+    assert gone in [one.what for one in findings.notes]
+    assert gone not in [one.what for one in findings.damage]
 
 
 def test_a_checkpoint_needs_a_frontier_and_an_eliminator(tmp_path):

@@ -143,21 +143,30 @@ def test_a_crawl_that_is_ending_makes_no_checkpoint(crawl: Crawl) -> None:
     assert crawl.saved() == b"0"
 
 
+@pytest.mark.parametrize("raised", [True, False])
 def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_made(
-    crawl: Crawl,
+    crawl: Crawl, caplog: pytest.LogCaptureFixture, raised: bool
 ) -> None:
     def fail() -> None:
         raise OSError("no room")
 
+    def give_up() -> OSError:
+        return OSError("no room")
+
     async def run() -> None:
         assert await crawl.checkpoints.make()
-        crawl.signals.connect(fail, signal=checkpoint)
+        crawl.signals.connect(answer, signal=checkpoint)
         crawl.number.value = 1
         assert not await crawl.checkpoints.make()
 
+    answer = fail if raised else give_up
     asyncio.run(run())
     assert [str(failure) for failure in crawl.failures] == ["no room"]
     assert crawl.saved() == b"0"
+    (told,) = (one for one in caplog.records if one.name == "webcrawl.checkpointer")
+    assert len(caplog.records) == 1 + raised  # Scrapy's, with a traceback
+    assert told.getMessage().endswith("stays the live one: no room")
+    assert told.exc_info is None
 
 
 def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl: Crawl) -> None:

@@ -15,6 +15,7 @@ from crawling import (
     USER_AGENT,
     access_log,
     crawl_command,
+    damage_in,
     impolite,
     pages_asked_for,
     run_crawl,
@@ -115,8 +116,10 @@ def test_a_stopped_crawl_resumes_where_it_was(clean, hits, tmp_path):
         output = crawl.communicate(timeout=60)[1]
         assert crawl.returncode == 0, output
         assert "stopped by a signal" in output
+        assert damage_in(tmp_path / "job") == []
     done = run_crawl(command)
     assert "finished: nothing is left" in done.stdout
+    assert damage_in(tmp_path / "job") == []
     record = hits()
     asked = Counter(pages_asked_for(record))
     assert set(asked) == allowed_urls(web.world, USER_AGENT)
@@ -263,9 +266,13 @@ def test_a_full_disk_ends_the_crawl_with_a_sentence_and_loses_nothing(clean, hit
     assert done.returncode == 3, done.stdout
     assert "Traceback" not in done.stdout.split("webcrawl: ")[-1]
     assert "run the same command again" in done.stdout
+    assert damage_in(job) == []
     done = run_crawl(command)
     assert done.returncode == 0, done.stdout
-    assert set(pages_asked_for(hits())) == allowed_urls(web.world, USER_AGENT)
+    assert damage_in(job) == []
+    record = hits()
+    assert set(pages_asked_for(record)) == allowed_urls(web.world, USER_AGENT)
+    assert impolite(record, min_delay=MIN_DELAY) == []
     stored = set(warc_urls(job / "warc"))
     missing = fetchable_urls(web.world, USER_AGENT) - stored
     assert all("/copy" in url or url for url in missing)

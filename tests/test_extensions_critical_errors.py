@@ -14,6 +14,7 @@ from crawling import (
     USER_AGENT,
     access_log,
     crawl_command,
+    damage_in,
     impolite,
     pages_asked_for,
     run_crawl,
@@ -46,6 +47,19 @@ class Callback:
             raise RuntimeError("a bug in a callback")
         if os.path.exists(os.environ["BUG"]):
             web.page_of = broken
+
+class CallbackOnce:
+    """Breaks it for every third page, the first time."""
+    def __init__(self):
+        import webcrawl.spiders.web as web
+        real, met = web.page_of, []
+        def broken(response, *args, **kwargs):
+            is_new = response.url not in met
+            met.append(response.url)
+            if is_new and len(set(met)) % 3 == 0:
+                raise RuntimeError("a bug in a callback")
+            return real(response, *args, **kwargs)
+        web.page_of = broken
 '''
 
 
@@ -74,7 +88,8 @@ def critical(path):
 
 
 def asked(web):
-    """What was asked for, politely, and what there is to ask for."""
+    """What was asked for, politely, and what there is to ask for. The job is sound."""
+    assert damage_in(web.log_path.with_name("job")) == []
     world = web.world
     web.stop()
     hits = access_log(web.log_path)
@@ -123,6 +138,17 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_its_pages_are_kept(
     assert mended.stdout == "100 pages of 1 files, 0 failed\n"
 
 
+def test_the_links_of_a_page_that_a_callback_failed_on_are_found_by_trying_it_again(simulated):
+    web, path = simulated
+    extensions = json.dumps({"bugs.CallbackOnce": 50})
+    done = run_crawl(command(simulated, BREAKER_MAX_ERRORS=0, EXTENSIONS=extensions))
+    assert done.returncode == 0, done.stdout
+    urls, allowed = asked(web)
+    assert set(urls) == allowed
+    stats = stats_of(path / "job")
+    assert stats["critical/callback"] == stats["retry/other"] > 30
+
+
 @pytest.mark.parametrize(
     ("bug", "setting", "where", "error"),
     [
@@ -133,7 +159,7 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_its_pages_are_kept(
 def test_too_many_other_errors_in_a_row_end_the_crawl_and_it_goes_on_when_they_are_mended(
     simulated, bug, setting, where, error
 ):
-    _, path = simulated
+    web, path = simulated
     line = command(simulated, BREAKER_MAX_ERRORS=5, **{setting: json.dumps({bug: 50})})
     done = run_crawl(line)
     assert done.returncode == 4, done.stdout
@@ -145,9 +171,12 @@ def test_too_many_other_errors_in_a_row_end_the_crawl_and_it_goes_on_when_they_a
     for found in critical(path):
         assert (found["where"], found["error"]) == (where, error)
         assert found["url"].startswith("http")
+    assert damage_in(path / "job") == []
     (path / "bug").unlink()
     done = run_crawl(line)
     assert done.returncode == 0, done.stdout
+    urls, allowed = asked(web)
+    assert set(urls) == allowed
 
 
 def test_a_url_that_met_a_bug_on_its_way_is_asked_for_once_it_is_mended(simulated):

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, records_in, save
 
+from webcrawl.disk_trouble import is_disk_full
 from webcrawl.hosts import HostRecord, database
 from webcrawl.hosts.record import decode, encode
-from webcrawl.job import is_disk_full
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:

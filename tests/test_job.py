@@ -19,8 +19,9 @@ from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
 
 from webcrawl import job as job_module
-from webcrawl.errors import FatalError
-from webcrawl.job import Job, boot_id, is_disk_full
+from webcrawl.disk_trouble import is_disk_full
+from webcrawl.errors import DiskError, FatalError
+from webcrawl.job import Job, boot_id
 from webcrawl.storage import records
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 from webcrawl.storage.records import HEADER_SIZE
@@ -234,7 +235,7 @@ def test_a_path_that_is_no_directory_is_refused_in_a_sentence(tmp_path):
 
 
 def test_a_full_disk_at_the_start_is_a_sentence(jobdir):
-    with file_size_limit(0), pytest.raises(FatalError, match="cannot be used: File too large"):
+    with file_size_limit(0), pytest.raises(DiskError, match="is full: make room"):
         Job(path=jobdir).open()
     job = Job(path=jobdir)
     job.open()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -16,7 +17,7 @@ from disk import file_size_limit
 from scrapy.utils.test import get_crawler
 from warc_checks import complaints, page, records, urls
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import DiskError, FatalError
 from webcrawl.pipelines.warc import WarcPipeline
 from webcrawl.pipelines.warc_file import WarcWriteError
 from webcrawl.signals import checkpoint
@@ -194,6 +195,45 @@ def test_checkpoint_waits_until_pages_are_on_the_platter(jobdir, monkeypatch):
         (path := stored(jobdir / "warc")[0]).with_name(path.name + ".open"),
         path.parent,
     ]
+
+
+def test_file_that_cannot_be_ended_keeps_the_last_checkpoint_from_being_made(jobdir, monkeypatch):
+    def refuse(fd):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async def crawl():
+        crawler = crawler_with(JOBDIR=str(jobdir))
+        pipeline = WarcPipeline.from_crawler(crawler)
+        await pipeline.open_spider()
+        await pipeline.process_item(page())
+        monkeypatch.setattr(os, "fsync", refuse)
+        await pipeline.close_spider()
+        monkeypatch.undo()
+        return await crawler.signals.send_catch_log_async(signal=checkpoint)
+
+    ((_, answer),) = asyncio.run(crawl())
+    assert isinstance(answer, WarcWriteError)
+    assert stored(jobdir / "warc") == []
+
+
+@pytest.mark.parametrize(
+    ("number", "refusal"),
+    [(errno.ENOSPC, DiskError), (errno.EIO, DiskError), (errno.EROFS, FatalError)],
+)
+def test_disk_that_fails_when_it_is_opened_is_no_unusable_input(
+    jobdir, monkeypatch, number, refusal
+):
+    def refuse(*args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    async def crawl():
+        pipeline = WarcPipeline.from_crawler(crawler_with(JOBDIR=str(jobdir)))
+        monkeypatch.setattr(os, "mkdir", refuse)
+        await pipeline.open_spider()
+
+    with pytest.raises(FatalError, match=f"WARC_DIR {jobdir}/warc") as caught:
+        asyncio.run(crawl())
+    assert type(caught.value) is refusal
 
 
 def test_file_that_a_killed_crawl_left_is_recovered_counted_and_logged(jobdir, caplog):

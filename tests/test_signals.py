@@ -14,9 +14,11 @@ from crawling import (
     USER_AGENT,
     access_log,
     crawl_command,
+    damage_in,
     impolite,
     is_robots,
     pages_asked_for,
+    run_crawl,
     start_crawl,
     stats_of,
     url_of_hit,
@@ -58,7 +60,8 @@ def ends(jobdir):
 
 
 def check(web, hits, jobdir):
-    """Everything was fetched, and no host was hurried."""
+    """Everything was fetched, no host was hurried, and the job is sound."""
+    assert damage_in(jobdir) == []
     assert set(pages_asked_for(hits)) == allowed_urls(web.world, USER_AGENT)
     assert impolite(hits, min_delay=MIN_DELAY) == []
     given_up = {end["outcome"] for end in ends(jobdir) if end["outcome"][:5] != "http_"}
@@ -68,7 +71,9 @@ def check(web, hits, jobdir):
 def test_a_crawl_that_stood_still_beyond_all_time_outs_goes_on_completely_and_politely(
     web, tmp_path
 ):
-    """SIGSTOP: what was under way has timed out, and its leases have expired, when it goes on."""
+    """SIGSTOP: what was under way has timed out, and its leases have expired, when it goes on. As
+    after a minute with the settings as they are, which is above each of their time-outs but that of
+    leases: six seconds are above all of these."""
     log, job = tmp_path / "access.log", tmp_path / "job"
     crawl = start_crawl(
         crawl_command(
@@ -91,6 +96,36 @@ def test_a_crawl_that_stood_still_beyond_all_time_outs_goes_on_completely_and_po
     assert crawl.returncode == 0, output
     assert "finished: nothing is left to fetch" in output
     time.sleep(0.4)  # the server writes its record at the latest 0.2 s after an answer
+    check(web, access_log(log), job)
+
+
+def test_a_crawl_that_is_told_to_end_once_and_twice_again_and_again_is_complete_and_polite(
+    web, tmp_path
+):
+    """SIGTERM, SIGINT, and a second signal of either kind while the first one is obeyed."""
+    log, job = tmp_path / "access.log", tmp_path / "job"
+    command = crawl_command(
+        web,
+        seeds_of(web, tmp_path),
+        job,
+        POLITENESS_MIN_DELAY=MIN_DELAY,
+        POLITENESS_MAX_DELAY=1,
+        CHECKPOINT_INTERVAL_SECS=0.5,
+    )
+    stop, interrupt = signal.SIGTERM, signal.SIGINT
+    for signals in ([interrupt, interrupt], [stop], [stop, interrupt], [interrupt], [stop, stop]):
+        before = len(access_log(log))
+        crawl = start_crawl(command)
+        wait_until(lambda before=before: len(access_log(log)) > before + 20)
+        for number in signals:
+            crawl.send_signal(number)
+            time.sleep(0.005)  # two signals of a kind that come at once are one
+        output = crawl.communicate(timeout=30)[1]
+        assert crawl.returncode == 0, output
+        assert damage_in(job) == []
+    last = run_crawl(command)
+    assert "finished: nothing is left to fetch" in last.stdout
+    time.sleep(0.4)
     check(web, access_log(log), job)
 
 
@@ -127,6 +162,7 @@ def test_a_clock_that_is_set_forward_and_back_neither_ends_anything_early_nor_dr
     killed_at = time.time()
     crawl.stderr.close()
     crawl.wait()
+    assert damage_in(job) == []
     crawl = begin("10800,-7200")
     set_clock(crawl)
     output = crawl.communicate(timeout=100)[1]
@@ -168,4 +204,4 @@ def test_a_crawl_of_hundreds_of_hosts_ends_within_ten_seconds_with_a_checkpoint(
     stats = stats_of(job)
     assert stats["frontier/waiting"] > 100
     assert stats["frontier/leased"] == 0
-    assert (job / "CURRENT").exists()
+    assert damage_in(job) == []

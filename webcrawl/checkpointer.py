@@ -57,9 +57,8 @@ class Checkpointer:
             kept = await asyncio.to_thread(self._job.keep)
         except Exception as error:  # it does not concern the crawl
             self._stats.inc_value("checkpoint/kept/failed")
-            trace = None if isinstance(error, OSError) else error
             told = "The checkpoint is good, but could not be kept for later: %s"
-            logger.warning(told, error, exc_info=trace)
+            logger.warning(told, error, exc_info=_trace_of(error))
             return
         if kept:
             self._stats.inc_value("checkpoint/kept/count")
@@ -91,7 +90,8 @@ class Checkpointer:
             await asyncio.to_thread(self._job.publish, prepared)
         except Exception as error:
             self._stats.inc_value("checkpoint/failed")
-            logger.exception("No checkpoint was made; the previous one stays the live one")
+            told = "No checkpoint was made; the previous one stays the live one: %s"
+            logger.error(told, error, exc_info=_trace_of(error))  # noqa: TRY400  # by kind
             if isinstance(error, OSError):
                 self._ending.fail(error)
             return False
@@ -113,9 +113,9 @@ class Checkpointer:
         return longest
 
     async def _tell_modules(self) -> None:
-        """Return when all processing modules have stored their pages; raises what one raised."""
+        """Return when all processing modules have stored their pages; raises what one answered."""
         for _, answer in await self._signals.send_catch_log_async(signal=checkpoint_signal):
-            # An exception, where Scrapy's other senders give a Failure.
+            # What it raised, where Scrapy's other senders give a Failure, or has returned.
             if isinstance(answer, BaseException):
                 raise answer
 
@@ -124,5 +124,11 @@ class Checkpointer:
             self._job.forget()
         except OSError as error:
             # The checkpoint is good: resuming deletes what is left over.
-            logger.exception("Files of earlier checkpoints could not be deleted")
+            told = "Files of earlier checkpoints could not be deleted: %s"
+            logger.error(told, error)  # noqa: TRY400  # as ``_trace_of``
             self._ending.fail(error)
+
+
+def _trace_of(error: Exception) -> Exception | None:
+    """What of *error* belongs into the log besides what it says: nothing if it is the disk's."""
+    return None if isinstance(error, OSError) else error

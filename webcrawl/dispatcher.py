@@ -27,6 +27,7 @@ from webcrawl.pages import PERMANENT, REDIRECTS
 from webcrawl.prelude import Decision, Verdict
 from webcrawl.request_codec import LostRequestError
 from webcrawl.retries import Retries
+from webcrawl.retry_policy import BUG
 from webcrawl.robots.grammar import MAX_BYTES
 from webcrawl.signals import unforeseen
 from webcrawl.urls import host_of
@@ -363,7 +364,7 @@ class Dispatcher:
             self._count_answer(fetch, fetch.response)
         if fetch.unprocessed:
             self._discard_content(fetch)
-        if not self.retries.take(entry, fetch.outcome):
+        if not self.retries.take(entry, BUG if fetch.raised else fetch.outcome):
             self._end(entry, fetch.outcome, fetch)
         if fetch.content_fingerprint is None:
             self._frontier.finish(lease)

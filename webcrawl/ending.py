@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from webcrawl._engine import is_closing
-from webcrawl.errors import DiskFullError, FatalError, StoreError
-from webcrawl.job import is_disk_full
+from webcrawl.disk_trouble import explained, is_disk_full, refusal
+from webcrawl.errors import StoreError
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
+    from webcrawl.errors import FatalError
     from webcrawl.fetch import Fetch
 
 logger = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class Ending:
         """A callback raised: its document was not processed, whatever Scrapy makes of it."""
         fetch = _fetch_behind(response)
         if fetch is not None:
-            fetch.unprocessed = True
+            fetch.unprocessed = fetch.raised = True
 
     def _item_error(self, response: Any, failure: Failure) -> None:
         """A processing module raised. Only a disk that fails concerns the crawl as a whole."""
@@ -86,28 +87,18 @@ def _fetch_behind(response: Any) -> Fetch | None:
 
 def unopened(error: Exception, jobdir: Path) -> FatalError:
     """What to tell the user when the crawl in *jobdir* could not even be opened."""
-    if is_disk_full(error):
-        return DiskFullError(_explained(error, jobdir)[1])
-    return FatalError(f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}.")
+    return refusal(error, jobdir, f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}.")
 
 
 def _explained(error: Exception, jobdir: Path) -> tuple[str, str]:
     """The finish reason and the sentence for the user."""
-    if is_disk_full(error):
-        return "disk_full", (
-            f"The disk of JOBDIR {jobdir} is full: make room and run the same command again; "
-            "nothing is lost."
-        )
     if isinstance(error, CorruptRecordError):
         return "disk_error", (
             f"JOBDIR {jobdir} is damaged ({error}): mend the disk, bring back a copy of JOBDIR, "
             "or begin anew in another one."
         )
     if isinstance(error, OSError):
-        return "disk_error", (
-            f"JOBDIR {jobdir} cannot be written ({error}): mend that and run the same command "
-            "again; nothing is lost."
-        )
+        return "disk_full" if is_disk_full(error) else "disk_error", explained(error, jobdir)
     return "program_error", (
         f"An error of the program ended the crawl ({type(error).__name__}: {error}): the log has "
         "the traceback, and the same command goes on; nothing is lost."

@@ -17,5 +17,6 @@ class StoreError(OSError):
     page's URL goes back to the frontier, and the same command goes on when the disk is mended."""
 
 
-class DiskFullError(FatalError):
-    """As FatalError, but nothing is wrong with the input: the disk has no room to begin with."""
+class DiskError(FatalError):
+    """As FatalError, but nothing is wrong with the input: the disk is full or broken to begin with.
+    ``scrapy crawl`` exits with 3."""

@@ -42,8 +42,10 @@ class Fetch:
     is_duplicate: True when it had seen a document with the same bytes.
     redirect_target: where the answer leads; "" if nowhere.
     redirect_refused: why that is not followed: redirect_loop, too_many_redirects; "" otherwise.
-    unprocessed: True when a callback or a processing module raised: the URL is finished, but its
-        document does not count as seen.
+    unprocessed: True when a callback or a processing module raised: the document does not count as
+        seen.
+    raised: True when it was the callback: the page's links were not found, so the URL is tried
+        again, as after any error of the program.
     abandoned: True when the download was broken off or the page could not be stored: its URL must
         go back, not be finished.
     expired: True when the frontier took the URL and its host back: what still comes is too late.
@@ -70,6 +72,7 @@ class Fetch:
     redirect_target: str = ""
     redirect_refused: str = ""
     unprocessed: bool = False
+    raised: bool = False
     abandoned: bool = False
     expired: bool = False
     abort: Callable[[], object] | None = None

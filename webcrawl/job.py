@@ -25,7 +25,6 @@ logs, which are replayed from it.
 from __future__ import annotations
 
 import dataclasses
-import errno
 import os
 import time
 from pathlib import Path
@@ -33,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
+from webcrawl.disk_trouble import refusal
 from webcrawl.errors import FatalError
 from webcrawl.kept import make_own, refuse_kept
 from webcrawl.storage.atomic import sync_path, sync_paths
@@ -213,7 +213,8 @@ class Job:
         *spider* is the name of the spider whose crawl it must be, as the facts of its checkpoints
         have it; empty: anyone's. Raises FatalError with one sentence when the directory cannot be
         used, is in use, holds the crawl of another spider, was written by a later webcrawl, is a
-        kept checkpoint, or its live one is damaged; nothing is changed then.
+        kept checkpoint, or its live one is damaged; nothing is changed then. DiskError if the disk
+        is full or broken.
         """
         self._acquire()
         try:
@@ -226,9 +227,8 @@ class Job:
             raise
         except (CorruptRecordError, NewerFormatError, OSError) as error:
             self._lock.release()
-            raise FatalError(
-                f"The crawl in JOBDIR {self.path} cannot be resumed: {error}."
-            ) from error
+            sentence = f"The crawl in JOBDIR {self.path} cannot be resumed: {error}."
+            raise refusal(error, self.path, sentence) from error
 
     def open_damaged(self, *, after: int) -> None:
         """Lock the directory, whatever is in it, to ``publish`` a checkpoint whose number comes
@@ -247,9 +247,10 @@ class Job:
                 "wait for it to end, or choose another JOBDIR."
             ) from error
         except OSError as error:
-            raise FatalError(
+            sentence = (
                 f"JOBDIR {self.path} cannot be used: {error.strerror}; choose another JOBDIR."
-            ) from error
+            )
+            raise refusal(error, self.path, sentence) from error
 
     def _load(self, spider: str) -> None:
         live = _live_checkpoint(self.path, self._manifests)
@@ -371,12 +372,3 @@ def _in_pieces(saved: bytes) -> list[bytes]:
     return [
         saved[start : start + MAX_PAYLOAD] for start in range(0, max(len(saved), 1), MAX_PAYLOAD)
     ]
-
-
-def is_disk_full(error: BaseException) -> bool:
-    """Whether *error* says that the disk, or our share of it (quota, ulimit -f), is full."""
-    return isinstance(error, OSError) and error.errno in {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-    }

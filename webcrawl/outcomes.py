@@ -178,10 +178,14 @@ class Outcomes:
             )
         )
 
-    async def sync(self) -> None:
+    async def sync(self) -> OSError | None:
         """Return when all lines are on the platter: a checkpoint is going to say of these URLs
-        that they are done. Handler of ``checkpoint``."""
-        await asyncio.to_thread(self._log.sync)
+        that they are done; the error if they are not. Handler of ``checkpoint``."""
+        try:
+            await asyncio.to_thread(self._log.sync)
+        except OSError as error:
+            return error
+        return None
 
     def close(self) -> None:
         """Close the log. Everything is in it."""

@@ -13,9 +13,10 @@ checkpoint = object()
 """Sent before a checkpoint is published, after its state was taken; may be awaited.
 
 Whoever stores pages connects to it and returns only when every page it has accepted is on the
-platter, since the checkpoint will say of these pages that they are done. A handler that raises
-prevents the checkpoint; the previous one stays live, and an OSError ends the crawl. The last
-checkpoint comes after ``close_spider``. No arguments."""
+platter, since the checkpoint will say of these pages that they are done. A handler that raises, or
+returns an exception, prevents the checkpoint; the previous one stays live, and an OSError ends the
+crawl. Of what is raised Scrapy logs the traceback. The last checkpoint comes after
+``close_spider``. No arguments."""
 
 url_finished = object()
 """Sent when a URL has come to its end, with ``url``, ``outcome`` (a name of README's table of

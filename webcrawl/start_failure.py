@@ -6,7 +6,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from webcrawl.errors import DiskFullError, FatalError
+from webcrawl.errors import DiskError, FatalError
 
 if TYPE_CHECKING:
     import asyncio
@@ -31,4 +31,4 @@ def exit_code_of_start(task: asyncio.Task[None]) -> int:
         return 1
     logger.debug("The crawl could not start", exc_info=error)
     sys.stderr.write(f"webcrawl: {bad_input[0]}\n")
-    return 3 if isinstance(bad_input[0], DiskFullError) else 2
+    return 3 if isinstance(bad_input[0], DiskError) else 2

@@ -30,7 +30,8 @@ def check_checkpoint(jobdir: Path, findings: Findings) -> Checkpoint | None:
         findings.add(error.path, error.offset, error.why, _ALL)
         return None
     if checkpoint is None:
-        if next(jobdir.glob("manifest-*.json"), None) is None:
+        # The first one is there without CURRENT while it is being published.
+        if {path.name for path in jobdir.glob("manifest-*.json")} <= {"manifest-000001.json"}:
             raise FatalError(f"There is no crawl in JOBDIR {jobdir}: name another one.")
         findings.add(jobdir / "CURRENT", 0, "the file is gone", _ALL)
         return None

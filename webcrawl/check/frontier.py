@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from webcrawl.check.logs_since import frames_of, unreadable
+from webcrawl.check.logs_since import frames_of, tell_cut_off, unreadable
 from webcrawl.frontier.bodies import body_path
 from webcrawl.frontier.done_log import done_log_files, records_in
 from webcrawl.frontier.entry import decode
@@ -138,4 +138,4 @@ def check_done_log(path: Path, first: int, findings: Findings, *, trusted: bool)
                 findings.add(file, frame.start, str(error), _DONE)
     for file in sorted(path.glob("*.log")):
         if file not in files and int(file.stem) > first:
-            findings.add(file, 0, "a segment before this one is gone", _UNREAD)
+            tell_cut_off(file, "a segment", findings, _UNREAD, trusted=trusted)

@@ -43,6 +43,16 @@ def frames_of(
             findings.add(path, piece.start, unreadable(piece), means)
 
 
+def tell_cut_off(path: Path, part: str, findings: Findings, means: str, *, trusted: bool) -> None:
+    """Report that *part* of the log before *path* is gone, which *means* this; with *trusted* false
+    it is only noted, as the machine may have gone down before the name of one was synced."""
+    what = f"{part} before this one is gone"
+    if trusted:
+        findings.add(path, 0, what, means)
+    else:
+        findings.note(path, 0, what, _LOST)
+
+
 def unreadable(gap: Gap) -> str:
     """What a person is told of *gap*."""
     return f"{gap.why}; {gap.end - gap.start:,} bytes cannot be read"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from webcrawl.check.logs_since import frames_of
+from webcrawl.check.logs_since import frames_of, tell_cut_off
 from webcrawl.seen.bloom import BloomSnapshot, filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
@@ -139,7 +139,7 @@ def _check_tail(path: Path, active: Span, findings: Findings, *, trusted: bool) 
         _parse(file, findings, _LATER, start=HEADER_SIZE, trusted=trusted)
     files = {one for one in path.glob("discovered-*.log") if int(one.stem[11:]) > active.number}
     for file in sorted(files.difference(later_logs(path, active.number))):
-        findings.add(file, 0, "a file of the log before this one is gone", _LATER)
+        tell_cut_off(file, "a file of the log", findings, _LATER, trusted=trusted)
 
 
 def later_logs(path: Path, number: int) -> Iterator[Path]:

@@ -213,7 +213,9 @@ class HostRecords:
                 raise
             self._failed += 1
             if self.failure is None:
-                logger.exception("Host records could not be written; they stay in memory")
+                logger.error(  # noqa: TRY400  # a traceback says no more than the sentence
+                    "Host records could not be written (%s); they stay in memory", error
+                )
             self.failure = error
         else:
             self._saved()

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from webcrawl.disk_trouble import is_disk_full
 from webcrawl.ending import unopened
 from webcrawl.errors import FatalError
-from webcrawl.job import is_disk_full
 from webcrawl.opening import open_parts
 from webcrawl.seeds import SeedReader
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError

@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import scrapy
 
+from webcrawl.disk_trouble import refusal
 from webcrawl.errors import FatalError
 from webcrawl.items import Page
-from webcrawl.pipelines.warc_file import LEVELS, WarcWriter
+from webcrawl.pipelines.warc_file import LEVELS, WarcWriteError, WarcWriter
 from webcrawl.setting_values import whole
 from webcrawl.signals import checkpoint
 
@@ -61,6 +62,7 @@ class WarcPipeline:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="warc")
         self._waiting: list[tuple[Page, asyncio.Future[None]]] = []
         self._busy = False
+        self._not_ended: WarcWriteError | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -87,10 +89,11 @@ class WarcPipeline:
             recovered = await self._in_worker(self._writer.open)
         except OSError as error:
             self._executor.shutdown()
-            raise FatalError(
+            sentence = (
                 f"WARC_DIR {self._directory} cannot be used: {error.strerror}; choose another "
                 "WARC_DIR or JOBDIR."
-            ) from error
+            )
+            raise refusal(error, self._directory, sentence, name="WARC_DIR") from error
         for line in recovered:
             logger.info("%s", line)
         self._count()
@@ -108,14 +111,22 @@ class WarcPipeline:
             await written
         return item
 
-    async def sync(self) -> None:
-        """Return when all pages written so far are on the platter. Handler of ``checkpoint``."""
-        await asyncio.to_thread(self._writer.sync)
+    async def sync(self) -> OSError | None:
+        """Return when all pages written so far are on the platter; the error if they are not, also
+        for a file that could not be ended. Handler of ``checkpoint``."""
+        try:
+            await asyncio.to_thread(self._writer.sync)
+        except OSError as error:
+            return error
+        return self._not_ended
 
     async def close_spider(self) -> None:
-        """Give the last file its final name. What cannot be ended now is recovered next time."""
+        """Give the last file its final name. What cannot be ended now is recovered next time, and
+        the crawl's last checkpoint is told of it."""
         try:
             await self._in_worker(self._writer.close)
+        except WarcWriteError as error:
+            self._not_ended = error
         finally:
             self._executor.shutdown()
             self._count()
