@@ -49,6 +49,7 @@ class PowerLoss:
         self._root = root
         self._contents: dict[int, bytes] = {}
         self._names: dict[int, dict[str, int]] = {}
+        self._made: dict[int, Path] = {}  # by ``lose``
         # A number must not go to another file while it means this one.
         self._held: dict[int, int] = {}
         monkeypatch.setattr(os, "fsync", self._fsync)
@@ -58,6 +59,26 @@ class PowerLoss:
     def close(self) -> None:
         for fd in self._held.values():
             os.close(fd)
+
+    @property
+    def known(self) -> tuple[dict[int, bytes], dict[int, dict[str, int]]]:
+        """What of all this another process has to know to go on with the same disk."""
+        return self._contents, self._names
+
+    def go_on(self, known: tuple[dict[int, bytes], dict[int, dict[str, int]]]) -> None:
+        """Go on from what an earlier process has ``known``: nothing was synced since. The numbers
+        of files that are gone may be given to others: they get new ones, below zero."""
+        contents, names = known
+        here = {path.stat().st_ino for path in (self._root, *self._root.rglob("*"))}
+
+        def number(inode: int) -> int:
+            return inode if inode in here else -abs(inode)
+
+        self._contents = {number(inode): content for inode, content in contents.items()}
+        self._names = {
+            number(inode): {name: number(child) for name, child in children.items()}
+            for inode, children in names.items()
+        }
 
     def _fsync(self, fd: int) -> None:
         self.before_fsync()
@@ -83,6 +104,7 @@ class PowerLoss:
     def lose(self, target: Path, rng: random.Random) -> Path:
         """Make *target* one of the directories that may be found after the power came back."""
         current = {path.stat().st_ino: path for path in (self._root, *self._root.rglob("*"))}
+        self._made.clear()
         self._make(self._root.stat().st_ino, target, current, rng)
         return target
 
@@ -92,14 +114,31 @@ class PowerLoss:
             target.mkdir(exist_ok=True)
             old = self._names.get(inode, {})
             new = _names(path) if path is not None else old
-            for name in sorted(old.keys() | new.keys()):
-                found = rng.choice((old, new)).get(name)
-                if found is not None:
-                    self._make(found, target / name, current, rng)
+            for name, found in _some_of(old, new, rng).items():
+                self._make(found, target / name, current, rng)
+        elif inode in self._made:
+            os.link(self._made[inode], target)
         else:
+            self._made[inode] = target
             old_bytes = self._contents.get(inode, b"")
             new_bytes = old_bytes if path is None else path.read_bytes()
             target.write_bytes(_torn(old_bytes, new_bytes, rng))
+
+
+def _some_of(old: dict[str, int], new: dict[str, int], rng: random.Random) -> dict[str, int]:
+    """A state of a directory between *old* and *new*. A file that was renamed has its old name or
+    its new one."""
+    found = {}
+    renamed = (old.keys() - new.keys(), new.keys() - old.keys())
+    moved = {old[name] for name in renamed[0]} & {new[name] for name in renamed[1]}
+    of_moved = {inode: rng.choice((old, new)) for inode in sorted(moved)}
+    for name in sorted(old.keys() | new.keys()):
+        inode = old[name] if name not in new else new[name]
+        is_moved = inode in moved and not (name in old and name in new)
+        names = of_moved[inode] if is_moved else rng.choice((old, new))
+        if name in names:
+            found[name] = names[name]
+    return found
 
 
 def _names(path: Path) -> dict[str, int]:

@@ -7,18 +7,21 @@ here. ``arm`` says at which call from now on something happens:
   nothing that the process would still do on its way out (``finally``, other threads) is done.
 - ``power``: the same, and the machine goes down with it: see ``disk.PowerLoss``.
 - ``full``: the disk is full for a number of calls; a write may stop short first, as on a real one.
+- ``broken``: the disk refuses a number of calls, whatever they are.
 
-A change that a caller makes by another way than the calls in ``_REPLACED`` is not seen.
+Which calls count is what ``counts`` says. A change that a caller makes by another way than the
+calls in ``_REPLACED`` and ``Path.open`` is not seen, so nothing that SQLite does.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from disk import PowerLoss
 
@@ -31,8 +34,15 @@ if TYPE_CHECKING:
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
+_ERRORS = {"full": errno.ENOSPC, "broken": errno.EIO}
+
+
 class Killed(BaseException):
     """What a dead process gets for an answer. Nothing may catch it."""
+
+
+def _killed() -> NoReturn:
+    raise Killed
 
 
 class DyingDisk:
@@ -43,28 +53,34 @@ class DyingDisk:
         self.dead = False
         self.was_full = False  # at any time of this process
         self.before_fsync: Callable[[], None] = lambda: None
+        # Told of each call by its name and the path; whether it is one that ``arm`` counts.
+        self.counts: Callable[[str, str], bool] = lambda call, path: True
+        # What becomes of the thread that makes the call at which the process ends.
+        self.end: Callable[[], NoReturn] = _killed
         self._rng = rng
         self._patch = patch
         self._kind = ""
         self._left = self._lasting = 0
         self._guard = threading.RLock()
         self._open: dict[int, str] = {}
+        self._objects: set[int] = set()  # of the open ones, those that a file object closes
         self._untracked = False
         self._real = {name: getattr(os, name) for name in _REPLACED}
         with self.untracked():
-            self._power = PowerLoss(root, patch)
+            self.power = PowerLoss(root, patch)
         for name, function in _REPLACED.items():
             patch.setattr(os, name, function.__get__(self))
         patch.setattr(Path, "open", self._path_open(Path.open))
 
     def close(self) -> None:
         """Before the patches are taken back."""
-        self._power.close()
+        self.power.close()
 
     # --- what is to happen
 
     def arm(self, kind: str, *, after: int, lasting: int = 1) -> None:
-        """*kind* happens at the *after*-th change from now; ``full`` for *lasting* changes."""
+        """*kind* happens at the *after*-th change that counts from now; ``full`` and ``broken`` for
+        that one and the next ones of any kind, *lasting* in all."""
         self._kind, self._left, self._lasting = kind, after, lasting
 
     def disarm(self) -> None:
@@ -77,18 +93,20 @@ class DyingDisk:
 
     def bury(self) -> None:
         """The dead process's descriptors are closed; the next one may begin."""
-        for fd in [*self._open]:
+        for fd in self._open.keys() - self._objects:
             os.close(fd)
+        self._open.clear()
+        self._objects.clear()
         self.dead = self.was_full = False
         self.disarm()
 
     def lose_power(self, target: Path) -> None:
         """What the disk holds after a power failure is put into *target*, the new root."""
         with self.untracked():
-            self._power.lose(target, self._rng)
-            self._power.close()
+            self.power.lose(target, self._rng)
+            self.power.close()
             self.root = target
-            self._power = PowerLoss(target, self._patch)
+            self.power = PowerLoss(target, self._patch)
             self._patch.setattr(os, "fsync", self._fsync)
 
     @property
@@ -110,6 +128,8 @@ class DyingDisk:
 
     def _change(
         self,
+        call: str,
+        path: str,
         perform: Callable[[], Any],
         *,
         part: Callable[[], Any] | None = None,
@@ -119,58 +139,70 @@ class DyingDisk:
         with self._guard:
             if self.dead:
                 raise Killed
+            counted = self.counts(call, path)
             if not self._kind or (self._kind == "full" and not takes_room):
                 return perform()
-            self._left -= 1
             if self._left > 0:
-                return perform()
-            if self._kind != "full":
+                self._left -= counted
+                if self._left > 0 or not counted:
+                    return perform()
+            if self._kind not in _ERRORS:
                 self._die(perform, part)
             if not self._lasting:
                 self.disarm()
                 return perform()
             self._lasting -= 1
             self.was_full = True
-            if part is not None and self._rng.random() < 0.5:
+            if self._kind == "full" and part is not None and self._rng.random() < 0.5:
                 return part()
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            number = _ERRORS[self._kind]
+            raise OSError(number, os.strerror(number), path)
 
-    def _die(self, perform: Callable[[], Any], part: Callable[[], Any] | None) -> None:
+    def _die(self, perform: Callable[[], Any], part: Callable[[], Any] | None) -> NoReturn:
         how = self._rng.choice(("before", "in part", "after"))
         if how == "in part" and part is not None:
             part()
         elif how == "after":
             perform()
         self.dead = True
-        raise Killed
+        self.end()
 
-    def _is_here(self, path: Any) -> bool:
-        return f"{os.fspath(path)}{os.sep}".startswith(f"{self.root}{os.sep}")
+    def _is_here(self, path: str) -> bool:
+        return f"{path}{os.sep}".startswith(f"{self.root}{os.sep}")
 
     # --- the calls
 
-    def _os_open(self, path: Any, flags: int, mode: int = 0o777, **kwargs: Any) -> int:
+    def _os_open(
+        self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None
+    ) -> int:
+        where = _where(path, dir_fd)
+
         def perform() -> int:
-            fd: int = self._real["open"](path, flags, mode, **kwargs)
+            fd: int = self._real["open"](path, flags, mode, dir_fd=dir_fd)
             if not self._untracked:
-                self._open[fd] = os.fspath(path)
+                self._open[fd] = where
             return fd
 
         with self._guard:
-            if not self._is_here(path):
-                return int(self._real["open"](path, flags, mode, **kwargs))
+            if not self._is_here(where):
+                return int(self._real["open"](path, flags, mode, dir_fd=dir_fd))
             if self._untracked or not flags & _WRITES:
                 return perform()
-            creates = bool(flags & os.O_CREAT) and not Path(path).exists()
-            return int(self._change(perform, takes_room=creates))
+            creates = bool(flags & os.O_CREAT) and not Path(where).exists()
+            call = "create" if creates else "open"
+            return int(self._change(call, where, perform, takes_room=creates))
 
     def _path_open(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        """``Path.open`` does not go through ``os.open``. Only opening is a change then."""
+        """``Path.open`` does not go through ``os.open``, nor its writes through ``os.write``."""
 
-        def path_open(path: Path, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-            if "r" in mode or not self._is_here(path):
-                return real(path, mode, *args, **kwargs)
-            return self._change(lambda: real(path, mode, *args, **kwargs))
+        def path_open(
+            path: Path, mode: str = "r", *args: Any, encoding: str | None = None, **kwargs: Any
+        ) -> Any:
+            if "r" in mode or self._untracked or not self._is_here(os.fspath(path)):
+                return real(path, mode, *args, encoding=encoding, **kwargs)
+            raw = _DyingFile(path, mode.replace("b", ""), disk=self)
+            buffered = io.BufferedWriter(raw)
+            return buffered if "b" in mode else io.TextIOWrapper(buffered, encoding=encoding)
 
         return path_open
 
@@ -178,6 +210,13 @@ class DyingDisk:
         with self._guard:
             self._open.pop(fd, None)
             self._real["close"](fd)
+
+    def _dup(self, fd: int) -> int:
+        with self._guard:
+            copy = int(self._real["dup"](fd))
+            if fd in self._open:
+                self._open[copy] = self._open[fd]
+            return copy
 
     def _write(self, fd: int, data: Any) -> int:
         write: Callable[[int, Any], int] = self._real["write"]
@@ -188,13 +227,22 @@ class DyingDisk:
         def part() -> int:
             return write(fd, data[: self._rng.randrange(1, length)])
 
-        return int(self._change(lambda: write(fd, data), part=part if length > 1 else None))
+        return int(
+            self._change(
+                "write",
+                self._open[fd],
+                lambda: write(fd, data),
+                part=part if length > 1 else None,
+            )
+        )
 
     def _ftruncate(self, fd: int, length: int) -> None:
+        truncate = self._real["ftruncate"]
         if fd not in self._open:
-            self._real["ftruncate"](fd, length)
+            truncate(fd, length)
         else:
-            self._change(lambda: self._real["ftruncate"](fd, length), takes_room=False)
+            where = self._open[fd]
+            self._change("truncate", where, lambda: truncate(fd, length), takes_room=False)
 
     def _fsync(self, fd: int) -> None:
         if fd not in self._open:  # above the root: nothing would come of it but waiting
@@ -203,15 +251,24 @@ class DyingDisk:
 
         def perform() -> None:
             with self.untracked():
-                self._power._fsync(fd)
+                self.power._fsync(fd)
 
-        self._change(perform)
+        self._change("fsync", self._open[fd], perform)
 
     def _unlink(self, path: Any, **kwargs: Any) -> None:
         self._rename("unlink", path, **kwargs)
 
+    def _rmdir(self, path: Any, **kwargs: Any) -> None:
+        self._rename("rmdir", path, **kwargs)
+
     def _replace(self, path: Any, *args: Any, **kwargs: Any) -> None:
         self._rename("replace", path, *args, **kwargs)
+
+    def _rename_as_is(self, path: Any, *args: Any, **kwargs: Any) -> None:
+        self._rename("rename", path, *args, **kwargs)
+
+    def _link(self, path: Any, *args: Any, **kwargs: Any) -> None:
+        self._rename("link", path, *args, **kwargs)
 
     def _mkdir(self, path: Any, *args: Any, **kwargs: Any) -> None:
         self._rename("mkdir", path, *args, **kwargs)
@@ -220,20 +277,50 @@ class DyingDisk:
         def perform() -> None:
             self._real[name](path, *args, **kwargs)
 
+        where = _where(args[0] if name == "link" else path, kwargs.get("dir_fd"))
         with self._guard:
-            if self._is_here(path) and not self._untracked:
-                self._change(perform, takes_room=name != "unlink")
+            if self._is_here(where) and not self._untracked:
+                self._change(name, where, perform, takes_room=name not in {"unlink", "rmdir"})
             else:
                 perform()
+
+
+def _where(path: Any, dir_fd: int | None) -> str:
+    """The whole path of what a call names."""
+    if dir_fd is None:
+        return os.fspath(path)
+    return os.fspath(Path(f"/proc/self/fd/{dir_fd}").readlink() / path)
+
+
+class _DyingFile(io.FileIO):
+    """What ``Path.open`` gives for writing, below its buffers."""
+
+    def __init__(self, path: Path, mode: str, *, disk: DyingDisk) -> None:
+        self._disk = disk
+        super().__init__(path, mode, opener=os.open)
+        disk._objects.add(self.fileno())
+
+    def write(self, data: Any) -> int:
+        return self._disk._write(self.fileno(), data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._disk._objects.discard(self.fileno())
+            self._disk._open.pop(self.fileno(), None)
+        super().close()
 
 
 _REPLACED: dict[str, Any] = {
     "open": DyingDisk._os_open,
     "close": DyingDisk._close,
+    "dup": DyingDisk._dup,
     "write": DyingDisk._write,
     "ftruncate": DyingDisk._ftruncate,
     "fsync": DyingDisk._fsync,
     "unlink": DyingDisk._unlink,
+    "rmdir": DyingDisk._rmdir,
     "replace": DyingDisk._replace,
+    "rename": DyingDisk._rename_as_is,
+    "link": DyingDisk._link,
     "mkdir": DyingDisk._mkdir,
 }

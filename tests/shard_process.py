@@ -69,22 +69,28 @@ ELIMINATORS = ("disk", "bloom")
 
 def make_everything_small(patch: pytest.MonkeyPatch) -> None:
     """So small that a crawl of a hundred URLs walks every path of the code."""
+    make_queues_small(patch)
+    patch.setattr(done_log, "_HELD_BACK", 3)
+    patch.setattr(frontier, "_CONTACTS_PER_WRITE", 2)
+    patch.setattr(frontier_snapshot, "_PIECE", 60)
+    patch.setattr(compaction, "_SLICE_SECS", 0.0)
+    patch.setattr(levels, "_MERGED_BLOCKS", 2)
+    patch.setattr(runs, "BLOCK", 4)
+    patch.setattr(runs, "BLOCK_BYTES", 32)
+    patch.setattr(runs, "READ_BLOCKS", 2)
+    patch.setattr(runs, "_SMALL_BLOCKS", 1)
+
+
+def make_queues_small(patch: pytest.MonkeyPatch) -> None:
+    """So that short queues are on disk, in many files, and few runs are merged; all files can be
+    read by who has not called this."""
     patch.setattr(front_end, "CHUNK", 2)
     patch.setattr(back_queue, "INLINE", 2)
     patch.setattr(bodies, "CHUNK", 2)
     patch.setattr(bodies, "SEGMENT_BYTES", 150)
     assert DiskFifo.__init__.__kwdefaults__ is not None
     patch.setitem(DiskFifo.__init__.__kwdefaults__, "segment_bytes", 200)
-    patch.setattr(done_log, "_HELD_BACK", 3)
-    patch.setattr(frontier, "_CONTACTS_PER_WRITE", 2)
-    patch.setattr(frontier_snapshot, "_PIECE", 60)
-    patch.setattr(compaction, "_SLICE_SECS", 0.0)
     patch.setattr(levels, "FAN_OUT", 2)
-    patch.setattr(levels, "_MERGED_BLOCKS", 2)
-    patch.setattr(runs, "BLOCK", 4)
-    patch.setattr(runs, "BLOCK_BYTES", 32)
-    patch.setattr(runs, "READ_BLOCKS", 2)
-    patch.setattr(runs, "_SMALL_BLOCKS", 1)
 
 
 class HeldExecutor(Executor):
