@@ -32,7 +32,7 @@ import time
 import traceback
 from collections import Counter
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -57,9 +57,11 @@ from webcrawl.errors import FatalError
 from webcrawl.hosts.database import FILE as SQLITE
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 KINDS = ("kill", "power", "full", "broken", "limit")
 MIN_DELAY = 0.15
-_WORLD = {"hosts": 30, "mean_pages": 12.0, "max_pages": 80}
 # Everything is on, and small: files turn over, checkpoints are made and kept all the time.
 _SETTINGS = {
     "POLITENESS_MIN_DELAY": MIN_DELAY,
@@ -84,7 +86,9 @@ _WAL_HEADER, _WAL_FRAME = 32, 24
 class FaultRig:
     """One job in *directory* and its simulated web. A context manager, which ends the latter."""
 
-    def __init__(self, directory: Path, *, rng: random.Random, hit: Counter[Fault]) -> None:
+    def __init__(
+        self, directory: Path, *, rng: random.Random, hit: Counter[Fault], max_pages: int
+    ) -> None:
         self._hit = hit
         self.lives = 0
         self._rng = rng
@@ -97,7 +101,15 @@ class FaultRig:
         self._known: Path | None = None
         self._log = directory / "access.log"
         self.web = start_in_process(
-            preset("clean", http_port=0, https_port=0, seed=rng.randrange(1000), **_WORLD),
+            preset(
+                "clean",
+                http_port=0,
+                https_port=0,
+                seed=rng.randrange(1000),
+                hosts=30,
+                mean_pages=max_pages / 7,
+                max_pages=max_pages,
+            ),
             log_path=self._log,
         )
         self._seeds = directory / "seeds.txt"
@@ -276,7 +288,7 @@ class Lot:
             most[call, room] = max(most[call, room], count)
 
     def draw(self, *, is_new: bool) -> Fault:
-        rng, most = self._rng, self._most[is_new]
+        rng, most = self._rng, self._most[is_new] or self._most[True]
         if not most:
             return Fault("kill", "write", "done", after=200)
         kind = self._least(KINDS)
@@ -298,12 +310,31 @@ class Lot:
         return kind != "full" or call not in {"open", "truncate", "unlink", "rmdir"}
 
 
+class Given:
+    """*faults*, one after the other."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self._faults = iter(faults)
+
+    def see(self, told: Told, *, is_new: bool) -> None:
+        """It does not matter."""
+
+    def draw(self, *, is_new: bool) -> Fault:
+        return next(self._faults)
+
+
 def go_through(
-    directory: Path, lot: Lot, *, rng: random.Random, most: int, hit: Counter[Fault]
+    directory: Path,
+    lot: Lot | Given,
+    *,
+    rng: random.Random,
+    most: int,
+    hit: Counter[Fault],
+    max_pages: int,
 ) -> None:
     """One job through at most *most* faults, and to its end; those that happened are put into
-    *hit*."""
-    with FaultRig(directory, rng=rng, hit=hit) as rig:
+    *hit*. *max_pages* is how many pages the largest host has, and each takes MIN_DELAY."""
+    with FaultRig(directory, rng=rng, hit=hit, max_pages=max_pages) as rig:
         is_finished = False
         while not is_finished and rig.lives < most:
             is_new = not rig.lives
@@ -328,7 +359,7 @@ def _main() -> int:
         jobs += 1
         directory = Path(tempfile.mkdtemp(prefix="faults-"))
         try:
-            go_through(directory, lot, rng=rng, most=12, hit=hit)
+            go_through(directory, lot, rng=rng, most=12, hit=hit, max_pages=80)
         except Exception:  # noqa: BLE001  # whatever it is, it is what this looks for
             failures += 1
             print(f"--- {directory}\n{traceback.format_exc()[-8000:]}", flush=True)

@@ -421,6 +421,31 @@ def test_full_disk_at_the_start_of_a_file_leaves_no_file(tmp_path, opened):
     assert one.written.records == 4
 
 
+def test_torn_file_that_cannot_be_cut_is_written_to_no_more(tmp_path, opened, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    one = opened()
+    one.write(page(1))
+    monkeypatch.setattr(os, "ftruncate", refuse)
+    with (
+        file_size_limit(one.written.bytes + 300),
+        pytest.raises(WarcWriteError, match="File too large"),
+    ):
+        one.write(page(2))
+    monkeypatch.undo()
+    one.write(page(3))
+    # What is in the first file may not be on the platter.
+    with pytest.raises(WarcWriteError, match="File too large"):
+        one.sync()
+    one.close()
+    writer(tmp_path).open()
+    first, second = names(tmp_path)
+    assert numbers(tmp_path / first) == [1]
+    assert numbers(tmp_path / second) == [3]
+    assert complaints(tmp_path / first) == {}
+
+
 def test_directory_that_went_away_is_an_error_and_not_a_loss_of_the_next_page(tmp_path):
     one = writer(tmp_path / "warc")
     one.open()

@@ -141,6 +141,17 @@ def _refuse(*_):
     raise OSError(30, "read-only")
 
 
+def test_a_full_file_that_lost_its_end_with_the_power_is_cut_too(path):
+    log = opened(path, max_bytes=8)
+    for line in (b"one", b"two", b"three"):
+        log.append(line)
+    log.close()
+    full = path.with_name("info-000001.jsonl")
+    full.write_bytes(b"one\n" + bytes(4))
+    opened(path).close()
+    assert all_lines(path) == [b"one", b"three"]
+
+
 def test_what_was_synced_survives_a_power_failure(tmp_path, path, monkeypatch):
     power = PowerLoss(tmp_path, monkeypatch)
     log = opened(path, max_bytes=8)

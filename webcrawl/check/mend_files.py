@@ -97,7 +97,7 @@ def mend_logs(jobdir: Path, mending: Mending) -> None:
     for name in LOGS:
         active = jobdir / name
         for file in chain(numbered(active), [active] if active.exists() else []):
-            if mending.damaged_by(partial(check_log, file, is_active=file == active)):
+            if mending.damaged_by(partial(check_log, file, may_be_torn=file == active)):
                 _mend_log(file, mending)
 
 

@@ -93,9 +93,10 @@ def _check(jobdir: Path, findings: Findings, *, warc: bool) -> Checkpoint | None
     if checkpoint is not None:
         _check_parts(shard, checkpoint, findings)
     findings.begin("hosts")
-    check_hosts(shard / "hosts", findings, trusted=checkpoint is None or checkpoint.trusted)
+    trusted = checkpoint is None or checkpoint.trusted
+    check_hosts(shard / "hosts", findings, trusted=trusted)
     findings.begin("logs")
-    check_logs(jobdir, findings)
+    check_logs(jobdir, findings, trusted=trusted)
     if warc:
         findings.begin("warc")
         for name in _STORED:

@@ -62,7 +62,6 @@ class WarcPipeline:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="warc")
         self._waiting: list[tuple[Page, asyncio.Future[None]]] = []
         self._busy = False
-        self._not_ended: WarcWriteError | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -118,7 +117,7 @@ class WarcPipeline:
             await asyncio.to_thread(self._writer.sync)
         except OSError as error:
             return error
-        return self._not_ended
+        return None
 
     async def close_spider(self) -> None:
         """Give the last file its final name. What cannot be ended now is recovered next time, and
@@ -126,7 +125,7 @@ class WarcPipeline:
         try:
             await self._in_worker(self._writer.close)
         except WarcWriteError as error:
-            self._not_ended = error
+            logger.error("%s could not be ended (%s)", error.path, error.strerror)  # noqa: TRY400
         finally:
             self._executor.shutdown()
             self._count()

@@ -5,7 +5,7 @@
 complete, so whoever picks up ``*.warc.gz`` finds whole records only. The invariants: under a final
 name there are only whole sets of records (see warc_records); a page whose ``write`` has
 returned is in the file even if the process is killed on the next line; after an error the file ends
-where it ended before.
+where it ended before, or nothing is written to it any more.
 
 What if the process dies: in ``write``, the torn set is cut off by the next ``open``; before the
 rename, ``open`` does the rename; between rename and directory fsync, a power loss may bring the
@@ -20,6 +20,7 @@ import fcntl
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -92,6 +93,8 @@ class WarcWriter:
         self._fd = -1
         self._path = directory
         self._size = 0
+        # Why a file was left to the next ``open``, which cuts and syncs it.
+        self._left_open: WarcWriteError | None = None
         self._guard = threading.Lock()  # over _fd, between the writing thread and sync
 
     def open(self) -> list[str]:
@@ -127,7 +130,12 @@ class WarcWriter:
         self._append(members, records=len(records))
 
     def sync(self) -> None:
-        """fsync what was written so far. Blocks on the disk; may be called from any thread."""
+        """fsync what was written so far. Blocks on the disk; may be called from any thread.
+
+        Raises OSError, from then on also for a file that could not be ended.
+        """
+        if self._left_open is not None:
+            raise self._left_open
         with self._guard:
             if self._fd < 0:
                 return  # nothing was written, or a finished file, which was synced when it ended
@@ -148,11 +156,10 @@ class WarcWriter:
             path.rename(_final_name(path))
             sync_path(self._directory)
         except OSError as error:
-            raise WarcWriteError(path, error) from error
+            self._left_open = WarcWriteError(path, error)
+            raise self._left_open from error
         finally:
-            with self._guard:
-                os.close(self._fd)
-                self._fd = -1
+            self._let_go()
 
     def _start_file(self) -> None:
         fd = None
@@ -173,10 +180,10 @@ class WarcWriter:
         try:
             self._append(isal_zlib.compress(record, self._level, _GZIP_FORMAT), records=1)
         except WarcWriteError:
-            with self._guard:
-                os.close(fd)
-                self._fd = -1
-            path.unlink()
+            if self._fd >= 0:
+                self._let_go()
+            with suppress(OSError):  # then the next ``open`` removes it
+                path.unlink()
             raise
         self.written.files += 1
 
@@ -184,11 +191,25 @@ class WarcWriter:
         try:
             write_all(self._fd, members)
         except OSError as error:
-            os.ftruncate(self._fd, self._size)
-            raise WarcWriteError(self._path, error) from error
+            refusal = WarcWriteError(self._path, error)
+            self._cut_off(refusal)
+            raise refusal from error
         self._size += len(members)
         self.written.records += records
         self.written.bytes += len(members)
+
+    def _cut_off(self, refusal: WarcWriteError) -> None:
+        """Let the file end where it ended before; if that fails, too, nothing is added to it."""
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            self._left_open = refusal
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self._guard:
+            os.close(self._fd)
+            self._fd = -1
 
     def _recover(self, path: Path) -> str | None:
         """End the file that a dead process left; None if the process lives and nothing was done."""

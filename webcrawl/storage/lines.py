@@ -36,8 +36,13 @@ class LineLog:
         self._unsynced: list[Path] = []
 
     def open(self) -> None:
-        """Make the directory if need be, cut a torn last line, go on behind the last whole one."""
+        """Make the directory if need be, cut a torn last line, go on behind the last whole one.
+
+        Full files may have a torn one, too: a power failure takes what was not synced.
+        """
         self._unsynced += [*make_directory(self.path.parent), self.path.parent]
+        for path in numbered(self.path):
+            _cut_torn_line(path)
         self._begin()
 
     def _begin(self) -> None:
@@ -100,6 +105,17 @@ class LineLog:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _cut_torn_line(path: Path) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        length = os.fstat(fd).st_size
+        size = _end_of_lines(fd, length)
+        if size < length:
+            os.ftruncate(fd, size)
+    finally:
+        os.close(fd)
 
 
 def numbered(path: Path) -> list[Path]:
