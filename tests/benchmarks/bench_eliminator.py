@@ -1,30 +1,42 @@
 """How fast the duplicate URL eliminator is against a large set of stored fingerprints.
 
-    python tests/benchmarks/bench_eliminator.py [--stored 100_000_000] [--submit 8_000_000]
+    python tests/benchmarks/bench_eliminator.py [--stored 10_000_000 100_000_000 1_000_000_000]
 
 Stores fingerprints as sorted runs in a temporary directory (8 bytes each), then submits pages of
-40 links, real URL strings that are hashed within the measured time, and takes the new ones out as
-the scheduler does. Two streams:
+40 links, real URL strings that are hashed within the measured time, and takes the new ones out.
+It runs as in the crawl: an event loop submits a page a turn, stops while the eliminator is full,
+takes slices of 10 ms, as inflow.py does, half of the time at most; merges run in the one worker
+thread; cache and T have the crawl's default sizes. Two streams:
 
 crawl-like
     45 % of a page's links are navigation of its own site (Pareto over 5,000 pages of it; 300
     sites in flight get 90 % of the pages, 20,000 others the rest), 25 % lead to the popular pages
-    of the whole web (Pareto), 15 % to pages stored long ago, 15 % were never seen. With 2^16
-    cached fingerprints that gives about 66 % cache hits, fewer than the 80 % of Broder et al.
+    of the whole web (Pareto), 15 % to pages stored long ago, 15 % were never seen. The cache knows
+    about two thirds, fewer than the 80 % of Broder et al.
 all-new
     No URL was ever seen: the worst case for every part.
 
 The streams lie in files, as reading and splitting a page's links costs little next to making
-them; that cost is within the measured time. Printed per stream: submissions a second until the
-last one was submitted, the same until everything new was taken out, CPU seconds of all threads,
-the process's peak memory (VmHWM: shared pages count, the page cache does not), the longest call.
+them; that cost is within the measured time. Printed per stream:
+
+- submissions a second until the last one was submitted, the same until everything new was taken
+  out, and the same by a CPU second of the loop's thread; CPU seconds of all threads
+- the process's peak memory, which is reached while it merges, and what it began with. VmHWM: the
+  page cache does not count, mapped files would, but none are but the libraries
+- by a watchdog how late a timer of the loop was that is due every millisecond: the 99th percentile
+  and the most, and the most not counting the time that the thread waited for a core, which on a
+  busy machine is somebody else's. Nothing else is held up for longer by the loop
+
+Generating, storing and measuring are processes of their own, so that none counts another's memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import multiprocessing
+import os
 import random
 import shutil
 import sys
@@ -39,14 +51,16 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from webcrawl.extensions.large_blocks import return_large_blocks
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.eliminator import DiskEliminator
 from webcrawl.seen.fingerprint import fingerprints
-from webcrawl.seen.runs import Run, write_run
+from webcrawl.seen.runs import write_run
+from webcrawl.simweb.loop import run
 from webcrawl.storage.records import HEADER_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from webcrawl.seen.runs import Fingerprints
 
@@ -54,6 +68,9 @@ LINKS = 40
 KNOWN = 4_000_000  # stored fingerprints that belong to URLs the crawl-like stream can name
 SHARES = (0.70, 0.20, 0.05, 0.05)  # of the stored fingerprints, one run each
 SITES_IN_FLIGHT, SITES, PAGES_OF_SITE = 300, 20_000, 5_000
+_SLICE_SECS, _SLICE_ENTRIES = 0.01, 256
+_PAUSE_SECS = 0.001
+_WATCH_SECS = 0.001
 
 
 def old_url(n: int) -> str:
@@ -109,7 +126,10 @@ def pages_of(path: Path) -> Iterator[list[str]]:
 
 
 def store(path: Path, stored: int, known: int) -> None:
-    """Write *stored* fingerprints as runs into *path*, *known* of them of real URLs."""
+    """Write *stored* fingerprints as runs into *path*, *known* of them of real URLs.
+
+    With a snapshot that names them and an empty URL log: whoever opens it takes up these runs.
+    """
     rng = np.random.default_rng(2)
     words = np.empty(known, dtype=np.uint64)
     for start in range(0, known, 1 << 20):
@@ -117,9 +137,15 @@ def store(path: Path, stored: int, known: int) -> None:
         words[start:end] = fingerprints(map(old_url, range(start, end)))
     known_parts = np.split(words, (np.cumsum(SHARES[:-1]) * known).astype(int))
     path.mkdir(parents=True)
+    runs = []
     for number, (share, part) in enumerate(zip(SHARES, known_parts, strict=True), 1):
         part.sort()
-        write_run(path / f"{number:06d}.run", ranges(rng, int(stored * share), part))
+        run = write_run(path / f"{number:06d}.run", ranges(rng, int(stored * share), part))
+        runs.append((number, run.count))
+        run.close()
+    active = (1, HEADER_SIZE, HEADER_SIZE)
+    snapshot = msgspec.msgpack.encode(("disk", 1, runs, (), None, active))
+    (path / "snapshot").write_bytes(snapshot)
 
 
 def ranges(rng: np.random.Generator, count: int, part: Fingerprints) -> Iterator[Fingerprints]:
@@ -129,67 +155,138 @@ def ranges(rng: np.random.Generator, count: int, part: Fingerprints) -> Iterator
     for low, high in itertools.pairwise(bounds):
         mine = part[np.searchsorted(part, np.uint64(low)) : np.searchsorted(part, np.uint64(high))]
         filler = rng.integers(low, high, max(0, count // pieces - len(mine)), dtype=np.uint64)
-        yield np.union1d(mine, filler)
+        words = np.concatenate((mine, filler))
+        words.sort()
+        yield words[np.concatenate(([True], words[1:] > words[:-1]))]
 
 
-def measure(seen: Path, stream: Path, name: str) -> None:
-    """Submit all of *stream* and print one line."""
+class Watchdog:
+    """How late a timer of the running loop is that is due every millisecond, in seconds.
+
+    *late* by the clock; *own_late* without what the thread waited for a core.
+    """
+
+    def __init__(self) -> None:
+        self.late: list[float] = []
+        self.own_late: list[float] = []
+        self._loop = asyncio.get_running_loop()
+        self._schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+        self._set()
+
+    def _set(self) -> None:
+        self.waited = self._waited()
+        self._due = time.perf_counter() + _WATCH_SECS
+        self._timer = self._loop.call_later(_WATCH_SECS, self._tick)
+
+    def _waited(self) -> float:
+        """Seconds that this thread was ready to run and had no core."""
+        return int(os.pread(self._schedstat, 64, 0).split()[1]) / 1e9
+
+    def _tick(self) -> None:
+        late = time.perf_counter() - self._due
+        self.late.append(late)
+        self.own_late.append(late - (self._waited() - self.waited))
+        self._set()
+
+    def close(self) -> None:
+        self._timer.cancel()
+        os.close(self._schedstat)
+
+
+class Feed:
+    """The crawl's part: pages are submitted and what is new is taken, in turns of the loop."""
+
+    def __init__(self, eliminator: DiskEliminator, pages: Iterator[list[str]]) -> None:
+        self.submitted = self.taken = 0
+        self.paused = 0.0
+        self.done: asyncio.Future[float] = asyncio.Future()
+        self.empty: asyncio.Future[None] = asyncio.Future()
+        self._eliminator = eliminator
+        self._pages = pages
+        self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self._page)
+        self._loop.call_later(_SLICE_SECS, self._slices)
+        eliminator.on_merged = lambda: self._loop.call_soon_threadsafe(self._slice)
+
+    def _page(self) -> None:
+        if self._eliminator.is_full:
+            self.paused += _PAUSE_SECS
+            self._loop.call_later(_PAUSE_SECS, self._page)
+        elif links := next(self._pages, None):
+            self._eliminator.submit(fingerprints(links), lambda i: links[i].encode())
+            self.submitted += len(links)
+            self._loop.call_soon(self._page)
+        else:
+            self.done.set_result(time.perf_counter())
+
+    def _slices(self) -> None:
+        self._slice()
+        self._loop.call_later(_SLICE_SECS, self._slices)
+
+    def _slice(self) -> None:
+        """As ``Inflow.work``, without the gates and the frontier behind it."""
+        deadline = time.perf_counter() + _SLICE_SECS
+        while batch := self._eliminator.take(_SLICE_ENTRIES):
+            self.taken += len(batch)
+            if time.perf_counter() >= deadline:
+                break
+        if self.done.done():
+            self._eliminator.merge()
+            if not self._eliminator.waiting and not self.empty.done():
+                self.empty.set_result(None)
+
+
+def measure(seen: Path, stream: Path, title: str, cache_size: int, buffer_size: int) -> None:
+    """Submit all of *stream* and print what it took."""
+    return_large_blocks()
+    for left in seen.glob("discovered-*.log"):  # of another stream
+        left.unlink()
+    run(_measure(seen, stream, title, cache_size, buffer_size))
+
+
+async def _measure(seen: Path, stream: Path, title: str, cache_size: int, buffer_size: int) -> None:
+    began = peak_mb()
     with ThreadPoolExecutor(max_workers=1) as executor:
+        cache = ClockCache(size=cache_size)
         eliminator = DiskEliminator(
-            path=seen, executor=executor, cache=ClockCache(size=2**16), buffer_size=2**21
+            path=seen, executor=executor, cache=cache, buffer_size=buffer_size
         )
-        eliminator.open(snapshot_of(seen))
-        stored = eliminator.stats()["seen/fingerprints"]
-        clock = time.perf_counter
-        longest = submitted = taken = 0
-        cpu, own_cpu, started = time.process_time(), time.thread_time(), clock()
-        for number, links in enumerate(pages_of(stream)):
-            before = clock()
-            eliminator.submit(fingerprints(links), lambda i: links[i].encode())  # noqa: B023  # called within submit
-            longest = max(longest, clock() - before)
-            submitted += len(links)
-            if number % 8 == 0:
-                before = clock()
-                taken += len(eliminator.take(256))
-                longest = max(longest, clock() - before)
-        submit_secs = clock() - started
-        submit_cpu, own_cpu = time.process_time() - cpu, time.thread_time() - own_cpu
-        while eliminator.waiting:
-            before = clock()
-            eliminator.merge()
-            got = len(eliminator.take(256))
-            longest = max(longest, clock() - before)
-            taken += got
-            if not got:
-                time.sleep(0.001)
-        all_secs, all_cpu = clock() - started, time.process_time() - cpu
+        eliminator.open((seen / "snapshot").read_bytes())
+        cpu, own_cpu, started = time.process_time(), time.thread_time(), time.perf_counter()
+        watchdog, feed = Watchdog(), Feed(eliminator, pages_of(stream))
+        submit_secs = await feed.done - started
+        submit_own_cpu = time.thread_time() - own_cpu
+        await feed.empty
+        secs, all_cpu = time.perf_counter() - started, time.process_time() - cpu
+        all_own_cpu = time.thread_time() - own_cpu
+        watchdog.close()
         stats = eliminator.stats()
         eliminator.close()
+    submitted, late = feed.submitted, watchdog.late
     print(
-        f"{name}: {submitted:,} submissions against {stored:,} stored\n"
-        f"  submitted  {submitted / submit_secs:12,.0f} a second  "
-        f"{submit_cpu:.2f} CPU s  ({1e6 * submit_cpu / submitted:.2f} us each)\n"
-        f"             {submitted / own_cpu:12,.0f} a CPU second of the submitting thread\n"
-        f"  taken too  {submitted / all_secs:12,.0f} a second  {all_cpu:.2f} CPU s  "
-        f"{taken:,} new\n"
+        f"{title}: {submitted:,} submissions\n"
+        f"  submitted  {submitted / submit_secs:12,.0f} a second, "
+        f"{submitted / submit_own_cpu:,.0f} a CPU second of the loop's thread, "
+        f"{feed.paused:.1f} s paused\n"
+        f"  taken too  {submitted / secs:12,.0f} a second, "
+        f"{submitted / all_own_cpu:,.0f} a CPU second of the loop's thread, "
+        f"{feed.taken:,} new\n"
+        f"  {all_cpu:.2f} CPU s in all ({1e6 * all_cpu / submitted:.2f} us each) in {secs:.2f} s, "
+        f"the loop's thread waited {watchdog.waited:.2f} s for a core\n"
         f"  {stats['seen/cache/hits'] / submitted:.1%} cache hits, "
         f"{stats['seen/buffer/hits'] / submitted:.1%} buffer hits, "
         f"{stats['seen/merge/count']} merges in {stats['seen/merge/seconds']:.2f} s, "
         f"{stats['seen/compact/count']} compactions in {stats['seen/compact/seconds']:.2f} s\n"
-        f"  peak memory {peak_mb():,.0f} MB, longest call {longest * 1000:.1f} ms",
+        f"  peak memory {peak_mb():,.0f} MB, {began:,.0f} before the beginning\n"
+        f"  loop late by {1e3 * percentile(late, 0.99):.1f} ms (p99), {1e3 * max(late):.1f} ms "
+        f"at most, {1e3 * max(watchdog.own_late):.1f} ms without waiting for a core",
         flush=True,
     )
 
 
-def snapshot_of(seen: Path) -> bytes:
-    """A snapshot that names the runs that ``store`` wrote and an empty URL log."""
-    runs = []
-    for path in sorted(seen.glob("*.run")):
-        run = Run.open(path)
-        runs.append((int(path.stem), run.count))
-        run.close()
-    active = (1, HEADER_SIZE, HEADER_SIZE)
-    return msgspec.msgpack.encode(("disk", 1, runs, (), None, active))
+def percentile(values: list[float], share: float) -> float:
+    """The value that *share* of *values* are not above."""
+    return sorted(values)[int(share * (len(values) - 1))]
 
 
 def peak_mb() -> float:
@@ -200,28 +297,45 @@ def peak_mb() -> float:
     return float("nan")
 
 
+def in_process(step: Callable[..., None], *values: object) -> None:
+    """Call *step* in a process of its own; exits when that fails."""
+    process = multiprocessing.get_context("spawn").Process(target=step, args=values)
+    process.start()
+    process.join()
+    if process.exitcode:
+        sys.exit(f"{step.__name__} failed")
+
+
 def main() -> None:
+    from scrapy.settings import Settings  # not in the measured processes
+
+    from webcrawl.memory import sizes
+
+    size = sizes(Settings())
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--stored", type=int, default=100_000_000)
-    parser.add_argument("--submit", type=int, default=8_000_000)
-    parser.add_argument("--directory", type=Path, help="where to put up to 3 GB")
+    parser.add_argument("--stored", type=int, nargs="+", default=[100_000_000])
+    parser.add_argument("--submit", type=int, default=16_000_000)
+    parser.add_argument("--cache", type=int, default=size["SEEN_CACHE_SIZE"])
+    parser.add_argument("--buffer", type=int, default=size["SEEN_BUFFER_SIZE"])
+    parser.add_argument("--directory", type=Path, help="where to put up to 12 GB per billion")
     arguments = parser.parse_args()
-    known = min(KNOWN, arguments.stored // 2)
+    known = min(KNOWN, min(arguments.stored) // 2)
     work = Path(tempfile.mkdtemp(prefix="bench-eliminator-", dir=arguments.directory))
-    # Each step in a process of its own, so that none counts another's memory.
-    context = multiprocessing.get_context("spawn")
     try:
+        needed = 12 * max(arguments.stored) + 300 * arguments.submit
+        free = shutil.disk_usage(work).free
+        if free < needed:
+            sys.exit(f"{work} needs {needed / 1e9:.1f} GB, {free / 1e9:.1f} are free")
+        print(f"cache {arguments.cache:,}, T {arguments.buffer:,}", flush=True)
         for name in ("crawl-like", "all-new"):
-            for step, values in (
-                (store, (work / "seen", arguments.stored, known)),
-                (write_stream, (work / "stream", name, arguments.submit, known)),
-                (measure, (work / "seen", work / "stream", name)),
-            ):
-                process = context.Process(target=step, args=values)
-                process.start()
-                process.join()
-                if process.exitcode:
-                    sys.exit(1)
+            in_process(write_stream, work / name, name, arguments.submit, known)
+        for stored in arguments.stored:
+            in_process(store, work / "seen", stored, known)
+            for name in ("crawl-like", "all-new"):
+                title = f"{name} against {stored:,}"
+                in_process(
+                    measure, work / "seen", work / name, title, arguments.cache, arguments.buffer
+                )
             shutil.rmtree(work / "seen")
     finally:
         shutil.rmtree(work)
