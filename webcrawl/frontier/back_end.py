@@ -111,13 +111,18 @@ class BackEnd:
         self.size += 1
         queue.push(data, self._new_body)
 
-    def route(self, take: Callable[[], bytes], limit: int) -> None:
-        """As ``push`` with what *take* returns: up to *limit* entries, as long as there is room."""
+    def route(
+        self, take: Callable[[], bytes], limit: int, *, drop: Callable[[bytes], bool] | None
+    ) -> None:
+        """As ``push`` with what *take* returns, but for what is to be dropped: up to *limit*
+        entries, as long as there is room."""
         table, number = self._table, self._saving.number
         for _ in range(limit):
             if len(table) >= self.limit:
                 break
             data = take()
+            if drop is not None and drop(data):
+                continue
             host = host_of(data)
             queue = table.get(host)
             if queue is None:
