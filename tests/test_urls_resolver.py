@@ -20,6 +20,11 @@ plain = st.from_regex(
     r"/?([A-Za-z0-9._~-]{1,5}/){0,3}[A-Za-z0-9._~-]{0,5}(\?[a-z0-9=&%+]{0,5})?(#[a-z]{0,3})?",
     fullmatch=True,
 )
+whole = st.from_regex(
+    r"(http|https|ftp|HTTP)://(xn--|-|[a-z0-9-]{0,4}\.){0,3}(xn--[a-z]{0,2}|[a-z0-9A-Z-]{1,4}|0x7f|1)\.?"
+    r"(:[0-9]{0,5}|:80|:443)?(/[A-Za-z0-9._~-]{0,5}){0,3}(\?[a-z0-9=&%+]{0,5})?(#[a-z]{0,3})?",
+    fullmatch=True,
+)
 base = st.sampled_from(
     [
         "http://a.test/",
@@ -37,18 +42,23 @@ base = st.sampled_from(
 
 
 @settings(max_examples=500, deadline=None)
-@given(base, reference | plain)
+@given(base, reference | plain | whole)
 @example("http://a.test/d/p", "a:b")
 @example("http://a.test/d/p", "?x")
 @example("http://a.test/d/p", "//x/y")
 @example("http://a.test/d/p", "x/%2e%2e/y")
 @example("http://a.test/d/p", "")
+@example("http://a.test/d/p", "http://b.test:80/x")
+@example("http://a.test/d/p", "https://b.test:8443/x?y#z")
+@example("http://a.test/d/p", "https://b.xn--zz/x")
+@example("http://a.test/d/p", "http://1.2.3/x")
 @example("http://a.test/d/p", "/")
 @example("http://a.test/d/p", "x\n")
 @example("http://a.test/d/p", "x#a\nb ")
 def test_resolver_agrees_with_normalize(base, reference):
-    resolver = Resolver(base, schemes=SCHEMES)
-    assert resolver.resolve(reference) == normalize(reference, base, schemes=SCHEMES)
+    for schemes in (SCHEMES, frozenset({"https"})):
+        resolver = Resolver(base, schemes=schemes)
+        assert resolver.resolve(reference) == normalize(reference, base, schemes=schemes)
 
 
 def test_resolver_agrees_with_normalize_on_the_vectors_of_the_web_platform():

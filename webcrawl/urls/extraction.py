@@ -47,8 +47,6 @@ MAX_META_CHARS: Final = 1024
 # What links carry that is never a page: not parsing them saves 2 µs each.
 _HOPELESS: Final = ("#", "javascript:", "mailto:", "tel:", "data:")
 _HOPELESS_FIRST: Final = "#jmtd"
-# References that are more than a path begin with these: ``../`` and ``http``.
-_FAR_FIRST: Final = ".hH"
 
 # The HTML Standard's methods that are not GET; anything unknown means GET.
 _NOT_GET: Final = frozenset({"post", "dialog"})
@@ -140,7 +138,7 @@ def extract(
             ):
                 continue
             hrefs.add(href)
-            target = resolve_far(href) if first in _FAR_FIRST else resolve(href)
+            target = resolve_far(href) if first == "." else resolve(href)
             if target is None or target in links:
                 continue
             if kind != "a":

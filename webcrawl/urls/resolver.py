@@ -1,9 +1,10 @@
 """References of one page to absolute URLs, at the speed that a link batch needs.
 
-Four links in five are plain paths like ``/docs/page7.html?x=1`` on which the URL Standard has
-nothing to do but to put them behind the origin or the directory of the base. A regular expression
-recognises exactly those; all others go through ``normalize``. The invariant, held by a differential
-test: the answer is always that of ``normalize(reference, base)``.
+Most links are plain paths like ``/docs/page7.html?x=1``, on which the URL Standard has nothing to
+do but to put them behind the origin or the directory of the base, or plain paths on a plainly
+written server, which stay as they are. Two regular expressions recognise exactly those; all others
+go through ``normalize``. The invariant, held by a differential test: the answer is always that of
+``normalize(reference, base)``.
 """
 
 from __future__ import annotations
@@ -21,9 +22,14 @@ and is not followed then (URL_MAX_LENGTH_BYTES); thousands of them took hundreds
 # Segments that do not start with a dot cannot be dot segments, and without a colon cannot be a
 # scheme; the characters are those that the standard keeps as they are. No empty segment, so no
 # reference that starts with two slashes. The fragment is matched to be dropped.
-_PLAIN: Final = re.compile(
-    r"(/?(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*+/)*+(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*+)?+"
-    r"(?:\?[A-Za-z0-9._~%&=+,;:@/-]*+)?+)(?:#[^\r\n\t]*+)?+",
+_PATH: Final = (
+    r"(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*+/)*+(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*+)?+"
+    r"(?:\?[A-Za-z0-9._~%&=+,;:@/-]*+)?+)(?:#[^\r\n\t]*+)?+"
+)
+_PLAIN: Final = re.compile(rf"(/?{_PATH}", re.ASCII)
+# A last label that begins with a letter makes no address, and ports of four digits are no defaults.
+_WHOLE: Final = re.compile(
+    rf"((https?)://(?:[a-z0-9][a-z0-9-]*+\.)*+[a-z][a-z0-9-]*+(?::[1-9][0-9]{{3}})?/{_PATH}",
     re.ASCII,
 )
 # Schemes of which the standard knows that their paths are made of segments.
@@ -58,8 +64,12 @@ class Resolver:
     def resolve(self, reference: str) -> str | None:
         """The normalized absolute URL of *reference*, None when there is none to fetch.
 
-        0.6 µs for a plain path, 2.5 µs for the rest. Never raises.
+        0.6 µs for a plain path, 1 µs with a plain server, 2.5 µs for the rest. Never raises.
         """
+        if reference[:4] == "http":
+            found = _WHOLE.fullmatch(reference)
+            if found is not None and found[2] in self._schemes:
+                return found[1]
         if self._plain:
             found = _PLAIN.fullmatch(reference)
             if found is not None:
