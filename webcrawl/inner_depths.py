@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.setting_values import whole
-from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ class Depths(NamedTuple):
         """Those of the links of a page that has these."""
         return Depths(self.host + 1, self.domain + 1)
 
-    def of(self, url: str, *, via_host: str, via_domain: str) -> Depths:
-        """Those of *url*, if these are what it has within the host and domain it is linked from."""
-        host = host_of(url)
+    def of(self, host: str, *, via_host: str, via_domain: str) -> Depths:
+        """Those of a URL of *host*, if these are what it has within the host and domain it is
+        linked from."""
         if host == via_host:
             return self
         return Depths(0, self.domain if registered_domain(host) == via_domain else 0)

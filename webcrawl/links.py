@@ -201,23 +201,37 @@ class LinkSubmitter:
             accepted = self._within_budget(accepted, depths, via_host, own_domain)
         if not accepted:
             return
-        own_host = self._key_of(via)
-        key_of = self._key_of
+        form = self.form
+        names = fingerprints(form(link.url) for link in accepted)
+        for i, link in enumerate(accepted):
+            if (been or link.kind in _FORWARDS) and link.url != via:
+                names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
+        hosts = [host_of(link.url) for link in accepted]
+        own_key = self._key_of(via)
         now = self._wall()
+        # By host: the politeness key, the rank, and both depths.
+        places: dict[str, tuple[str, int, Depths]] = {}
 
         def entry(i: int) -> bytes:
-            url = accepted[i].url
-            host = key_of(url)
-            inner = depths.of(url, via_host=via_host, via_domain=own_domain)
-            # A host the seed list does not name takes over nothing from the pages linking to it.
+            link, host = accepted[i], hosts[i]
+            place = places.get(host)
+            if place is None:
+                key = self._key_of(link.url)
+                # A host the seed list does not name takes over nothing from the pages linking to it.
+                place = places[host] = (
+                    key,
+                    rank if key == own_key and rank else self._ranks.rank(key),
+                    depths.of(host, via_host=via_host, via_domain=own_domain),
+                )
+            key, own_rank, inner = place
             return encode(
                 Entry(
-                    url=url,
-                    host=host,
+                    url=link.url,
+                    host=key,
                     depth=depth,
-                    rank=rank if host == own_host and rank else self._ranks.rank(host),
+                    rank=own_rank,
                     via=via,
-                    kind=accepted[i].kind,
+                    kind=link.kind,
                     discovered_at=now,
                     chain=chain,
                     host_depth=inner.host,
@@ -225,15 +239,9 @@ class LinkSubmitter:
                 )
             )
 
-        form = self.form
-        names = fingerprints(form(link.url) for link in accepted)
-        for i, link in enumerate(accepted):
-            if (been or link.kind in _FORWARDS) and link.url != via:
-                names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
         self._eliminator.submit(names, entry)
         self.submitted += len(accepted)
-        hosts = {host_of(link.url) for link in accepted}
-        others = {registered_domain(host) for host in hosts} - {own_domain}
+        others = {registered_domain(host) for host in set(hosts)} - {own_domain}
         if others:
             self._linked(own_domain, others)
 
@@ -243,7 +251,7 @@ class LinkSubmitter:
         """Those of *links* that are not too deep within their host or domain."""
         kept = []
         for link in links:
-            inner = depths.of(link.url, via_host=via_host, via_domain=via_domain)
+            inner = depths.of(host_of(link.url), via_host=via_host, via_domain=via_domain)
             why = self._depth_budgets.refusal(inner)
             if why is None:
                 kept.append(link)
