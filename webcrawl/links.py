@@ -217,7 +217,7 @@ class LinkSubmitter:
             place = places.get(host)
             if place is None:
                 key = self._key_of(link.url)
-                # A host the seed list does not name takes over nothing from the pages linking to it.
+                # A host that the seed list does not name takes over nothing from who links to it.
                 place = places[host] = (
                     key,
                     rank if key == own_key and rank else self._ranks.rank(key),
