@@ -97,6 +97,15 @@ def test_only_the_rules_for_us_take_memory():
     assert rules("Sitemap: https://a.test/" + "s" * 1000).size_bytes > 1000
 
 
+def test_all_hosts_without_rules_share_one_set():
+    nothing = rules("")
+    assert rules("User-agent: other\nDisallow: /") is nothing
+    assert Rules.from_outcome(404, b"", user_agent="webcrawl") is nothing
+    assert Rules.from_outcome(503, b"", user_agent="webcrawl") is not nothing
+    for line in ("Disallow: /", "Crawl-delay: 1", "Sitemap: https://a.test/s"):
+        assert rules(f"User-agent: *\n{line}") is not nothing
+
+
 @given(st.binary(max_size=500), st.text(st.characters(codec=None), max_size=40))
 @example(b"User-agent: *\nDisallow: /\xff\xfe%", "http://[")
 @example(b"User-agent: *\nDisallow: /", "http://[::1/\ud800")

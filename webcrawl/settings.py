@@ -165,7 +165,7 @@ HOSTS_CACHE_SIZE = None
 DOWNLOAD_DELAY = 0.0
 ROBOTSTXT_OBEY = True
 # Origins whose robots.txt is kept in memory (Mercator: 2**18), and bytes of it, compressed; all are
-# on disk. None: 2 % of MEMORY_BUDGET, 0.2 kB each, and 3 % of it.
+# on disk. None: 1 % of MEMORY_BUDGET, 0.2 kB each, and 1 % of it.
 ROBOTS_CACHE_SIZE = None
 ROBOTS_CACHE_BYTES = None
 # Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
@@ -187,7 +187,7 @@ CRAWLER_CONTACT = ""
 # DiskEliminator is exact; webcrawl.seen.bloom.BloomEliminator (Nielsen) loses a few URLs.
 SEEN_ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
 # Fingerprints: the cache of popular and recent ones, and the buffer T. None: 4 % of MEMORY_BUDGET,
-# 0.1 kB each, and 20 % of it, 0.1 kB each while T is merged, down to a power of two.
+# 0.1 kB each, at most 65,536, and 20 % of it, 0.1 kB each while T is merged; T is a power of two.
 SEEN_CACHE_SIZE = None
 SEEN_BUFFER_SIZE = None
 # For the Bloom filter: URLs that it begins with, and the share of new URLs that may be lost.
@@ -322,7 +322,7 @@ NET_FIRST_BYTE_TIMEOUT_SECS = 30.0
 NET_MIN_BYTES_PER_SEC = 100.0
 NET_MIN_RATE_SECS = 15.0
 # Connections that wait for another request to their host: for so many seconds, so many at once, of
-# http and of https. None: 19 % of MEMORY_BUDGET, 0.25 MB for one of each, at most 512.
+# http and of https. None: 24 % of MEMORY_BUDGET, 0.25 MB for one of each, at most 512.
 NET_KEEPALIVE_SECS = 10.0
 NET_KEEPALIVE_CONNECTIONS = None
 # Bytes and fields of an answer's header; some sites send security policies of 10 kB.
@@ -340,7 +340,7 @@ DNS_SERVERS: list[str] = []
 # Seconds until a question is asked again, doubled each time; questions in all.
 DNS_QUERY_TIMEOUT_SECS = 2.0
 DNS_TRIES = 3
-# Names whose addresses, or lack of them, are remembered for their time to live. None: 3 % of
+# Names whose addresses, or lack of them, are remembered for their time to live. None: 1 % of
 # MEMORY_BUDGET, 0.4 kB each.
 DNS_CACHE_SIZE = None
 

@@ -40,7 +40,7 @@ ROBOTS_RETRY_SECS = 600.0  # after a failure
 ROBOTS_UNREACHABLE_SECS = 30 * 24 * 3600.0  # RFC 9309, section 2.3.1.4: "for example, 30 days"
 
 # Rules kept ready: those of the hosts in use. Others take 0.05 ms to be read again.
-_READY = 2**14
+_READY = 2**13
 _READY_BYTES = 64 * 2**20  # five of the largest files there can be, or 30,000 usual ones
 
 

@@ -12,7 +12,7 @@ disallowed: it may be that a rule says so, and no honest file comes near the bou
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from webcrawl.robots.grammar import MAX_BYTES
 from webcrawl.robots.spelling import loosened, spelled
@@ -51,7 +51,10 @@ _UNDECIDED: Final[_Found] = (
 # the other, and what it must end in.
 _Rest: TypeAlias = tuple[tuple[str, ...], str]
 # Lengths of rules, longest first, each with the highest rank of those so long and shorter.
-_Lengths: TypeAlias = list[tuple[int, int]]
+_Lengths: TypeAlias = tuple[tuple[int, int], ...]
+# Hardly a file has rules of all kinds, and thousands of sets are in memory: an empty dict of its
+# own takes 64 bytes.
+_NONE: Final[dict[str, Any]] = {}
 
 
 class Decision(NamedTuple):
@@ -71,14 +74,14 @@ class RuleSet:
         for allow, pattern, line in rules:
             build.add(pattern, allow=allow, line=line)
         self.size_bytes = build.size_bytes
-        self._whole = build.whole
-        self._prefixes = build.prefixes
+        self._whole = build.whole or _NONE
+        self._prefixes = build.prefixes or _NONE
         self._lengths = _lengths((len(text), found[0]) for text, found in build.prefixes.items())
         # By the text before the first wildcard, highest rank first.
         self._wild = {
             head: sorted(((*found, *rest) for rest, found in rules.items()), reverse=True)
             for head, rules in build.wild.items()
-        }
+        } or _NONE
         self._heads = _lengths((len(head), rules[0][0]) for head, rules in self._wild.items())
 
     def decide(self, path: str) -> Decision | None:
@@ -180,13 +183,13 @@ def _lengths(ranks: Iterable[tuple[int, int]]) -> _Lengths:
     for length, rank in ranks:
         if rank > highest.get(length, 0):
             highest[length] = rank
-    lengths: _Lengths = []
+    lengths = []
     ceiling = 0
     for length in sorted(highest):
         ceiling = max(ceiling, highest[length])
         lengths.append((length, ceiling))
     lengths.reverse()
-    return lengths
+    return tuple(lengths)
 
 
 def _goes_on(path: str, at: int, pieces: tuple[str, ...], tail: str) -> bool:

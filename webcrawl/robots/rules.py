@@ -10,7 +10,7 @@ bounds: parsing grows with the file, of which 500 KiB are read, matching stays w
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from webcrawl.errors import FatalError
 from webcrawl.robots.grammar import read
@@ -69,13 +69,15 @@ class Rules:
         self.size_bytes = _EMPTY_BYTES + rules.size_bytes + sum(map(len, sitemaps))
 
     @classmethod
-    def parse(cls, body: bytes, *, user_agent: str) -> Self:
+    def parse(cls, body: bytes, *, user_agent: str) -> Rules:
         """Read robots.txt, its first 500 KiB up to a whole line, for a product token."""
         rules, crawl_delay, sitemaps = read(body, token=user_agent)
+        if not rules and crawl_delay is None and not sitemaps:
+            return _NO_FILE
         return cls(rules=RuleSet(rules), crawl_delay=crawl_delay, sitemaps=sitemaps, failed=False)
 
     @classmethod
-    def from_outcome(cls, status: int | None, body: bytes, *, user_agent: str) -> Self:
+    def from_outcome(cls, status: int | None, body: bytes, *, user_agent: str) -> Rules:
         """Return the rules that follow from fetching robots.txt (RFC 9309, section 2.3.1).
 
         *status* is that of the last answer, None if there was none. 2xx: the file. 429, 5xx and
@@ -84,9 +86,7 @@ class Rules:
         """
         if is_file(status):
             return cls.parse(body, user_agent=user_agent)
-        failed = is_unreachable(status)
-        rules = RuleSet([(False, "/", "")] if failed else [])
-        return cls(rules=rules, crawl_delay=None, sitemaps=(), failed=failed)
+        return _UNREACHABLE if is_unreachable(status) else _NO_FILE
 
     def allowed(self, url: str) -> bool:
         """Say whether *url*, of the origin of this file, may be fetched. About 2 us."""
@@ -104,6 +104,13 @@ class Rules:
         path = spelled(path_of(url))
         decision = self._rules.decide(path)
         return None if path == _ROBOTS_PATH else decision
+
+
+# Half of all hosts have no rules for this crawler, and share these.
+_NO_FILE: Final = Rules(rules=RuleSet([]), crawl_delay=None, sitemaps=(), failed=False)
+_UNREACHABLE: Final = Rules(
+    rules=RuleSet([(False, "/", "")]), crawl_delay=None, sitemaps=(), failed=True
+)
 
 
 def user_agent_token(settings: BaseSettings) -> str:
