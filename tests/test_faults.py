@@ -25,7 +25,7 @@ FAULTS = {
         Fault("kill", "unlink", "snapshot", 1),
         Fault("kill", "create", "warc", 1),
         Fault("kill", "write", "done", 60),
-        Fault("kill", "truncate", "front", 2),
+        Fault("kill", "truncate", "front", 1),
     ],
     "power failures": [
         Fault("power", "write", "done", 150),

@@ -155,6 +155,16 @@ class TestWorker:
         held.take(1)
         assert not held.is_full
 
+    def test_a_full_t_is_merged_while_the_one_before_is_taken(self, held, worker):
+        submit(held, names(8))
+        submit(held, names(8, 8))  # the first T is T' now
+        worker.step()
+        held.take(1)
+        assert held.is_full  # nobody submits
+        assert len(worker) == 1
+        worker.step()
+        assert drain(held) == names(15, 1)
+
     def test_waiting_counts_buffer_merge_and_what_was_not_taken(self, held, worker):
         submit(held, names(5))
         assert held.waiting == 5

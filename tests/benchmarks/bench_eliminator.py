@@ -23,9 +23,9 @@ them; that cost is within the measured time. Printed per stream:
   out, and the same by a CPU second of the loop's thread; CPU seconds of all threads
 - the process's peak memory, which is reached while it merges, and what it began with. VmHWM: the
   page cache does not count, mapped files would, but none are but the libraries
-- by a watchdog how late a timer of the loop was that is due every millisecond: the 99th percentile
-  and the most, and the most not counting the time that the thread waited for a core, which on a
-  busy machine is somebody else's. Nothing else is held up for longer by the loop
+- by a watchdog how late a timer of the loop was that is due every millisecond, which is how long
+  the loop was blocked: the 99th percentile and the most, and the most not counting the time that
+  its thread or the worker waited for a core, which on a busy machine others had
 
 Generating, storing and measuring are processes of their own, so that none counts another's memory.
 """
@@ -41,6 +41,7 @@ import random
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -163,34 +164,41 @@ def ranges(rng: np.random.Generator, count: int, part: Fingerprints) -> Iterator
 class Watchdog:
     """How late a timer of the running loop is that is due every millisecond, in seconds.
 
-    *late* by the clock; *own_late* without what the thread waited for a core.
+    *late* by the clock; *own_late* without what this thread, and *worker*, which may hold the
+    interpreter's lock meanwhile, waited for a core.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, worker: int) -> None:
         self.late: list[float] = []
         self.own_late: list[float] = []
         self._loop = asyncio.get_running_loop()
-        self._schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+        threads = threading.get_native_id(), worker
+        self._schedstats = [
+            os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY) for thread in threads
+        ]
         self._set()
 
     def _set(self) -> None:
-        self.waited = self._waited()
+        self.waited, self._worker_waited = map(_waited, self._schedstats)
         self._due = time.perf_counter() + _WATCH_SECS
         self._timer = self._loop.call_later(_WATCH_SECS, self._tick)
 
-    def _waited(self) -> float:
-        """Seconds that this thread was ready to run and had no core."""
-        return int(os.pread(self._schedstat, 64, 0).split()[1]) / 1e9
-
     def _tick(self) -> None:
         late = time.perf_counter() - self._due
-        self.late.append(late)
-        self.own_late.append(late - (self._waited() - self.waited))
+        waited = self.waited + self._worker_waited
         self._set()
+        self.late.append(late)
+        self.own_late.append(late - (self.waited + self._worker_waited - waited))
 
     def close(self) -> None:
         self._timer.cancel()
-        os.close(self._schedstat)
+        for file in self._schedstats:
+            os.close(file)
+
+
+def _waited(schedstat: int) -> float:
+    """Seconds that a thread was ready to run and had no core."""
+    return int(os.pread(schedstat, 64, 0).split()[1]) / 1e9
 
 
 class Feed:
@@ -253,7 +261,8 @@ async def _measure(seen: Path, stream: Path, title: str, cache_size: int, buffer
         )
         eliminator.open((seen / "snapshot").read_bytes())
         cpu, own_cpu, started = time.process_time(), time.thread_time(), time.perf_counter()
-        watchdog, feed = Watchdog(), Feed(eliminator, pages_of(stream))
+        watchdog = Watchdog(executor.submit(threading.get_native_id).result())
+        feed = Feed(eliminator, pages_of(stream))
         submit_secs = await feed.done - started
         submit_own_cpu = time.thread_time() - own_cpu
         await feed.empty

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         jobdir = Path(directory) / "job"
         started = time.perf_counter()
-        made = make(jobdir, options.urls, options.per_host, options.killed)
+        # In a process of its own, as its peak of memory would count as that of its children.
+        with ProcessPoolExecutor(1) as maker:
+            made = maker.submit(
+                make, jobdir, options.urls, options.per_host, options.killed
+            ).result()
         made_in = time.perf_counter() - started
         sizes = [path.stat().st_size for path in jobdir.rglob("*") if path.is_file()]
         print(

@@ -256,6 +256,10 @@ class DiskEliminator:
         if self._failure is not None:
             return
         batch = next((batch for batch in self._batches if batch.drain is None), None)
+        if batch is None and len(self._buffer) >= self._buffer_size:
+            # Who feeds T pauses while the last T' is being taken; the worker need not.
+            self._seal()
+            return
         if self._background.busy:
             if batch is not None:
                 self._compactor.give_way()

@@ -14,6 +14,7 @@ import os
 import struct
 import zlib
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -134,9 +135,9 @@ class Run:
         for start in range(0, len(keys), _KEYS):
             part = keys[start : start + _KEYS]
             block_of = np.searchsorted(self._fences, part, side="right") - 1
-            for pieces in self._plan(block_of[int(np.searchsorted(block_of, 0)) :]):
-                low = int(np.searchsorted(block_of, pieces[0][0]))
-                high = int(np.searchsorted(block_of, pieces[-1][1]))
+            reads = list(self._plan(block_of[int(np.searchsorted(block_of, 0)) :]))
+            lows = np.searchsorted(block_of, [pieces[0][0] for pieces in reads]).tolist()
+            for pieces, (low, high) in zip(reads, pairwise([*lows, len(part)]), strict=True):
                 held = self._read_pieces(buffer, pieces)
                 found[start + low : start + high] = _search(held, part[low:high])
         return found
@@ -171,11 +172,12 @@ class Run:
             self._read(buffer[filled * BLOCK :], start, end - start)
             filled += end - start
         held = buffer[: filled * BLOCK]
-        sums = [self._sums[start:end] for start, end in pieces]
-        expected = sums[0] if len(sums) == 1 else np.concatenate(sums)
-        bad = np.flatnonzero(held.reshape(-1, BLOCK).sum(axis=1) != expected)
-        if len(bad):
+        sums = held.reshape(-1, BLOCK).sum(axis=1)
+        expected = [self._sums[start:end] for start, end in pieces]
+        # Bytes are compared with the interpreter lock held, so that it need not be had back.
+        if sums.tobytes() != b"".join(part.tobytes() for part in expected):
             blocks = [block for start, end in pieces for block in range(start, end)]
+            bad = np.flatnonzero(sums != np.concatenate(expected))
             raise self._damaged(blocks[int(bad[0])])
         return held
 
@@ -231,9 +233,7 @@ def _stands_in(words: memoryview[int], fp: int) -> bool:
 
 def _search(words: Fingerprints, keys: Fingerprints) -> NDArray[np.bool_]:
     """Which of *keys* stand in *words*, both increasing."""
-    at = np.searchsorted(words, keys)
-    at[at == len(words)] = 0
-    found: NDArray[np.bool_] = words[at] == keys
+    found: NDArray[np.bool_] = words.take(np.searchsorted(words, keys), mode="clip") == keys
     return found
 
 
