@@ -14,9 +14,11 @@ import msgspec
 import pytest
 from frontier_rig import POLICY, Rig, entry, urls_of
 
+from webcrawl.check.mend_frontier import quieted
 from webcrawl.frontier import back_queue, bodies, front_end
 from webcrawl.frontier.done_log import Contact
 from webcrawl.frontier.politeness import HostFacts, cut_off
+from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -346,6 +348,40 @@ def test_release_after_the_snapshot_is_remembered(rig: Rig, restart: str) -> Non
     assert ready_at is not None
     assert 500.0 <= ready_at - rig.monotonic() < 500.001
     assert lease.entry.url == "http://a.test/1"
+
+
+@pytest.mark.parametrize("snapshot_during", [False, True])
+def test_nobody_is_contacted_while_a_mended_snapshot_wants_it_quiet(
+    rig: Rig, snapshot_during: bool
+) -> None:
+    rig.push(entry("a.test", 1), entry("b.test", 1), entry("c.test", 1))
+    rig.frontier.refill(9)
+    while (lease := rig.acquire()) is not None:
+        rig.push(entry(lease.entry.host, 2))
+        rig.release(lease.entry.host, fetched=True, took=0.1, at_least=0.0)
+        rig.frontier.finish(lease)
+    rig.publish()
+    rig.kill()
+    assert rig.published is not None
+    rig.published = msgspec.msgpack.encode(
+        quieted(decode_snapshot(rig.published), rig.wall(), 60.0)
+    )
+    rig.start()
+    rig.push(entry("new.test", 1))
+    rig.frontier.refill(9)
+    if snapshot_during:
+        rig.clock.advance(20)
+        rig.publish()
+        rig.crash()
+        rig.frontier.refill(9)
+        rig.clock.advance(39.9)
+    else:
+        rig.clock.advance(59.9)
+    rig.push(entry("newer.test", 1))
+    rig.frontier.refill(9)
+    assert rig.acquire() is None
+    rig.clock.advance(0.2)
+    assert len([*iter(rig.acquire, None)]) == 5
 
 
 @pytest.mark.parametrize("snapshot_during", [False, True])

@@ -125,7 +125,9 @@ class HostClocks:
     def take(self, host: str) -> tuple[float, float] | None:
         """As ``find``; from now on the rest is kept by the caller."""
         rest = self._rests.pop(host, None)
-        return self.find(host) if rest is None and self._store is not None else rest
+        if rest is not None or (self._store is None and not self._quiet_until):
+            return rest
+        return self.find(host)
 
     def purge(self, now: float, *, limit: int) -> None:
         """Forget up to *limit* times that have passed."""
