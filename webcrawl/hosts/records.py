@@ -36,7 +36,7 @@ _RESTS_HELD = 4096
 # Those who learn traps hold what they read themselves.
 _TRAPS_HELD = 1024
 # Tallies are held decoded, and so their shelves hold hardly any; 0.4 kB each.
-_TALLIES_HELD = 1 << 15
+_TALLIES_HELD = 1 << 14
 _PACKED_TALLIES_HELD = 1024
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts import HostRecord
 
 # Hosts whose counts are in memory, 0.3 kB each.
-_HOSTS: Final = 1 << 15
+_HOSTS: Final = 1 << 14
 # Seconds between two looks at what is held, and for each URL that is: a look takes some 5 us, so it
 # is at most a twentieth of the time.
 _LOOK_EVERY: Final = 10.0
