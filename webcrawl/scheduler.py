@@ -212,7 +212,7 @@ class MercatorScheduler(BaseScheduler):
                 raise
             raise unopened(error, self._job.path) from error
         self._is_open = True
-        undo_failed_opening(self._crawler.engine, lambda: self._close("never begun"))
+        undo_failed_opening(self._crawler.engine, self._undo)
         watch_requests(self._crawler.engine, self._dispatcher.done)
         go_on_for_pages_in_process(self._crawler.engine, lambda: bool(self.asides))
         if self._crawler.settings.getint("CONCURRENT_ITEMS") == 1:
@@ -224,6 +224,12 @@ class MercatorScheduler(BaseScheduler):
         if self._job.resumed:
             self._stats.set_value("job/resumed", 1)
             logger.info("%s", self._figures.resumption(self._job), extra={"spider": spider})
+
+    async def _undo(self) -> None:
+        """Close everything of a crawl that could not begin, as a processing module could not: there
+        is nothing to save, and no crawl that a disk that fails now could end."""
+        self._ending.has_begun = True
+        await self._close("never begun")
 
     def close(self, reason: str) -> Deferred[None]:
         """Make the last checkpoint and close everything; a failure leaves the previous one."""
