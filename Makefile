@@ -26,7 +26,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES
           -s POLITENESS_MAX_DELAY=2 -s POLITENESS_BACKOFF_SECS=0.5 -s DOWNLOAD_TIMEOUT=5
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test bench bench-peers soak clean
+.PHONY: help crawl test bench bench-scale bench-peers soak clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -53,6 +53,9 @@ test: .venv/.test ## lint, types, and all tests with the coverage gate
 
 bench: .venv/.test ## measure against other crawlers, side by side. ARGS="--web small --rounds 5"
 	@PYTHONPATH=. $(BIN)/python tests/benchmarks/bench.py $(ARGS)
+
+bench-scale: .venv/.test ## does a page cost more when the crawl has grown? An hour, 12 GB on disk
+	@PYTHONPATH=. $(BIN)/python tests/benchmarks/bench_scale.py $(ARGS)
 
 bench-peers: .venv-peers/.run ## install crawlee for `make bench`, apart; wget2 is a system package
 
