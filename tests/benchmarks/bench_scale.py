@@ -1,7 +1,7 @@
 """``make bench-scale``: does a page cost more when the crawl has grown?
 
-    PYTHONPATH=. python tests/benchmarks/bench_scale.py [--hosts N ...] [--discovered N]
-        [--seeds N] [--skip-parts]
+    PYTHONPATH=. python tests/benchmarks/bench_scale.py [--hosts N ...] [--seeded SHARE]
+        [--discovered N] [--seeds N] [--skip-parts]
 
 One crawl of a simulated web for each number of hosts (pages of 20 kB with 120 links, nine of ten to
 pages that nobody linked to before), with everything on but the pauses (crawl_once.py), server and
@@ -45,26 +45,26 @@ _LOOK_SECS = 0.5
 Look = dict[str, Any]  # a line of scale_crawl.py
 
 
-def _served(hosts: int, log: Path | None) -> SimWebProcess:
-    """A web of *hosts* with more pages than any of these crawls comes to."""
-    mean = max(100, 40_000_000 // hosts)
+def _served(hosts: int, *, seeded: float, log: Path | None) -> SimWebProcess:
+    """A web of *hosts*, that share of them seeds, with more pages than a crawl comes to."""
+    mean = max(400, 40_000_000 // hosts)
     world = preset(
         "bench",
         hosts=hosts,
         mean_pages=mean,
-        max_pages=min(20 * mean, 500_000),
+        max_pages=min(20 * mean, 4_000_000),
         profile="dense",
-        seed_share=min(1.0, 100 / hosts),
+        seed_share=seeded,
         http_port=0,
         https_port=0,
     )
     return start_in_process(world, log_path=log)
 
 
-def crawled(hosts: int, discovered: int, directory: Path) -> list[Look]:
+def crawled(hosts: int, seeded: float, discovered: int, directory: Path) -> list[Look]:
     """What a crawl up to *discovered* URLs looked like, twice a second."""
     cores = sorted(os.sched_getaffinity(0))
-    with _served(hosts, None) as web:
+    with _served(hosts, seeded=seeded, log=None) as web:
         os.sched_setaffinity(web.pid, {cores[0]})
         write_seeds(web.world, directory / "seeds.txt")
         command = [sys.executable, str(HERE / "scale_crawl.py"), "--every", str(_LOOK_SECS)]
@@ -94,7 +94,7 @@ def at(looks: list[Look], point: int) -> str:
 def first_fetch(seeds: int, directory: Path) -> float:
     """Seconds from the command to the first answer of a server, with a list of *seeds*."""
     log = directory / "access.log"
-    with _served(1000, log) as web:
+    with _served(1000, seeded=0.1, log=log) as web:
         write_seeds(web.world, directory / "few.txt")
         served = (directory / "few.txt").read_text(encoding="utf-8").splitlines()
         with (directory / "seeds.txt").open("w", encoding="utf-8") as file:
@@ -123,6 +123,7 @@ def first_fetch(seeds: int, directory: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, nargs="+", default=[100, 10_000, 500_000])
+    parser.add_argument("--seeded", type=float, help="share of hosts (default: 100 hosts)")
     parser.add_argument("--discovered", type=int, default=_POINTS[-1])
     parser.add_argument("--seeds", type=int, default=1_000_000)
     parser.add_argument("--skip-parts", action="store_true")
@@ -132,7 +133,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         directory = Path(made)
         for hosts in options.hosts:
-            looks = crawled(hosts, options.discovered, directory)
+            seeded = min(1.0, 100 / hosts) if options.seeded is None else options.seeded
+            looks = crawled(hosts, seeded, options.discovered, directory)
             for point in _POINTS:
                 if point <= options.discovered:
                     print(f"{hosts:>8,} {point:>11,} {at(looks, point)}", flush=True)
