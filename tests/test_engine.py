@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 
 import pytest
 import scrapy
+import xxhash
 from scrapy import Request
 from scrapy.core import engine as scrapy_engine
+from scrapy.core import scraper as scrapy_scraper
 from scrapy.core.downloader import Downloader
+from scrapy.core.downloader.handlers import DownloadHandlers
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Response
+from scrapy.pipelines import ItemPipelineManager
+from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
 
-from webcrawl._engine import MercatorDownloader, PlainRedirectMiddleware
+from webcrawl._engine import (
+    DirectMiddlewares,
+    DirectSignals,
+    PlainRedirectMiddleware,
+    PlainStats,
+    process_directly,
+)
+from webcrawl.downloader import MercatorDownloader
 
 
 def test_this_is_the_scrapy_the_seams_were_made_for():
@@ -80,3 +95,142 @@ def test_a_redirect_of_an_ordinary_request_leads_nowhere_that_a_link_may_not(loc
         assert crawler.stats.get_value("redirects/refused", 0) == by_us
     else:
         assert answer.url == target
+
+
+def test_what_the_engine_does_between_the_scheduler_and_the_callback_is_what_is_done_here():
+    """``serve_in_one_task`` takes the place of these; read it again when they have changed."""
+    engine, scraper = scrapy_engine.ExecutionEngine, scrapy_scraper.Scraper
+    taken_over = [
+        engine._start_scheduled_request,
+        engine._handle_downloader_output,
+        engine._download,
+        scraper.enqueue_scrape,
+        scraper._scrape,
+        scraper.call_spider_async,
+        scraper.start_itemproc_async,
+        scrapy_scraper.Slot,
+        DownloaderMiddlewareManager._process_request,
+        DownloaderMiddlewareManager._process_response,
+        DownloaderMiddlewareManager.download_async,
+        DownloadHandlers.download_request_async,
+        ItemPipelineManager.process_item_async,
+        ItemPipelineManager._process_chain,
+        SignalManager.send_catch_log,
+        SignalManager.send_catch_log_async,
+    ]
+    sources = "".join(inspect.getsource(part) for part in taken_over)
+    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "8ac8073c69534a0e"
+    assert "self._start_scheduled_request()" in inspect.getsource(engine._start_scheduled_requests)
+    assert "__getattribute__" in vars(StatsCollector)
+
+
+async def later(answer):
+    await asyncio.sleep(0)
+    return answer
+
+
+class Middleware:
+    def __init__(self, *, on_request, on_response):
+        self.on_request, self.on_response = on_request, on_response
+
+    def process_request(self, request):
+        return self.on_request(request)
+
+    def process_response(self, request, response):
+        return self.on_response(response)
+
+
+REQUEST, RESPONSE, OTHER = Request("http://a.test/"), Response("http://a.test/"), Response("x:")
+
+
+@pytest.mark.parametrize(
+    ("on_request", "on_response", "expected"),
+    [
+        (lambda _: None, lambda response: response, RESPONSE),
+        (lambda _: later(None), later, RESPONSE),
+        (lambda _: OTHER, later, OTHER),
+        (lambda _: later(OTHER), lambda response: response, OTHER),
+        (lambda request: request, lambda _: OTHER, REQUEST),
+        (lambda _: None, lambda _: REQUEST, REQUEST),
+        (lambda _: None, lambda _: None, _InvalidOutput),
+        (lambda _: later("no"), lambda response: response, _InvalidOutput),
+    ],
+)
+@pytest.mark.parametrize("manager", [DownloaderMiddlewareManager, DirectMiddlewares])
+def test_downloader_middlewares_of_both_kinds_answer_as_with_scrapy_s_manager(
+    manager, on_request, on_response, expected
+):
+    middleware = Middleware(on_request=on_request, on_response=on_response)
+    download = manager(middleware, crawler=get_crawler()).download_async(
+        lambda _: later(RESPONSE), REQUEST
+    )
+    if expected is _InvalidOutput:
+        with pytest.raises(_InvalidOutput):
+            asyncio.run(download)
+    else:
+        assert asyncio.run(download) is expected
+
+
+@pytest.mark.parametrize("manager", [SignalManager, DirectSignals])
+def test_those_who_listen_are_told_what_they_ask_for_and_their_errors_are_logged(manager, caplog):
+    heard = []
+    sender, signal = object(), object()
+
+    def some(item):
+        heard.append(item)
+
+    def everything(**facts):
+        heard.append(facts["item"] + facts["response"])
+
+    async def slow(response, sender):
+        heard.append((await later(response), sender))
+
+    def broken(item):
+        raise ValueError(item)
+
+    async def broken_later(item):
+        raise KeyError(await later(item))
+
+    signals = manager(sender)
+    for receiver in (some, everything, broken):
+        signals.connect(receiver, signal)
+    answers = signals.send_catch_log(signal, item=1, response=2)
+    assert (heard, [receiver for receiver, _ in answers]) == ([1, 3], [some, everything, broken])
+    assert "Error caught on signal handler" in caplog.text
+    for receiver in (slow, broken_later):
+        signals.connect(receiver, signal)
+    heard.clear()
+    caplog.clear()
+    answers = asyncio.run(signals.send_catch_log_async(signal, item=1, response=2))
+    assert sorted(heard, key=str) == [(2, sender), 1, 3]
+    assert [type(answer) for _, answer in answers] == [
+        type(None),
+        type(None),
+        ValueError,
+        type(None),
+        KeyError,
+    ]
+    assert caplog.text.count("Error caught on signal handler") == 2
+
+
+class Pipeline:
+    def __init__(self, process):
+        self.process_item = process
+
+
+@pytest.mark.parametrize(
+    "processes",
+    [[lambda item: [*item, 2], lambda item: later([*item, 3])], [lambda item: later([*item, 2])]],
+)
+def test_an_item_goes_through_all_pipelines_as_with_scrapy_s_manager(processes):
+    pipelines = ItemPipelineManager(*map(Pipeline, processes), crawler=get_crawler())
+    direct = asyncio.run(process_directly(pipelines, [1]))
+    assert direct == asyncio.run(pipelines.process_item_async([1])) == [1, 2, 3][: len(direct)]
+
+
+def test_the_stats_are_counted_as_by_scrapy_s_collector():
+    stats = PlainStats(get_crawler())
+    stats.inc_value("a", 2)
+    stats.inc_value("a")
+    stats.max_value("b", 7)
+    assert stats.get_stats() == {"a": 3, "b": 7}

@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from webcrawl._engine import MercatorDownloader
+from webcrawl.downloader import MercatorDownloader
 from webcrawl.fetch import Fetch
 from webcrawl.net.contact import Dialer
 from webcrawl.net.guard import AddressGuard

@@ -12,54 +12,55 @@ Things that Scrapy 2.19 has no public name for:
 * ``go_on_for_pages_in_process``: the engine stops asking while much is in process; pages that wait
   for a download of their own would wait for ever.
 * ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
-* ``MercatorDownloader``: the engine builds its downloader itself, and the stock one keeps a slot
-  with timers for every host, which the frontier makes superfluous: a host that is in process is
-  not in its heap, so two requests to one host are impossible, not merely delayed.
+* ``serve_in_one_task``: between the scheduler and the item pipelines Scrapy has a dozen Deferreds,
+  four tasks and three turns of the loop for each page, which is a quarter of all CPU time.
+* ``DirectMiddlewares``: and for each method of a middleware a name to warn with, and a coroutine.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from scrapy import Request, Spider, signals
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
+from pydispatch.robustapply import robustApply
+from scrapy import Request, signals
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
-from scrapy.exceptions import CloseSpider, IgnoreRequest
-from scrapy.utils.defer import aiter_errback, deferred_from_coro, iter_errback
-from scrapy.utils.misc import build_from_crawler
+from scrapy.exceptions import CloseSpider, _InvalidOutput
+from scrapy.http import Response
+from scrapy.pipelines import ItemPipelineManager
+from scrapy.signalmanager import SignalManager
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.defer import aiter_errback, ensure_awaitable, iter_errback
+from scrapy.utils.log import logformatter_adapter
+from scrapy.utils.misc import warn_on_generator_with_return_value
+from scrapy.utils.python import global_object_name
+from scrapy.utils.spider import iterate_spider_output
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
-from webcrawl.fetch import fetch_of
 from webcrawl.net.schemes import followed_schemes
-from webcrawl.net.turn import TURN
-from webcrawl.setting_values import number, whole
-from webcrawl.signals import is_heard
+from webcrawl.setting_values import whole
 from webcrawl.url_rules import redirect_filters_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
     from scrapy.core.engine import ExecutionEngine
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from scrapy.settings import BaseSettings
-    from twisted.internet.defer import Deferred
-    from twisted.python.failure import Failure
-
-    from webcrawl.asides import Asides
-    from webcrawl.fetch import Fetch
 
 logger = logging.getLogger(__name__)
 
 # A callback may yield thousands of Requests, 0.1 ms each, and none of them waits for anything.
 _OUTPUTS_AT_ONCE = 100
-# FRONTIER_LEASE_SECS in a project without it, and the share of a lease that a download may take
-# whose request has a timeout of its own.
-_LEASE_SECS = 900.0
-_OF_LEASE = 0.9
+# The methods of spider middlewares that every page goes through.
+_OF_PAGES: Final = ("process_spider_input", "process_spider_output", "process_spider_exception")
 
 
 def wake(engine: ExecutionEngine) -> None:
@@ -110,6 +111,226 @@ def process_output_in_line(engine: ExecutionEngine) -> None:
                     await asyncio.sleep(0)
 
     scraper.handle_spider_output_async = handle_spider_output  # type: ignore[method-assign]  # the seam itself
+
+
+def serve_in_one_task(engine: ExecutionEngine) -> None:
+    """Take each request from the scheduler to the last item pipeline in a task of its own.
+
+    To be called while the spider is being opened.
+    """
+    service = _Service(engine)
+    engine._start_scheduled_request = service.start_request  # type: ignore[method-assign]  # the seam itself
+
+
+class _Service:
+    """Does what Scrapy's engine and scraper do for a request, with the same signals, log lines and
+    counts. What is rare goes their way from the callback on: failures, and all pages where there
+    are spider middlewares."""
+
+    def __init__(self, engine: ExecutionEngine) -> None:
+        self._engine = engine
+        self._scraper = scraper = engine.scraper
+        self._downloader: Any = engine.downloader
+        self._spider = cast("Any", engine.crawler.spider)
+        self._tasks: set[asyncio.Task[None]] = set()
+        methods = scraper.spidermw.methods
+        self._has_spider_middlewares = any(any(methods[name]) for name in _OF_PAGES)
+        self._signals = scraper.signals = DirectSignals(engine.signals.sender)
+        warn_on_generator_with_return_value(self._spider, self._spider._parse)
+        if type(scraper.itemproc).process_item_async is ItemPipelineManager.process_item_async:
+            scraper.itemproc.process_item_async = partial(process_directly, scraper.itemproc)  # type: ignore[method-assign]  # the seam itself
+
+    def start_request(self) -> bool:
+        """The engine's ``_start_scheduled_request``: False when the scheduler has none now."""
+        slot = self._engine._slot
+        assert slot is not None
+        request = slot.scheduler.next_request()
+        if request is None:
+            self._signals.send_catch_log(signals.scheduler_empty)
+            return False
+        slot.add_request(request)
+        task = asyncio.ensure_future(self._serve(request, self._downloader.download(request)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _serve(self, request: Request, download: Awaitable[Response | Request]) -> None:
+        slot = self._engine._slot
+        assert slot is not None
+        result: Response | Request | Failure
+        try:
+            try:
+                result = await download
+            except Exception:  # noqa: BLE001  # it goes to the errback
+                result = Failure()  # type: ignore[no-untyped-call]
+            slot.nextcall.schedule()  # a worker is free
+            if isinstance(result, Request):
+                self._engine.crawl(result)
+            else:
+                await self._scrape(result, request)
+        except Exception:
+            logger.exception("Error while processing %s", request, extra={"spider": self._spider})
+        finally:
+            slot.remove_request(request)
+            slot.nextcall.schedule()
+
+    async def _scrape(self, result: Response | Failure, request: Request) -> None:
+        scraper = self._scraper
+        slot = scraper.slot
+        assert slot is not None
+        size = slot.MIN_RESPONSE_SIZE
+        if isinstance(result, Response):
+            size = max(len(result.body), size)
+            if result.request is None:
+                result.request = request
+            self._tell_of(result, result.request)
+        slot.active.add(request)
+        slot.active_size += size
+        try:
+            if self._has_spider_middlewares or not isinstance(result, Response):
+                await scraper._scrape(result, request)
+            else:
+                await self._call(result, request)
+        finally:
+            slot.active.remove(request)
+            slot.active_size -= size
+            scraper._check_if_closing()
+
+    def _tell_of(self, response: Response, request: Request) -> None:
+        line = self._engine.logformatter.crawled(request, response, self._spider)
+        if line is not None:
+            logger.log(*logformatter_adapter(line), extra={"spider": self._spider})
+        self._signals.send_catch_log(
+            signals.response_received, response=response, request=request, spider=self._spider
+        )
+
+    async def _call(self, response: Response, request: Request) -> None:
+        assert response.request is not None
+        callback = response.request.callback
+        try:
+            if callback is None:
+                callback = self._spider._parse
+            else:
+                warn_on_generator_with_return_value(self._spider, callback)
+            output: Any = callback(response, **response.request.cb_kwargs)
+            if type(output) is not list:
+                output = await ensure_awaitable(iterate_spider_output(output))
+        except Exception:  # noqa: BLE001  # whatever a callback raises
+            failure: Failure = Failure()  # type: ignore[no-untyped-call]
+            self._scraper.handle_spider_error(failure, request, response)
+        else:
+            await self._scraper.handle_spider_output_async(output, request, response)
+
+
+async def process_directly(pipelines: ItemPipelineManager, item: Any) -> Any:
+    """*item* when it has been through all of *pipelines*."""
+    needs_spider = pipelines._mw_methods_requiring_spider
+    for method in pipelines.methods["process_item"]:
+        assert method is not None
+        item = method(item, pipelines._spider) if method in needs_spider else method(item)
+        if _is_to_come(item):
+            item = await ensure_awaitable(item, _warn=global_object_name(method))
+    return item
+
+
+class DirectSignals(SignalManager):
+    """Calls those who listen one after the other, and starts no task for each of them."""
+
+    def send_catch_log(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
+        """As Scrapy's, at a quarter of its price."""
+        receivers = [*liveReceivers(getAllReceivers(self.sender, signal))]
+        return [(receiver, self._told(receiver, signal, named)) for receiver in receivers]
+
+    async def send_catch_log_async(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
+        """As Scrapy's."""
+        answers = []
+        for receiver in [*liveReceivers(getAllReceivers(self.sender, signal))]:
+            answer = self._told(receiver, signal, named)
+            if _is_to_come(answer):
+                try:
+                    answer = await ensure_awaitable(answer, _warn=global_object_name(receiver))
+                except Exception as error:  # noqa: BLE001  # logged
+                    answer = _log_caught(receiver, named, error)
+            answers.append((receiver, answer))
+        return answers
+
+    def _told(self, receiver: Any, signal: Any, named: dict[str, Any]) -> Any:
+        code = getattr(getattr(receiver, "__func__", receiver), "__code__", None)
+        try:
+            if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
+                return robustApply(receiver, signal=signal, sender=self.sender, **named)
+            facts = named | {"signal": signal, "sender": self.sender}
+            takes = code.co_varnames[: code.co_argcount]
+            return receiver(**{name: facts[name] for name in takes if name in facts})
+        except Exception as error:  # noqa: BLE001  # logged
+            return _log_caught(receiver, named, error)
+
+
+def _log_caught(receiver: Any, named: dict[str, Any], error: Exception) -> Exception:
+    told = "Error caught on signal handler: %s"
+    logger.error(told, receiver, exc_info=error, extra={"spider": named.get("spider")})
+    return error
+
+
+class DirectHandlers(DownloadHandlers):
+    """Finds the handler by the beginning of the URL, which Scrapy takes apart for that."""
+
+    def download_request_async(self, request: Request) -> Coroutine[Any, Any, Response]:
+        """As Scrapy's."""
+        scheme = request.url.partition(":")[0]
+        handler = self._handlers.get(scheme)
+        if handler is None or scheme in self._old_style_handlers:
+            return super().download_request_async(request)
+        return handler.download_request(request)
+
+
+class PlainStats(MemoryStatsCollector):
+    """``STATS_CLASS`` without Scrapy's search, in every call, for an argument that is deprecated: a
+    dozen calls for a page, 1 us each."""
+
+    __getattribute__ = object.__getattribute__
+
+
+class DirectMiddlewares(DownloaderMiddlewareManager):
+    """Calls methods that are ordinary functions, as most are, without a coroutine for each."""
+
+    async def _process_request(
+        self,
+        request: Request,
+        download_func: Callable[[Request], Coroutine[Any, Any, Response]],
+    ) -> Response | Request:
+        for method in self.methods["process_request"]:
+            assert method is not None
+            answer = self._handle_mw_method(method, request=request)
+            if _is_to_come(answer):
+                answer = await ensure_awaitable(answer, _warn=global_object_name(method))
+            if answer is not None:
+                return _checked(answer, method, "None, Response or Request")
+        return await download_func(request)
+
+    async def _process_response(
+        self, response: Response | Request, request: Request
+    ) -> Response | Request:
+        for method in self.methods["process_response"]:
+            if isinstance(response, Request):
+                break
+            assert method is not None
+            answer = self._handle_mw_method(method, request=request, response=response)
+            if _is_to_come(answer):
+                answer = await ensure_awaitable(answer, _warn=global_object_name(method))
+            response = _checked(answer, method, "Response or Request")
+        return response
+
+
+def _is_to_come(answer: object) -> bool:
+    return inspect.isawaitable(answer) or isinstance(answer, Deferred)
+
+
+def _checked(answer: object, method: Any, wanted: str) -> Response | Request:
+    if not isinstance(answer, Response | Request):
+        kind = type(answer).__name__
+        raise _InvalidOutput(f"Middleware {method.__qualname__} must return {wanted}, got {kind}")
+    return answer
 
 
 def scraper_is_full(engine: ExecutionEngine) -> bool:
@@ -222,148 +443,3 @@ class PlainRedirectMiddleware(RedirectMiddleware):
 
     def _engine_started(self) -> None:
         """No warning that the Referer will be dropped: it is meant to be."""
-
-
-class MercatorDownloader:
-    """``DOWNLOADER`` without per-host slots: middlewares, then the handler of the URL's scheme.
-
-    It marks in ``request.meta["fetch"]`` (fetch.py) whether anything was sent and how long it
-    took, and hands the host back to the frontier at the end of the download, before callbacks
-    and pipelines run: the host's pause begins with the last byte.
-    """
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._signals = crawler.signals
-        self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
-        # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
-        lease = number(crawler.settings, "FRONTIER_LEASE_SECS", _LEASE_SECS, at_least=1)
-        self._longest = _OF_LEASE * lease
-        self.active: set[Request] = set()
-        # The tasks that may be cancelled, with the requests whose middlewares they run.
-        self._tasks: dict[asyncio.Task[Any], Request] = {}
-        # Extensions made for the stock downloader look for slots; there are none.
-        self.slots: dict[str, Any] = {}
-        self.handlers = DownloadHandlers(crawler)
-        self.middleware = build_from_crawler(DownloaderMiddlewareManager, crawler)
-
-    def fetch(self, request: Request) -> Deferred[Response | Request]:
-        """Start the download; the middlewares may answer with another Request."""
-        fetch = fetch_of(request)
-        asides = getattr(self._crawler.engine.scheduler, "asides", None)
-        if fetch is None and asides is not None:  # not with a SCHEDULER of the user's
-            task = asyncio.current_task()
-            outer = None if task is None else self._tasks.get(task)
-            return deferred_from_coro(self._fetch_aside(request, asides, outer))
-        # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
-        self.active.add(request)
-        if fetch is not None and fetch.refusal:
-            return deferred_from_coro(self._refuse(request, fetch))
-        return deferred_from_coro(self._fetch(request, fetch))
-
-    async def _fetch_aside(
-        self, request: Request, asides: Asides, outer: Request | None
-    ) -> Response | Request:
-        """A request that somebody gave to the engine past the scheduler: it waits for its host's
-        turn, and is no worker's business until then."""
-        fetch = await self._turn(request, asides, outer)
-        self.active.add(request)
-        return await self._fetch(request, fetch)
-
-    async def _turn(self, request: Request, asides: Asides, outer: Request | None) -> Fetch:
-        """As ``Asides.turn``. When a middleware of *outer* waits for it, *outer* holds a host and a
-        worker that the turn may need."""
-        holder = None if outer is None else fetch_of(outer)
-        if outer is None or holder is None or holder.released:
-            return await asides.turn(request)
-        if asides.is_of(holder.lease.entry.host, request):
-            if holder.on_wire is None or holder.robots_url:
-                raise IgnoreRequest(f"{request.url}: its host is in process for {outer}")
-            holder.end_download()  # it has answered
-        self.active.discard(outer)
-        try:
-            return await asides.turn(request)
-        finally:
-            if not holder.released:
-                self.active.add(outer)
-
-    async def _refuse(self, request: Request, fetch: Fetch) -> Response:
-        """Fail *request* as Scrapy's own robots.txt middleware does: its errback is told."""
-        self.active.discard(request)
-        fetch.refused()
-        fetch.end_download()
-        raise IgnoreRequest(f"{request.url}: {fetch.refusal}")
-
-    async def _fetch(self, request: Request, fetch: Fetch | None) -> Response | Request:
-        task = asyncio.current_task()
-        if fetch is not None and task is not None:
-            self._tasks[task] = request
-            fetch.abort = task.cancel
-        try:
-            result = await self.middleware.download_async(self._download, request)
-        except asyncio.CancelledError:
-            if fetch is None:
-                raise
-            # Nobody is told: the request goes back to the frontier and will have its end there.
-            # And Scrapy's scraper never comes back from an exception that is no Exception.
-            fetch.abandoned = True
-            request.errback = None
-            raise IgnoreRequest(f"{request.url}: broken off") from None
-        except Exception as error:
-            if fetch is not None:
-                fetch.failed(error)
-            raise
-        else:
-            if fetch is not None:
-                fetch.answered(result)
-            return result
-        finally:
-            self.active.discard(request)
-            if task is not None:
-                self._tasks.pop(task, None)
-            if fetch is not None:
-                fetch.abort = None
-                fetch.end_download()
-
-    async def _download(self, request: Request) -> Response:
-        spider: Spider | None = self._crawler.spider
-        self._tell(signals.request_reached_downloader, request=request, spider=spider)
-        fetch = fetch_of(request)
-        TURN.set("" if fetch is None else fetch.address)
-        if fetch is not None:
-            if request.meta.get("download_timeout", 0) > self._longest:
-                request.meta["download_timeout"] = self._longest
-            fetch.begin_download()
-        try:
-            response = await self.handlers.download_request_async(request)
-        except Exception as error:
-            if fetch is not None:
-                fetch.transferred(error)
-            raise
-        else:
-            if fetch is not None:
-                fetch.transferred(response)
-            self._tell(
-                signals.response_downloaded, response=response, request=request, spider=spider
-            )
-            return response
-        finally:
-            if fetch is not None:
-                fetch.end_transfer()
-            self._tell(signals.request_left_downloader, request=request, spider=spider)
-
-    def _tell(self, signal: object, **facts: Any) -> None:
-        if is_heard(self._signals, signal):
-            self._signals.send_catch_log(signal, **facts)
-
-    def needs_backout(self) -> bool:
-        """Whether all workers are busy; a concurrency of 0 means no limit."""
-        return 0 < self._concurrency <= len(self.active)
-
-    def abort(self) -> None:
-        """Cancel the downloads of the frontier's requests."""
-        for task in list(self._tasks):
-            task.cancel()
-
-    def close(self) -> None:
-        """The handlers close themselves when the engine stops."""

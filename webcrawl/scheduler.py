@@ -29,6 +29,7 @@ from webcrawl._engine import (
     never_opened,
     process_output_in_line,
     scraper_is_full,
+    serve_in_one_task,
     undo_failed_opening,
     wake,
     watch_requests,
@@ -215,6 +216,7 @@ class MercatorScheduler(BaseScheduler):
         undo_failed_opening(self._crawler.engine, self._undo)
         watch_requests(self._crawler.engine, self._dispatcher.done)
         go_on_for_pages_in_process(self._crawler.engine, lambda: bool(self.asides))
+        serve_in_one_task(self._crawler.engine)
         if self._crawler.settings.getint("CONCURRENT_ITEMS") == 1:
             process_output_in_line(self._crawler.engine)
         self._ending.listen()

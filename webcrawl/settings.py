@@ -20,7 +20,7 @@ COMMANDS_MODULE = "webcrawl.commands"
 
 SCHEDULER = "webcrawl.scheduler.MercatorScheduler"
 DUPEFILTER_CLASS = "webcrawl.dupefilter.MercatorDupeFilter"
-DOWNLOADER = "webcrawl._engine.MercatorDownloader"
+DOWNLOADER = "webcrawl.downloader.MercatorDownloader"
 DOWNLOAD_HANDLERS_BASE = default_settings.DOWNLOAD_HANDLERS_BASE | {
     "http": "webcrawl.net.http.HttpDownloadHandler",
     "https": "webcrawl.net.http.HttpDownloadHandler",
@@ -53,6 +53,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
 # They listen on a port for code to run.
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
+STATS_CLASS = "webcrawl._engine.PlainStats"
 LOG_FORMATTER = "webcrawl.log_formatter.QuietLogFormatter"
 LOG_LEVEL = "INFO"
 # They are in JOBDIR/stats.json, and the summary has those that matter.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydispatch import dispatcher
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy.signalmanager import SignalManager
 
 checkpoint = object()
@@ -30,7 +32,11 @@ unforeseen = object()
 
 def is_heard(signals: SignalManager, signal: object) -> bool:
     """Whether a handler is connected: sending a signal to nobody costs 20 us a page."""
+    table = dispatcher.connections
     return bool(
-        dispatcher.getReceivers(signals.sender, signal)
-        or dispatcher.getReceivers(dispatcher.Any, signal)
+        table.get(id(signals.sender), _NOBODY).get(signal)
+        or table.get(id(dispatcher.Any), _NOBODY).get(signal)
     )
+
+
+_NOBODY: Mapping[object, Any] = {}

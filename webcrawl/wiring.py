@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
-from webcrawl._engine import MercatorDownloader, wake
+from webcrawl._engine import wake
 from webcrawl.addresses import HostAddresses
 from webcrawl.admission import Admission
 from webcrawl.budgets import budgets_of
+from webcrawl.downloader import MercatorDownloader
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.exclusions import Exclusions
@@ -285,8 +286,8 @@ def _check_downloader(settings: BaseSettings) -> None:
     kind = load_object(settings["DOWNLOADER"])
     if not (isinstance(kind, type) and issubclass(kind, MercatorDownloader)):
         raise FatalError(
-            "DOWNLOADER must be webcrawl._engine.MercatorDownloader, or made of it: no other one "
-            "gives hosts back to the frontier."
+            "DOWNLOADER must be webcrawl.downloader.MercatorDownloader, or made of it: no other "
+            "one gives hosts back to the frontier."
         )
 
 

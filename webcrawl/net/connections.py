@@ -21,6 +21,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.helpers import _EXC_SENTINEL
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from multidict import CIMultiDict
 
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import (
@@ -33,6 +34,7 @@ from webcrawl.net.turn import TURN
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable
 
     from aiohappyeyeballs import AddrInfoType
     from aiohttp import StreamReader
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
     from aiohttp.http import RawResponseMessage
     from aiohttp.tracing import Trace
+    from aiohttp.typedefs import LooseHeaders
 
     from webcrawl.net.dns import Resolver
     from webcrawl.net.guard import AddressGuard
@@ -55,6 +58,8 @@ _SWITCHING_PROTOCOLS: Final = 101
 _FRAMING: Final = 8
 # What aiohttp's parser says, in so many words.
 _TOO_MANY_FIELDS: Final = "Too many headers received"
+# What aiohttp must not say of a body: nobody has said it.
+_NO_CONTENT_TYPE: Final[CIMultiDict[None]] = CIMultiDict({"Content-Type": None})
 
 
 class Connector(aiohttp.TCPConnector):
@@ -145,13 +150,27 @@ class GuardedResolver(AbstractResolver):
         """Do nothing."""
 
 
+class Sent(aiohttp.ClientRequest):
+    """A request with the header fields it is given and that of its host, and no others."""
+
+    def update_auto_headers(self, skip_auto_headers: Iterable[str] | None) -> None:  # noqa: ARG002  # its interface
+        """Add nothing. aiohttp finds that out by copying the fields twice."""
+        self._skip_auto_headers = _NO_CONTENT_TYPE
+
+
 def send_once(session: aiohttp.ClientSession) -> None:
-    """Keep *session* from sending a request again, at once, when the server hangs up.
+    """Keep *session* from sending a request again, at once, when the server hangs up, and from
+    copying its header fields one by one to those of all requests, of which there are none.
 
     aiohttp does so for GET, and the frontier would know nothing of that second contact. The fetch
     fails as transient instead, and the frontier repeats it when it may.
     """
     session._retry_connection = False
+    session._prepare_headers = _fields  # type: ignore[method-assign]  # as said
+
+
+def _fields(headers: LooseHeaders | None) -> CIMultiDict[str]:
+    return CIMultiDict(headers or ())
 
 
 class Exchange(ResponseHandler):

@@ -56,7 +56,7 @@ from scrapy.utils.ssl import _make_ssl_context
 from webcrawl.net import dns, outcomes
 from webcrawl.net.answers import Answer, headers_of, response_of
 from webcrawl.net.body import read_body
-from webcrawl.net.connections import Connector, GuardedResolver, send_once
+from webcrawl.net.connections import Connector, GuardedResolver, Sent, send_once
 from webcrawl.net.decoding import Gauge
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.large_bodies import LARGE_BODY
@@ -178,8 +178,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
+            request_class=Sent,
             response_class=Answer,
-            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
             read_bufsize=_READ_BUFFER,
             max_line_size=limits.header_bytes,
             max_field_size=limits.header_bytes,

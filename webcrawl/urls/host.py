@@ -39,6 +39,9 @@ def host_of(url: str) -> str:
 
 def origin_of(url: str) -> str:
     """``scheme://host[:port]`` of *url*, the scope of one robots.txt; empty without authority."""
+    found = _USUAL.match(url)
+    if found is not None:
+        return found[0][:-1]
     found = _AUTHORITY.match(url)
     if found is None:
         return ""

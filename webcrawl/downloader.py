@@ -1,0 +1,190 @@
+"""The downloader: middlewares, then the protocol module, and the host goes back to the frontier.
+
+The engine builds it itself and calls ``fetch``; requests of the frontier come by ``download``
+(see ``serve_in_one_task`` in _engine.py). The stock downloader keeps a slot with timers for every
+host, which the frontier makes superfluous: a host that is in process is not in its heap, so two
+requests to one host are impossible, not merely delayed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.misc import build_from_crawler
+
+from webcrawl._engine import DirectHandlers, DirectMiddlewares
+from webcrawl.fetch import fetch_of
+from webcrawl.net.turn import TURN
+from webcrawl.setting_values import number, whole
+from webcrawl.signals import is_heard
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from twisted.internet.defer import Deferred
+
+    from webcrawl.asides import Asides
+    from webcrawl.fetch import Fetch
+
+# FRONTIER_LEASE_SECS in a project without it, and the share of a lease that a download may take
+# whose request has a timeout of its own.
+_LEASE_SECS = 900.0
+_OF_LEASE = 0.9
+
+
+class MercatorDownloader:
+    """``DOWNLOADER`` without per-host slots: middlewares, then the handler of the URL's scheme.
+
+    It marks in ``request.meta["fetch"]`` (fetch.py) whether anything was sent and how long it
+    took, and hands the host back to the frontier at the end of the download, before callbacks
+    and pipelines run: the host's pause begins with the last byte.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._signals = crawler.signals
+        self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
+        # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
+        lease = number(crawler.settings, "FRONTIER_LEASE_SECS", _LEASE_SECS, at_least=1)
+        self._longest = _OF_LEASE * lease
+        self.active: set[Request] = set()
+        # The tasks that may be cancelled, with the requests whose middlewares they run.
+        self._tasks: dict[asyncio.Task[Any], Request] = {}
+        # Extensions made for the stock downloader look for slots; there are none.
+        self.slots: dict[str, Any] = {}
+        self.handlers = DirectHandlers(crawler)
+        self.middleware = build_from_crawler(DirectMiddlewares, crawler)
+
+    def fetch(self, request: Request) -> Deferred[Response | Request]:
+        """Scrapy's interface to ``download``."""
+        return deferred_from_coro(self.download(request))
+
+    def download(self, request: Request) -> Coroutine[Any, Any, Response | Request]:
+        """The download, to be awaited; its worker is busy from now on. The middlewares may answer
+        with another Request."""
+        fetch = fetch_of(request)
+        asides = getattr(self._crawler.engine.scheduler, "asides", None)
+        if fetch is None and asides is not None:  # not with a SCHEDULER of the user's
+            task = asyncio.current_task()
+            outer = None if task is None else self._tasks.get(task)
+            return self._fetch_aside(request, asides, outer)
+        # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
+        self.active.add(request)
+        if fetch is not None and fetch.refusal:
+            return self._refuse(request, fetch)
+        return self._fetch(request, fetch)
+
+    async def _fetch_aside(
+        self, request: Request, asides: Asides, outer: Request | None
+    ) -> Response | Request:
+        """A request that somebody gave to the engine past the scheduler: it waits for its host's
+        turn, and is no worker's business until then."""
+        fetch = await self._turn(request, asides, outer)
+        self.active.add(request)
+        return await self._fetch(request, fetch)
+
+    async def _turn(self, request: Request, asides: Asides, outer: Request | None) -> Fetch:
+        """As ``Asides.turn``. When a middleware of *outer* waits for it, *outer* holds a host and a
+        worker that the turn may need."""
+        holder = None if outer is None else fetch_of(outer)
+        if outer is None or holder is None or holder.released:
+            return await asides.turn(request)
+        if asides.is_of(holder.lease.entry.host, request):
+            if holder.on_wire is None or holder.robots_url:
+                raise IgnoreRequest(f"{request.url}: its host is in process for {outer}")
+            holder.end_download()  # it has answered
+        self.active.discard(outer)
+        try:
+            return await asides.turn(request)
+        finally:
+            if not holder.released:
+                self.active.add(outer)
+
+    async def _refuse(self, request: Request, fetch: Fetch) -> Response:
+        """Fail *request* as Scrapy's own robots.txt middleware does: its errback is told."""
+        self.active.discard(request)
+        fetch.refused()
+        fetch.end_download()
+        raise IgnoreRequest(f"{request.url}: {fetch.refusal}")
+
+    async def _fetch(self, request: Request, fetch: Fetch | None) -> Response | Request:
+        task = asyncio.current_task()
+        if fetch is not None and task is not None:
+            self._tasks[task] = request
+            fetch.abort = task.cancel
+        try:
+            result = await self.middleware.download_async(self._download, request)
+        except asyncio.CancelledError:
+            if fetch is None:
+                raise
+            # Nobody is told: the request goes back to the frontier and will have its end there.
+            # And Scrapy's scraper never comes back from an exception that is no Exception.
+            fetch.abandoned = True
+            request.errback = None
+            if task is not None:
+                task.uncancel()  # what comes after the download goes on
+            raise IgnoreRequest(f"{request.url}: broken off") from None
+        except Exception as error:
+            if fetch is not None:
+                fetch.failed(error)
+            raise
+        else:
+            if fetch is not None:
+                fetch.answered(result)
+            return result
+        finally:
+            self.active.discard(request)
+            if task is not None:
+                self._tasks.pop(task, None)
+            if fetch is not None:
+                fetch.abort = None
+                fetch.end_download()
+
+    async def _download(self, request: Request) -> Response:
+        spider: Spider | None = self._crawler.spider
+        self._tell(signals.request_reached_downloader, request=request, spider=spider)
+        fetch = fetch_of(request)
+        TURN.set("" if fetch is None else fetch.address)
+        if fetch is not None:
+            if request.meta.get("download_timeout", 0) > self._longest:
+                request.meta["download_timeout"] = self._longest
+            fetch.begin_download()
+        try:
+            response = await self.handlers.download_request_async(request)
+        except Exception as error:
+            if fetch is not None:
+                fetch.transferred(error)
+            raise
+        else:
+            if fetch is not None:
+                fetch.transferred(response)
+            self._tell(
+                signals.response_downloaded, response=response, request=request, spider=spider
+            )
+            return response
+        finally:
+            if fetch is not None:
+                fetch.end_transfer()
+            self._tell(signals.request_left_downloader, request=request, spider=spider)
+
+    def _tell(self, signal: object, **facts: Any) -> None:
+        if is_heard(self._signals, signal):
+            self._signals.send_catch_log(signal, **facts)
+
+    def needs_backout(self) -> bool:
+        """Whether all workers are busy; a concurrency of 0 means no limit."""
+        return 0 < self._concurrency <= len(self.active)
+
+    def abort(self) -> None:
+        """Cancel the downloads of the frontier's requests."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    def close(self) -> None:
+        """The handlers close themselves when the engine stops."""
