@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 WORLD: dict[str, Any] = {
     **dict.fromkeys(("http_port", "https_port", "ftp_port", "gopher_port"), 0),
+    # More pages than are fetched in half an hour.
+    "mean_pages": 20,
+    "max_pages": 3000,
     "ftp": 0.01,
     "gopher": 0.01,
     "endless": 0.005,
