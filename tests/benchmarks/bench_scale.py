@@ -62,7 +62,7 @@ def _served(hosts: int, *, seeded: float, log: Path | None) -> SimWebProcess:
 
 
 def crawled(hosts: int, seeded: float, discovered: int, directory: Path) -> list[Look]:
-    """What a crawl up to *discovered* URLs looked like, twice a second."""
+    """What a crawl up to *discovered* URLs looked like, when it began and twice a second."""
     cores = sorted(os.sched_getaffinity(0))
     with _served(hosts, seeded=seeded, log=None) as web:
         os.sched_setaffinity(web.pid, {cores[0]})
@@ -73,7 +73,9 @@ def crawled(hosts: int, seeded: float, discovered: int, directory: Path) -> list
         command += ["--cpu", str(cores[-1]), "-s", "LOG_LEVEL=ERROR"]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     shutil.rmtree(directory / "job")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    looks = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    begun = {**looks[0], "pages": 0, "urls": 0, "cpu": 0.0}
+    return [begun, *looks]
 
 
 def at(looks: list[Look], point: int) -> str:
