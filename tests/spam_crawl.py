@@ -20,7 +20,7 @@ class Shares:
     """Requests, robots.txt files too: until every normal host had been crawled completely, and of
     the whole crawl. *missing* are allowed URLs of normal hosts that were never asked for."""
 
-    missing: int
+    missing: set[str]
     normal: int
     farm_then: int
     calendar_then: int
@@ -89,7 +89,7 @@ def shares(log: Path, allowed: set[str], output: str) -> Shares:
             missing.discard(url)
             then = dict(counts)
     return Shares(
-        missing=len(missing),
+        missing=missing,
         normal=len(allowed),
         farm_then=then["farm"],
         calendar_then=then["calendar"],

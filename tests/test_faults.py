@@ -26,7 +26,6 @@ FAULTS = {
         Fault("kill", "create", "warc", 1),
         Fault("kill", "write", "done", 60),
         Fault("broken", "truncate", "warc", 1, FOR_GOOD),  # nothing can be opened
-        Fault("kill", "truncate", "front", 1),
     ],
     "power failures": [
         Fault("power", "write", "done", 150),

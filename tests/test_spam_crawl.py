@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from urllib.parse import urlsplit
 
 from crawling import USER_AGENT, access_log, crawl_command, run_crawl, stats_of
 from spam_crawl import shares, spam_world
@@ -28,7 +29,9 @@ def test_farm_and_calendar_get_less_than_a_twentieth_while_every_host_is_crawled
         output = crawl(REPUTATION_ROUNDS=0)
         time.sleep(0.4)  # the server writes its record at the latest 0.2 s after an answer
         found = shares(log, allowed, output)
-        assert found.missing == 0
+        # A calendar's host may have spent its own budget on it; nobody else waits.
+        hosts = [web.world.find(urlsplit(url).hostname) for url in found.missing]
+        assert [host.name for host in hosts if not host.endless] == []
         assert min(found.farm_then, found.calendar_then) > 0  # they were there
         assert found.share_then < 0.05
         assert found.share < 0.05
@@ -45,6 +48,7 @@ def test_farm_and_calendar_get_less_than_a_twentieth_while_every_host_is_crawled
         assert stats["frontier/admitted"] > 0
         web.stop()
         assert len(access_log(log)) > requests
+        assert shares(log, allowed, output).missing == set()
 
 
 def test_domain_has_its_hard_budget_and_gets_more_when_that_is_raised(tmp_path):

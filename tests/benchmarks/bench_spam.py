@@ -40,7 +40,7 @@ def main() -> None:
                 **settings,
             )
         print(
-            f"| {name} | {found.missing} of {found.normal:,} | {found.requests_then:,} "
+            f"| {name} | {len(found.missing)} of {found.normal:,} | {found.requests_then:,} "
             f"| {found.farm_then:,} | {found.calendar_then:,} | {found.share_then:.1%} "
             f"| {found.share:.1%} |",
             flush=True,
