@@ -105,10 +105,11 @@ def test_a_repaired_crawl_goes_on_and_lacks_only_what_was_lost(tmp_path):
     record = [hit for hit in access_log(tmp_path / "access.log") if "webcrawl" in hit.agent]
     asked = Counter(pages_asked_for(record))
     # What the lost URLs alone led to is not found either; links in what was lost of the URL log
-    # were on pages that had been finished.
+    # were on pages that had been finished. Of the URLs that waited at the last checkpoint, some
+    # had been asked for when the kill came.
     missing = allowed - set(asked)
     print(f"{urls} URLs lost in queues, {len(missing)} of {len(allowed)} never asked for")
-    assert urls <= len(missing) <= len(allowed) / 8
+    assert 0 < len(missing) <= len(allowed) / 8
     assert set(asked) <= allowed
     assert impolite(record, min_delay=MIN_DELAY) == []
     after = check_job(job, warc=True)
