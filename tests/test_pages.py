@@ -150,7 +150,10 @@ def test_the_exchange_is_what_went_over_the_wire():
     meta = {
         "wire_headers": ((b"content-TYPE", b"text/html"), (b"X", b"1"), (b"x", b"2")),
         "wire_reason": "Fine",
-        "wire_request_headers": {"User-Agent": "web\u2014crawl", "Accept": "*/*"},
+        "wire_request_headers": (
+            (b"User-Agent", "web\u2014crawl".encode()),
+            (b"Accept", b"*/*"),
+        ),
         "wire_body": b"\x1f\x8bcoded",
     }
     found = page(

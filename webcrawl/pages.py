@@ -40,10 +40,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         wire_body=meta.get("wire_body", response.body),
         fetched_at=time.time() - fetch.took,
         method=response.request.method,
-        request_headers=[
-            (name.encode(), value.encode())
-            for name, value in meta.get("wire_request_headers", {}).items()
-        ],
+        request_headers=list(meta.get("wire_request_headers", ())),
         protocol=response.protocol or "HTTP/1.1",
         reason=meta.get("wire_reason") or "",
         ip="" if response.ip_address is None else str(response.ip_address),

@@ -1,4 +1,4 @@
-"""From aiohttp's response to Scrapy's.
+"""An answer of a server, and Scrapy's response of it.
 
 Called by the download handler for every page and by the decoding middleware, which builds the
 response again once the body is text. Both constructors of Scrapy would parse the content type
@@ -11,44 +11,67 @@ import ipaddress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-import aiohttp
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
-from webcrawl.net.connections import Exchange
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from ipaddress import IPv4Address, IPv6Address
 
-    from aiohttp.connector import Connection
+    from aiohttp import ClientResponse, StreamReader
+    from aiohttp.http import RawResponseMessage
+
+    from webcrawl.net.exchange import Exchange
 
 
-class Answer(aiohttp.ClientResponse):
-    """Remembers whom it is from: a short answer gives its connection back before it is read."""
+class Answer:
+    """The header of an answer, and its body as it comes.
 
-    peer: str | None = None
-    certificate: bytes | None = None
-    _exchange: Exchange | None = None
+    raw_headers, request_headers: the fields as received and as sent, names and values in bytes.
+    peer: the address it is from.
+    certificate: of the server, DER; None without TLS.
+    close: to be called when nothing more is wanted of it, read to its end or not.
+    """
+
+    __slots__ = (
+        "certificate",
+        "close",
+        "content",
+        "exchange",
+        "peer",
+        "raw_headers",
+        "reason",
+        "request_headers",
+        "status",
+        "version",
+    )
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        message: RawResponseMessage | ClientResponse,
+        content: StreamReader,
+        *,
+        status: int,
+        request_headers: tuple[tuple[bytes, bytes], ...],
+        close: Callable[[], None],
+    ) -> None:
+        self.status = status
+        self.reason = message.reason
+        self.version = message.version
+        self.raw_headers = message.raw_headers
+        self.request_headers = request_headers
+        self.content = content
+        self.close = close
+        # A short answer gives its connection back before it is read.
+        self.exchange = exchange
+        self.peer = exchange.peer
+        self.certificate = exchange.certificate
 
     @property
     def damage(self) -> BaseException | None:
-        """What ended the body early, if the framing of it was broken."""
-        return None if self._exchange is None else self._exchange.damage
-
-    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        if isinstance(connection.protocol, Exchange):
-            self._exchange = connection.protocol
-        transport = connection.transport
-        if transport is not None:
-            peer = transport.get_extra_info("peername")
-            self.peer = peer[0] if peer else None
-            tls = transport.get_extra_info("ssl_object")
-            if tls is not None:
-                self.certificate = tls.getpeercert(binary_form=True)
-        answer = await super().start(connection)
-        if self._exchange is not None:
-            self._exchange.watch_rate()
-        return answer
+        """What ended the body early, if the framing of it was broken or its time was over."""
+        return self.exchange.damage
 
 
 def response_of(

@@ -18,18 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.helpers import _EXC_SENTINEL
-from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from multidict import CIMultiDict
 
-from webcrawl.net.guard import plain_address
-from webcrawl.net.outcomes import (
-    FirstByteTimeoutError,
-    ForbiddenAddressError,
-    HeaderTooLargeError,
-    TooSlowError,
-)
+from webcrawl.net.answers import Answer
+from webcrawl.net.direct import is_hang_up
+from webcrawl.net.exchange import Exchange
+from webcrawl.net.outcomes import ForbiddenAddressError
 from webcrawl.net.turn import TURN
 
 if TYPE_CHECKING:
@@ -37,10 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aiohappyeyeballs import AddrInfoType
-    from aiohttp import StreamReader
+    from aiohttp.client_proto import ResponseHandler
     from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.connector import Connection
-    from aiohttp.http import RawResponseMessage
     from aiohttp.tracing import Trace
     from aiohttp.typedefs import LooseHeaders
 
@@ -49,15 +42,6 @@ if TYPE_CHECKING:
     from webcrawl.net.limits import FetchLimits
 
 _NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-# Interim answers (1xx) before the one that counts, and that one. Real servers send one or none; a
-# stream of them would keep the loop busy until the time-out.
-_MAX_ANSWERS: Final = 20
-_SWITCHING_PROTOCOLS: Final = 101
-# Bytes of chunk sizes, extensions and trailers to a byte of the largest page: chunks of one byte
-# have five. More is a server that sends framing without an end, and no body.
-_FRAMING: Final = 8
-# What aiohttp's parser says, in so many words.
-_TOO_MANY_FIELDS: Final = "Too many headers received"
 # What aiohttp must not say of a body: nobody has said it.
 _NO_CONTENT_TYPE: Final[CIMultiDict[None]] = CIMultiDict({"Content-Type": None})
 
@@ -91,7 +75,7 @@ class Connector(aiohttp.TCPConnector):
         address = TURN.get()
         if address and key.proxy is None:
             for protocol, _ in self._conns.get(key, ()):
-                if not _is_to(protocol, address):
+                if not (isinstance(protocol, Exchange) and protocol.is_to(address)):
                     protocol.abort()  # and is passed over
         return await super()._get(key, traces)
 
@@ -106,7 +90,7 @@ class Connector(aiohttp.TCPConnector):
                 *args, addr_infos=addr_infos[:1], **options
             )
         except aiohttp.ClientConnectorError as error:
-            if isinstance(error, aiohttp.ClientSSLError) or _is_hang_up(error.os_error):
+            if isinstance(error, aiohttp.ClientSSLError) or is_hang_up(error.os_error):
                 del addr_infos[1:]
             raise
 
@@ -150,6 +134,32 @@ class GuardedResolver(AbstractResolver):
         """Do nothing."""
 
 
+class Answered(aiohttp.ClientResponse):
+    """Remembers the exchange that it is of, which may be in the pool when the answer is used."""
+
+    _exchange: Exchange | None = None
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        assert isinstance(connection.protocol, Exchange)
+        self._exchange = connection.protocol
+        await super().start(connection)
+        self._exchange.watch_rate()
+        return self
+
+    def answer(self) -> Answer:
+        """This as the handler wants it."""
+        assert self._exchange is not None
+        sent = self.request_info.headers.items()
+        return Answer(
+            self._exchange,
+            self,
+            self.content,
+            status=self.status,
+            request_headers=tuple((name.encode(), value.encode()) for name, value in sent),
+            close=self.close,
+        )
+
+
 class Sent(aiohttp.ClientRequest):
     """A request with the header fields it is given and that of its host, and no others."""
 
@@ -171,211 +181,3 @@ def send_once(session: aiohttp.ClientSession) -> None:
 
 def _fields(headers: LooseHeaders | None) -> CIMultiDict[str]:
     return CIMultiDict(headers or ())
-
-
-class Exchange(ResponseHandler):
-    """The protocol of one connection, which gives its parser header and body separately.
-
-    The parser reports an error instead of everything it read in the same piece: a page that is a
-    few bytes longer than its Content-Length would be lost, or not, by how it was cut into
-    packets. And what it says of a broken body does not reach the reader of the body, who would
-    wait for the time-out. Here the body ends, and *damage* says why: always, so that reading it
-    raises nothing and what has come is never lost.
-
-    Before the body an exchange fails with the exceptions of `outcomes` and aiohttp's.
-    """
-
-    damage: BaseException | None = None
-    _clock: asyncio.TimerHandle | None = None  # of the header, then of the rate
-    _seam = b""  # the last bytes of a header that goes on in the next piece
-    _has_header = False
-    _ends = 0  # of headers, or what looks like them: blank lines may come in floods
-    _answers = 0
-    _received = 0  # bytes of the answer, and those of them that are header
-    _header_size = 0
-    _counted = 0  # bytes that had been received when the rate was looked at last
-
-    def __init__(self, *, loop: asyncio.AbstractEventLoop, limits: FetchLimits) -> None:
-        super().__init__(loop=loop)
-        self._limits = limits
-        self._most_framing = _FRAMING * limits.max_bytes
-
-    def set_response_params(self, **params: Any) -> None:
-        """Begin the exchange of one request and its answer."""
-        self.damage = None
-        self._seam = b""
-        self._has_header = False
-        self._ends = self._answers = self._received = self._header_size = self._counted = 0
-        self._stop_clock()
-        self._clock = self._loop.call_later(self._limits.first_byte_timeout, self._on_late_header)
-        # What a server says before it is asked is no answer, most often. Read at once, it would
-        # close the connection under the request, which then fails for that and not for this.
-        early, self._tail = self._tail, b""
-        super().set_response_params(**params)
-        if early:
-            self._loop.call_soon(self.data_received, early)
-
-    def close(self) -> None:
-        """Close at once, when nothing is wanted of the connection any more.
-
-        An orderly end of TLS would leave it open until the server agrees, or for 30 s: to the
-        server, a second connection beside that of the host's next page.
-        """
-        self.abort()
-
-    def is_connected(self) -> bool:
-        """Say whether the connection can be used again.
-
-        Not if something came while it was idle: that would be taken for the next answer.
-        """
-        return super().is_connected() and not self._buffer and self._exception is None
-
-    def watch_rate(self) -> None:
-        """See to it that the body, unless it is there already, comes at the lowest rate or ends.
-
-        The damage is a TooSlowError then. Bytes are counted as they come, chunking included.
-        """
-        if self._limits.min_rate and not self._is_between_bodies():
-            self._counted = self._received
-            self._stop_clock()
-            self._clock = self._loop.call_later(self._limits.rate_window, self._on_window_end)
-
-    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """Take the header of an answer from the parser."""
-        self._answers += 1
-        if self._answers > _MAX_ANSWERS:
-            self._fail(_too_many_answers())
-            return
-        code = data[0].code
-        if code >= 200 or code == _SWITCHING_PROTOCOLS:
-            self._has_header = True
-            self._stop_clock()
-        super().feed_data(data, size)
-
-    def set_exception(self, exc: BaseException, exc_cause: BaseException = _EXC_SENTINEL) -> None:
-        if isinstance(exc_cause, LineTooLong) or exc_cause.args == (_TOO_MANY_FIELDS,):
-            exc = HeaderTooLargeError(str(exc_cause))
-        super().set_exception(exc, exc_cause)
-
-    def data_received(self, data: bytes) -> None:
-        if self._exception is not None or self.damage is not None:
-            return  # TLS may still deliver what it had when it was closed
-        if self._parser is None:
-            super().data_received(data)  # nothing has been asked yet: it is kept, some of it
-            return
-        self._received += len(data)
-        while self._is_between_bodies():
-            read = self._seam + data
-            end = _end_of_header(read) - len(self._seam)
-            if end < 0:
-                self._seam = read[-2:]
-                self._count_header(len(data))
-                break
-            self._seam = b""
-            self._ends += 1
-            if self._ends > _MAX_ANSWERS:
-                self._fail(_too_many_answers())
-            else:
-                self._count_header(end)
-            if end == len(data) or self._exception is not None:
-                break
-            super().data_received(data[:end])
-            data = data[end:]
-        if self._exception is None:
-            super().data_received(data)
-            self._after()
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._stop_clock()
-        parser = self._parser
-        if parser is not None and not self._is_between_bodies():
-            self._parser = None
-            try:
-                parser.feed_eof()
-            except HttpProcessingError as error:
-                self._end_body(error)
-            else:
-                # A body without a length ends with the connection; if that ends in disorder,
-                # nobody knows whether it is whole.
-                self.damage = exc
-        super().connection_lost(exc)
-
-    def _is_between_bodies(self) -> bool:
-        return self._payload is None or self._payload.is_eof()
-
-    def _after(self) -> None:
-        """Look at what the parser, having read what was received, has come to."""
-        body = self._payload
-        if not self._has_header or body is None or body.is_eof():
-            return
-        if self._exception is not None:
-            self._end_body(self._exception)
-        elif self._received - self._header_size - body.total_bytes > self._most_framing:
-            self._end_body(HttpProcessingError(message="more framing than body"))
-
-    def _count_header(self, size: int) -> None:
-        self._header_size += size
-        if self._header_size > self._limits.header_bytes and not self._has_header:
-            self._fail(HeaderTooLargeError(f"more than {self._limits.header_bytes} bytes"))
-
-    def _on_late_header(self) -> None:
-        self._clock = None
-        seconds = self._limits.first_byte_timeout
-        self._fail(FirstByteTimeoutError(f"no header within {seconds:g} seconds"))
-
-    def _on_window_end(self) -> None:
-        self._clock = None
-        window = self._limits.rate_window
-        came = self._received - self._counted
-        if came >= self._limits.min_rate * window:
-            self.watch_rate()
-        elif not self._is_between_bodies():
-            self._end_body(TooSlowError(f"{came} bytes in {window:g} seconds"))
-
-    def _stop_clock(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
-
-    def _fail(self, error: Exception) -> None:
-        """End the exchange before its body."""
-        self._stop_clock()
-        self.set_exception(error)
-        if self.transport is not None:
-            self.transport.abort()
-
-    def _end_body(self, why: BaseException) -> None:
-        """End the body here; what has come of it can still be read."""
-        assert self._payload is not None
-        self.damage = why
-        self._should_close = True
-        self._stop_clock()
-        self._payload.feed_eof()
-        if self.transport is not None:
-            self.transport.abort()
-
-
-def _is_to(protocol: ResponseHandler, address: str) -> bool:
-    transport = protocol.transport
-    peer = None if transport is None else transport.get_extra_info("peername")
-    return peer is not None and plain_address(peer[0]) == plain_address(address)
-
-
-def _is_hang_up(error: OSError) -> bool:
-    return isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError)
-
-
-def _too_many_answers() -> HttpProcessingError:
-    return HttpProcessingError(code=400, message="too many interim answers")
-
-
-def _end_of_header(data: bytes) -> int:
-    """Return where the first empty line in *data* ends, below 0 if there is none.
-
-    With either of the line ends that the parser takes (RFC 9112, section 2.2).
-    """
-    end = data.find(b"\n\r\n") + 3
-    short = data.find(b"\n\n", 0, end - 2 if end > 2 else None)
-    if short >= 0:
-        return short + 2
-    return end if end > 2 else -1

@@ -17,7 +17,7 @@ What it leaves in ``request.meta`` (the ``meta`` of the response, too):
     The received header fields, a tuple of (name, value) in bytes in the order and spelling
     received (``response.headers`` groups them by name), and the words behind the status.
 ``wire_request_headers``
-    The header fields as sent, a multidict in that order.
+    The header fields as sent, in that order: a tuple like that of the received ones.
 
 What it asks there: ``large_body``, see `large_bodies`.
 
@@ -37,6 +37,7 @@ undone, so a ``Transfer-Encoding`` in the headers describes the way, not the bod
 
 from __future__ import annotations
 
+import ssl
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -56,8 +57,10 @@ from scrapy.utils.ssl import _make_ssl_context
 from webcrawl.net import dns, outcomes
 from webcrawl.net.answers import Answer, headers_of, response_of
 from webcrawl.net.body import read_body
-from webcrawl.net.connections import Connector, GuardedResolver, Sent, send_once
+from webcrawl.net.connections import Answered, Connector, GuardedResolver, Sent, send_once
 from webcrawl.net.decoding import Gauge
+from webcrawl.net.direct import DirectConnections, plain_request
+from webcrawl.net.exchange import READ_BUFFER
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.large_bodies import LARGE_BODY
 from webcrawl.net.limits import FetchLimits
@@ -66,16 +69,12 @@ from webcrawl.setting_values import flag
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.exceptions import StopDownload
     from scrapy.http import Headers, Response
-
-# What aiohttp holds of one answer before it stops reading from the socket.
-_READ_BUFFER: Final = 256 * 1024
 
 
 class HttpDownloadHandler(BaseDownloadHandler):
@@ -108,6 +107,13 @@ class HttpDownloadHandler(BaseDownloadHandler):
         self._resolver = resolver
         self._guard = guard
         self._local_address = local_address
+        self._direct = DirectConnections(
+            limits=limits,
+            resolver=resolver,
+            guard=guard,
+            ssl_context=ssl_context,
+            local_address=local_address,
+        )
         self._session = self._new_session(guard)
         self._proxy_session: aiohttp.ClientSession | None = None
 
@@ -138,13 +144,19 @@ class HttpDownloadHandler(BaseDownloadHandler):
         meta = request.meta
         started = time.monotonic()
         seconds = meta.get("download_timeout", self._limits.total_timeout)
-        answer: aiohttp.ClientResponse | None = None
+        answer: Answer | None = None
         try:
-            answer = await self._send(request, seconds)
+            asked = None
+            if "proxy" not in meta:
+                asked = plain_request(request.method, request.url, request.body, request.headers)
+            if asked is not None:
+                answer = await self._direct.ask(asked, seconds)
+            else:
+                answer = await self._send(request, seconds)
             meta["download_latency"] = time.monotonic() - started
             meta["wire_headers"] = answer.raw_headers
             meta["wire_reason"] = answer.reason
-            meta["wire_request_headers"] = answer.request_info.headers
+            meta["wire_request_headers"] = answer.request_headers
             return await self._receive(answer, request)
         except _WITHOUT_URL as e:
             e.args = (f"{request.url}: {e}",)
@@ -158,6 +170,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
 
     async def close(self) -> None:
         """Close every connection; requests under way fail."""
+        self._direct.close()
         await self._session.close()
         if self._proxy_session is not None:
             await self._proxy_session.close()
@@ -179,8 +192,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             request_class=Sent,
-            response_class=Answer,
-            read_bufsize=_READ_BUFFER,
+            response_class=Answered,
+            read_bufsize=READ_BUFFER,
             max_line_size=limits.header_bytes,
             max_field_size=limits.header_bytes,
             max_headers=limits.header_fields,
@@ -234,8 +247,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
             allow_redirects=False,
             **options,
         )
-        assert isinstance(answer, Answer)
-        return answer
+        assert isinstance(answer, Answered)
+        return answer.answer()
 
     async def _receive(self, answer: Answer, request: Request) -> Response:
         """Read the body, up to the bound, and build the response."""
@@ -246,7 +259,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 self.crawler,
                 request,
                 headers=headers,
-                body_length=answer.content_length,
+                body_length=_length_of(headers),
             )
             if stop is not None:
                 return self._stopped(stop, answer, request, headers, b"")
@@ -314,6 +327,12 @@ def _is_for_robots(request: Request) -> bool:
     return bool(getattr(request.meta.get("fetch"), "robots_url", ""))
 
 
+def _length_of(headers: Headers) -> int | None:
+    """What the header says that the body is long, if anything."""
+    value = headers.get(b"Content-Length")
+    return int(value) if value else None
+
+
 def _rename(error: Exception, request: Request, seconds: float) -> NoReturn:
     """Raise the exception of `outcomes` that says what *error* means."""
     if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
@@ -342,6 +361,7 @@ _MEANINGS: Final[tuple[tuple[type[Exception], type[Exception] | None], ...]] = (
     (aiohttp.ClientConnectorSSLError, outcomes.TlsFailedError),
     (aiohttp.ClientConnectorCertificateError, outcomes.TlsFailedError),
     (aiohttp.ClientConnectorError, None),
+    (ssl.SSLError, outcomes.TlsFailedError),
     (dns.NameNotFoundError, outcomes.HostNotFoundError),
     (dns.DnsError, outcomes.HostLookupError),
     (aiohttp.ClientResponseError, outcomes.BadAnswerError),

@@ -1,0 +1,252 @@
+"""Connections for the requests that a crawl makes, all but a few: GET or HEAD of a plain URL.
+
+A page by aiohttp's session takes 0.3 ms of what a crawl does besides, most of it for what such a
+request has none of: cookies, redirects, forms, middlewares, traces. Here the exchange (exchange.py,
+on aiohttp's parser) is asked without them, and idle connections wait in a pool of their own.
+
+Invariants: at most *idle_connections* wait, one for each scheme, host and port, and no longer than
+*keepalive* seconds; a connection serves the scheme, host and port it was made for and no other,
+not even one at the same address; one that is through is closed at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections import OrderedDict
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from aiohttp import ConnectionTimeoutError
+
+from webcrawl.net.answers import Answer
+from webcrawl.net.exchange import Exchange
+from webcrawl.net.outcomes import ForbiddenAddressError
+from webcrawl.net.turn import TURN
+
+if TYPE_CHECKING:
+    from webcrawl.net.dns import Resolver
+    from webcrawl.net.guard import AddressGuard
+    from webcrawl.net.limits import FetchLimits
+
+_OCTET: Final = r"(?:0|[1-9][0-9]{0,2})"
+# Scheme, host, port, and what to ask for. A last label that begins with a letter makes no address.
+_PLAIN_URL: Final = re.compile(
+    r"(https?)://((?:[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+|"
+    rf"(?:{_OCTET}\.){{3}}{_OCTET})"
+    r"(?::([1-9][0-9]{0,4}))?+"
+    r"""(/[!"$-~]*+)?+(?:#.*)?+""",
+    re.ASCII | re.DOTALL,
+)
+_PORTS: Final = {"http": 80, "https": 443}
+_METHODS: Final = frozenset({"GET", "HEAD"})
+# Fields that decide on the framing, or on where a request goes.
+_UNUSUAL: Final = frozenset(
+    {
+        b"Connection",
+        b"Content-Length",
+        b"Expect",
+        b"Host",
+        b"Proxy-Authorization",
+        b"Transfer-Encoding",
+        b"Upgrade",
+    }
+)
+
+
+class Place(NamedTuple):
+    """What a connection is to."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+class Asked(NamedTuple):
+    """A request as it is sent. headers: its fields, that of the host included."""
+
+    place: Place
+    data: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    has_body: bool
+    """Whether its answer may have a body."""
+
+
+def plain_request(
+    method: str, url: str, body: bytes, fields: dict[bytes, list[bytes]]
+) -> Asked | None:
+    """The request of *method* for *url*, None if it takes more than is done here."""
+    found = _PLAIN_URL.fullmatch(url)
+    if found is None or body or method not in _METHODS or not _UNUSUAL.isdisjoint(fields):
+        return None
+    scheme, host, digits, path = found.groups()
+    port = int(digits) if digits else _PORTS[scheme]
+    if port > 65535:
+        return None
+    authority = host if port == _PORTS[scheme] else f"{host}:{port}"
+    headers = [(b"Host", authority.encode())]
+    headers += [(name, value) for name, values in fields.items() for value in values]
+    lines = [f"{method} {path or '/'} HTTP/1.1\r\n".encode()]
+    lines += [b"%b: %b\r\n" % field for field in headers]
+    data = b"".join(lines)
+    # A field with a line end in it would say more than one thing.
+    if data.count(b"\n") != len(lines) or data.count(b"\r") != len(lines) or b"\0" in data:
+        return None
+    return Asked(Place(scheme, host, port), data + b"\r\n", tuple(headers), method == "GET")
+
+
+class DirectConnections:
+    """Asks over connections of its own. Needs a running event loop."""
+
+    def __init__(
+        self,
+        *,
+        limits: FetchLimits,
+        resolver: Resolver,
+        guard: AddressGuard,
+        ssl_context: ssl.SSLContext,
+        local_address: tuple[str, int] | None,
+    ) -> None:
+        self._limits = limits
+        self._resolver = resolver
+        self._guard = guard
+        self._ssl_context = ssl_context
+        self._local_address = local_address
+        self._loop = asyncio.get_running_loop()
+        self._new_exchange = partial(Exchange, loop=self._loop, limits=limits)
+        # With the time since when each waits, the longest first.
+        self._idle: OrderedDict[Place, tuple[Exchange, float]] = OrderedDict()
+        self._busy: set[Exchange] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def ask(self, asked: Asked, seconds: float) -> Answer:
+        """The answer to *asked* when its header is there; its body has to be there, too, *seconds*
+        from now. To be closed by the caller.
+
+        Raises TimeoutError when they are over; ForbiddenAddressError; the exceptions of the
+        resolver, of the loop and of `Exchange`; RuntimeError when this is closed.
+        """
+        if self._closed:
+            raise RuntimeError("the connections are closed")
+        until = self._loop.time() + seconds
+        place = asked.place
+        exchange = self._take(place)
+        if exchange is None:
+            async with asyncio.timeout_at(until):
+                exchange = await self._connect(place)
+        self._busy.add(exchange)
+        try:
+            exchange.ask(asked.data, has_body=asked.has_body, until=until)
+            message, body = await exchange.answer()
+        except BaseException:
+            self._drop(exchange)
+            raise
+        return Answer(
+            exchange,
+            message,
+            body,
+            status=message.code,
+            request_headers=asked.headers,
+            close=partial(self._give_back, place, exchange),
+        )
+
+    def close(self) -> None:
+        """Close every connection; requests under way fail."""
+        self._closed = True
+        for exchange, _ in self._idle.values():
+            exchange.abort()
+        self._idle.clear()
+        for exchange in self._busy:
+            if exchange.transport is not None:
+                exchange.transport.abort()
+        if self._sweep is not None:
+            self._sweep.cancel()
+
+    def _take(self, place: Place) -> Exchange | None:
+        """The idle connection to *place* that may be used now, if there is one."""
+        waiting = self._idle.pop(place, None)
+        if waiting is None:
+            return None
+        exchange, since = waiting
+        address = TURN.get()
+        fresh = self._loop.time() - since <= self._limits.keepalive
+        if fresh and exchange.is_connected() and (not address or exchange.is_to(address)):
+            return exchange
+        exchange.abort()
+        return None
+
+    async def _connect(self, place: Place) -> Exchange:
+        """A new connection to one of the host's addresses, tried one after the other. Where
+        somebody was there, but speaks no TLS or hung up, the host has been contacted: not twice."""
+        scheme, host, port = place
+        turn = TURN.get()
+        found = [turn] if turn else await self._resolver.resolve(host)
+        addresses = self._guard.permitted(found)
+        if not addresses:
+            raise ForbiddenAddressError(f"{host} is at {', '.join(found[:2])}")
+        tls = self._ssl_context if scheme == "https" else None
+        failure: OSError | None = None
+        for address in addresses:
+            try:
+                async with asyncio.timeout(self._limits.connect_timeout):
+                    _, exchange = await self._loop.create_connection(
+                        self._new_exchange,
+                        address,
+                        port,
+                        ssl=tls,
+                        server_hostname=host if tls else None,
+                        local_addr=self._local_address,
+                    )
+                    return exchange
+            except TimeoutError as error:
+                failure = ConnectionTimeoutError(f"no connection to {address} in time")
+                failure.__cause__ = error
+            except ssl.SSLError:
+                raise
+            except OSError as error:
+                if is_hang_up(error):
+                    raise
+                failure = error
+        assert failure is not None
+        raise failure
+
+    def _give_back(self, place: Place, exchange: Exchange) -> None:
+        """The exchange is over: another one may follow, or the connection is closed."""
+        if exchange not in self._busy:
+            return
+        if self._closed or place in self._idle or len(self._idle) >= self._limits.idle_connections:
+            # When it is full the newcomer goes: which of them will be used again first is
+            # unknown, and all expire within seconds.
+            self._drop(exchange)
+        elif exchange.rest():
+            self._busy.discard(exchange)
+            self._idle[place] = exchange, self._loop.time()
+            if self._sweep is None:
+                self._sweep = self._loop.call_later(self._limits.keepalive, self._close_expired)
+        else:
+            self._drop(exchange)
+
+    def _drop(self, exchange: Exchange) -> None:
+        self._busy.discard(exchange)
+        exchange.rest()
+        # An orderly end of TLS would leave it open until the server agrees, or for 30 s: to the
+        # server, a second connection beside that of the host's next page.
+        exchange.abort()
+
+    def _close_expired(self) -> None:
+        self._sweep = None
+        latest = self._loop.time() - self._limits.keepalive
+        while self._idle:
+            place, (exchange, since) = next(iter(self._idle.items()))
+            if since > latest:
+                self._sweep = self._loop.call_later(since - latest, self._close_expired)
+                break
+            del self._idle[place]
+            exchange.abort()
+
+
+def is_hang_up(error: OSError) -> bool:
+    """Whether somebody was there, and left."""
+    return isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError)
