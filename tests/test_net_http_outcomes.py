@@ -756,21 +756,46 @@ def test_a_fetch_with_a_closed_handler_has_an_outcome():
     asyncio.run(scenario())
 
 
-def test_idle_connections_are_bounded():
+@pytest.mark.parametrize(("scheme", "bound"), [("http", 8), ("https", 2)])
+def test_idle_connections_are_bounded(scheme, bound, tmp_path):
+    async def scenario() -> None:
+        records = {f"h{n}.test": ["300 A 127.0.0.1"] for n in range(12)}
+        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        async with name_server(zone(records)) as names, raw_server(OK, tls=tls) as server:
+            settings = {
+                "DNS_SERVERS": f"127.0.0.1:{names.port}",
+                "NET_KEEPALIVE_CONNECTIONS": 2,
+            }
+            async with handler_with(**settings) as handler:
+                urls = [f"{scheme}://{name}:{server.port}/" for name in records]
+                await asyncio.gather(*(handler.download_request(Request(url)) for url in urls))
+                await server.left(bound)
+                assert (server.open, server.connections) == (bound, 12)
+
+    asyncio.run(scenario())
+
+
+def test_idle_connections_of_what_is_not_plain_are_bounded():
     """Fails when aiohttp moves the private method that puts connections back."""
 
     async def scenario() -> None:
-        records = {f"h{n}.test": ["300 A 127.0.0.1"] for n in range(12)}
-        async with name_server(zone(records)) as names, raw_server(OK) as server:
-            settings = {
-                "DNS_SERVERS": f"127.0.0.1:{names.port}",
-                "NET_KEEPALIVE_CONNECTIONS": 4,
-            }
-            async with handler_with(**settings) as handler:
-                urls = [f"http://{name}:{server.port}/" for name in records]
-                await asyncio.gather(*(handler.download_request(Request(url)) for url in urls))
-                await server.left(4)
-                assert (server.open, server.connections) == (4, 12)
+        async with (
+            raw_server(OK) as server,
+            raw_server(OK) as proxy,
+            handler_with(NET_KEEPALIVE_CONNECTIONS=2) as handler,
+        ):
+            url = f"http://127.0.0.1:{server.port}/"
+            forms = [Request(url, method="POST", body=b"q=42") for _ in range(3)]
+            asked = [
+                Request(
+                    f"http://h{n}.test/", meta={"proxy": f"http://u:{n}@127.0.0.1:{proxy.port}"}
+                )
+                for n in range(6)
+            ]
+            await asyncio.gather(*map(handler.download_request, forms + asked))
+            await server.left(0)
+            await proxy.left(2)
+            assert (server.connections, proxy.connections) == (3, 6)
 
     asyncio.run(scenario())
 

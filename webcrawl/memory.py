@@ -41,8 +41,8 @@ class Row(NamedTuple):
 TABLE: Final = {
     # T: 16 in the table, 9 for the order, as much for T', 50 while that is sorted and looked up.
     "SEEN_BUFFER_SIZE": Row(unit=100, weight=20, least=1 << 12, most=1 << 24),
-    # An idle connection by https: 256 KiB of uvloop's buffer, of which about 200 kB are in use,
-    # OpenSSL's 30 kB, and an idle one by http.
+    # An idle connection by https: 256 KiB of uvloop's buffer, of which about 200 kB are in use, and
+    # OpenSSL's 30 kB; and four by http, 8 kB each.
     "NET_KEEPALIVE_CONNECTIONS": Row(unit=250_000, weight=24, least=8, most=512, given_least=0),
     # A queue with 16 URLs in memory, 4,472; with 4 it takes 1,330, and 14,000 if it has spilled.
     "FRONTIER_BACK_QUEUES_MAX": Row(unit=4500, weight=27, least=600, most=100_000),

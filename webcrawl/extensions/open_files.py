@@ -34,8 +34,11 @@ FIXED: Final = 256
 def most_open_files(settings: BaseSettings) -> int:
     """How many descriptors a crawl with *settings* has open at most."""
     workers = whole(settings, "CONCURRENT_REQUESTS", at_least=1)
-    pools = 4 if flag(settings, "HTTPPROXY_ENABLED") else 2
-    return 2 * workers + pools * FetchLimits.from_settings(settings).idle_connections + FIXED
+    limits = FetchLimits.from_settings(settings)
+    idle = sum(limits.idle_by_scheme.values())
+    if flag(settings, "HTTPPROXY_ENABLED"):
+        idle += 2 * limits.idle_connections
+    return 2 * workers + idle + FIXED
 
 
 class OpenFiles:

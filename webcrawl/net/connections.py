@@ -49,10 +49,10 @@ _NO_CONTENT_TYPE: Final[CIMultiDict[None]] = CIMultiDict({"Content-Type": None})
 class Connector(aiohttp.TCPConnector):
     """A connector whose pool of idle connections is bounded; aiohttp bounds only those in use."""
 
-    def __init__(self, *, limits: FetchLimits, **options: Any) -> None:
+    def __init__(self, *, limits: FetchLimits, max_idle: int, **options: Any) -> None:
         """*options* are those of aiohttp's connector."""
         super().__init__(keepalive_timeout=limits.keepalive, **options)
-        self._max_idle = limits.idle_connections
+        self._max_idle = max_idle
         # Typed as a partial of aiohttp's class, and partials are invariant.
         self._factory = functools.partial(  # type: ignore[assignment]
             Exchange, loop=self._loop, limits=limits

@@ -2,11 +2,10 @@
 
 A page by aiohttp's session takes 0.3 ms of what a crawl does besides, most of it for what such a
 request has none of: cookies, redirects, forms, middlewares, traces. Here the exchange (exchange.py,
-on aiohttp's parser) is asked without them, and idle connections wait in a pool of their own.
+on aiohttp's parser) is asked without them.
 
-Invariants: at most *idle_connections* wait, one for each scheme, host and port, and no longer than
-*keepalive* seconds; a connection serves the scheme, host and port it was made for and no other,
-not even one at the same address; one that is through is closed at once.
+Invariants: a connection serves the scheme, host and port it was made for and no other, not even one
+at the same address; one that is through is closed at once, or waits in the pool (idle.py).
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,6 +20,7 @@ from aiohttp import ConnectionTimeoutError
 
 from webcrawl.net.answers import Answer
 from webcrawl.net.exchange import Exchange
+from webcrawl.net.idle import IdleConnections, Place
 from webcrawl.net.outcomes import ForbiddenAddressError
 from webcrawl.net.turn import TURN
 
@@ -53,14 +52,6 @@ _UNUSUAL: Final = frozenset(
         b"Upgrade",
     }
 )
-
-
-class Place(NamedTuple):
-    """What a connection is to."""
-
-    scheme: str
-    host: str
-    port: int
 
 
 class Asked(NamedTuple):
@@ -115,10 +106,11 @@ class DirectConnections:
         self._local_address = local_address
         self._loop = asyncio.get_running_loop()
         self._new_exchange = partial(Exchange, loop=self._loop, limits=limits)
-        # With the time since when each waits, the longest first.
-        self._idle: OrderedDict[Place, tuple[Exchange, float]] = OrderedDict()
+        self._idle = {
+            scheme: IdleConnections(most=most, keepalive=limits.keepalive, loop=self._loop)
+            for scheme, most in limits.idle_by_scheme.items()
+        }
         self._busy: set[Exchange] = set()
-        self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def ask(self, asked: Asked, seconds: float) -> Answer:
@@ -132,7 +124,7 @@ class DirectConnections:
             raise RuntimeError("the connections are closed")
         until = self._loop.time() + seconds
         place = asked.place
-        exchange = self._take(place)
+        exchange = self._idle[place.scheme].take(place, TURN.get())
         if exchange is None:
             async with asyncio.timeout_at(until):
                 exchange = await self._connect(place)
@@ -155,27 +147,11 @@ class DirectConnections:
     def close(self) -> None:
         """Close every connection; requests under way fail."""
         self._closed = True
-        for exchange, _ in self._idle.values():
-            exchange.abort()
-        self._idle.clear()
+        for pool in self._idle.values():
+            pool.close()
         for exchange in self._busy:
             if exchange.transport is not None:
                 exchange.transport.abort()
-        if self._sweep is not None:
-            self._sweep.cancel()
-
-    def _take(self, place: Place) -> Exchange | None:
-        """The idle connection to *place* that may be used now, if there is one."""
-        waiting = self._idle.pop(place, None)
-        if waiting is None:
-            return None
-        exchange, since = waiting
-        address = TURN.get()
-        fresh = self._loop.time() - since <= self._limits.keepalive
-        if fresh and exchange.is_connected() and (not address or exchange.is_to(address)):
-            return exchange
-        exchange.abort()
-        return None
 
     async def _connect(self, place: Place) -> Exchange:
         """A new connection to one of the host's addresses, tried one after the other. Where
@@ -216,35 +192,17 @@ class DirectConnections:
         """The exchange is over: another one may follow, or the connection is closed."""
         if exchange not in self._busy:
             return
-        if self._closed or place in self._idle or len(self._idle) >= self._limits.idle_connections:
-            # When it is full the newcomer goes: which of them will be used again first is
-            # unknown, and all expire within seconds.
-            self._drop(exchange)
-        elif exchange.rest():
-            self._busy.discard(exchange)
-            self._idle[place] = exchange, self._loop.time()
-            if self._sweep is None:
-                self._sweep = self._loop.call_later(self._limits.keepalive, self._close_expired)
-        else:
-            self._drop(exchange)
+        self._busy.discard(exchange)
+        sound = exchange.rest() and not self._closed
+        if not (sound and self._idle[place.scheme].put(place, exchange)):
+            # An orderly end of TLS would leave it open until the server agrees, or for 30 s: to the
+            # server, a second connection beside that of the host's next page.
+            exchange.abort()
 
     def _drop(self, exchange: Exchange) -> None:
         self._busy.discard(exchange)
         exchange.rest()
-        # An orderly end of TLS would leave it open until the server agrees, or for 30 s: to the
-        # server, a second connection beside that of the host's next page.
         exchange.abort()
-
-    def _close_expired(self) -> None:
-        self._sweep = None
-        latest = self._loop.time() - self._limits.keepalive
-        while self._idle:
-            place, (exchange, since) = next(iter(self._idle.items()))
-            if since > latest:
-                self._sweep = self._loop.call_later(since - latest, self._close_expired)
-                break
-            del self._idle[place]
-            exchange.abort()
 
 
 def is_hang_up(error: OSError) -> bool:

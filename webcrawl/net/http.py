@@ -182,6 +182,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
         session = aiohttp.ClientSession(
             connector=Connector(
                 limits=limits,
+                # What does not go directly is rare; and descriptors are bounded.
+                max_idle=limits.idle_connections if to_proxies else 0,
                 resolver=GuardedResolver(self._resolver, guard, to_proxies=to_proxies),
                 socket_factory=guard.open_socket,
                 use_dns_cache=False,  # the resolver has one, with the right times

@@ -26,6 +26,7 @@ NET_FIRST_BYTE_TIMEOUT_SECS = 30.0  # a database at work takes its time; a dead 
 NET_MIN_BYTES_PER_SEC = 100.0  # a modem of 1962 is three times as fast
 NET_MIN_RATE_SECS = 15.0
 NET_KEEPALIVE_SECS = 10.0  # Apache hangs up after 5, nginx after 75
+PLAIN_TO_TLS = 4  # one by http takes a thirtieth of the memory; the files open at once are bounded
 NET_MAX_HEADER_BYTES = 128 * 1024  # there are content security policies of 10 kB; Chrome: 256 kB
 NET_MAX_HEADER_FIELDS = 256
 
@@ -41,7 +42,7 @@ class FetchLimits:
     min_rate: bytes a second of a body, on the average of every window; 0 for any.
     rate_window: length of a window; the first begins when the header is there.
     keepalive: how long an idle connection waits for another request to its host.
-    idle_connections: at most so many at once.
+    idle_connections: at most so many at once by https, and ``PLAIN_TO_TLS`` times as many by http.
     header_bytes: of a whole header, those of interim answers included.
     header_fields: of one header.
     wanted: the content types to receive.
@@ -58,6 +59,11 @@ class FetchLimits:
     header_bytes: int
     header_fields: int
     wanted: WantedTypes
+
+    @property
+    def idle_by_scheme(self) -> dict[str, int]:
+        """How many connections may wait."""
+        return {"https": self.idle_connections, "http": PLAIN_TO_TLS * self.idle_connections}
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:

@@ -1,0 +1,79 @@
+"""Idle connections, waiting for another request to their host.
+
+Invariants: at most *most* wait, one for each scheme, host and port, and none longer than
+*keepalive* seconds; none is handed out that was closed, or to which something came meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from webcrawl.net.exchange import Exchange
+
+
+class Place(NamedTuple):
+    """What a connection is to."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+class IdleConnections:
+    """A pool of them."""
+
+    def __init__(self, *, most: int, keepalive: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._most = most
+        self._keepalive = keepalive
+        self._loop = loop
+        # With the time since when each waits, the longest first.
+        self._waiting: OrderedDict[Place, tuple[Exchange, float]] = OrderedDict()
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def take(self, place: Place, address: str) -> Exchange | None:
+        """The connection to *place*, if there is one that can be used, and to *address*, if that is
+        not empty. One that cannot is closed."""
+        exchange, since = self._waiting.pop(place, (None, 0.0))
+        if exchange is None:
+            return None
+        fresh = self._loop.time() - since < self._keepalive
+        if fresh and exchange.is_connected() and (not address or exchange.is_to(address)):
+            return exchange
+        exchange.abort()
+        return None
+
+    def put(self, place: Place, exchange: Exchange) -> bool:
+        """Whether *exchange* waits from now on.
+
+        Not when the pool is full: which of them will be used again first is unknown, and all expire
+        within seconds.
+        """
+        if len(self._waiting) >= self._most or place in self._waiting:
+            return False
+        self._waiting[place] = exchange, self._loop.time()
+        if self._sweep is None:
+            self._sweep = self._loop.call_later(self._keepalive, self._close_expired)
+        return True
+
+    def close(self) -> None:
+        """Close all of them."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for exchange, _ in self._waiting.values():
+            exchange.abort()
+        self._waiting.clear()
+
+    def _close_expired(self) -> None:
+        self._sweep = None
+        latest = self._loop.time() - self._keepalive
+        while self._waiting:
+            place, (exchange, since) = next(iter(self._waiting.items()))
+            if since > latest:
+                self._sweep = self._loop.call_later(since - latest, self._close_expired)
+                return
+            del self._waiting[place]
+            exchange.abort()
