@@ -291,12 +291,14 @@ def test_the_address_that_is_connected_to_is_judged_again():
     asyncio.run(scenario())
 
 
-def test_a_permitted_address_is_used_though_others_are_forbidden():
+def test_a_permitted_address_is_used_though_others_are_forbidden(monkeypatch):
     """Judged by a guard that permits 127.0.0.1 alone, since tests reach nothing else."""
 
     class OnlyOne(AddressGuard):
         def permits(self, address: str) -> bool:
             return address == "127.0.0.1"
+
+    monkeypatch.setattr(AddressGuard, "from_settings", lambda _: OnlyOne(allow_private=False))
 
     async def scenario() -> None:
         records = {"a.test": [f"300 A 127.0.0.{n}" for n in (9, 8, 7, 1)]}
@@ -304,10 +306,13 @@ def test_a_permitted_address_is_used_though_others_are_forbidden():
             name_server(zone(records)) as names,
             raw_server(OK) as server,
             handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
-            handler._new_session(OnlyOne(allow_private=False)) as session,
-            session.get(f"http://a.test:{server.port}/") as answer,
         ):
-            assert answer.peer == "127.0.0.1"
+            url = f"http://a.test:{server.port}/"
+            plain = Request(url)
+            by_session = Request(url, method="POST", body=b"q=42")
+            for request in (plain, by_session):
+                response = await handler.download_request(request)
+                assert str(response.ip_address) == "127.0.0.1"
 
     asyncio.run(scenario())
 
