@@ -50,7 +50,7 @@ MAX_KEPT: Final = 20_000
 # in it is made of several pieces, and a page of nothing else must not get through unthinned.
 _CONTINUATIONS: Final = 500
 
-_WHOLE, _ANCHOR, _ANCHOR_END, _COMMENT, _RAW, _CLOSED, _IMAGE = range(7)
+_OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _COMMENT, _RAW, _CLOSED, _IMAGE = range(8)
 
 _VOID: Final = (b"area", b"base", b"link", b"meta", b"frame", b"frameset")
 # Kept when asked for: elements without content, and elements that are closed at once so that
@@ -97,7 +97,6 @@ def _marks(elements: frozenset[str]) -> dict[bytes, int]:
     for name in _RAW_TEXT:
         marks |= dict.fromkeys(_cases(name[:3]), _RAW)
     for letter, end in itertools.product(b"aA", b" \t\n\r\f/>"):
-        marks[bytes((letter, end))] = _ANCHOR
         marks |= {bytes((letter, end, third)): _ANCHOR for third in range(256)}
         marks[bytes((ord("/"), letter, end))] = _ANCHOR_END
     return marks
@@ -129,24 +128,22 @@ def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = 
     *elements* are the names of further elements to keep, of those that are links by themselves
     (``kinds.KINDS``); with *styles*, what has a ``url()`` in its ``style`` is kept, too.
     """
-    pieces = body.split(b"<")
     kept: list[bytes] = []
     inside = False
     budget = _CONTINUATIONS
     tags = 0
-    mark_of = _marks(elements).get
     raw_links = frozenset(name.encode() for name in elements & {"script"}) | {b"iframe"}
-    position = 1  # what comes before the first tag is no link
-    for at in range(1, len(pieces)) if styles else _candidates(body, elements):
-        if at < position:
+    dropped = _dropped(raw_links | {b"style"} if styles else raw_links).match
+    position = 0  # up to which the page was looked at
+    for start, mark in _candidates(body, elements, every=styles):
+        if start < position:
             continue  # within what was passed over
-        if inside:
-            kept += [piece[piece.find(b">") + 1 :] for piece in pieces[position:at]]
-        piece = pieces[at]
-        mark = mark_of(piece[:3])
-        position = at + 1
-        if mark is None:
-            link = _styled(piece) if styles else b""
+        if inside and position < start:
+            kept += _texts(body[position:start])
+        end = position = _next_tag(body, start + 1)
+        if mark == _OTHER:
+            piece = body[start + 1 : end]
+            link = _styled(piece)
             tags += bool(link)
             kept.append(link + piece[piece.find(b">") + 1 :] if inside else link)
         elif mark == _ANCHOR_END:
@@ -154,11 +151,14 @@ def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = 
                 kept.append(b"</a>")
             inside = False
         elif mark in (_COMMENT, _RAW):
-            position, link = _passed_over(pieces, at, mark, links=raw_links, styles=styles)
+            if (found := dropped(body, start)) is not None:
+                position = found.end()
+                continue
+            position, link = _passed_over(body, start, end, mark, links=raw_links, styles=styles)
             tags += bool(link)
             kept.append(link)
         elif mark != _IMAGE or inside:
-            tag, position, budget = _whole_tag(pieces, at, budget)
+            tag, position, budget = _whole_tag(body, start, end, budget)
             if not tag or (len(tag) > SAFE_TAG_BYTES and _attributes(tag) > SAFE_ATTRIBUTES):
                 continue
             inside = inside or mark == _ANCHOR
@@ -167,45 +167,75 @@ def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = 
         if tags >= MAX_KEPT:
             return b"".join(kept)
     if inside:
-        kept += [piece[piece.find(b">") + 1 :] for piece in pieces[position:]]
+        kept += _texts(body[position:])
     return b"".join(kept)
 
 
-def _candidates(body: bytes, elements: frozenset[str]) -> list[int]:
-    """Which pieces of *body* may have a mark, by their first two bytes: all at once, as nine tags
-    in ten have none, and to look at each of them takes longer than all the rest."""
-    data = np.frombuffer(body + b"\0\0", np.uint8)
+def _candidates(body: bytes, elements: frozenset[str], *, every: bool) -> Iterator[tuple[int, int]]:
+    """Where in *body* a tag with a mark begins, and its mark: all at once, as nine tags in ten have
+    none, and to look at each of them takes longer than all the rest. With *every* tag, the others
+    are there, too."""
+    data = np.frombuffer(body + b"\0\0\0", np.uint8)
     starts = np.flatnonzero(data == ord("<"))
-    pairs = data[starts + 1].astype(np.uint16) << 8 | data[starts + 2]
-    found: list[int] = (np.flatnonzero(_marked_pairs(elements)[pairs]) + 1).tolist()
-    return found
+    first, second = _mark_tables(elements)
+    rows = first[data[starts + 1].astype(np.uint16) << 8 | data[starts + 2]]
+    if not every:
+        known = np.flatnonzero(rows)
+        starts, rows = starts[known], rows[known]
+    marks = second[rows, data[starts + 3]]
+    if not every:
+        known = np.flatnonzero(marks != _OTHER)
+        starts, marks = starts[known], marks[known]
+    return zip(starts.tolist(), marks.tolist(), strict=True)
 
 
 @lru_cache(maxsize=64)
-def _marked_pairs(elements: frozenset[str]) -> npt.NDArray[np.bool_]:
-    marked = np.zeros(1 << 16, np.bool_)
-    for key in _marks(elements):
-        marked[key[0] << 8 | key[1]] = True
-    return marked
+def _mark_tables(
+    elements: frozenset[str],
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """``_marks`` as tables: the first two bytes give a row, 0 for none, and the third a mark."""
+    marks = _marks(elements)
+    pairs = sorted({key[:2] for key in marks})
+    first = np.zeros(1 << 16, np.uint8)
+    second = np.full((len(pairs) + 1, 256), _OTHER, np.uint8)
+    for row, pair in enumerate(pairs, 1):
+        first[pair[0] << 8 | pair[1]] = row
+        for third in range(256):
+            second[row, third] = marks.get(bytes((*pair, third)), _OTHER)
+    return first, second
 
 
-def _whole_tag(pieces: list[bytes], at: int, budget: int) -> tuple[bytes, int, int]:
-    """The tag that begins with the piece *at*, where it ends, and what is left of *budget*: how
-    many more pieces such tags may have. Without an end in sight the tag is empty: whatever is kept
-    next would become part of it."""
-    tag = pieces[at]
-    if _USUAL.match(tag) is not None or _FINISHED.match(tag) is not None:
-        return tag, at + 1, budget
+def _next_tag(body: bytes, start: int) -> int:
+    """Where the next ``<`` is, the end of *body* if there is none."""
+    found = body.find(b"<", start)
+    return found if found >= 0 else len(body)
+
+
+def _texts(tags: bytes) -> list[bytes]:
+    """What stands behind each of *tags*."""
+    return [piece[piece.find(b">") + 1 :] for piece in tags.split(b"<")[1:]]
+
+
+def _whole_tag(body: bytes, start: int, end: int, budget: int) -> tuple[bytes, int, int]:
+    """The tag that begins at *start*, with the text behind it, where that ends, and what is left of
+    *budget*: how many more ``<`` such tags may have; the first is at *end*. Without an end in sight
+    the tag is empty: whatever is kept next would become part of it."""
+    first = start + 1
+    if _USUAL.match(body, first, end) is not None or _FINISHED.match(body, first, end) is not None:
+        return body[first:end], end, budget
     more = 1
     while True:
         more = min(8 * more, budget)
-        tag = b"<".join(pieces[at : at + 1 + more])
-        found = _FINISHED.match(tag)
+        till = end
+        for _ in range(more):
+            till = _next_tag(body, till + 1)
+        found = _FINISHED.match(body, first, till)
         if found is not None:
-            more = tag.count(b"<", 0, found.end())
-            return b"<".join(pieces[at : at + 1 + more]), at + 1 + more, budget - more
-        if more == budget or at + more >= len(pieces):
-            return b"", at + 1 + more, budget - more
+            more = body.count(b"<", first, found.end())
+            till = _next_tag(body, found.end())
+            return body[first:till], till, budget - more
+        if more == budget or till >= len(body):
+            return b"", till, budget - more
 
 
 def _attributes(tag: bytes) -> int:
@@ -235,31 +265,39 @@ def _styled(piece: bytes) -> bytes:
     return b"<wbr " + found[0][name.end() :]
 
 
+@lru_cache(maxsize=64)
+def _dropped(kept: frozenset[bytes]) -> re.Pattern[bytes]:
+    """An element whose content is text to the parser, none of *kept*, and what follows it, if it
+    has an end: what ``_passed_over`` finds for most, in half of the time."""
+    names = b"|".join(sorted(_RAW_TEXT - kept))
+    return re.compile(rb"<(%b)(?![A-Za-z])[^<]*+(?:<(?!/\1)[^<]*+)*+<[^<]*+" % names, re.IGNORECASE)
+
+
 def _passed_over(
-    pieces: list[bytes], at: int, mark: int, *, links: frozenset[bytes], styles: bool
+    body: bytes, start: int, end: int, mark: int, *, links: frozenset[bytes], styles: bool
 ) -> tuple[int, bytes]:
-    """Where a comment ends, or an element whose content is text to the parser; and what to keep.
+    """Where what follows a comment begins, or an element whose content is text to the parser; and
+    what to keep of it. Its tag begins at *start*, and the next one at *end*.
 
     Elements named in *links* are kept without their content, a style sheet with it.
     """
+    first = start + 1
     if mark == _COMMENT:
-        while at < len(pieces) and b"-->" not in pieces[at]:
-            at += 1
-        return at + 1, b""
-    piece = pieces[at]
-    found = _NAME.match(piece)
+        close = body.find(b"-->", first)
+        return (_next_tag(body, close) if close >= 0 else len(body)), b""
+    found = _NAME.match(body, first, end)
     name = found[0].lower() if found is not None else b""
     if name not in _RAW_TEXT:
-        return at + 1, b""
-    end = b"/" + name
-    after = at + 1
-    while after < len(pieces) and pieces[after][: len(end)].lower() != end:
-        after += 1
-    tag = _FINISHED.match(piece)
+        return end, b""
+    close = body.find(b"</", end)
+    while close >= 0 and body[close + 2 : close + 2 + len(name)].lower() != name:
+        close = body.find(b"</", close + 2)
+    after = _next_tag(body, close + 1) if close >= 0 else len(body)
+    is_style = styles and name == b"style"
+    if not (is_style or name in links):
+        return after, b""
+    tag = _FINISHED.match(body, first, end)
     if tag is None or len(tag[0]) > SAFE_TAG_BYTES:
-        return after + 1, b""
-    if name in links:
-        return after + 1, b"<" + tag[0] + b"<" + end + b">"
-    if styles and name == b"style":
-        return after + 1, b"<" + b"<".join(pieces[at:after]) + b"<" + end + b">"
-    return after + 1, b""
+        return after, b""
+    kept = body[start : close if close >= 0 else len(body)] if is_style else b"<" + tag[0]
+    return after, kept + b"</" + name + b">"
