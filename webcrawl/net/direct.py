@@ -25,6 +25,8 @@ from webcrawl.net.outcomes import ForbiddenAddressError
 from webcrawl.net.turn import TURN
 
 if TYPE_CHECKING:
+    from scrapy import Request
+
     from webcrawl.net.dns import Resolver
     from webcrawl.net.guard import AddressGuard
     from webcrawl.net.limits import FetchLimits
@@ -52,6 +54,7 @@ _UNUSUAL: Final = frozenset(
         b"Upgrade",
     }
 )
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class Asked(NamedTuple):
@@ -64,12 +67,11 @@ class Asked(NamedTuple):
     """Whether its answer may have a body."""
 
 
-def plain_request(
-    method: str, url: str, body: bytes, fields: dict[bytes, list[bytes]]
-) -> Asked | None:
-    """The request of *method* for *url*, None if it takes more than is done here."""
-    found = _PLAIN_URL.fullmatch(url)
-    if found is None or body or method not in _METHODS or not _UNUSUAL.isdisjoint(fields):
+def plain_request(request: Request) -> Asked | None:
+    """*request* as it is sent, None if it takes more than is done here."""
+    method, fields = request.method, request.headers
+    found = _PLAIN_URL.fullmatch(request.url)
+    if found is None or request.body or method not in _METHODS or not _UNUSUAL.isdisjoint(fields):
         return None
     scheme, host, digits, path = found.groups()
     port = int(digits) if digits else _PORTS[scheme]
@@ -78,13 +80,16 @@ def plain_request(
     authority = host if port == _PORTS[scheme] else f"{host}:{port}"
     headers = [(b"Host", authority.encode())]
     headers += [(name, value) for name, values in fields.items() for value in values]
-    lines = [f"{method} {path or '/'} HTTP/1.1\r\n".encode()]
-    lines += [b"%b: %b\r\n" % field for field in headers]
-    data = b"".join(lines)
     # A field with a line end in it would say more than one thing.
-    if data.count(b"\n") != len(lines) or data.count(b"\r") != len(lines) or b"\0" in data:
+    if _CONTROL.search(b"".join(map(b"".join, headers))) is not None:
         return None
-    return Asked(Place(scheme, host, port), data + b"\r\n", tuple(headers), method == "GET")
+    lines = [b"%b: %b\r\n" % field for field in headers]
+    data = b"%b %b HTTP/1.1\r\n%b\r\n" % (
+        method.encode(),
+        (path or "/").encode(),
+        b"".join(lines),
+    )
+    return Asked(Place(scheme, host, port), data, tuple(headers), method == "GET")
 
 
 class DirectConnections:

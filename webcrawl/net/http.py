@@ -1,9 +1,10 @@
 """The download handler for http and https: one polite request, whatever the server does.
 
 Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS for both schemes. It does what Scrapy's
-AiohttpDownloadHandler does, with aiohttp's public interface wherever there is one, and leaves out
-what a crawl of many hosts must not have: sending a request twice, connecting to several addresses
-at once, keeping a connection to every host ever seen, failing on a large page.
+AiohttpDownloadHandler does and leaves out what a crawl of many hosts must not have: sending a
+request twice, connecting to several addresses at once, keeping a connection to every host ever
+seen, failing on a large page. GET and HEAD of plain URLs go directly (direct.py), everything else
+by a session of aiohttp (connections.py); what becomes of the answer is the same.
 
 Invariant: one call sends at most one request over one connection, and when it has returned or
 raised, that connection is closed or back in the pool of its host.
@@ -146,9 +147,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         seconds = meta.get("download_timeout", self._limits.total_timeout)
         answer: Answer | None = None
         try:
-            asked = None
-            if "proxy" not in meta:
-                asked = plain_request(request.method, request.url, request.body, request.headers)
+            asked = None if meta.get("proxy") else plain_request(request)
             if asked is not None:
                 answer = await self._direct.ask(asked, seconds)
             else:
