@@ -12,8 +12,8 @@ Both have a million pages on 2,000 hosts, robots.txt files that forbid nothing, 
 are put together from a stock of text and come from a pool: who asks second gets bytes that lie
 ready. The pool is warm after the first crawl, which the bench does not count.
 
-A crawl takes six pages of a host of ``small``, so that what is done once for a host (robots.txt, its
-records) has a weight more like that in a crawl of weeks than at the beginning of one.
+A crawl takes six pages of a host of ``small``, so that what is done once for a host (robots.txt,
+its records) has a weight more like that in a crawl of weeks than at the beginning of one.
 """
 
 from __future__ import annotations
