@@ -42,6 +42,31 @@ class Bug:
         setattr(Frontier, "{method}", broken)
 """
 
+# The background work fails while a processing module is still being opened, which may fail then.
+DURING = """
+import asyncio
+import os
+from webcrawl.errors import FatalError
+
+class Opening:
+    @classmethod
+    def from_crawler(cls, crawler):
+        opening = cls()
+        opening.crawler = crawler
+        return opening
+
+    async def open_spider(self):
+        def full(*args, **kwargs):
+            raise OSError(28, "No space left on device", "inflow")
+        self.crawler.engine.scheduler._inflow.work = full
+        await asyncio.sleep(1)
+        if os.environ["FAILS"]:
+            raise FatalError("This module cannot be opened.")
+
+    async def process_item(self, item):
+        return item
+"""
+
 # Processing, or the callback's look for links, raises the first time that it meets a document
 # which has several URLs.
 CLUMSY = """
@@ -139,6 +164,30 @@ def test_damage_met_by_the_background_work_ends_the_crawl(simulated, jobdir):
     output = crawl.communicate(timeout=20)[1]
     assert crawl.returncode == 3, output
     assert is_last_sentence(output, f"JOBDIR {jobdir} is damaged", "discovered-", "begin anew")
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
+    simulated, jobdir, tmp_path, monkeypatch, fails
+):
+    (tmp_path / "during.py").write_text(DURING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("FAILS", "yes" if fails else "")
+    web, seeds, asked = simulated
+    command = crawl_command(web, seeds, jobdir, POLITENESS_MAX_DELAY=0.2)
+    done = run_crawl([*command, "-s", 'ITEM_PIPELINES={"during.Opening": 1}'], timeout=60)
+    assert "Traceback" not in done.stdout
+    if fails:
+        assert done.returncode == 2, done.stdout
+        assert is_last_sentence(done.stdout, "This module cannot be opened.")
+    else:
+        assert done.returncode == 3, done.stdout
+        assert is_last_sentence(done.stdout, f"The disk of JOBDIR {jobdir} is full")
+    assert damage_in(jobdir) == []
+    assert not access_log(tmp_path / "access.log")
+    done = run_crawl(command)
+    assert done.returncode == 0, done.stdout
+    assert asked() == allowed_urls(web.world, USER_AGENT)
 
 
 @pytest.mark.parametrize("method", ["acquire", "release"])

@@ -38,10 +38,14 @@ class Ending:
         self._crawler = crawler
         self._jobdir = jobdir
         self._closing: asyncio.Task[None] | None = None
+        self._reason = ""
+        self._is_opened = False
         self.has_begun = False
 
     def listen(self) -> None:
-        """Hear of exceptions in callbacks and processing modules from now on."""
+        """Hear of exceptions in callbacks and processing modules from now on. To be called while
+        the spider is being opened."""
+        self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
         self._crawler.signals.connect(self._item_error, signal=signals.item_error)
         self._crawler.signals.connect(self._spider_error, signal=signals.spider_error)
 
@@ -56,9 +60,21 @@ class Ending:
         stats.set_value("finish/error", sentence)
         trace = error if cause == "program_error" else None
         logger.error(sentence, exc_info=trace, extra={"spider": spider})
+        self._reason = cause
+        if self._is_opened:
+            self._close()
+
+    def _spider_opened(self) -> None:
+        """What cannot go on is closed now: before, the processing modules were being opened, and
+        Scrapy would have closed them in the middle of it."""
+        self._is_opened = True
+        if self.has_begun:
+            self._close()
+
+    def _close(self) -> None:
         engine = self._crawler.engine
         if not is_closing(engine):
-            self._closing = asyncio.ensure_future(engine.close_spider_async(reason=cause))
+            self._closing = asyncio.ensure_future(engine.close_spider_async(reason=self._reason))
 
     def _spider_error(self, response: Any) -> None:
         """A callback raised: its document was not processed, whatever Scrapy makes of it."""
