@@ -10,7 +10,6 @@ import pytest
 
 FREED = """
 import sys
-from scrapy import signals
 from scrapy.utils.test import get_crawler
 from webcrawl.extensions.large_blocks import LargeBlocks
 
@@ -19,9 +18,7 @@ def resident():
         return int(file.read().split()[1]) * 4096 / 1e6
 
 if sys.argv[1] == "with":
-    crawler = get_crawler()
-    extension = LargeBlocks.from_crawler(crawler)
-    crawler.signals.send_catch_log(signals.engine_started)
+    LargeBlocks.from_crawler(get_crawler())
 large = b"x" * (30 << 20)
 del large
 before = resident()
@@ -47,3 +44,34 @@ def test_a_hundred_megabytes_are_given_back_only_with_the_extension(how, least, 
     while_held, afterwards = map(int, told.split())
     assert while_held >= 100
     assert least <= afterwards <= most
+
+
+FAULTS = """
+import ctypes, resource, sys
+from scrapy.utils.test import get_crawler
+from selectolax.lexbor import LexborHTMLParser
+from webcrawl.extensions.large_blocks import LargeBlocks
+
+if sys.argv[1] == "with":
+    LargeBlocks.from_crawler(get_crawler())
+else:
+    ctypes.CDLL(None).mallopt(-3, 128 * 1024)  # what it is in the beginning, kept there
+body = b"<p>text <a href=x>y</a></p>" * 800
+LexborHTMLParser(body)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    LexborHTMLParser(body)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 20)
+"""
+
+
+@pytest.mark.parametrize(("how", "least", "most"), [("with", 0, 10), ("without", 30, 1000)])
+def test_the_memory_of_one_document_serves_the_next_only_with_the_extension(how, least, most):
+    told = subprocess.run(
+        [sys.executable, "-c", FAULTS, how],
+        cwd=Path(__file__).parents[1],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert least <= int(told) <= most

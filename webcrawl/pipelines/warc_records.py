@@ -253,11 +253,10 @@ def _metadata(page: Page) -> bytes:
 
 def _outlinks(links: Sequence[Link]) -> bytes:
     """One ``outlink: url kind text`` line per link; checked for line breaks once, not per link."""
-    lines = [f"outlink: {link.url} {link.kind} {link.text}\r\n" for link in links]
+    values = [f"{link.url} {link.kind} {link.text}" for link in links]
     urls = "".join([link.url for link in links])
-    texts = "".join([link.kind + link.text for link in links])
-    if urls.isascii() and urls.isprintable() and " " not in urls and texts.isprintable():
-        return "".join(lines).encode()
+    if urls.isascii() and " " not in urls and "".join(values).isprintable():
+        return "".join([f"outlink: {value}\r\n" for value in values]).encode()
     return _warc_fields(
         ("outlink", f"{_safe_url(link.url)} {link.kind} {link.text}") for link in links
     )
