@@ -164,7 +164,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             _rename(e, request, seconds)
         finally:
             if answer is not None:
-                answer.close()  # no-op when the body was read to its end
+                answer.close()  # for good, unless the body was read to its end
             meta["download_seconds"] = time.monotonic() - started
 
     async def close(self) -> None:
