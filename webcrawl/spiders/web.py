@@ -123,7 +123,7 @@ class WebSpider(Spider):
         logger.error("%s", error)
         return CloseSpider("unusable_seeds")
 
-    def parse(self, response: Response, **_: Any) -> list[Page] | AsyncIterator[Page]:
+    async def parse(self, response: Response, **_: Any) -> list[Page] | AsyncIterator[Page]:
         """The Page of *response*, unless its document was seen under another URL."""
         assert response.request is not None
         fetch: Fetch = response.request.meta["fetch"]
@@ -139,6 +139,8 @@ class WebSpider(Spider):
             slow = self._links.find(page)
             if slow is not None:
                 return self._submit_in_slices(page, fetch, slow)
+            # In step: first the links of all pages that came together are found, then submitted.
+            await asyncio.sleep(0)
         return [page] if self._scheduler.submit_page(page, fetch) else []
 
     async def _submit_in_slices(
