@@ -5,7 +5,7 @@ queues, moved to its host's queue, leased (contact journaled), released, finishe
 Time is simulated: the clock moves on by 1/rate for each URL, so that with the default delay a
 large number of hosts is snoozed at any moment, as in a crawl of that speed; nothing sleeps. Half
 of them are popped with 100 contacts at a time, which tells what taking and giving back cost. A
-second round pushes and pops in turn, as a crawl in its steady state does.
+second round does all four in turn, as a crawl in its steady state does.
 
 With `--pauses 1000 20000 100000` it prints instead how long each step of a checkpoint holds the
 reactor with so many back-end queues of 16 URLs in memory, every tenth with 50 more on disk, and
@@ -101,31 +101,38 @@ def pop(frontier: Frontier, clock: SimulatedClock, step: float) -> int:
 
 def pop_in_steps(frontier: Frontier, clock: SimulatedClock, urls: int, step: float) -> None:
     """As ``pop``, 100 contacts at a time, to tell what each call takes."""
-    began = time.perf_counter()
-    taking = ending = 0.0
+    taking, ending, begun = [0.0, 0.0], [0.0, 0.0], now()
     popped = 0
     while popped < urls:
         leases = []
-        started = time.process_time()
         for _ in range(100):
             lease = frontier.acquire()
             if lease is None:
                 break
             clock.now += step
             leases.append(lease)
-        taken = time.process_time()
+        begun = count(taking, begun)
         for lease in leases:
             frontier.release(lease.entry.host, rest=3.0, least=0.0)
             frontier.finish(lease)
-        taking += taken - started
-        ending += time.process_time() - taken
         popped += len(leases)
-        if lease is None:
+        if len(leases) < 100:
             clock.now = max(clock.now, frontier.ready_at() or 0.0)
-    took = time.perf_counter() - began
-    report("acquire", popped, took, taking)
-    report("release and finish", popped, took, ending)
-    report("both", popped, took, taking + ending)
+        begun = count(ending, begun)
+    report("acquire", popped, *taking)
+    report("release and finish", popped, *ending)
+
+
+def now() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
+def count(taken: list[float], begun: tuple[float, float]) -> tuple[float, float]:
+    """Add what went by since *begun*, by the wall and of CPU, to *taken*; returns the time."""
+    wall, cpu = now()
+    taken[0] += wall - begun[0]
+    taken[1] += cpu - begun[1]
+    return wall, cpu
 
 
 class SavedRests(dict[str, bytes]):
@@ -243,16 +250,16 @@ def main() -> None:
         ]
         print(f"{'':<34} {megabytes():.0f} MB with the input of one round in memory")
 
-        started = time.perf_counter(), time.process_time()
+        pushing, begun = [0.0, 0.0], now()
         for batch in batches:
             frontier.push(batch)
-        pushed = time.perf_counter(), time.process_time()
+        count(pushing, begun)
         urls = len(frontier)
-        report("push", urls, pushed[0] - started[0], pushed[1] - started[1])
+        report("push", urls, *pushing)
 
         pop_in_steps(frontier, clock, urls // 2, 1 / options.rate)
 
-        began_wall, began_cpu = time.perf_counter(), time.process_time()
+        turns, begun = [0.0, 0.0], now()
         steady = 0
         for batch in batches:
             frontier.push(batch)
@@ -260,12 +267,8 @@ def main() -> None:
             while done < len(batch):
                 done += pop(frontier, clock, 1 / options.rate)
             steady += done
-        report(
-            "push and pop in turn",
-            steady,
-            time.perf_counter() - began_wall,
-            time.process_time() - began_cpu,
-        )
+        count(turns, begun)
+        report("all four in turn", steady, *turns)
         for name, value in frontier.stats().items():
             print(f"  {name:<32} {value:>12,}")
         frontier.close()
