@@ -211,7 +211,7 @@ def ending(talk, **options):
 
 
 LENGTH_10 = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
-HURRY = {"NET_MIN_BYTES_PER_SEC": 1000, "NET_MIN_RATE_SECS": 0.1}
+HURRY = {"NET_MIN_BYTES_PER_SEC": 1000, "NET_MIN_RATE_SECS": 0.3}
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_a_body_of_which_nothing_comes_is_too_slow():
         assert outcome_of(ending(stalls(head), DOWNLOAD_TIMEOUT=0.1)) == "timeout"
 
 
-@pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.1}])
+@pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.3}])
 @pytest.mark.parametrize("fail", [True, False])
 @pytest.mark.parametrize(
     "pieces",
@@ -311,7 +311,7 @@ def test_what_came_of_a_slow_body_is_a_page_cut_by_time(pieces, bound, fail):
     assert response.flags == ["truncated", "time"]
 
 
-@pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.1}])
+@pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.3}])
 def test_a_part_of_a_robots_txt_is_no_robots_txt(bound):
     """The rest might forbid what the part permits."""
     contact = SimpleNamespace(robots_url="http://a.test/robots.txt")

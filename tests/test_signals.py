@@ -106,6 +106,8 @@ def test_a_crawl_that_stood_still_beyond_all_time_outs_goes_on_completely_and_po
     check(web, log, job)
 
 
+# Large enough not to end before it has been told to for the fifth time.
+@pytest.mark.parametrize("web", [30], indirect=True)
 def test_a_crawl_that_is_told_to_end_once_and_twice_again_and_again_is_complete_and_polite(
     web, tmp_path
 ):
