@@ -1,0 +1,87 @@
+"""A user's spider middleware sees every Page of the web spider, by what the servers were asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from linked_site import Answer, crawl, served
+
+FEED = b"<rss><channel><item><link>/from-feed</link></item></channel></rss>"
+PAGES = {
+    "a.test/": Answer(b"<a href=/one>1</a> <a href=/moved>2</a> <a href=/feed>3</a>"),
+    "a.test/one": Answer(b"<p>one"),
+    "a.test/moved": Answer(b"", status=301, headers=("Location: /target",)),
+    "a.test/target": Answer(b"<p>target"),
+    "a.test/feed": Answer(FEED, "application/rss+xml"),
+    "a.test/from-feed": Answer(b"<p>from the feed"),
+}
+
+
+class Noting:
+    """Writes down what comes through, whether it comes at once or in slices, and of one page makes
+    nothing."""
+
+    def __init__(self, path):
+        self.path = path
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls(Path(crawler.settings["NOTED"]))
+
+    def process_spider_output(self, response, result):
+        for page in result:
+            yield from self.noted(page)
+
+    async def process_spider_output_async(self, response, result):
+        async for page in result:
+            for kept in self.noted(page):
+                yield kept
+
+    def noted(self, page):
+        with self.path.open("a") as file:
+            file.write(json.dumps(page.url) + "\n")
+        if not page.url.endswith("/one"):
+            yield page
+
+
+class Raising:
+    """A bug of one page's."""
+
+    def process_spider_input(self, response):
+        if response.url.endswith("/one"):
+            raise RuntimeError("a bug in a middleware")
+
+
+def settings_for(name, tmp_path):
+    middlewares = json.dumps({f"test_spider_middlewares.{name}": 100})
+    return {"SPIDER_MIDDLEWARES": middlewares, "NOTED": tmp_path / "noted"}
+
+
+def test_every_page_goes_through_a_spider_middleware_and_it_may_take_one_away(tmp_path):
+    async def scenario() -> None:
+        async with served(PAGES) as sites:
+            stats = await crawl(
+                sites, tmp_path / "job", "a.test", **settings_for("Noting", tmp_path)
+            )
+            assert sorted(sites.pages_asked) == sorted(PAGES)
+            lines = (tmp_path / "noted").read_text().splitlines()
+            urls = {f"http://{page.replace('/', f':{sites.port}/', 1)}" for page in PAGES}
+            assert sorted(map(json.loads, lines)) == sorted(urls)
+            assert stats["item_scraped_count"] == len(PAGES) - 1
+
+    asyncio.run(scenario())
+
+
+def test_a_bug_in_a_spider_middleware_costs_its_page_and_no_other(tmp_path):
+    async def scenario() -> None:
+        async with served(PAGES) as sites:
+            stats = await crawl(
+                sites, tmp_path / "job", "a.test", **settings_for("Raising", tmp_path)
+            )
+            assert sorted(sites.pages_asked) == sorted(PAGES)
+            assert stats["item_scraped_count"] == len(PAGES) - 1
+            assert stats["critical/download"] == 1
+
+    asyncio.run(scenario())
