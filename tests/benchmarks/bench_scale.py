@@ -85,10 +85,12 @@ def at(looks: list[Look], point: int) -> str:
         (n for n, look in enumerate(looks) if look["urls"] >= point * 3 // 2), len(looks) - 1
     )
     pages = looks[end]["pages"] - looks[start]["pages"]
-    cost = 1000 * (looks[end]["cpu"] - looks[start]["cpu"]) / pages
+    cpu = 1000 * (looks[end]["cpu"] - looks[start]["cpu"])
+    # With all hosts as seeds there are that many URLs before the first page.
+    cost = f"{cpu / pages:.2f}" if pages else "-"
     resident = [look["rss"] / 1e6 for look in looks[start : end + 1]]
     return (
-        f"{pages:>9,} {cost:>8.2f} {statistics.median(resident):>8.0f} {max(resident):>8.0f} "
+        f"{pages:>9,} {cost:>8} {statistics.median(resident):>8.0f} {max(resident):>8.0f} "
         f"{looks[end]['pause_ms']:>8.1f}"
     )
 
