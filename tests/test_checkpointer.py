@@ -108,7 +108,7 @@ def test_the_crawl_goes_on_between_the_pieces_of_a_large_snapshot(crawl: Crawl) 
     class Large(Number):
         """Told a digit at a time."""
 
-        def snapshot(self) -> Iterator[bytes]:  # type: ignore[override]
+        def snapshot(self) -> Iterator[bytes]:  # type: ignore[override]  # a member may do either
             return (b"%d" % n for n in range(self.value))
 
     async def run() -> None:

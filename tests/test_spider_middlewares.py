@@ -54,34 +54,30 @@ class Raising:
             raise RuntimeError("a bug in a middleware")
 
 
-def settings_for(name, tmp_path):
-    middlewares = json.dumps({f"test_spider_middlewares.{name}": 100})
-    return {"SPIDER_MIDDLEWARES": middlewares, "NOTED": tmp_path / "noted"}
+def crawl_with(name, tmp_path):
+    """Crawl with that middleware, and every URL is asked for once. The stats, and the URLs."""
+
+    async def scenario():
+        async with served(PAGES) as sites:
+            settings = {
+                "SPIDER_MIDDLEWARES": json.dumps({f"test_spider_middlewares.{name}": 100}),
+                "NOTED": tmp_path / "noted",
+            }
+            stats = await crawl(sites, tmp_path / "job", "a.test", **settings)
+            assert sorted(sites.pages_asked) == sorted(PAGES)
+            return stats, [f"http://{page.replace('/', f':{sites.port}/', 1)}" for page in PAGES]
+
+    return asyncio.run(scenario())
 
 
 def test_every_page_goes_through_a_spider_middleware_and_it_may_take_one_away(tmp_path):
-    async def scenario() -> None:
-        async with served(PAGES) as sites:
-            stats = await crawl(
-                sites, tmp_path / "job", "a.test", **settings_for("Noting", tmp_path)
-            )
-            assert sorted(sites.pages_asked) == sorted(PAGES)
-            lines = (tmp_path / "noted").read_text().splitlines()
-            urls = {f"http://{page.replace('/', f':{sites.port}/', 1)}" for page in PAGES}
-            assert sorted(map(json.loads, lines)) == sorted(urls)
-            assert stats["item_scraped_count"] == len(PAGES) - 1
-
-    asyncio.run(scenario())
+    stats, urls = crawl_with("Noting", tmp_path)
+    lines = (tmp_path / "noted").read_text().splitlines()
+    assert sorted(map(json.loads, lines)) == sorted(urls)
+    assert stats["item_scraped_count"] == len(PAGES) - 1
 
 
 def test_a_bug_in_a_spider_middleware_costs_its_page_and_no_other(tmp_path):
-    async def scenario() -> None:
-        async with served(PAGES) as sites:
-            stats = await crawl(
-                sites, tmp_path / "job", "a.test", **settings_for("Raising", tmp_path)
-            )
-            assert sorted(sites.pages_asked) == sorted(PAGES)
-            assert stats["item_scraped_count"] == len(PAGES) - 1
-            assert stats["critical/download"] == 1
-
-    asyncio.run(scenario())
+    stats, _ = crawl_with("Raising", tmp_path)
+    assert stats["item_scraped_count"] == len(PAGES) - 1
+    assert stats["critical/download"] == 1
