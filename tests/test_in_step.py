@@ -1,0 +1,115 @@
+"""Pages that came together go through the crawl in step: all are taken over, all are read, and the
+links of all are submitted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+from scrapy import Request, signals
+from scrapy.core.scraper import Scraper, Slot
+from scrapy.http import HtmlResponse
+from scrapy.utils.test import get_crawler
+
+from webcrawl._engine import process_output_in_line, serve_in_one_task
+from webcrawl.fetch import Fetch
+from webcrawl.frontier import Entry, Lease
+from webcrawl.net.schemes import followed_schemes
+from webcrawl.page_links import PageLinks
+from webcrawl.spiders.web import WebSpider
+
+URLS = [f"http://{name}.test/" for name in "abc"]
+
+
+class Parts:
+    """The scheduler, the links and the downloader of a crawl; each notes what it does with which
+    page. All downloads end in the same moment."""
+
+    def __init__(self, settings):
+        self.events = []
+        self.links = PageLinks.from_settings(settings)
+        self.waiting = list(URLS)
+        self.ended = self.through = None
+
+    def next_request(self):
+        url = self.waiting.pop(0)
+        lease = Lease(Entry(url, url[7:-1]), len(self.waiting), 0.0)
+        fetch = Fetch(lease=lease, release=lambda _: None, clock=time.monotonic)
+        return Request(url, meta={"fetch": fetch})
+
+    async def download(self, request):
+        await self.ended.wait()
+        return HtmlResponse(
+            request.url,
+            body=f"<a href=/of-{request.url[7]}>x</a>".encode(),
+            headers={"Content-Type": "text/html"},
+            request=request,
+        )
+
+    def come(self, response):
+        self.events.append(("come", response.url))
+
+    def is_seen(self, fetch, fingerprint):
+        return False
+
+    def find(self, page):
+        self.events.append(("read", page.url))
+        return self.links.find(page)
+
+    def submit_page(self, page, fetch):
+        assert [link.url for link in page.links] == [f"{page.url}of-{page.url[7]}"]
+        self.events.append(("submitted", page.url))
+        return True
+
+    def scraped(self, item):
+        self.events.append(("processed", item.url))
+
+
+def test_pages_that_came_together_are_taken_over_then_read_then_submitted():
+    crawler = get_crawler(WebSpider, {"LINK_KINDS": "a"})
+    parts = Parts(crawler.settings)
+    crawler.spider = WebSpider(seeds=None, links=parts, schemes=followed_schemes(crawler.settings))
+    crawler.spider._set_crawler(crawler)
+    crawler.engine = SimpleNamespace(scheduler=parts)
+    crawler.signals.connect(parts.come, signals.response_received)
+    crawler.signals.connect(parts.scraped, signals.item_scraped)
+    under_way = set()
+
+    def end(request):
+        under_way.remove(request)
+        if not under_way:
+            parts.through.set()
+
+    engine = SimpleNamespace(
+        crawler=crawler,
+        downloader=parts,
+        scraper=Scraper(crawler),
+        signals=crawler.signals,
+        logformatter=crawler.logformatter,
+        _slot=SimpleNamespace(
+            scheduler=parts,
+            add_request=under_way.add,
+            remove_request=end,
+            nextcall=SimpleNamespace(schedule=lambda: None),
+        ),
+    )
+    engine.scraper.slot = Slot()
+    process_output_in_line(engine)
+    serve_in_one_task(engine)
+
+    async def run():
+        parts.ended, parts.through = asyncio.Event(), asyncio.Event()
+        for _ in URLS:
+            assert engine._start_scheduled_request()
+        await asyncio.sleep(0)
+        parts.ended.set()
+        await asyncio.wait_for(parts.through.wait(), 10)
+
+    asyncio.run(run())
+    in_step = [(what, url) for what in ("come", "read") for url in URLS]
+    assert parts.events[: len(in_step)] == in_step
+    rest = parts.events[len(in_step) :]
+    for what in ("submitted", "processed"):
+        assert [url for done, url in rest if done == what] == URLS
+    assert len(rest) == 2 * len(URLS)
