@@ -67,7 +67,7 @@ class Parts:
 
 
 def test_pages_that_came_together_are_taken_over_then_read_then_submitted():
-    crawler = get_crawler(WebSpider, {"LINK_KINDS": "a"})
+    crawler = get_crawler(WebSpider, {"LINK_KINDS": "a", "SPIDER_MIDDLEWARES_BASE": {}})
     parts = Parts(crawler.settings)
     crawler.spider = WebSpider(seeds=None, links=parts, schemes=followed_schemes(crawler.settings))
     crawler.spider._set_crawler(crawler)
