@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import json
 import signal
 import subprocess
 import time
@@ -64,8 +65,8 @@ def hits(clean):
 
 def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hits, tmp_path):
     web, seeds = clean
-    job = tmp_path / "job"
-    done = run_crawl(crawl_command(web, seeds, job))
+    job, feed = tmp_path / "job", tmp_path / "pages.jsonl"
+    done = run_crawl([*crawl_command(web, seeds, job), "-O", str(feed)])
     assert done.returncode == 0, done.stdout
     record = hits()
     asked = Counter(pages_asked_for(record))
@@ -76,6 +77,8 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     assert impolite(record, min_delay=MIN_DELAY) == []
     stored = Counter(warc_urls(job / "warc"))
     assert set(stored) <= {url_of_hit(hit) for hit in record}
+    exported = map(json.loads, feed.read_text().splitlines())
+    assert Counter(page["url"] for page in exported) == stored
     duplicates = stats_of(job)["content/duplicates"]
     assert len(fetched - set(stored)) == duplicates  # seen under another URL: not processed
     assert "=== crawl summary ===" in done.stdout

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
+from xml.etree import ElementTree as ET
+
 import pytest
 from itemadapter import ItemAdapter
+from scrapy.settings import default_settings
+from scrapy.utils.misc import load_object
 
-from webcrawl.items import Link, Page
+import webcrawl.page_adapter  # noqa: F401  # makes Pages items
+from webcrawl.items import Link, Page, RobotsDirectives
 from webcrawl.urls import Link as UrlsLink
 
 
@@ -23,15 +31,65 @@ def page(body=b"", **more):
 
 def test_page_is_a_scrapy_item():
     adapter = ItemAdapter(page(b"x", links=[Link("http://a.test/x")]))
-    assert adapter["url"] == "http://a.test/"
+    assert {type(value) for value in adapter.values()} == {str, int, float, bool}
+    assert {"url", "status", "fetched_at", "truncated", "body_cut"} <= adapter.keys()
     assert adapter["links"] == [Link(url="http://a.test/x", text="", kind="a", rel="")]
-    assert "content_fingerprint" in adapter.field_names()
+    assert ("text" in adapter, "header" in adapter) == (True, False)
+
+
+EXPORTERS = default_settings.FEED_EXPORTERS_BASE
+
+
+@pytest.mark.parametrize("kind", EXPORTERS)
+def test_feed_exports_write_text_and_numbers_and_all_else_by_its_name(kind):
+    one = page(
+        "<p>é\0".encode(),
+        reason="N\udcffo\1",  # as the HTTP client gives the bytes ff and 01
+        links=[Link("http://a.test/x")],
+        robots=RobotsDirectives(noindex=True),
+    )
+    one.headers = [(b"X", b"\xe9")]
+    written = export(kind, one)
+    assert b"http://a.test/" in written
+    assert b"links" not in written
+    assert b"PHA" not in written
+    assert export(kind, one, ["url", "nothing"]).count(b"nothing") == (kind == "csv")
+    names = ["reason", "headers", "text", "body", "links", "robots"]
+    written = export(kind, one, names)
+    assert base64.b64encode(one.body) in written
+    if kind == "json":
+        assert json.loads(written) == [
+            {
+                "reason": "N\ufffdo\ufffd",
+                "headers": [["X", "é"]],
+                "text": "<p>é\ufffd",
+                "body": base64.b64encode(one.body).decode(),
+                "links": [{"url": "http://a.test/x", "text": "", "kind": "a", "rel": ""}],
+                "robots": {
+                    **dict.fromkeys(["nofollow", "noarchive"], False),
+                    "noindex": True,
+                    "unavailable_after": None,
+                },
+            }
+        ]
+    if kind == "xml":
+        assert [element.tag for element in ET.fromstring(written)[0]] == names
+
+
+def export(kind, item, names=None):
+    """What the feed export *kind* writes of *item*."""
+    file = io.BytesIO()
+    exporter = load_object(EXPORTERS[kind])(file, fields_to_export=names)
+    exporter.start_exporting()
+    exporter.export_item(item)
+    exporter.finish_exporting()
+    return file.getvalue()
 
 
 def test_every_field_is_documented():
     assert Page.__doc__ is not None
     for name in Page.__dataclass_fields__:
-        assert f"``{name}``" in Page.__doc__
+        assert name == "_selector" or f"``{name}``" in Page.__doc__
 
 
 def test_misspelt_field_is_refused():
@@ -57,9 +115,26 @@ def test_text_is_decoded_as_a_browser_would():
 
 def test_header_is_found_in_any_case_and_the_first_counts():
     one = page()
-    one.headers = [(b"Server", b"x"), (b"ETAG", b"1"), (b"etag", b"2")]
-    assert one.header(b"ETag") == b"1"
-    assert one.header(b"Age") is None
+    one.headers = [(b"Server", b"x"), (b"ETAG", b"\xe9"), (b"etag", b"2")]
+    assert one.header("ETag") == "é"
+    assert one.header("Age") is None
+
+
+@pytest.mark.parametrize(
+    ("content_type", "names"),
+    [
+        ("text/html", ["html", "body", "br", "p"]),
+        ("", ["html", "body", "br", "p"]),
+        ("application/xhtml+xml", ["html", "body", "br", "p"]),
+        ("application/xml", ["br", "p"]),
+        ("application/rss+xml", ["br", "p"]),
+    ],
+)
+def test_selectors_are_those_of_scrapy_and_parse_once(content_type, names):
+    one = page("<br><p>é</p></br>".encode(), content_type=content_type)
+    assert one.css("p::text").get() == "é"
+    assert [element.root.tag for element in one.xpath("//*[name()!=$x]", x="")] == names
+    assert one.selector is one.selector
 
 
 def test_link_of_items_and_of_urls_is_the_same():

@@ -7,12 +7,20 @@ treat it as read-only, because they all get the same object.
 
 from __future__ import annotations
 
+import base64
+import re
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+from parsel import Selector
 
 from webcrawl.urls import charset
 from webcrawl.urls.link import Link
 from webcrawl.urls.robots_meta import NO_DIRECTIVES, RobotsDirectives
+
+if TYPE_CHECKING:
+    from parsel import SelectorList
 
 __all__ = ["Headers", "Link", "Page", "RobotsDirectives", "Truncation"]
 
@@ -22,10 +30,37 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 Truncation: TypeAlias = Literal["", "length", "time", "disconnect"]
 """Why the body is not whole, in the words of WARC-Truncated; empty when it is whole."""
 
+# XML has no place for these, and CSV none for half a surrogate pair, which reason phrases may have.
+_UNPRINTABLE: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# XHTML is read as HTML: much of it is not well-formed.
+_XML_TYPE: Final = re.compile(r"(?:text|application)/xml|(?!application/xhtml\+xml).*\+xml")
+
+
+def printable(value: str) -> str:
+    """*value* with U+FFFD for what XML or UTF-8 cannot hold, as feed exports write text."""
+    return _UNPRINTABLE.sub("\ufffd", value)
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _strings(headers: Headers) -> list[list[str]]:
+    return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers]
+
+
+# How feed exports write what is neither text nor numbers.
+_AS_BASE64 = {"serializer": _base64}
+_AS_STRINGS = {"serializer": _strings}
+_AS_OBJECTS = {"serializer": msgspec.to_builtins}
+
 
 @dataclass(slots=True, kw_only=True)
 class Page:
     """One fetched document. Bytes are as received, times are seconds, URLs are normalized.
+
+    Feed exports write the fields that are text or numbers. FEED_EXPORT_FIELDS may name any of the
+    others, and ``text``: bodies are written in base64, headers as pairs, links as objects.
 
     The exchange:
 
@@ -69,14 +104,14 @@ class Page:
 
     url: str
     status: int
-    headers: Headers
-    body: bytes
-    wire_body: bytes
+    headers: Headers = field(metadata=_AS_STRINGS)
+    body: bytes = field(metadata=_AS_BASE64)
+    wire_body: bytes = field(metadata=_AS_BASE64)
     fetched_at: float
     method: str = "GET"
-    request_headers: Headers = field(default_factory=list)
+    request_headers: Headers = field(default_factory=list, metadata=_AS_STRINGS)
     protocol: str = "HTTP/1.1"
-    reason: str = ""
+    reason: str = field(default="", metadata={"serializer": printable})
     ip: str = ""
     download_seconds: float = 0.0
     truncated: Truncation = ""
@@ -84,8 +119,8 @@ class Page:
     attempts: int = 0
     content_type: str = ""
     charset: str = ""
-    links: list[Link] = field(default_factory=list)
-    robots: RobotsDirectives = NO_DIRECTIVES
+    links: list[Link] = field(default_factory=list, metadata=_AS_OBJECTS)
+    robots: RobotsDirectives = field(default=NO_DIRECTIVES, metadata=_AS_OBJECTS)
     redirect_target: str = ""
     redirect_permanent: bool = False
     content_fingerprint: int = 0
@@ -93,6 +128,7 @@ class Page:
     via: str = ""
     kind: str = "seed"
     rank: int = 0
+    _selector: Selector | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
         """Short, as Scrapy logs items that were dropped or could not be processed."""
@@ -108,10 +144,29 @@ class Page:
         """``body`` as text. Decodes at every access; undecodable bytes become U+FFFD."""
         return charset.decode(self.body, self.codec)
 
-    def header(self, name: bytes) -> bytes | None:
-        """Value of the first response header called *name*, in any case; None without one."""
-        wanted = name.lower()
+    @property
+    def selector(self) -> Selector:
+        """``text`` as a tree, parsed at the first access: HTML, or XML by the Content-Type."""
+        if self._selector is None:
+            kind = "xml" if _XML_TYPE.fullmatch(self.content_type) else "html"
+            self._selector = Selector(text=self.text, type=kind, base_url=self.url)
+        return self._selector
+
+    def css(self, query: str) -> SelectorList[Selector]:
+        """As Scrapy's ``response.css``."""
+        return self.selector.css(query)
+
+    def xpath(self, query: str, **variables: Any) -> SelectorList[Selector]:
+        """As Scrapy's ``response.xpath``."""
+        return self.selector.xpath(query, **variables)
+
+    def header(self, name: str) -> str | None:
+        """Value of the first response header called *name*, in any case; None without one.
+
+        Its bytes are read as Latin-1.
+        """
+        wanted = name.lower().encode("latin-1", "replace")
         for key, value in self.headers:
             if key.lower() == wanted:
-                return value
+                return value.decode("latin-1")
         return None

@@ -6,6 +6,7 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import webcrawl.page_adapter  # noqa: F401  # Pages are items from now on
 from webcrawl.items import Headers, Page, Truncation
 from webcrawl.urls import HTTP_SCHEMES, normalize
 

@@ -110,7 +110,7 @@ def _resource_type(page: Page) -> str:
     """The media type of what came over the wire."""
     if page.wire_body is not page.body and page.content_type == "text/html":
         return _LISTING_TYPES[page.protocol]
-    found = _MEDIA_TYPE.fullmatch((page.header(b"Content-Type") or b"").decode("latin-1"))
+    found = _MEDIA_TYPE.fullmatch(page.header("Content-Type") or "")
     return found[0] if found else "application/octet-stream"
 
 
