@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
 #: Of a line. URLs are longer only where URL_MAX_LENGTH_BYTES is 0 or in ordinary Requests.
 MAX_LINE_BYTES = 1 << 16
-_MAX_URL = 1 << 14
+#: Of the field ``url``.
+MAX_URL = 1 << 14
 #: Of the fields ``redirect`` and ``via``.
 MAX_OTHER_URL = 1 << 11
 _MAX_ROBOTS = 500
@@ -72,6 +73,14 @@ NAMES: Final = OUTCOMES | {
     "replaced",
 }
 _HTTP: Final = re.compile(r"http_[1-9]\d\d", re.ASCII)
+#: Of these, the ones of URLs that are given up: a replaced Request goes on as another one.
+GIVEN_UP: Final = NAMES - {"replaced"}
+_HTTP_ERROR: Final = re.compile(r"http_[4-9]\d\d", re.ASCII)
+
+
+def is_given_up(outcome: str) -> bool:
+    """Whether a URL that ended so was given up, so that it may be tried again."""
+    return outcome in GIVEN_UP or bool(_HTTP_ERROR.fullmatch(outcome))
 
 
 def is_outcome(name: str) -> bool:
@@ -157,7 +166,7 @@ class Outcomes:
         return _encode(
             Outcome(
                 at=round(self._wall(), 3),
-                url=url[:_MAX_URL],
+                url=url[:MAX_URL],
                 host=entry.host,
                 outcome=outcome,
                 form=hexadecimal(fingerprint(self._form(url))),

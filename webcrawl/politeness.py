@@ -278,6 +278,15 @@ class Politeness:
         """Whether a host that cannot be found right now has been looked up often enough."""
         return self._records.get(host).lookups_failed > self._retries.rule(_LOOKUP_FAILED).tries
 
+    def forgive(self, key: str, host: str) -> None:
+        """Try *host* anew, whatever it has failed with; what it must rest, it rests."""
+        record = self._records.get(key)
+        tried = self._tried(record, host)
+        for one in (record, tried):
+            one.failures = one.failed_alike = one.lookups_failed = 0
+            one.failed_with, one.penalty_until = "", 0.0
+            self._records.put(one)
+
     def is_failing(self, host: str) -> bool:
         """Whether a host has failed so often in a row that nothing is asked of it for a while."""
         record = self._records.get(host)

@@ -1,4 +1,4 @@
-"""``scrapy frontier``: what waits in a job, in figures, as a seed list, and more of it.
+"""``scrapy frontier``: what waits in a job, in figures or as a seed list; more of it, and again.
 
 Exit codes: 0 done; 2 unusable input or job, one sentence saying why.
 """
@@ -22,6 +22,7 @@ from webcrawl.inspect.job_view import ask
 from webcrawl.inspect.overview import host_overview, overview
 from webcrawl.inspect.overview_text import host_overview_text, overview_text
 from webcrawl.inspect.printing import print_answer
+from webcrawl.inspect.retrying import retry, split_outcomes
 from webcrawl.inspect.seeds_file import export
 from webcrawl.seeds import split_sources
 
@@ -34,7 +35,7 @@ _SPIDER: Final = "web"
 
 
 class Command(ScrapyCommand):
-    """Looks at a job directory and changes nothing, but with --import."""
+    """Looks at a job directory and changes nothing, but with --import and --retry."""
 
     requires_project = True
     requires_crawler_process = False
@@ -53,7 +54,8 @@ class Command(ScrapyCommand):
         return (
             "Show the frontier of a crawl that runs or was stopped: lengths of its queues, states "
             "of its hosts. Export it as a seed list, or import one into a job that is not running, "
-            "which is made if it is not there. Exit code: 0 done, 2 unusable input."
+            "which is made if it is not there. Put URLs that were given up back in line, if the "
+            "job is not running. Exit code: 0 done, 2 unusable input."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -80,18 +82,29 @@ class Command(ScrapyCommand):
             metavar="FILE",
             help="submit the seeds in FILE (several joined by commas, - for standard input)",
         )
+        add(
+            "--retry",
+            dest="outcomes",
+            metavar="OUTCOME[,...]",
+            help="put URLs that ended so, as dns_failed, back in line, with their hosts tried anew",
+        )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Do what the options say. Sets `exitcode`."""
         if args:
             raise UsageError("it takes options only: see --help", print_help=False)
-        if sum(value is not None for value in (opts.host, opts.export, opts.sources)) > 1:
-            raise UsageError("--host, --export and --import exclude each other", print_help=False)
+        asked = (opts.host, opts.export, opts.sources, opts.outcomes)
+        if sum(value is not None for value in asked) > 1:
+            raise UsageError(
+                "--host, --export, --import and --retry exclude each other", print_help=False
+            )
         if opts.hosts < 0:
             raise UsageError("--hosts cannot be negative", print_help=False)
         try:
             if opts.sources is not None:
                 self._import(opts)
+            elif opts.outcomes is not None:
+                self._retry(opts)
             elif opts.export is not None:
                 self._export(opts)
             else:
@@ -125,32 +138,45 @@ class Command(ScrapyCommand):
         print_answer(done, lambda: text, as_json=opts.json)
 
     def _import(self, opts: argparse.Namespace) -> None:
-        assert self.settings is not None
-        spider = get_spider_loader(self.settings).load(_SPIDER)
-        crawler = Crawler(spider, self.settings)
         with _Progress() as progress:
-            done = import_seeds(crawler, split_sources(opts.sources), told=progress.tell)
+            done = import_seeds(
+                self._web_crawler(), split_sources(opts.sources), told=progress.tell
+            )
         text = (
             f"{done.read:,} seeds read, {done.bad:,} bad lines, {done.refused:,} refused by "
             f"filters; {done.new:,} new URLs in {self._jobdir}\n"
         )
         print_answer(done, lambda: text, as_json=opts.json)
 
+    def _retry(self, opts: argparse.Namespace) -> None:
+        outcomes = split_outcomes(opts.outcomes)
+        with _Progress() as progress:
+            done = retry(self._web_crawler(), outcomes, told=progress.tell)
+        text = (
+            f"{done.urls:,} URLs put back in line in {self._jobdir}; {done.waiting:,} wait "
+            f"already, {done.left_out:,} ordinary Requests and cut URLs left out\n"
+        )
+        print_answer(done, lambda: text, as_json=opts.json)
+
+    def _web_crawler(self) -> Crawler:
+        assert self.settings is not None
+        return Crawler(get_spider_loader(self.settings).load(_SPIDER), self.settings)
+
 
 class _Progress(contextlib.AbstractContextManager["_Progress"]):
-    """A count of URLs on a terminal, wiped away at the end."""
+    """A count on a terminal, wiped away at the end."""
 
     def __init__(self) -> None:
         self._on = sys.stderr.isatty()
         self._told_at = time.monotonic()
         self._written = False
 
-    def tell(self, urls: int) -> None:
+    def tell(self, count: int, what: str = "URLs") -> None:
         now = time.monotonic()
         if self._on and now - self._told_at >= _TOLD_SECS:
             self._told_at = now
             self._written = True
-            sys.stderr.write(f"\r{urls:,} URLs")
+            sys.stderr.write(f"\r{count:,} {what}\033[K")
             sys.stderr.flush()
 
     def __exit__(self, *exc: object) -> None:

@@ -26,6 +26,30 @@ _READ_BYTES = 1 << 24
 _decode = msgspec.json.Decoder(Outcome).decode
 
 
+class End(msgspec.Struct, frozen=True, gc=False):
+    """What a line says of how a URL ended, and of where it stood in the crawl."""
+
+    url: str
+    outcome: str
+    depth: int = 0
+    kind: str = ""
+    via: str = ""
+
+
+_decode_end = msgspec.json.Decoder(End).decode
+
+
+def ends(jobdir: Path) -> Iterator[End]:
+    """All lines, the oldest first; 1 us each."""
+    with ExitStack() as stack:
+        for file in _open_all(jobdir / INFO_LOG, stack):
+            for lines in _whole_lines(file):
+                for line in lines.splitlines():
+                    # As below.
+                    with contextlib.suppress(msgspec.DecodeError):
+                        yield _decode_end(line)
+
+
 def find_outcomes(jobdir: Path, *, form: str) -> Iterator[Outcome]:
     """The lines of all URLs that are compared by the fingerprint *form*, the oldest first."""
     return _lines_with(jobdir, b'"form":"%s"' % form.encode("ascii"))

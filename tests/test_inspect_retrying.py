@@ -1,0 +1,171 @@
+"""URLs that were given up go back in line, once each, and are fetched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+from crawling import ROOT
+from frontier_rig import entry
+from linked_site import Answer, crawl, served
+from looking import contents
+from msgspec.structs import replace
+from scrapy.crawler import Crawler
+from scrapy.utils.project import get_project_settings
+from stored_job import Stored
+
+from webcrawl.errors import FatalError
+from webcrawl.inspect.job_view import ask
+from webcrawl.inspect.retrying import Retried, retry, split_outcomes
+from webcrawl.job import Job
+from webcrawl.outcomes import MAX_URL
+from webcrawl.spiders.web import WebSpider
+
+
+def retry_command(jobdir, outcomes, *more):
+    options = ["--retry", outcomes, "-s", f"JOBDIR={jobdir}", *more]
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", "frontier", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def stored(tmp_path, clock):
+    return Stored(tmp_path / "job", clock)
+
+
+def retry_here(jobdir, *outcomes, told=lambda count, what: None, **more):
+    settings = get_project_settings()
+    settings.setmodule("webcrawl.settings")
+    settings.set("JOBDIR", str(jobdir))
+    return retry(Crawler(WebSpider, settings), outcomes, told=told, **more)
+
+
+def entries(jobdir):
+    """What waits, in all of its places, by URL."""
+
+    def found(view):
+        return [one.entry for one in view.frontier.entries(view.frontier.finished_keys())]
+
+    return sorted(ask(jobdir, found), key=lambda one: one.url)
+
+
+def waiting(jobdir):
+    return [one.url for one in entries(jobdir)]
+
+
+@pytest.mark.parametrize("at_once", [1 << 21, 2])
+def test_what_was_given_up_last_goes_back_once(stored, at_once):
+    for number in range(4):
+        stored.end(entry("lost.test", number), "dns_not_found", depth=2, kind="img", via="x")
+    stored.end(entry("lost.test", 0), "dns_not_found")  # again, by a process that died
+    stored.end(entry("tried.test"), "dns_not_found")
+    stored.end(entry("tried.test"), "http_200")
+    stored.end(entry("other.test"), "http_404")
+    stored.end(entry("later.test"), "http_200")
+    stored.end(entry("later.test"), "connect_refused")
+    stored.end(replace(entry("form.test"), kind="request"), "dns_not_found", kind="request")
+    stored.end(entry("long.test", "x" * MAX_URL), "dns_not_found")
+    stored.log.append(b"no line of ours")
+    # It has come back by itself, as after an outage, and waits.
+    stored.end(entry("back.test"), "dns_not_found")
+    stored.rig.push(entry("back.test"), entry("new.test"))
+    stored.publish()
+    told = []
+    done = retry_here(
+        stored.path,
+        "dns_not_found",
+        "connect_refused",
+        told=lambda count, what: told.append(what),
+        at_once=at_once,
+    )
+    assert done == Retried(urls=5, waiting=1, left_out=2)
+    expected = [
+        *("http://back.test/0", "http://later.test/0"),
+        *(f"http://lost.test/{number}" for number in range(4)),
+        "http://new.test/0",
+    ]
+    assert waiting(stored.path) == expected
+    assert "lines of the log read" in told
+    assert retry_here(stored.path, "dns_not_found") == Retried(urls=0, waiting=5, left_out=2)
+    assert waiting(stored.path) == expected
+    lost = entries(stored.path)[2]
+    assert (lost.host, lost.depth, lost.kind, lost.via) == ("lost.test", 2, "img", "x")
+
+
+def test_a_retry_that_dies_loses_nothing_and_is_run_again(stored, monkeypatch):
+    for number in range(3):
+        stored.end(entry("lost.test", number), "timeout", kind="a")
+    stored.publish()
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "publish", die)
+        with pytest.raises(KeyboardInterrupt):
+            retry_here(stored.path, "timeout")
+    assert len(waiting(stored.path)) == 3
+    assert retry_here(stored.path, "timeout") == Retried(urls=0, waiting=3)
+
+
+@pytest.mark.parametrize("name", ["dns_faild", "http_200", "http_301", "http_4xx", "", "replaced"])
+def test_what_is_no_outcome_of_urls_given_up_is_refused(name):
+    with pytest.raises(FatalError) as error:
+        split_outcomes(f"dns_failed,{name}")
+    assert f"{name!r} is no outcome of URLs that are given up; those are " in str(error.value)
+    assert "dns_not_found" in str(error.value)
+    assert split_outcomes("http_404, dns_failed") == {"http_404", "dns_failed"}
+
+
+def test_a_job_in_use_and_none_at_all_are_refused_in_a_sentence(stored, tmp_path):
+    stored.end(entry("lost.test"), "dns_failed")
+    stored.publish()
+    running = Job(path=stored.path)
+    running.open()
+    before = contents(stored.path)
+    try:
+        run = retry_command(stored.path, "dns_failed")
+    finally:
+        running.close()
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "is in use by process" in run.stderr
+    assert contents(stored.path) == before
+    run = retry_command(tmp_path / "none", "dns_failed")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("frontier: There is no crawl in JOBDIR")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_site_that_was_down_is_crawled_after_a_retry(tmp_path):
+    """Its host was given up for an hour, and the eliminator has seen all of its URLs."""
+    asyncio.run(_down_and_up_again(tmp_path / "job"))
+
+
+async def _down_and_up_again(job):
+    names = {"a.test/": b'<a href="/1">1</a><a href="/2">2</a>', "a.test/1": b"1", "a.test/2": b"2"}
+    impatient = {
+        "POLITENESS_MAX_FAILURES": 1,
+        "FRONTIER_RETRY_TIMES": 0,
+        "OUTAGE_HOSTS": 0,
+        "ROBOTSTXT_OBEY": 0,
+    }
+    async with served({name: Answer(body) for name, body in names.items()}) as sites:
+        down = {name: sites.pages.pop(name) for name in ("a.test/1", "a.test/2")}
+        sites.pages |= {name: Answer(b"", status=503) for name in down}
+        stats = await crawl(sites, job, "a.test", **impatient)
+        assert (stats["outcome/http_503"], stats["outcome/host_failing"]) == (1, 1)
+        sites.pages |= down
+        run = await asyncio.to_thread(retry_command, job, "http_503,host_failing", "--json")
+        assert run.returncode == 0, run.stderr
+        assert json.loads(run.stdout) == {"urls": 2, "waiting": 0, "left_out": 0}
+        stats = await crawl(sites, job, "a.test", **impatient)
+        assert stats["outcome/http_200"] == 2
+    assert sites.pages_asked.count("a.test/") == 1
