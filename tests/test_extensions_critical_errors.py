@@ -120,6 +120,11 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_its_pages_are_kept(
     assert set(urls) == allowed
     failed = stats_of(path / "job")["critical/bugs.Clumsy"]
     assert failed > 100
+    # Five tracebacks are enough.
+    logged = done.stdout.count("ERROR: Error processing <Page")
+    assert logged < 10
+    assert logged + stats_of(path / "job")["log/left_out"] == failed
+    assert "messages were left out (LOG_LEVEL=DEBUG logs all) like: Error proc" in done.stdout
     lines = critical(path)
     # A hundred of one kind are kept; the others are counted.
     assert len(lines) == 100

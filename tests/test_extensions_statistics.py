@@ -70,6 +70,14 @@ def test_every_step_of_the_crawl_has_its_line(log, line):
     assert re.search(rf" INFO: {line}\n", log[0]), log[0]
 
 
+def test_the_start_takes_few_lines(log):
+    begin = log[0].partition("Spider opened")[0]
+    assert len(begin.splitlines()) < 8, begin
+    assert re.search(r" INFO: webcrawl \d\S+, spider web, with seeds=\S+, ALLOW_PRIVATE_ADD", begin)
+    assert "webcrawl.pipelines.warc.WarcPipeline" in begin
+    assert re.search(r" INFO: A new crawl in \S+job\n", log[0])
+
+
 def test_there_is_no_line_per_page_and_none_above_info(log):
     text, stats = log
     begun = text[text.index("Spider opened") :]

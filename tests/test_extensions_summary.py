@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -102,45 +100,34 @@ def extension(settings=None):
     crawler = get_crawler(
         settings_dict={"SUMMARY_ENABLED": True, "JOBDIR": "j", **(settings or {})}
     )
-    out = io.StringIO()
-    made = Summary(crawler=crawler, out=out)
-    crawler.signals.connect(made.engine_stopped, signal=signals.engine_stopped)
-    return crawler, made, out
+    return crawler, Summary.from_crawler(crawler)
 
 
-def test_it_is_printed_when_the_engine_has_stopped_with_the_directories_of_the_settings():
-    crawler, _made, out = extension({"WARC_DIR": "elsewhere"})
+def test_it_is_printed_when_the_engine_has_stopped_with_the_directories_of_the_settings(capsys):
+    crawler, _made = extension({"WARC_DIR": "elsewhere"})
     crawler.stats.set_value("finish_reason", "finished")
     crawler.signals.send_catch_log(signals.engine_stopped)
-    assert "      WARC  elsewhere/*.warc.gz\n     stats  j/stats.json\n" in out.getvalue()
+    assert "      WARC  elsewhere/*.warc.gz\n     stats  j/stats.json\n" in capsys.readouterr().err
 
 
-def test_the_warc_files_lie_in_the_job_directory_when_nothing_else_is_said():
-    crawler, _made, out = extension()
+def test_the_warc_files_lie_in_the_job_directory_when_nothing_else_is_said(capsys):
+    crawler, _made = extension()
     crawler.signals.send_catch_log(signals.engine_stopped)
-    assert "      WARC  j/warc/*.warc.gz\n" in out.getvalue()
+    captured = capsys.readouterr()
+    assert "      WARC  j/warc/*.warc.gz\n" in captured.err
+    assert captured.out == ""
 
 
-def test_after_an_error_that_ended_the_crawl_there_are_no_figures():
-    crawler, _made, out = extension()
+def test_after_an_error_that_ended_the_crawl_there_are_no_figures(capsys):
+    crawler, _made = extension()
     crawler.stats.set_value("finish/error", "The disk is full.")
     crawler.signals.send_catch_log(signals.engine_stopped)
-    assert out.getvalue() == ""
+    assert capsys.readouterr().err == ""
 
 
 def test_it_can_be_switched_off():
     with pytest.raises(NotConfigured, match="SUMMARY_ENABLED"):
         Summary.from_crawler(get_crawler(settings_dict={"SUMMARY_ENABLED": False}))
-
-
-def test_by_default_it_goes_to_standard_error(capsys):
-    crawler = get_crawler(settings_dict={"SUMMARY_ENABLED": True, "JOBDIR": "j"})
-    made = Summary.from_crawler(crawler)
-    crawler.signals.send_catch_log(signals.engine_stopped)
-    captured = capsys.readouterr()
-    assert "=== crawl summary ===" in captured.err
-    assert captured.out == ""
-    del made
 
 
 @pytest.mark.parametrize(("bound", "said"), [(0.0, False), (6.1, False), (6.2, True), (61.5, True)])

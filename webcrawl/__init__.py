@@ -28,3 +28,5 @@ What always holds:
 * Frontier entries are durable before the fingerprints that would hide them.
 * Memory is bounded by settings; nothing holds the reactor for long.
 """
+
+__version__ = "0.1"

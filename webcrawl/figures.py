@@ -71,8 +71,10 @@ class Figures:
         for name, value in self.links.refused.items():
             self.stats.set_value(f"urls/refused/{name}", value)
 
-    def resumption(self, job: Job) -> str:
-        """That the crawl in *job* goes on, and from where."""
+    def beginning(self, job: Job) -> str:
+        """Whether the crawl in *job* is new, or goes on and from where."""
+        if not job.resumed:
+            return f"A new crawl in {job.path}"
         again = "; after a reboot, pages since the last checkpoint are fetched again"
         return (
             f"Resuming the crawl in {job.path}: {len(self.frontier)} URLs waiting, "

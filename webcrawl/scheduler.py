@@ -225,7 +225,7 @@ class MercatorScheduler(BaseScheduler):
         self._tick.start(TICK_SECS, now=False)
         if self._job.resumed:
             self._stats.set_value("job/resumed", 1)
-            logger.info("%s", self._figures.resumption(self._job), extra={"spider": spider})
+        logger.info("%s", self._figures.beginning(self._job), extra={"spider": spider})
 
     async def _undo(self) -> None:
         """Close everything of a crawl that could not begin, as a processing module could not: there

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from scrapy.settings import default_settings
 
+from webcrawl import __version__
+
 BOT_NAME = "webcrawl"
 SPIDER_MODULES = ["webcrawl.spiders"]
 NEWSPIDER_MODULE = "webcrawl.spiders"
@@ -43,6 +45,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.garbage.Garbage": 0,
     "webcrawl.extensions.large_blocks.LargeBlocks": 0,
     "webcrawl.extensions.open_files.OpenFiles": 0,
+    "webcrawl.extensions.repeated_lines.RepeatedLines": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     "webcrawl.extensions.summary.Summary": 1000,
     # Statistics says more.
@@ -178,7 +181,7 @@ ROBOTS_UNREACHABLE_SECS = 30 * 24 * 3600.0
 # line for it and all below it, =name for it alone, addresses, networks; empty: nobody asked.
 EXCLUSION_FILE = ""
 # The product, by which robots.txt files know the crawler.
-USER_AGENT = "webcrawl/0.1"
+USER_AGENT = f"webcrawl/{__version__}"
 # The page about the crawl, or a mail address; becomes part of the user agent (Nielsen). Site
 # operators who find nobody to ask block.
 CRAWLER_CONTACT = ""

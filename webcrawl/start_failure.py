@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import sys
 from typing import TYPE_CHECKING
 
 from webcrawl.errors import DiskError, FatalError
+from webcrawl.user_messages import tell
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,5 +30,5 @@ def exit_code_of_start(task: asyncio.Task[None]) -> int:
         logger.error("The crawl could not start", exc_info=error)
         return 1
     logger.debug("The crawl could not start", exc_info=error)
-    sys.stderr.write(f"webcrawl: {bad_input[0]}\n")
+    tell(f"webcrawl: {bad_input[0]}\n")
     return 3 if isinstance(bad_input[0], DiskError) else 2

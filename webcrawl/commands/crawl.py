@@ -11,19 +11,25 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
+import re
 import sys
 from typing import TYPE_CHECKING
 
 from scrapy.commands import crawl
 from scrapy.exceptions import UsageError
+from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from webcrawl import __version__
 from webcrawl.start_failure import exit_code_of_start
 
 if TYPE_CHECKING:
     import argparse
 
     from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
 
 #: By why the crawl ended; 0 for every other reason.
 EXIT_CODES = {
@@ -47,6 +53,8 @@ class Command(crawl.Command):
             raise UsageError(f"-a {twice} is given more than once", print_help=False)
         super().process_options(args, opts)
         assert self.settings is not None
+        for name in ("scrapy.utils.log", "scrapy.addons", "scrapy.crawler", "scrapy.middleware"):
+            logging.getLogger(name).addFilter(_lists_at_debug)
         loop = self.settings.get("ASYNCIO_EVENT_LOOP")
         if loop:
             # Scrapy would make one of Python's loops first and throw it away, which complains when
@@ -64,6 +72,7 @@ class Command(crawl.Command):
             raise UsageError(
                 f"there is no spider {args[0]}; there is: {known}", print_help=False
             ) from None
+        logger.info("webcrawl %s, spider %s%s", __version__, args[0], _given(crawler, opts.spargs))
         task = self.crawler_process.crawl(crawler, **opts.spargs)
         assert isinstance(task, asyncio.Task)
         task.add_done_callback(self._note_failure)
@@ -86,3 +95,29 @@ class Command(crawl.Command):
         sentence = stats.get_value("finish/error")
         if sentence:
             sys.stderr.write(f"webcrawl: {sentence}\n")
+
+
+# What Scrapy lists when it starts, some sixty lines. Of its lists of components that of the
+# processing modules stays.
+_LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)|Overridden settings")
+_SECRET = re.compile(r"PASS|SECRET|TOKEN")
+_MOST_CHARACTERS = 2000
+
+
+def _lists_at_debug(record: logging.LogRecord) -> bool:
+    """Make DEBUG of Scrapy's INFO."""
+    if record.levelno == logging.INFO and _LISTS.match(record.getMessage()):
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+    return True
+
+
+def _given(crawler: Crawler, arguments: dict[str, str]) -> str:
+    """What the command line gave: arguments of the spider, and settings."""
+    priority = crawler.settings.getpriority
+    given = arguments | {
+        name: "***" if _SECRET.search(name) else value
+        for name, value in sorted(crawler.settings.copy_to_dict().items())
+        if (priority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]
+    }
+    text = ", ".join(f"{name}={value}" for name, value in given.items())
+    return f", with {text[:_MOST_CHARACTERS]}" if text else ""

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from scrapy import signals
 
+from webcrawl import __version__
 from webcrawl.errors import FatalError
 from webcrawl.setting_values import flag
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # What stands in for an empty USER_AGENT.
-_PRODUCT: Final = "webcrawl/0.1"
+_PRODUCT: Final = f"webcrawl/{__version__}"
 # Somebody to ask: "+https://example.org/bot" or "bot@example.org" anywhere in a user agent.
 _IN_AGENT: Final = re.compile(r"https?://[^\s/]|[\w.+-]@[\w-]+\.\w", re.IGNORECASE)
 # The rest ends the comment of a user agent, or would have to be quoted there (RFC 9110, 5.6.5).

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any, Self, TextIO
+import logging
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.setting_values import flag
+from webcrawl.user_messages import tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,17 +29,16 @@ _ENDS = {
 
 
 class Summary:
-    """Prints to standard error when the engine has stopped."""
+    """Prints when the engine has stopped."""
 
-    def __init__(self, *, crawler: Crawler, out: TextIO) -> None:
+    def __init__(self, *, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._out = out
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not flag(crawler.settings, "SUMMARY_ENABLED"):
             raise NotConfigured("SUMMARY_ENABLED is off")
-        extension = cls(crawler=crawler, out=sys.stderr)
+        extension = cls(crawler=crawler)
         crawler.signals.connect(extension.engine_stopped, signal=signals.engine_stopped)
         return extension
 
@@ -46,15 +46,15 @@ class Summary:
         stats = self._crawler.stats.get_stats()
         if "finish/error" in stats:
             return  # the command says what is wrong, and figures would hide it
-        self._out.write(
+        tell(
             summary(
                 stats,
                 jobdir=str(self._crawler.settings["JOBDIR"]),
                 warc_dir=self._crawler.settings["WARC_DIR"]
                 or f"{self._crawler.settings['JOBDIR']}/warc",
-            )
+            ),
+            level=logging.INFO,
         )
-        self._out.flush()
 
 
 def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:

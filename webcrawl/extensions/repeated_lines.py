@@ -1,0 +1,110 @@
+"""Bounds repeated warnings and errors in the log.
+
+A processing module that fails on every page, or drops every page, logs a message or a traceback for
+each of them. Of the warnings and errors that come from one place in the code with one type of
+exception the first five are logged, then one a minute. A line a minute says how many were left out,
+and the stat ``log/left_out`` has their sum. LOG_LEVEL=DEBUG logs all. Other handlers of the root
+logger, a user's own, get all messages.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from scrapy import signals
+from scrapy.utils.asyncio import create_looping_call
+from scrapy.utils.log import get_scrapy_root_handler
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+_FIRST: Final = 5
+_SECS: Final = 60.0
+_SHOWN_CHARACTERS: Final = 200
+# Python shows each warning of its own once; they all come from one place.
+_PASSED: Final = {__name__, "py.warnings"}
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Messages of one place and type of exception: those to be logged yet, those left out."""
+
+    allowance: int = _FIRST
+    left_out: int = 0
+    sample: str = ""
+
+
+class Repeats:
+    """Which messages are logged."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[Any, ...], _Kind] = {}
+
+    def admits(self, record: logging.LogRecord) -> bool:
+        """Whether *record* is logged; otherwise it is counted."""
+        if record.levelno < logging.WARNING or record.name in _PASSED:
+            return True
+        error = record.exc_info[0] if record.exc_info else None
+        kind = self._kinds.setdefault((record.pathname, record.lineno, error), _Kind())
+        if kind.allowance:
+            kind.allowance -= 1
+            return True
+        if not kind.left_out:
+            named = f" ({error.__name__})" if error else ""
+            kind.sample = record.getMessage().partition("\n")[0][:_SHOWN_CHARACTERS] + named
+        kind.left_out += 1
+        return False
+
+    def next_minute(self) -> list[tuple[int, str]]:
+        """Begin a minute; how many messages the last one left out, and one of them, by kind."""
+        told = []
+        for key, kind in list(self._kinds.items()):
+            if kind.left_out:
+                told.append((kind.left_out, kind.sample))
+                kind.left_out = 0
+            kind.allowance += 1
+            if kind.allowance > _FIRST:
+                del self._kinds[key]
+        return told
+
+
+class RepeatedLines:
+    """Extension. Filters what Scrapy's log handler gets while the crawl runs."""
+
+    def __init__(self, *, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._repeats = Repeats()
+        self._loop = create_looping_call(self._tell)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        extension = cls(crawler=crawler)
+        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(extension.engine_stopped, signal=signals.engine_stopped)
+        return extension
+
+    def spider_opened(self) -> None:
+        # Before, Scrapy may still put another handler into its place.
+        handler = get_scrapy_root_handler()
+        if handler is not None and handler.level > logging.DEBUG:
+            handler.addFilter(self._repeats.admits)
+            self._loop.start(_SECS, now=False)
+
+    def engine_stopped(self) -> None:
+        if self._loop.running:
+            self._loop.stop()
+            self._tell()
+
+    def _tell(self) -> None:
+        for count, sample in self._repeats.next_minute():
+            self._crawler.stats.inc_value("log/left_out", count)
+            logger.warning(
+                "%s messages were left out (LOG_LEVEL=DEBUG logs all) like: %s",
+                f"{count:,}",
+                sample,
+                extra={"spider": self._crawler.spider},
+            )

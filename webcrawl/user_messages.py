@@ -1,0 +1,18 @@
+"""Sentences for whoever runs the crawl: on standard error, and in the log if that is a file."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from scrapy.utils.log import get_scrapy_root_handler
+
+logger = logging.getLogger(__name__)
+
+
+def tell(text: str, *, level: int = logging.ERROR) -> None:
+    """Write *text*. A log file, as every job of scrapyd has, gets it too."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+    if isinstance(get_scrapy_root_handler(), logging.FileHandler):
+        logger.log(level, "%s", text.rstrip("\n"))
