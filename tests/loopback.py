@@ -17,7 +17,7 @@ import pytest
 import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 if TYPE_CHECKING:
@@ -212,9 +212,11 @@ def zone(records: dict[str, list[str]]) -> Answerer:
     return answer
 
 
-def self_signed(directory: Path, *, host: str) -> ssl.SSLContext:
+def self_signed(
+    directory: Path, *, host: str, key: rsa.RSAPrivateKey | None = None
+) -> ssl.SSLContext:
     """The server side of TLS with a certificate that nobody has reason to trust."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = key or ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = dt.datetime.now(dt.UTC)
     certificate = (

@@ -66,6 +66,7 @@ from webcrawl.net.guard import AddressGuard
 from webcrawl.net.large_bodies import LARGE_BODY
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
+from webcrawl.net.tls import CURVES, offer_groups
 from webcrawl.setting_values import flag
 from webcrawl.signals import is_heard
 
@@ -130,6 +131,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         bind = settings.get("DOWNLOAD_BIND_ADDRESS")
         ssl_context = _make_ssl_context(settings)
         ssl_context.set_alpn_protocols(["http/1.1"])
+        offer_groups(ssl_context, CURVES)
         return cls(
             crawler=crawler,
             limits=FetchLimits.from_settings(settings),
