@@ -63,10 +63,12 @@ def hits(clean):
     return since
 
 
-def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hits, tmp_path):
+@pytest.mark.parametrize("fast", [True, False], ids=["fast path", "Scrapy's own ways"])
+def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hits, tmp_path, fast):
     web, seeds = clean
     job, feed = tmp_path / "job", tmp_path / "pages.jsonl"
-    done = run_crawl([*crawl_command(web, seeds, job), "-O", str(feed)])
+    line = crawl_command(web, seeds, job, FAST_PATH_ENABLED=fast)
+    done = run_crawl([*line, "-O", str(feed)])
     assert done.returncode == 0, done.stdout
     record = hits()
     asked = Counter(pages_asked_for(record))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from types import SimpleNamespace
 
 import pytest
 import scrapy
@@ -17,23 +18,57 @@ from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Response
 from scrapy.pipelines import ItemPipelineManager
+from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
 
 from webcrawl._engine import (
-    DirectMiddlewares,
-    DirectSignals,
+    SCRAPY,
     PlainRedirectMiddleware,
     PlainStats,
-    process_directly,
+    check_engine,
+    takes_fast_path,
 )
+from webcrawl._fast_path import DirectMiddlewares, DirectSignals, process_directly
 from webcrawl.downloader import MercatorDownloader
+from webcrawl.errors import FatalError
 
 
 def test_this_is_the_scrapy_the_seams_were_made_for():
-    assert scrapy.__version__.startswith("2.19.")
+    assert scrapy.__version__.startswith(f"{SCRAPY}.")
+
+
+@pytest.fixture
+def opening_engine():
+    """The engine of a crawl whose spider is being opened."""
+
+    async def make_slot():
+        return scrapy_engine._Slot(True, CallLaterOnce(int), None)
+
+    engine = SimpleNamespace(close_async=1, needs_backout=1, scheduler=1)
+    engine._slot = asyncio.run(make_slot())
+    engine.scraper = scrapy_scraper.Scraper(get_crawler())
+    return engine
+
+
+def test_another_scrapy_goes_its_own_ways_with_a_warning(opening_engine, monkeypatch, caplog):
+    check_engine(opening_engine)
+    assert takes_fast_path(Settings())
+    assert not takes_fast_path(Settings({"FAST_PATH_ENABLED": False}))
+    assert caplog.text == ""
+    monkeypatch.setattr(scrapy, "__version__", "2.20.0")
+    check_engine(opening_engine)
+    assert not takes_fast_path(Settings())
+    assert "Scrapy is 2.20.0, not 2.19" in caplog.text
+
+
+def test_a_scrapy_that_lacks_what_is_used_is_refused(opening_engine, monkeypatch):
+    monkeypatch.setattr(scrapy, "__version__", "2.20.0")
+    del opening_engine._slot
+    with pytest.raises(FatalError, match=r"Scrapy 2\.20\.0 cannot be used .*_slot.*2\.19"):
+        check_engine(opening_engine)
 
 
 def test_the_engine_s_slot_has_the_parts_that_are_used():

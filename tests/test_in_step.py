@@ -12,7 +12,7 @@ from scrapy.core.scraper import Scraper, Slot
 from scrapy.http import HtmlResponse
 from scrapy.utils.test import get_crawler
 
-from webcrawl._engine import process_output_in_line, serve_in_one_task
+from webcrawl._fast_path import take_fast_path
 from webcrawl.fetch import Fetch
 from webcrawl.frontier import Entry, Lease
 from webcrawl.net.schemes import followed_schemes
@@ -67,7 +67,9 @@ class Parts:
 
 
 def test_pages_that_came_together_are_taken_over_then_read_then_submitted():
-    crawler = get_crawler(WebSpider, {"LINK_KINDS": "a", "SPIDER_MIDDLEWARES_BASE": {}})
+    crawler = get_crawler(
+        WebSpider, {"LINK_KINDS": "a", "CONCURRENT_ITEMS": 1, "SPIDER_MIDDLEWARES_BASE": {}}
+    )
     parts = Parts(crawler.settings)
     crawler.spider = WebSpider(seeds=None, links=parts, schemes=followed_schemes(crawler.settings))
     crawler.spider._set_crawler(crawler)
@@ -83,6 +85,7 @@ def test_pages_that_came_together_are_taken_over_then_read_then_submitted():
 
     engine = SimpleNamespace(
         crawler=crawler,
+        settings=crawler.settings,
         downloader=parts,
         scraper=Scraper(crawler),
         signals=crawler.signals,
@@ -95,8 +98,7 @@ def test_pages_that_came_together_are_taken_over_then_read_then_submitted():
         ),
     )
     engine.scraper.slot = Slot()
-    process_output_in_line(engine)
-    serve_in_one_task(engine)
+    take_fast_path(engine)
 
     async def run():
         parts.ended, parts.through = asyncio.Event(), asyncio.Event()

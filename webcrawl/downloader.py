@@ -1,9 +1,9 @@
 """The downloader: middlewares, then the protocol module, and the host goes back to the frontier.
 
 The engine builds it itself and calls ``fetch``; requests of the frontier come by ``download``
-(see ``serve_in_one_task`` in _engine.py). The stock downloader keeps a slot with timers for every
-host, which the frontier makes superfluous: a host that is in process is not in its heap, so two
-requests to one host are impossible, not merely delayed.
+(see ``serve_in_one_task`` in _fast_path.py). The stock downloader keeps a slot with timers for
+every host, which the frontier makes superfluous: a host that is in process is not in its heap, so
+two requests to one host are impossible, not merely delayed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
+from scrapy.core.downloader.handlers import DownloadHandlers
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import build_from_crawler
 
-from webcrawl._engine import DirectHandlers, DirectMiddlewares
+from webcrawl._engine import takes_fast_path
 from webcrawl.fetch import fetch_of
 from webcrawl.net.turn import TURN
 from webcrawl.setting_values import number, whole
@@ -58,8 +60,13 @@ class MercatorDownloader:
         self._tasks: dict[asyncio.Task[Any], Request] = {}
         # Extensions made for the stock downloader look for slots; there are none.
         self.slots: dict[str, Any] = {}
-        self.handlers = DirectHandlers(crawler)
-        self.middleware = build_from_crawler(DirectMiddlewares, crawler)
+        handlers, middlewares = DownloadHandlers, DownloaderMiddlewareManager
+        if takes_fast_path(crawler.settings):
+            from webcrawl import _fast_path  # noqa: PLC0415  # of one Scrapy only
+
+            handlers, middlewares = _fast_path.DirectHandlers, _fast_path.DirectMiddlewares
+        self.handlers = handlers(crawler)
+        self.middleware = build_from_crawler(middlewares, crawler)
 
     def fetch(self, request: Request) -> Deferred[Response | Request]:
         """Scrapy's interface to ``download``."""

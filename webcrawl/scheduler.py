@@ -24,12 +24,12 @@ from scrapy.utils.defer import deferred_from_coro
 
 from webcrawl._engine import (
     abort_downloads,
+    check_engine,
     go_on_for_pages_in_process,
     is_closing,
     never_opened,
-    process_output_in_line,
     scraper_is_full,
-    serve_in_one_task,
+    takes_fast_path,
     undo_failed_opening,
     wake,
     watch_requests,
@@ -191,6 +191,7 @@ class MercatorScheduler(BaseScheduler):
         """Lock the job directory and take up the crawl where the last checkpoint and the logs
         after it left it. Blocks: this is start-up. Raises FatalError with one sentence."""
         try:
+            check_engine(self._crawler.engine)
             self._job.open(spider=spider.name)
             open_parts(
                 job=self._job,
@@ -216,9 +217,10 @@ class MercatorScheduler(BaseScheduler):
         undo_failed_opening(self._crawler.engine, self._undo)
         watch_requests(self._crawler.engine, self._dispatcher.done)
         go_on_for_pages_in_process(self._crawler.engine, lambda: bool(self.asides))
-        serve_in_one_task(self._crawler.engine)
-        if self._crawler.settings.getint("CONCURRENT_ITEMS") == 1:
-            process_output_in_line(self._crawler.engine)
+        if takes_fast_path(self._crawler.settings):
+            from webcrawl._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
+
+            take_fast_path(self._crawler.engine)
         self._ending.listen()
         loop = asyncio.get_running_loop()
         self._eliminator.on_merged = lambda: loop.call_soon_threadsafe(self._work)

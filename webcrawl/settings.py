@@ -353,6 +353,9 @@ DNS_CACHE_SIZE = None
 
 # --- Scrapy, tuned ---------------------------------------------------------------------------
 
+# Take a page from the scheduler to the last pipeline in one task, past some of Scrapy's own parts:
+# a quarter of all CPU time. Off, and with another Scrapy than 2.19: the same pages, Scrapy's ways.
+FAST_PATH_ENABLED = True
 # The default of 100 starts 100 tasks for each page: half of all CPU time in a broad crawl.
 CONCURRENT_ITEMS = 1
 # When Python's cyclic garbage collector runs (gc.set_threshold); empty: as Python has it.
