@@ -129,6 +129,9 @@ class OrdinarySpider(Recorder):
         yield self.ask("in memory", meta={"lock": threading.Lock()}, callback=self.locking)
         yield self.ask("closure", callback=lambda response: self.answered(response, closure=True))
         yield self.ask("class callback", callback=Outside().answered)
+        for name in self.plan:
+            if name.startswith("one site"):
+                yield self.ask(name)
         yield {"from": "start"}
 
     def raising(self, response_or_failure):

@@ -9,7 +9,7 @@ from frontier_rig import Rig, entry
 from host_rig import Records
 
 from webcrawl.admission import Admission, Gate
-from webcrawl.frontier import encode
+from webcrawl.frontier import Supply, encode
 from webcrawl.inflow import Inflow
 from webcrawl.ledger import Ledger
 from webcrawl.trap_gates import UrlSpaceGate
@@ -34,6 +34,7 @@ class HostGate(Gate):
         self.more = more or []
         self.entered: list[str] = []
         self.has_news = False
+        self.heard: list[Supply] = []
 
     def holds(self, entry: Entry) -> bool:
         return entry.host in self.hosts
@@ -41,7 +42,8 @@ class HostGate(Gate):
     def let_in(self, entry: Entry) -> None:
         self.entered.append(entry.url)
 
-    def news(self) -> bool:
+    def news(self, supply: Supply) -> bool:
+        self.heard.append(supply)
         had, self.has_news = self.has_news, False
         return had
 
@@ -92,7 +94,7 @@ def test_without_gates_everything_goes_to_the_frontier(rig: Rig) -> None:
     admission.push(batch("a.test", "b.test"))
     assert admission.stops(entry("a.test")) == ""
     assert not admission.may_admit
-    assert not admission.work(is_idle=True)
+    assert not admission.work(Supply.NONE)
     assert len(rig.frontier) == 2
     assert admission.stats() == {}
 
@@ -107,7 +109,7 @@ def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig: Rig) -> None:
         assert gate.entered == ["http://c.test/2", "http://c.test/3"]
     assert [admission.stops(entry(f"{x}.test")) for x in "abc"] == ["full", "trap", ""]
     assert not admission.may_admit
-    assert not admission.work(is_idle=True)
+    assert not admission.work(Supply.NONE)
 
 
 def test_gates_relent_when_nothing_else_is_left_to_fetch(rig: Rig) -> None:
@@ -116,13 +118,13 @@ def test_gates_relent_when_nothing_else_is_left_to_fetch(rig: Rig) -> None:
     assert not admission.may_admit  # nobody waits for it
     admission.push(batch("a.test", "b.test", "a.test"))
     assert admission.may_admit
-    assert not admission.work(is_idle=False)
+    assert not admission.work(Supply.NOW)
     assert len(rig.frontier) == 0
-    assert admission.work(is_idle=True)
-    assert not admission.work(is_idle=False)
+    assert admission.work(Supply.NONE)
+    assert not admission.work(Supply.NOW)
     assert urls(rig) == ["http://a.test/0", "http://a.test/2"]
     assert admission.may_admit
-    assert admission.work(is_idle=True)
+    assert admission.work(Supply.NONE)
     assert urls(rig) == ["http://b.test/1"]
     assert not admission.may_admit
 
@@ -134,11 +136,23 @@ def test_a_pass_is_finished_before_a_gate_relents_again(
     gate = HostGate("full", "a.test", "b.test", more=["c.test", "b.test"])
     admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
     admission.push(batch("a.test", "a.test", "a.test", "b.test"))
-    assert admission.work(is_idle=True)
-    assert admission.work(is_idle=True)
+    assert admission.work(Supply.NONE)
+    assert admission.work(Supply.NONE)
     assert gate.more == ["b.test"]
-    assert not admission.work(is_idle=False)
+    assert not admission.work(Supply.NOW)
     assert rig.frontier.parked.counts == {"full": 4}
+
+
+def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webcrawl.admission._PASS_ENTRIES", 1)
+    gate = HostGate("full", "a.test", more=["a.test"])
+    admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
+    admission.push(batch("a.test", "a.test"))
+    for supply in (Supply.LATER, Supply.NONE, Supply.LATER):
+        admission.work(supply)
+    assert gate.heard == [Supply.LATER, Supply.NONE, Supply.NOW]
 
 
 def test_news_of_a_gate_make_a_pass_at_once(rig: Rig) -> None:
@@ -146,9 +160,9 @@ def test_news_of_a_gate_make_a_pass_at_once(rig: Rig) -> None:
     admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
     admission.push(batch("a.test"))
     gate.hosts.clear()
-    assert not admission.work(is_idle=False)
+    assert not admission.work(Supply.NOW)
     gate.has_news = True
-    assert admission.work(is_idle=False)
+    assert admission.work(Supply.NOW)
     assert urls(rig) == ["http://a.test/0"]
 
 
@@ -163,7 +177,7 @@ def test_everything_is_looked_at_again_after_a_restart(rig: Rig) -> None:
     )
     admission.open()
     assert admission.may_admit
-    while admission.work(is_idle=False):
+    while admission.work(Supply.NOW):
         pass
     assert rig.frontier.parked.counts == {"full": 0, "other": 1}
     assert sorted(urls(rig)) == ["http://a.test/0", "http://c.test/2"]
@@ -212,6 +226,20 @@ def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig: Rig) 
     assert gate.more == []
     assert urls(rig) == ["http://a.test/0"]
     assert not inflow.may_bring
+
+
+def test_urls_that_will_come_soon_are_waited_for(rig: Rig) -> None:
+    gate = HostGate("full")
+    inflow, eliminator = inflow_of(rig, gate)
+    inflow.open(awaits_seeds=False)
+    eliminator.waiting = 1
+    inflow.work()
+    assert gate.heard == [Supply.SOON]
+    eliminator.last_merge_secs = 60.0
+    rig.clock.advance(1.0)
+    inflow.work()  # the next merge will be in ten minutes
+    inflow.work()
+    assert gate.heard[1:] == [Supply.SOON, Supply.LATER]
 
 
 def test_what_was_fetched_before_a_crash_takes_up_no_room_for_good(rig: Rig) -> None:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from conftest import FakeClock
 from frontier_rig import entry
 from records_rig import PatientExecutor, records_in
 from scrapy.settings import Settings
 
 from webcrawl.budgets import budgets_of
 from webcrawl.errors import FatalError
+from webcrawl.frontier import Supply
 from webcrawl.reputation import ReputationGate
 
 if TYPE_CHECKING:
@@ -112,8 +114,19 @@ def test_budget_that_cannot_be_is_one_sentence(records: HostRecords, value: obje
 # --- reputation
 
 
-def reputation(records: HostRecords, *, base: int = 2, rounds: int = 3) -> ReputationGate:
-    return ReputationGate(domains=records.domains, base=base, rounds=rounds)
+class Reputation(ReputationGate):
+    """With a clock of its own; the hosts in *far* are far off."""
+
+    def __init__(self, records: HostRecords, *, base: int = 2, rounds: int = 3) -> None:
+        self.clock = FakeClock()
+        self.far: set[str] = set()
+        super().__init__(
+            domains=records.domains,
+            base=base,
+            rounds=rounds,
+            is_far=self.far.__contains__,
+            clock=self.clock,
+        )
 
 
 def let_in(gate: ReputationGate, host: str, *, rank: int = 0, at_most: int = 100) -> int:
@@ -126,7 +139,7 @@ def let_in(gate: ReputationGate, host: str, *, rank: int = 0, at_most: int = 100
 
 
 def test_budget_grows_with_the_domains_that_link(records: HostRecords) -> None:
-    gate = reputation(records)
+    gate = Reputation(records)
     assert let_in(gate, "www.example.com") == 2
     records.domains.link("a.test", ["example.com"])
     records.domains.link("b.test", ["example.com"])
@@ -135,24 +148,24 @@ def test_budget_grows_with_the_domains_that_link(records: HostRecords) -> None:
 
 
 def test_thousand_hosts_of_a_domain_have_one_budget(records: HostRecords) -> None:
-    gate = reputation(records)
+    gate = Reputation(records)
     assert sum(let_in(gate, f"h{n}.example.com") for n in range(1000)) == 2
 
 
 def test_seed_list_counts_as_one_that_links(records: HostRecords) -> None:
-    gate = reputation(records)
+    gate = Reputation(records)
     assert let_in(gate, "example.com", rank=7) == 4
 
 
 def test_what_was_let_in_is_not_stopped(records: HostRecords) -> None:
-    gate = reputation(records)
+    gate = Reputation(records)
     let_in(gate, "a.test")
     assert gate.holds(url("a.test"))
     assert not gate.stops(url("a.test"))
 
 
 def test_what_another_gate_stopped_frees_its_place(records: HostRecords) -> None:
-    gate = reputation(records)
+    gate = Reputation(records)
     let_in(gate, "a.test")
     gate.let_out(url("a.test"))
     assert let_in(gate, "a.test") == 1
@@ -165,7 +178,7 @@ def test_budgets_double_with_each_round_and_what_was_not_fetched_is_free_again(
     records: HostRecords,
 ) -> None:
     ledger, _ = budgets_of(settings(), records)
-    gate = reputation(records)
+    gate = Reputation(records)
     assert let_in(gate, "a.test") == 2
     ledger.begun(url("a.test"))  # the other one was forbidden
     assert gate.may_relent
@@ -175,41 +188,96 @@ def test_budgets_double_with_each_round_and_what_was_not_fetched_is_free_again(
 
 
 def test_last_round_is_the_last(records: HostRecords) -> None:
-    gate = reputation(records, rounds=2)
+    gate = Reputation(records, rounds=2)
     for _ in range(2):
         assert gate.may_relent
         gate.relent()
     assert not gate.may_relent
     assert gate.stats() == {"reputation/round": 2, "reputation/links": 0}
     # A run with more rounds goes on.
-    assert reputation(records, rounds=3).may_relent
+    assert Reputation(records, rounds=3).may_relent
 
 
-def test_who_became_known_is_looked_at_before_budgets_double(records: HostRecords) -> None:
-    gate = reputation(records, rounds=1)
+def test_who_became_known_is_looked_at_while_hosts_rest(records: HostRecords) -> None:
+    gate = Reputation(records)
+    let_in(gate, "a.test")
     records.domains.link("b.test", ["a.test"])
-    gate.relent()
-    assert records.domains.current_round == 0
+    gate.clock.advance(1.0)
+    assert not gate.news(Supply.NOW)
+    assert gate.news(Supply.SOON)
+    assert not gate.news(Supply.SOON)
+    assert let_in(gate, "a.test") == 2
+    # Not all the time: a look takes time for each URL that is held.
+    for _ in range(100_000):
+        assert gate.holds(url("a.test"))
     records.domains.link("c.test", ["a.test"])
-    gate.relent()  # once a round: a farm must not make it look again and again
-    assert records.domains.current_round == 1
-    records.domains.link("d.test", ["a.test"])
-    # In the last round until there is no news.
-    for source in ("e.test", "f.test"):
-        assert gate.may_relent
-        gate.relent()
-        assert records.domains.current_round == 1
+    gate.clock.advance(9.0)
+    assert not gate.news(Supply.SOON)
+    gate.clock.advance(1.1)
+    assert gate.news(Supply.SOON)
+    assert records.domains.current_round == 0
+
+
+def test_who_became_known_is_looked_at_in_the_last_round_too(records: HostRecords) -> None:
+    gate = Reputation(records, rounds=0)
+    for source in ("b.test", "c.test"):
         assert not gate.may_relent
         records.domains.link(source, ["a.test"])
+        assert gate.may_relent
+        gate.relent()
+
+
+def test_round_begins_though_some_hosts_are_far_off(records: HostRecords) -> None:
+    gate = Reputation(records)
+    let_in(gate, "a.test")
+    assert not gate.news(Supply.SOON)
+    assert gate.news(Supply.LATER)
+    assert records.domains.current_round == 1
+    assert not gate.news(Supply.LATER)  # nothing is held that it would help
+
+
+def test_no_round_begins_for_hosts_that_are_far_off(records: HostRecords) -> None:
+    gate = Reputation(records)
+    gate.far.add("a.test")
+    let_in(gate, "a.test")
+    assert not gate.news(Supply.LATER)
+    let_in(gate, "b.test")
+    assert gate.news(Supply.LATER)
+
+
+def test_what_waits_counts_in_a_round_that_began_beside_it(records: HostRecords) -> None:
+    gate = Reputation(records, rounds=1)
+    assert let_in(gate, "a.test") == 2
+    assert gate.news(Supply.LATER)
+    assert let_in(gate, "a.test") == 2
+    # Two were forbidden, as turns out when nothing is left.
+    ledger, _ = budgets_of(settings(), records)
+    for number in range(2):
+        ledger.begun(url("a.test", number))
+    assert gate.may_relent
+    gate.relent()
+    assert records.domains.current_round == 1
+    assert let_in(gate, "a.test") == 2
+    assert not gate.may_relent
+
+
+def test_request_of_a_spider_is_never_held_nor_counted(records: HostRecords) -> None:
+    gate = Reputation(records)
+    own = msgspec.structs.replace(url("a.test"), extra=b"packed")
+    for _ in range(5):
+        assert not gate.holds(own)
+        gate.let_in(own)
+    gate.let_out(own)
+    assert let_in(gate, "a.test") == 2
 
 
 def test_round_and_counts_survive(records: HostRecords) -> None:
-    gate = reputation(records)
+    gate = Reputation(records)
     let_in(gate, "a.test")
     gate.relent()
     let_in(gate, "a.test", at_most=1)
     records.close()
     records.open()
-    gate = reputation(records)
+    gate = Reputation(records)
     assert records.domains.current_round == 1
     assert let_in(gate, "a.test") == 3

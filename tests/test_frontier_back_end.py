@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def back_end(path: Path, clock: FakeClock, *, limit: int = 10, ceiling: int = 10) -> BackEnd:
     clocks = Clocks(clock=clock, wall=lambda: 1.7e9 + clock())
     remembered = HostClocks(clocks=clocks, limit=1000, store=None)
-    return BackEnd(path=path, clocks=clocks, remembered=remembered, limit=limit, ceiling=ceiling)
+    return BackEnd(
+        path=path, clocks=clocks, remembered=remembered, limit=limit, ceiling=ceiling, soon=10.0
+    )
 
 
 @pytest.fixture

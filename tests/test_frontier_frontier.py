@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from frontier_rig import Rig, entry, urls_of
 
-from webcrawl.frontier import GeometricSelector, bodies, front_end
+from webcrawl.frontier import GeometricSelector, Supply, bodies, front_end
 from webcrawl.frontier.snapshot import VERSION, FrontierSnapshot
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.records import NewerFormatError
@@ -66,6 +66,40 @@ def is_fair(hosts: Sequence[str]) -> bool:
         if any(seen[host] - seen[other] > 1 for other in left if left[other]):
             return False
     return True
+
+
+def test_supply_says_how_soon_there_is_something_to_fetch(rig: Rig) -> None:
+    frontier = rig.frontier
+    assert frontier.supply is Supply.NONE
+    rig.push(*(entry(host, n) for n in range(2) for host in ("fast.test", "slow.test")))
+    assert frontier.supply is Supply.NOW
+    slow, fast = sorted((rig.next() for _ in range(2)), key=lambda found: found.entry.host)[::-1]
+    assert frontier.supply is Supply.SOON  # both are in process since a moment
+    rig.fetch(fast)
+    rig.clock.advance(5)
+    assert frontier.supply is Supply.NOW
+    rig.fetch(rig.next())
+    assert frontier.supply is Supply.LATER  # only one contact is left, which lasts long
+    rig.fetch(slow, took=5)
+    assert frontier.supply is Supply.LATER
+    assert frontier.is_far("slow.test")
+    assert not frontier.is_far("fast.test")
+    rig.clock.advance(60)
+    assert frontier.supply is Supply.NOW
+    slow = rig.next()
+    assert frontier.supply is Supply.LATER  # it is as it was
+    rig.fetch(slow)
+    assert frontier.supply is Supply.NONE
+
+
+def test_hosts_that_rest_for_long_are_far_off_after_a_restart(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    lease = rig.next()
+    rig.release("a.test", fetched=True, at_least=3600.0)
+    rig.frontier.finish(lease)
+    rig.publish()
+    rig.crash()
+    assert rig.frontier.supply is Supply.LATER
 
 
 def test_the_oracles_know_right_from_wrong() -> None:

@@ -93,7 +93,7 @@ def make_plan(world):
     unused = [h for h in free if not plan["target"].startswith(h.origin + "/")]
     plan |= {name: host.origin + "/" for name, host in zip(NAMES, unused, strict=False)}
     assert len(plan) == len(NAMES) + 6
-    return plan
+    return plan | {f"one site {n}": f"{plan['plain']}?{n}" for n in range(8)}
 
 
 def leads_to_document(world, found):
@@ -149,7 +149,8 @@ def crawled(tmp_path_factory):
     with start_in_process(WORLD, log_path=log) as web:
         plan = make_plan(web.world)
         (directory / "plan.json").write_text(json.dumps(plan))
-        done = run_crawl(command(web, "ordinary", jobdir, directory / "plan.json"), timeout=60)
+        line = command(web, "ordinary", jobdir, directory / "plan.json", REPUTATION_ROUNDS=0)
+        done = run_crawl(line, timeout=60)
         assert done.returncode == 0, done.stdout
     hits = access_log(log)
     return Crawled(
@@ -213,6 +214,11 @@ def test_each_url_is_asked_for_as_often_as_the_spider_meant(crawled, name, times
 
 def test_nothing_else_is_asked_for(crawled):
     assert set(crawled.asked) <= set(crawled.plan.values())
+
+
+def test_own_requests_have_no_reputation_budget(crawled):
+    site = [url for name, url in crawled.plan.items() if name.startswith("one site")]
+    assert [crawled.asked[url] for url in site] == [1] * 8
 
 
 def test_every_host_is_asked_politely_robots_txt_and_redirects_included(crawled):

@@ -9,7 +9,7 @@ from conftest import FakeClock
 from host_rig import Records, Shelf
 
 from webcrawl.admission import Admission
-from webcrawl.frontier import Entry, encode
+from webcrawl.frontier import Entry, Supply, encode
 from webcrawl.ledger import Ledger
 from webcrawl.trap_keeper import TrapKeeper, exceptions_in
 from webcrawl.traps import LearnedTraps, UrlSpace
@@ -136,13 +136,13 @@ def test_an_excepted_host_is_held_by_neither(keeper):
     assert [gate.holds(entry(1)) for gate in gates] == [True, True]
     assert admission.stops(entry(1))
     for gate in gates:
-        gate.news()
+        gate.news(Supply.NOW)
     keeper.test_path.write_text("a.test\n")
     for _ in range(3):
         keeper.test_clock.advance(1)
         keeper.work()
         keeper._exceptions.reading.result(timeout=10)
-    assert [gate.news() for gate in gates] == [True, True]
+    assert [gate.news(Supply.NOW) for gate in gates] == [True, True]
     assert [gate.holds(entry(1)) for gate in gates] == [False, False]
     assert keeper.stats()["traps/exceptions/rules"] == 1
 

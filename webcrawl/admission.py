@@ -9,7 +9,8 @@ its pattern looks like a trap. What a gate holds is parked in the frontier under
 (c) in a pass: ``work``, slice by slice.
 
 A pass is made over everything after a restart, as settings may have changed; over what one gate
-holds when it has news; and over that of a gate that relents, once nothing else is left to fetch.
+holds when it has news, which may depend on how soon there is something to fetch; and over that of a
+gate that relents, once nothing else is left to fetch.
 The invariant: a crawl does not end while a gate may relent.
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier import decode
+from webcrawl.frontier import Supply, decode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +55,10 @@ class Gate:
         """A gate has stopped *entry*, which had been let in: it does not wait in the frontier any
         more."""
 
-    def news(self) -> bool:
-        """Whether what it holds should be looked at again now. Asked all the time; True once."""
+    def news(self, supply: Supply) -> bool:  # noqa: ARG002  # for those who go by it
+        """Whether what it holds should be looked at again now. Asked all the time; True once.
+
+        *supply* is how soon there is something else to fetch."""
         return False
 
     @property
@@ -135,14 +138,17 @@ class Admission:
         counts = self._frontier.parked.counts
         return [gate for gate in self._gates if counts.get(gate.name) and gate.may_relent]
 
-    def work(self, *, is_idle: bool) -> bool:
+    def work(self, supply: Supply) -> bool:
         """Go on with the pass by a few entries; whether there is more to do.
 
-        With *is_idle* nothing but what is parked is left to fetch: gates relent then.
+        *supply* is how soon there is something to fetch: gates relent when there is nothing but
+        what is parked.
         """
         parked = self._frontier.parked
-        parked.begin_pass([gate.name for gate in self._gates if gate.news()])
-        if is_idle and not parked.due:
+        if parked.due:
+            supply = Supply.NOW  # as far as one can tell
+        parked.begin_pass([gate.name for gate in self._gates if gate.news(supply)])
+        if supply is Supply.NONE and not parked.due:
             relenting = self._relenting()
             for gate in relenting:
                 gate.relent()

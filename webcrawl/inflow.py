@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webcrawl.frontier import Supply
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 # One slice takes about this long, so that the reactor is never held for more than 50 ms.
 _SLICE_SECS = 0.01
 _SLICE_ENTRIES = 256
+# A merge that comes within so many seconds is waited for: it may bring something to fetch.
+_SOON_SECS = 10.0
 
 
 class Inflow:
@@ -62,14 +66,19 @@ class Inflow:
             self._admission.push(batch)
             if self._clock() >= deadline:
                 break
-        while self._admission.work(is_idle=self._is_idle()) and self._clock() < deadline:
+        while self._admission.work(self._supply()) and self._clock() < deadline:
             pass
         self._merge_if_low()
 
-    def _is_idle(self) -> bool:
-        """Whether nothing is left but what is parked."""
-        busy = len(self._frontier) or self._frontier.leased or self._eliminator.waiting
-        return self.is_fed and not busy
+    def _supply(self) -> Supply:
+        """How soon there is something to fetch that is not parked."""
+        if not self.is_fed:
+            return Supply.NOW
+        supply = self._frontier.supply
+        if not self._eliminator.waiting:
+            return supply
+        merges = self._eliminator.merging or self._merge_at < self._clock() + _SOON_SECS
+        return min(supply, Supply.SOON if merges else Supply.LATER)
 
     def _merge_if_low(self) -> None:
         """Merge at once when workers are idle or the front end runs low: a small crawl must not

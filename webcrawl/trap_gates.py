@@ -13,7 +13,7 @@ from webcrawl.admission import Gate
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from webcrawl.frontier import Entry
+    from webcrawl.frontier import Entry, Supply
     from webcrawl.traps import LearnedTraps, UrlSpace
     from webcrawl.traps.learned import Exceptions
 
@@ -30,7 +30,7 @@ class LearnedTrapGate(Gate):
         """0.4 us for a host without patterns, 3 us for others."""
         return not entry.extra and self._traps.holds(entry.url)
 
-    def news(self) -> bool:
+    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the protocol
         """A pattern's time is over, or the exceptions have changed."""
         return self._traps.news()
 
@@ -76,7 +76,7 @@ class UrlSpaceGate(Gate):
         if not entry.extra:
             self._space.let_out(host_of(entry.url))
 
-    def news(self) -> bool:
+    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the protocol
         """There is room again where there was none, or the exceptions have changed."""
         changed = self._exceptions.reloads != self._heard_of
         self._heard_of = self._exceptions.reloads

@@ -155,7 +155,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         ),
         "admission": Admission(
             frontier=frontier,
-            gates=[*budgets, *hosts.traps.gates(), *_reputation(settings, records)],
+            gates=[*budgets, *hosts.traps.gates(), *_reputation(settings, records, frontier)],
             ledger=ledger,
         ),
         "executor": executor,
@@ -236,13 +236,21 @@ def _hosts(
     )
 
 
-def _reputation(settings: BaseSettings, records: HostRecords) -> list[Gate]:
+def _reputation(settings: BaseSettings, records: HostRecords, frontier: Frontier) -> list[Gate]:
     """None where the domains of the crawl were chosen by who began it."""
     base = whole(settings, "REPUTATION_BASE_PAGES", at_least=0)
     rounds = whole(settings, "REPUTATION_ROUNDS", at_least=0)
     if not base or scope_of(settings) != OPEN:
         return []
-    return [ReputationGate(domains=records.domains, base=base, rounds=min(rounds, _MAX_ROUNDS))]
+    return [
+        ReputationGate(
+            domains=records.domains,
+            base=base,
+            rounds=min(rounds, _MAX_ROUNDS),
+            is_far=frontier.is_far,
+            clock=time.monotonic,
+        )
+    ]
 
 
 def _frontier(

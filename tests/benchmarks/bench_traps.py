@@ -37,6 +37,7 @@ from webcrawl.frontier import (
     Frontier,
     GeometricSelector,
     LargestDelay,
+    Supply,
     encode,
 )
 from webcrawl.hosts import HostRecords
@@ -131,7 +132,13 @@ def admission(directory: Path, executor: ThreadPoolExecutor, parked: int) -> Non
     gates = [
         *budgets,
         *keeper.gates(),
-        ReputationGate(domains=records.domains, base=4, rounds=0),
+        ReputationGate(
+            domains=records.domains,
+            base=4,
+            rounds=0,
+            is_far=frontier.is_far,
+            clock=time.monotonic,
+        ),
     ]
     gate = Admission(frontier=frontier, gates=gates, ledger=ledger)
     spent = 0.0
@@ -151,7 +158,7 @@ def admission(directory: Path, executor: ThreadPoolExecutor, parked: int) -> Non
     started, longest, more = time.process_time(), 0.0, True
     while more:
         began = time.perf_counter()
-        more = gate.work(is_idle=False)
+        more = gate.work(Supply.NOW)
         longest = max(longest, time.perf_counter() - began)
     took = time.process_time() - started
     print(

@@ -100,7 +100,7 @@ handed in. Nothing here is thread-safe.
 """
 
 from webcrawl.frontier.entry import ASIDE, ERRAND, NO_URLS, Entry, decode, encode, host_of, key
-from webcrawl.frontier.frontier import Frontier
+from webcrawl.frontier.frontier import Frontier, Supply
 from webcrawl.frontier.leases import Lease
 from webcrawl.frontier.politeness import DelayPolicy, HostFacts, LargestDelay
 from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
@@ -120,6 +120,7 @@ __all__ = [
     "Lease",
     "Prioritizer",
     "Selector",
+    "Supply",
     "decode",
     "encode",
     "host_of",

@@ -43,11 +43,19 @@ class BackEnd:
     """The back-end queues. Not thread-safe; times are monotonic seconds.
 
     *limit* is Mercator's n, how many queues there may be; it grows by ``grow`` up to *ceiling*.
-    *remembered* keeps the rests of hosts without a queue.
+    *remembered* keeps the rests of hosts without a queue. A host is far off when more than *soon*
+    seconds lie between the beginning of its last contact and its next one.
     """
 
     def __init__(
-        self, *, path: Path, clocks: Clocks, remembered: HostClocks, limit: int, ceiling: int
+        self,
+        *,
+        path: Path,
+        clocks: Clocks,
+        remembered: HostClocks,
+        limit: int,
+        ceiling: int,
+        soon: float,
     ) -> None:
         if not 1 <= limit <= ceiling:
             raise ValueError(f"1 <= back-end queues <= their ceiling, not {limit}, {ceiling}")
@@ -57,8 +65,11 @@ class BackEnd:
         self.size = 0
         self.in_process = 0
         self.spilled = 0
+        # Hosts in the heap that are not far off.
+        self.near = 0
         self.remembered = remembered
         self._clocks = clocks
+        self._soon = soon
         self._table: dict[str, BackQueue] = {}
         self._ready: deque[BackQueue] = deque()
         # The number keeps equal times in order and the comparison away from the queues.
@@ -83,6 +94,11 @@ class BackEnd:
     def snoozed(self) -> int:
         """Hosts in the heap."""
         return len(self._snoozed)
+
+    def is_far(self, host: str) -> bool:
+        """Whether *host* has a queue and was far off when it last came to rest."""
+        queue = self._table.get(host)
+        return queue is not None and queue.is_far
 
     def has_room(self) -> bool:
         """Whether a host that is not in the table would get a queue."""
@@ -164,16 +180,19 @@ class BackEnd:
             self._ready.append(queue)
         else:
             queue = BackQueue(host, *rest, self._saving.number)
-            self._line_up(queue, now)
+            self._line_up(queue, now, since=now)
         self._table[host] = queue
         return queue
 
-    def _line_up(self, queue: BackQueue, now: float) -> None:
+    def _line_up(self, queue: BackQueue, now: float, *, since: float) -> None:
+        """In line or into the heap; *since* is when the host's last contact began."""
         if queue.ready_at <= now:
             queue.state = State.READY
             self._ready.append(queue)
         else:
             queue.state = State.SNOOZED
+            queue.is_far = queue.ready_at - since > self._soon
+            self.near += not queue.is_far
             heapq.heappush(self._snoozed, (queue.ready_at, next(self._order), queue))
 
     def _new_body(self) -> DiskFifo:
@@ -189,6 +208,7 @@ class BackEnd:
             for _ in range(_WOKEN_PER_CALL):
                 queue = heapq.heappop(snoozed)[2]
                 queue.state = State.READY
+                self.near -= not queue.is_far
                 ready.append(queue)
                 if not snoozed or snoozed[0][0] > now:
                     break
@@ -257,7 +277,7 @@ class BackEnd:
         self.in_process -= 1
         queue.ready_at = ready_at
         if queue.items or queue.body is not None:
-            self._line_up(queue, now)
+            self._line_up(queue, now, since=queue.contact)
         else:
             del self._table[queue.host]
             self.remembered.remember(queue.host, ready_at, queue.least, now=now)
@@ -320,7 +340,7 @@ class BackEnd:
         waiting = [queue for queue in self._ready if queue.ready_at > now]
         self._ready = deque(queue for queue in self._ready if queue.ready_at <= now)
         for queue in waiting:
-            self._line_up(queue, now)
+            self._line_up(queue, now, since=now)
 
     def written(self) -> list[Path]:
         """See ``Frontier.written``."""
@@ -363,6 +383,7 @@ class BackEnd:
             ("waiting entries", self.size, waiting),
             ("hosts in process", self.in_process, in_process),
             ("spilled queues", self.spilled, spilled),
+            ("near hosts", self.near, sum(not queue.is_far for _, _, queue in self._snoozed)),
             ("hosts", len(self._table), len(line) + len(heap) + in_process),
         ):
             if counted != found:

@@ -57,6 +57,7 @@ class BackQueue:
         "body",
         "contact",
         "host",
+        "is_far",
         "items",
         "journaled",
         "least",
@@ -71,6 +72,8 @@ class BackQueue:
         self.ready_at = ready_at
         # Monotonic time of the present contact, while in process.
         self.contact = 0.0
+        # Whether the last rest was so long that nobody should wait for the host, see Supply.
+        self.is_far = False
         # The last rest that was asked for explicitly (robots.txt, Retry-After), in seconds.
         self.least = least
         # The segment of the done log that holds the contact which is about to begin.

@@ -7,6 +7,7 @@ order of journaling, and snapshot and recovery.
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_end import BackEnd
@@ -37,6 +38,24 @@ if TYPE_CHECKING:
 # Contacts journaled by one write. A host that was journaled and not contacted before a crash only
 # waits a little longer after it.
 _CONTACTS_PER_WRITE = 16
+# From one contact of a host to the next one, as seconds and as a multiple of the shortest rest:
+# what takes longer is not soon.
+_SOON_SECS = 10.0
+_SOON_RESTS = 1.5
+# A contact that lasts longer than this share of that is followed by a long rest.
+_FRESH = 0.1
+
+
+class Supply(enum.IntEnum):
+    """How soon the frontier has a URL to fetch.
+
+    A host that fails, asks for a long rest, or is slow, is far off: nobody waits for it.
+    """
+
+    NOW = 0
+    SOON = 1  # all hosts rest or are in process, not all of them are far off
+    LATER = 2  # what waits or is under way is of hosts that are far off
+    NONE = 3  # nothing waits, nothing is under way
 
 
 class Frontier:
@@ -75,6 +94,7 @@ class Frontier:
         self._delay = delay
         # What a policy never goes below; asked for so often that it is worth keeping.
         self._shortest_rest = cut_off(delay, 0.0)
+        self._soon = max(_SOON_SECS, _SOON_RESTS * self._shortest_rest)
         self._slice = slice_size
         self._front = FrontEnd(path=path / "front", prioritizer=prioritizer, selector=selector)
         self._log = DoneLog(path=path / "done")
@@ -85,6 +105,7 @@ class Frontier:
             remembered=clocks,
             limit=queues,
             ceiling=max_queues,
+            soon=self._soon,
         )
         self._shared = SharedClocks(
             clocks=self._clocks, log=self._log, rests=clocks, delay=delay, scale=shared_scale
@@ -118,6 +139,22 @@ class Frontier:
         """Whether URLs wait, all of them for hosts that rest or are in process."""
         back = self._back
         return bool(back.size) and not self._front.size and not back.ready
+
+    @property
+    def supply(self) -> Supply:
+        """How soon there is a URL to fetch. O(hosts contacted in the last second)."""
+        back, now = self._back, self._clocks.clock()
+        earliest = back.earliest()
+        if self._front.size or (earliest is not None and earliest <= now):
+            return Supply.NOW
+        fresh = self._leases.since(now - _FRESH * self._soon)
+        if back.near or not all(back.is_far(lease.entry.host) for lease in fresh):
+            return Supply.SOON
+        return Supply.LATER if back.size or self._leases else Supply.NONE
+
+    def is_far(self, host: str) -> bool:
+        """Whether URLs of *host* wait, and it is far off."""
+        return self._back.is_far(host)
 
     @property
     def waiting_by_level(self) -> list[int]:

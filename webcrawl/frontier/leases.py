@@ -14,7 +14,7 @@ import msgspec
 from webcrawl.frontier.entry import Entry  # noqa: TC001 - msgspec reads the annotation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
 
 class Lease(msgspec.Struct, frozen=True, gc=False):
@@ -66,6 +66,12 @@ class Leases:
     def end_contact(self, host: str) -> None:
         """The host was given back."""
         del self._hosts[host]
+
+    def since(self, at: float) -> Iterator[Lease]:
+        """Those handed out since *at*: of hosts, and of entries. O(found)."""
+        for leases in (self._hosts, self._entries):
+            newest = reversed(leases.values())
+            yield from itertools.takewhile(lambda lease: lease.acquired_at >= at, newest)
 
     def before(self, at: float) -> tuple[list[Lease], list[Lease]]:
         """Those handed out before *at*: of entries, and of hosts. O(found)."""

@@ -53,8 +53,9 @@ _ALL: Final = "*"
 class Tally(msgspec.Struct, array_like=True, gc=False):
     """One domain or host. *pages* are URLs whose download was begun, *received* bytes of bodies.
 
-    *admitted* counts what was let in of it in the round *round* (reputation.py). *linking* is the
-    list or, if it has 32 bytes, the bitmap. Fields are only ever added at the end, with a default.
+    *admitted* counts what was let in of it since the round *round* (reputation.py). *linking* is
+    the list or, if it has 32 bytes, the bitmap. Fields are only ever added at the end, with a
+    default.
     """
 
     pages: int = 0
@@ -73,10 +74,12 @@ class Tally(msgspec.Struct, array_like=True, gc=False):
 
 
 class _All(msgspec.Struct, array_like=True):
-    """Of the job: the key of the hashes, and the round of the reputation budgets."""
+    """Of the job: the key of the hashes, the round of the reputation budgets, and the one since
+    which what is let in is counted; None: the same."""
 
     key: int
     round: int = 0
+    counted_since: int | None = None
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -121,12 +124,18 @@ class Tallies:
 
     @property
     def current_round(self) -> int:
-        """The round of the reputation budgets, kept here as it says what ``Tally.round`` means."""
+        """The round of the reputation budgets."""
         return self._all.round
 
-    @current_round.setter
-    def current_round(self, number: int) -> None:
-        self._all.round = number
+    @property
+    def counted_since(self) -> int:
+        """The round since which ``Tally.admitted`` counts; of any other it means nothing."""
+        since = self._all.counted_since
+        return self._all.round if since is None else since
+
+    def begin_round(self, number: int, *, counted_since: int) -> None:
+        """Both are kept as they are now."""
+        self._all.round, self._all.counted_since = number, counted_since
         self._changed.add(_ALL)
 
     def find(self, name: str) -> Tally:

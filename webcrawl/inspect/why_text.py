@@ -58,7 +58,7 @@ _WAITS_FOR: Final = {
     "domain_budget": "its domain has had its pages or bytes; raise BUDGET_DOMAIN_PAGES or _BYTES "
     "and run the crawl again",
     "reputation": "its domain has had the pages that its reputation allows, which grow with the "
-    "domains that link to it and REPUTATION_ROUNDS times when nothing else is left",
+    "domains that link to it and REPUTATION_ROUNDS times when nothing else can be fetched soon",
     "learned_trap": "its pattern is taken for a trap, see below; TRAP_EXCEPTIONS_FILE frees it",
     "url_space": "its host has more URLs than its pages have earned; new ones let it in, and "
     "TRAP_EXCEPTIONS_FILE",

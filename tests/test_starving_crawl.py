@@ -1,0 +1,115 @@
+"""One site must not starve the others: crawls of sound sites beside hostile ones, judged from the
+servers' record."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import dns.message
+import dns.rrset
+from crawling import crawl_command, start_crawl
+from loopback import name_server, raw_server
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+SITES, PAGES = 5, 100
+REST = 0.1
+
+
+class Sites:
+    """Every name leads here; what a host is follows from its name. *hits* are (time, host, path).
+
+    ``busy*`` wants to be let alone for an hour, ``tarpit*`` says nothing; all others have PAGES
+    pages, the first of which links to all. Each name is a registered domain.
+    """
+
+    def __init__(self) -> None:
+        self.hits: list[tuple[float, str, str]] = []
+        self.dns = ""
+        self.port = 0
+
+    def pages(self, prefix: str) -> list[float]:
+        """When each page of the hosts with *prefix* was asked for first, in order of time."""
+        first: dict[tuple[str, str], float] = {}
+        for at, host, path in self.hits:
+            if host.startswith(prefix) and path != "/robots.txt":
+                first.setdefault((host, path), at)
+        return sorted(first.values())
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            path = head.split()[1]
+            host = head.lower().partition("\nhost:")[2].split()[0].partition(":")[0]
+            self.hits.append((time.monotonic(), host, path))
+            status, header, body = "200 OK", "", ""
+            if path == "/robots.txt":
+                status = "404 Not Found"
+            elif host.startswith("busy"):
+                status, header = "503 Service Unavailable", "Retry-After: 3600\r\n"
+            elif host.startswith("tarpit"):
+                await asyncio.sleep(3600)
+            elif path == "/":
+                body = host + "".join(f'<a href="/{n}">{n}</a>' for n in range(1, PAGES))
+            else:
+                body = f"{path} of {host}"
+            writer.write(
+                f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\n{header}"
+                f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+            )
+            await writer.drain()
+
+
+@contextlib.asynccontextmanager
+async def sites() -> AsyncIterator[Sites]:
+    def everywhere(query: dns.message.Message) -> dns.message.Message:
+        response = dns.message.make_response(query)
+        name = query.question[0].name
+        response.answer.append(dns.rrset.from_text(name, 300, "IN", "A", "127.0.0.1"))
+        return response
+
+    found = Sites()
+    async with raw_server(found.answer) as server, name_server(everywhere) as names:
+        found.port, found.dns = server.port, f"127.0.0.1:{names.port}"
+        yield found
+
+
+def crawl(web: Sites, job: Path, *hosts: str, **settings: object) -> subprocess.Popen[str]:
+    """A crawl of *hosts*, begun."""
+    seeds = job.with_suffix(".txt")
+    seeds.write_text("".join(f"http://{host}:{web.port}/\n" for host in hosts))
+    options = {"POLITENESS_MIN_DELAY": REST, "POLITENESS_DELAY_FACTOR": 0, **settings}
+    return start_crawl(crawl_command(web, seeds, job, **options))
+
+
+async def ended(process: subprocess.Popen[str]) -> None:
+    """Its end, which must be a good one."""
+    _, output = await asyncio.to_thread(process.communicate, timeout=120)
+    assert process.returncode == 0, output
+
+
+def test_sites_get_their_share_beside_a_busy_one_and_a_tarpit(tmp_path):
+    """Both crawls run side by side, for whatever else the machine does."""
+    alone, beside = ([f"{way}{n}.com" for n in range(SITES)] for way in ("alone", "beside"))
+
+    async def run() -> Sites:
+        async with sites() as web:
+            hosts = ("busy.com", "tarpit.com", *beside)
+            starved = await asyncio.to_thread(crawl, web, tmp_path / "beside", *hosts)
+            waiting = asyncio.create_task(ended(starved))
+            await ended(await asyncio.to_thread(crawl, web, tmp_path / "alone", *alone))
+            starved.terminate()
+            await waiting
+        return web
+
+    web = asyncio.run(run())
+    begin, *_, end = web.pages("alone")
+    assert len(web.pages("alone")) == SITES * PAGES
+    until = web.pages("beside")[0] + end - begin
+    assert sum(at <= until for at in web.pages("beside")) >= 0.95 * SITES * PAGES
