@@ -11,12 +11,12 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
 from webcrawl.extensions.statistics import Statistics
+from webcrawl.progress import Rates, State, progress_line
 from webcrawl.simweb import preset, start_in_process
 
 LINE = re.compile(
-    r"\[webcrawl\.extensions\.statistics\] INFO: ([\d,]+) pages \((\d+)/s\), "
-    r"([\d,]+) URLs waiting, ([\d,]+) to be checked, (\d+) in process; "
-    r"hosts: ([\d,]+) ready, ([\d,]+) resting"
+    r"\[webcrawl\] INFO: (\d+:\d\d:\d\d) ([\d,]+) pages \((\d+)/s\), ([\d,]+) given up; "
+    r"([\d,]+) waiting, (\d+) in process; (.+)\n"
 )
 
 
@@ -41,18 +41,22 @@ def log(tmp_path_factory):
     return done.stdout, stats_of(directory / "job")
 
 
-def test_a_line_comes_at_every_interval_and_counts_the_answers(log):
+def test_a_line_comes_at_every_interval_and_agrees_with_the_stats(log):
     text, stats = log
-    lines = [[int(n.replace(",", "")) for n in found.groups()] for found in LINE.finditer(text)]
+    lines = [found.groups() for found in LINE.finditer(text)]
     assert len(lines) >= 4
-    pages = [line[0] for line in lines]
+    pages, given_up, waiting, in_process = (
+        [int(line[column].replace(",", "")) for line in lines] for column in (1, 3, 4, 5)
+    )
     assert pages == sorted(pages)
-    assert 0 < pages[-1] <= stats["response_received_count"]
-    # Of 16 hosts none can be ready and resting at once.
-    assert all(ready + resting <= 16 for *_, ready, resting in lines)
-    assert any(resting > 0 for *_, resting in lines)
-    assert any(waiting > 0 for _, _, waiting, *_ in lines)
-    assert all(in_process <= 16 for *_, in_process, _, _ in lines)
+    assert 0 < pages[-1] <= stats["outcome/http_200"] < stats["contacts"]
+    assert given_up[-1] <= sum(
+        count for name, count in stats.items() if re.match("outcome/(?!http_[23])", name)
+    )
+    assert any(waiting)
+    assert max(in_process) <= 16  # hosts
+    assert {line[0] for line in lines} <= {"0:00:00", *(f"0:00:{n:02}" for n in range(60))}
+    assert any("politeness-bound: " in line[6] for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +94,57 @@ def test_there_is_no_line_per_page_and_none_above_info(log):
 def test_the_rate_is_that_of_the_last_interval(log):
     text, _ = log
     lines = [found.groups() for found in LINE.finditer(text)]
-    pages = [0, *(int(line[0].replace(",", "")) for line in lines)]
+    pages = [0, *(int(line[1].replace(",", "")) for line in lines)]
     # 0.25 s between two lines, more on a busy machine.
     for before, after, line in zip(pages, pages[1:], lines, strict=False):
-        assert int(line[1]) <= (after - before) / 0.12 + 1
+        assert int(line[2]) <= (after - before) / 0.12 + 1
+
+
+PREFIX = "2026-11-21 14:00:00 [webcrawl] INFO: "
+BUSY = State(
+    waiting=9_999_900_000,
+    in_process=1_000,
+    robots=0,
+    slow=0,
+    looking_up=0,
+    ready=99_999,
+    resting=123_456_789,
+    workers=1_000,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, "99,999 hosts ready, 123.5M resting"),
+        ({"robots": 600}, "600 of them robots.txt"),
+        ({"slow": 900}, "waiting for 900 slow hosts"),
+        ({"looking_up": 4_000, "slow": 900}, "name servers asked for 4,000 hosts"),
+        ({"bound_for": 1_234.56, "looking_up": 4_000}, "politeness-bound for 1,235 s"),
+        ({"bound_for": 0.2, "resting": 20}, "politeness-bound: 20 hosts rest"),
+        ({"awaits_seeds": True, "slow": 900}, "reading all seeds first"),
+        ({"pauses": ["network", "name_servers"]}, "paused: network, name servers"),
+    ],
+)
+def test_a_line_says_what_the_crawl_waits_for_in_160_characters(changes, why):
+    line = progress_line(
+        BUSY._replace(**changes),
+        Rates(pages=1_234, contacts=99),
+        secs=9_999 * 3600 + 62,
+        pages=999_900_000,
+        given_up=99_900_000,
+    )
+    assert line == (
+        "9999:01:02 999.9M pages (1,234/s), 99.9M given up; 9,999.9M waiting, 1,000 in process; "
+        + why
+    )
+    assert len(PREFIX + line) <= 160
+
+
+def test_a_crawl_that_is_busy_does_not_tell_of_slow_hosts():
+    state = BUSY._replace(slow=900, looking_up=900)
+    line = progress_line(state, Rates(pages=80, contacts=100), secs=1, pages=1, given_up=1)
+    assert line.endswith("in process; 99,999 hosts ready, 123.5M resting")
 
 
 @pytest.mark.parametrize("value", [0, "0", 0.0, None])

@@ -21,6 +21,7 @@ STATS = {
     "outcome/robots_denied": 17,
     "outcome/dns_not_found": 3,
     "retry/timeout": 99,
+    "contacts": 15_900,
     "content/duplicates": 1_000,
     "robots/origins": 2_000,
     "fetch/bytes": 123_456_789,
@@ -34,6 +35,7 @@ FINISHED = """
        end  finished: nothing is left to fetch
      pages  12,300, of them 1,000 with content seen before
  redirects  45
+  contacts  15,900 requests: each try of a URL, and robots.txt
      hosts  2,000 asked for robots.txt
      speed  200.0 pages/s over 62 s
      bytes  123,456,789 received, 45,678,901 written to WARC
@@ -55,6 +57,7 @@ STOPPED_AT_ONCE = """
        end  stopped by a signal
      pages  0, of them 0 with content seen before
  redirects  0
+  contacts  0 requests: each try of a URL, and robots.txt
      hosts  0 asked for robots.txt
      speed  0.0 pages/s over 0 s
      bytes  0 received, 0 written to WARC
@@ -74,6 +77,23 @@ def test_a_finished_crawl_has_all_its_figures_and_the_errors_by_class_most_frequ
 def test_a_stopped_crawl_says_how_to_resume_and_what_waits():
     stats = {"finish_reason": "shutdown", "frontier/waiting": 9_000, "seen/waiting": 7}
     assert summary(stats, jobdir="crawls/x", warc_dir="/data/warc") == STOPPED_AT_ONCE
+
+
+def test_a_resumed_crawl_tells_this_run_from_the_whole():
+    stats = {f"crawl/{name}": value for name, value in STATS.items() if name[0] not in "fe"} | {
+        "crawl/elapsed_time_seconds": 61.5,
+        "crawl/fetch/bytes": 123_456_789,
+        "finish_reason": "finished",
+        "job/resumed": 1,
+        "elapsed_time_seconds": 1.2,
+        "outcome/http_200": 1,
+        "outcome/timeout": 2,
+        "contacts": 7,
+    }
+    expected = FINISHED.replace(
+        "      WARC", "  this run  1 pages, 7 contacts, 2 URLs given up in 1 s\n      WARC"
+    )
+    assert summary(stats, jobdir="crawls/x", warc_dir="crawls/x/warc") == expected
 
 
 @pytest.mark.parametrize(

@@ -168,4 +168,10 @@ async def _down_and_up_again(job):
         assert json.loads(run.stdout) == {"urls": 2, "waiting": 0, "left_out": 0}
         stats = await crawl(sites, job, "a.test", **impatient)
         assert stats["outcome/http_200"] == 2
+        whole = {name: count for name, count in stats.items() if name.startswith("crawl/outcome/")}
+        assert whole == {
+            "crawl/outcome/http_200": 3,
+            "crawl/outcome/http_503": 1,
+            "crawl/outcome/host_failing": 1,
+        }
     assert sites.pages_asked.count("a.test/") == 1

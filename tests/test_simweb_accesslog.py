@@ -80,23 +80,21 @@ def test_no_field_can_break_a_line(text):
     assert field
 
 
-def test_lines_are_buffered_until_flushed_and_a_log_is_appended_to_or_begun_anew(tmp_path):
+def test_lines_are_buffered_until_flushed_and_a_log_is_appended_to(tmp_path):
     path = tmp_path / "log"
-    log = AccessLog(path=path, anew=False)
+    log = AccessLog(path=path)
     log.add(LINE)
     assert path.read_text() == ""
     log.flush()
     log.add(LINE)
     log.close()
     assert path.read_text() == LINE * 2
-    AccessLog(path=path, anew=False).close()
+    AccessLog(path=path).close()
     assert path.read_text() == LINE * 2
-    AccessLog(path=path, anew=True).close()
-    assert path.read_text() == ""
 
 
 def test_a_full_buffer_is_written_at_once(tmp_path):
-    log = AccessLog(path=tmp_path / "log", anew=False)
+    log = AccessLog(path=tmp_path / "log")
     for _ in range(1000):
         log.add(LINE)
     assert len(list(read_access_log(tmp_path / "log"))) > 700

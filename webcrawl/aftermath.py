@@ -63,6 +63,7 @@ class Aftermath:
                 rest = politeness.lookup_failed(entry.host, host_of(entry.url), at_least=0.0)
             self._frontier.release(entry.host, rest=rest, shared_rest=0.0)
             return
+        self._stats.inc_value("contacts")
         after = politeness.after(
             entry.host,
             host_of(entry.url),

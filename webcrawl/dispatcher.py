@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # The frontier retries, and redirects are links: Scrapy's middlewares must stay out of it.
+# A contact that has been on the wire for so long keeps its worker from others.
+_SLOW_SECS = 3.0
 _LINK_META = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
 
 
@@ -98,6 +100,25 @@ class Dispatcher:
         # The hosts in process that are being looked up, by the ids of the leases put back.
         self._looked_up: dict[int, str] = {}
         self._warned = False
+
+    @property
+    def in_process(self) -> int:
+        """Contacts under way, and pages of such that are being processed."""
+        return len(self._under_way)
+
+    @property
+    def fetching_robots(self) -> int:
+        """How many of them are for a robots.txt."""
+        return sum(bool(fetch.robots_url) for fetch in self._under_way.values())
+
+    @property
+    def slow(self) -> int:
+        """How many of them have been on the wire for some seconds."""
+        sent_before = time.monotonic() - _SLOW_SECS
+        return sum(
+            not fetch.released and fetch.sent_at is not None and fetch.sent_at < sent_before
+            for fetch in self._under_way.values()
+        )
 
     @property
     def looking_up(self) -> int:

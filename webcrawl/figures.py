@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.given_settings import given
+from webcrawl.progress import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from webcrawl.admission import Admission
+    from webcrawl.dispatcher import Dispatcher
     from webcrawl.frontier import Frontier
     from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.job import Job
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from webcrawl.politeness_bound import PolitenessBound
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
+    from webcrawl.totals import Totals
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -38,6 +41,8 @@ class Figures:
     admission: Admission
     bound: PolitenessBound
     pauses: Pauses
+    dispatcher: Dispatcher
+    totals: Totals
 
     @property
     def stats(self) -> StatsCollector:
@@ -45,7 +50,9 @@ class Figures:
         return self.crawler.stats
 
     def facts(self) -> Mapping[str, Any]:
-        """What a checkpoint says of the crawl, for people and for whoever resumes it."""
+        """What a checkpoint says of the crawl, for people and for whoever resumes it. The stats are
+        brought up to date, as the totals are saved with it."""
+        self.publish()
         return {
             "spider": self.spider,
             "politeness_key": self.hosts.key,
@@ -70,6 +77,7 @@ class Figures:
         self.stats.set_value("links/sitemaps", self.links.sitemaps)
         for name, value in self.links.refused.items():
             self.stats.set_value(f"urls/refused/{name}", value)
+        self.totals.publish()
 
     def beginning(self, job: Job) -> str:
         """Whether the crawl in *job* is new, or goes on and from where."""
@@ -81,18 +89,19 @@ class Figures:
             f"{self.eliminator.waiting} to be checked for duplicates{again if job.rebooted else ''}"
         )
 
-    def progress(self) -> str:
-        """The state of the crawl in a line, for the log."""
+    def state(self) -> State:
+        """What the crawl is doing now."""
         stats = self.frontier.stats()
-        return (
-            f"{len(self.frontier):,} URLs waiting, {self.eliminator.waiting:,} to be checked, "
-            f"{stats['frontier/leased']} in process; hosts: "
-            f"{stats['frontier/hosts/ready']:,} ready, "
-            f"{stats['frontier/hosts/snoozed']:,} resting{self._reason()}"
+        return State(
+            waiting=len(self.frontier) + self.eliminator.waiting,
+            in_process=self.dispatcher.in_process,
+            robots=self.dispatcher.fetching_robots,
+            slow=self.dispatcher.slow,
+            looking_up=self.dispatcher.looking_up,
+            ready=stats["frontier/hosts/ready"],
+            resting=stats["frontier/hosts/snoozed"],
+            workers=self.bound.workers,
+            pauses=self.pauses.names,
+            bound_for=self.bound.secs_left,
+            awaits_seeds=self.links.awaits_seeds,
         )
-
-    def _reason(self) -> str:
-        """Why the crawl is as slow as it is, if there is a reason to tell."""
-        if self.pauses.sentences:
-            return f"; paused: {' '.join(self.pauses.sentences)}"
-        return self.bound.sentence()

@@ -69,7 +69,7 @@ _MOST_LOST: Final = 10_000
 _NETWORK: Final = "network"
 _NAME_SERVERS: Final = "name service"
 # The names of the pauses.
-_PAUSES: Final = {_NETWORK: "network", _NAME_SERVERS: "names"}
+_PAUSES: Final = {_NETWORK: "network", _NAME_SERVERS: "name_servers"}
 
 
 class _Streak:

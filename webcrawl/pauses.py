@@ -47,6 +47,11 @@ class Pauses:
         return True
 
     @property
+    def names(self) -> list[str]:
+        """The names of the reasons that hold, the oldest first."""
+        return [*self._held]
+
+    @property
     def sentences(self) -> list[str]:
         """Why the crawl pauses now, the oldest reason first."""
         return [sentence for _, sentence, _ in self._held.values()]

@@ -20,7 +20,7 @@ class PolitenessBound:
 
     def __init__(self, *, frontier: Frontier, workers: int, clock: Callable[[], float]) -> None:
         self._frontier = frontier
-        self._workers = workers
+        self.workers = workers
         self._clock = clock
         self._looked_at = clock()
         self.holds = False
@@ -32,14 +32,12 @@ class PolitenessBound:
         if self.holds:
             self.secs += now - self._looked_at
         self._looked_at = now
-        self.holds = self._frontier.all_rest and self._frontier.leased < self._workers
+        self.holds = self._frontier.all_rest and self._frontier.leased < self.workers
 
-    def sentence(self) -> str:
-        """For the progress line; empty while politeness is not the reason."""
+    @property
+    def secs_left(self) -> float | None:
+        """Seconds until the next host is ready; None while politeness is not the reason."""
         ready_at = self._frontier.ready_at()
         if not self.holds or ready_at is None:
-            return ""
-        return (
-            f"; politeness-bound: every host with URLs rests, the next one for "
-            f"{max(0.0, ready_at - self._clock()):.1f} s"
-        )
+            return None
+        return max(0.0, ready_at - self._clock())

@@ -48,6 +48,7 @@ from webcrawl.opening import open_parts
 from webcrawl.politeness_bound import PolitenessBound
 from webcrawl.request_codec import RequestCodec
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from webcrawl.job import Job, Part
     from webcrawl.links import LinkSubmitter
     from webcrawl.outcomes import Outcomes
+    from webcrawl.progress import State
     from webcrawl.seeds import Seed
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
@@ -153,6 +155,7 @@ class MercatorScheduler(BaseScheduler):
             ending=self._ending,
             wake=lambda: wake(crawler.engine),
         )
+        self._totals = Totals(stats=self._stats, clock=time.monotonic)
         self._bound = PolitenessBound(frontier=frontier, workers=workers, clock=time.monotonic)
         self._figures = Figures(
             spider=spider.name,
@@ -165,6 +168,8 @@ class MercatorScheduler(BaseScheduler):
             admission=admission,
             bound=self._bound,
             pauses=self.pauses,
+            dispatcher=self._dispatcher,
+            totals=self._totals,
         )
         self._checkpoints = Checkpointer(
             job=job,
@@ -203,6 +208,8 @@ class MercatorScheduler(BaseScheduler):
                 hosts=self._hosts,
             )
             self._outcomes.open()
+            self._totals.open(self._job.saved("totals"))
+            self._job.attach("totals", self._totals)
             self._inflow.open(awaits_seeds=getattr(spider, "reads_seeds", False))
             if not self._job.resumed or self._job.rebooted:
                 # The word of the logs is good for as long as the machine runs that wrote them.
@@ -395,7 +402,6 @@ class MercatorScheduler(BaseScheduler):
         """Begin a checkpoint unless one is being made or the crawl is being closed, which makes one
         at its end; returns at once."""
         if not self.is_ending:
-            self._figures.publish()
             self._checkpoints.start()
 
     def publish(self) -> None:
@@ -403,9 +409,9 @@ class MercatorScheduler(BaseScheduler):
         if self._is_open:
             self._figures.publish()
 
-    def progress(self) -> str:
-        """The state of the crawl in a line, for the log."""
-        return self._figures.progress()
+    def state(self) -> State:
+        """What the crawl is doing now."""
+        return self._figures.state()
 
     # --- background work
 

@@ -97,7 +97,7 @@ class Command(ScrapyCommand):
             "--access-log",
             type=Path,
             metavar="FILE",
-            help=f"is appended to (default: {_DIRECTORY}/access.log, begun anew)",
+            help=f"is appended to (default: {_DIRECTORY}/access.log)",
         )
         add(
             "--seeds-file",
@@ -145,9 +145,7 @@ class Command(ScrapyCommand):
         for path in (log_path, opts.seeds_file, opts.truth):
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-        with start_in_process(
-            world, log_path=log_path, anew=opts.access_log is None, dns_port=opts.dns_port
-        ) as web:
+        with start_in_process(world, log_path=log_path, dns_port=opts.dns_port) as web:
             write_seeds(web.world, opts.seeds_file)
             if opts.truth is not None:
                 assert self.settings is not None

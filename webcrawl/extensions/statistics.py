@@ -10,24 +10,27 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
+from webcrawl.counts import Counts
+from webcrawl.progress import Rates, progress_line
 from webcrawl.scheduler import scheduler_of
 from webcrawl.setting_values import number
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-logger = logging.getLogger(__name__)
+# A short name: the line is read on a terminal.
+logger = logging.getLogger("webcrawl")
 
 
 class Statistics:
-    """Logs one INFO line per interval; counts pages by ``response_received``, robots.txt too."""
+    """Logs one INFO line per interval."""
 
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
         self._every = every
         self._loop = create_looping_call(self._log)
-        self._pages = 0
-        self._at = 0.0
+        self._pages = self._contacts = 0
+        self._at = self._began = 0.0
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -40,7 +43,7 @@ class Statistics:
         return extension
 
     def spider_opened(self) -> None:
-        self._at = time.monotonic()
+        self._at = self._began = time.monotonic()
         self._loop.start(self._every, now=False)
 
     def spider_closed(self) -> None:
@@ -54,13 +57,16 @@ class Statistics:
         now = time.monotonic()
         if now - self._at < self._every / 2:
             return  # the loop was late, and this call is its next one
-        pages = self._crawler.stats.get_value("response_received_count", 0)
-        rate = (pages - self._pages) / max(now - self._at, 0.001)
-        self._pages, self._at = pages, now
-        logger.info(
-            "%d pages (%.0f/s), %s",
-            pages,
-            rate,
-            scheduler.progress(),
-            extra={"spider": self._crawler.spider},
+        counts = Counts.of(self._crawler.stats.get_stats())
+        contacts = self._crawler.stats.get_value("contacts", 0)
+        secs = max(now - self._at, 0.001)
+        rates = Rates((counts.pages - self._pages) / secs, (contacts - self._contacts) / secs)
+        self._pages, self._contacts, self._at = counts.pages, contacts, now
+        line = progress_line(
+            scheduler.state(),
+            rates,
+            secs=now - self._began,
+            pages=counts.pages,
+            given_up=sum(counts.given_up.values()),
         )
+        logger.info("%s", line, extra={"spider": self._crawler.spider})

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.counts import Counts
 from webcrawl.setting_values import flag
+from webcrawl.totals import PREFIX
 from webcrawl.user_messages import tell
 
 if TYPE_CHECKING:
@@ -58,36 +60,31 @@ class Summary:
 
 
 def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
-    """The summary of the run that *stats* tells of, as text."""
+    """The summary of the crawl that *stats* tells of, and of this run of it, as text."""
+    run = Counts.of(stats)
+    run_secs = float(stats.get("elapsed_time_seconds", 0.0))
+    resumed = "job/resumed" in stats
+    prefix = PREFIX if resumed else ""
 
     def count(name: str) -> int:
-        return int(stats.get(name, 0))
+        return int(stats.get(prefix + name, 0))
 
-    outcomes = {
-        name.removeprefix("outcome/"): int(number)
-        for name, number in stats.items()
-        if name.startswith("outcome/")
-    }
-    pages = sum(number for name, number in outcomes.items() if name.startswith("http_2"))
-    redirects = sum(number for name, number in outcomes.items() if name.startswith("http_3"))
-    errors = {
-        name: number
-        for name, number in outcomes.items()
-        if not name.startswith(("http_2", "http_3"))
-    }
-    seconds = float(stats.get("elapsed_time_seconds", 0.0))
+    crawl = Counts.of(stats, prefix)
+    pages, errors = crawl.pages, crawl.given_up
+    seconds = float(stats.get(f"{prefix}elapsed_time_seconds", run_secs))
     reason = stats.get("finish_reason", "unknown")
     rows = [
         ("end", _ENDS.get(reason, reason)),
         ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
-        ("redirects", f"{redirects:,}"),
+        ("redirects", f"{crawl.redirects:,}"),
+        ("contacts", f"{count('contacts'):,} requests: each try of a URL, and robots.txt"),
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
         ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
-        *_pace(float(stats.get("politeness/bound_secs", 0.0)), seconds),
-        *_paused(stats),
+        *_pace(float(stats.get(f"{prefix}politeness/bound_secs", 0.0)), seconds),
+        *_paused(stats, prefix),
         ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
         ("links", f"{count('links/submitted'):,} found, {count('seen/new'):,} new URLs"),
-        ("waiting", f"{count('frontier/waiting') + count('seen/waiting'):,} URLs"),
+        ("waiting", f"{_waiting(stats):,} URLs"),
         *_parked(stats),
         ("errors", f"{sum(errors.values()):,} URLs given up" if errors else "none"),
     ]
@@ -95,6 +92,10 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
         ("", f"{number:>8,}  {name}")
         for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
     ]
+    if resumed:
+        given_up = sum(run.given_up.values())
+        told = f"{run.pages:,} pages, {int(stats.get('contacts', 0)):,} contacts"
+        rows.append(("this run", f"{told}, {given_up:,} URLs given up in {run_secs:.0f} s"))
     rows += [("WARC", f"{warc_dir}/*.warc.gz"), ("stats", f"{jobdir}/stats.json")]
     if reason == "finished":
         rows.append(("resume", "with more seeds in the list, run the same command again"))
@@ -110,6 +111,10 @@ _RAISE = {
     "domain_budget": ("over the budget of their domain", "raise BUDGET_DOMAIN_PAGES or _BYTES"),
     "reputation": ("over what their domain's reputation allows", "raise REPUTATION_ROUNDS"),
 }
+
+
+def _waiting(stats: Mapping[str, Any]) -> int:
+    return int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
 
 
 def _parked(stats: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -128,11 +133,15 @@ def _pace(bound: float, seconds: float) -> list[tuple[str, str]]:
     return [("", f"politeness-bound for {bound:.0f} s: every host with URLs was resting")]
 
 
-def _paused(stats: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _paused(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
     """A row for each reason for which the crawl has paused, and for those that still hold."""
-    prefix, suffix = "pauses/", "_secs"
+    prefix, suffix = f"{prefix}pauses/", "_secs"
+
+    def reason(name: str) -> str:
+        return name.removeprefix(prefix).removesuffix(suffix).replace("_", " ")
+
     rows = [
-        ("", f"paused for {value:.0f} s: {name.removeprefix(prefix).removesuffix(suffix)}")
+        ("", f"paused for {value:.0f} s: {reason(name)}")
         for name, value in sorted(stats.items())
         if name.startswith(prefix) and name.endswith(suffix)
     ]

@@ -29,7 +29,6 @@ async def _serve(orders: dict[str, Any]) -> None:
     web = SimWeb(
         World.from_json(orders["world"]),
         log_path=Path(orders["log_path"]) if orders["log_path"] else None,
-        anew=orders["anew"],
         dns_port=orders["dns_port"],
         dns_latency=orders["dns_latency"],
         pool_bytes=orders["pool_bytes"],

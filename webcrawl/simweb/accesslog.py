@@ -107,15 +107,13 @@ def escaped(text: str) -> str:
 
 
 class AccessLog:
-    """Writes the log. Call `flush` at least every 0.2 s; `add` does so when the buffer is full.
+    """Appends to the log. Call `flush` at least every 0.2 s; `add` does so when the buffer is
+    full."""
 
-    With *anew* an existing log is emptied, else appended to.
-    """
-
-    def __init__(self, *, path: Path, anew: bool) -> None:
+    def __init__(self, *, path: Path) -> None:
         self._lines: list[str] = []
         self._size = 0
-        self._file = path.open("wb" if anew else "ab", buffering=0)
+        self._file = path.open("ab", buffering=0)
 
     def add(self, line: str) -> None:
         """Append *line*, which ends with a newline."""

@@ -83,7 +83,6 @@ def start_in_process(
     world: World,
     *,
     log_path: Path | None,
-    anew: bool = False,
     dns_port: int = 0,
     dns_latency: float = 0.0,
     pool_bytes: int = 0,
@@ -96,7 +95,6 @@ def start_in_process(
     orders = {
         "world": world.to_json(),
         "log_path": str(log_path.resolve()) if log_path else "",
-        "anew": anew,
         "dns_port": dns_port,
         "dns_latency": dns_latency,
         "pool_bytes": pool_bytes,

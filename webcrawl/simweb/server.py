@@ -45,9 +45,9 @@ _TALKS: Final = {"ftp": talk_ftp, "gopher": talk_gopher}
 class SimWeb:
     """A World being served. `world` and `dns` have the real ports once it is entered.
 
-    *log_path* None means no access log; an existing log is appended to, with *anew* emptied, but
-    not before the sockets are open. Ports of 0 (in the world, or *dns_port*) mean any free port.
-    *dns_latency* in seconds. So many *pool_bytes* of bodies are kept for those who ask again.
+    *log_path* None means no access log; an existing log is appended to. Ports of 0 (in the world,
+    or *dns_port*) mean any free port. *dns_latency* in seconds. So many *pool_bytes* of bodies are
+    kept for those who ask again.
     """
 
     def __init__(
@@ -55,7 +55,6 @@ class SimWeb:
         world: World,
         *,
         log_path: Path | None,
-        anew: bool = False,
         dns_port: int = 0,
         dns_latency: float = 0.0,
         pool_bytes: int = 0,
@@ -63,7 +62,6 @@ class SimWeb:
         self.world = world
         self.ca_path: Path | None = None
         self._log_path = log_path
-        self._anew = anew
         self._dns_port = dns_port
         self._dns_latency = dns_latency
         self._pool_bytes = pool_bytes
@@ -118,7 +116,7 @@ class SimWeb:
         log = None
         if self._log_path is not None:
             try:
-                log = AccessLog(path=self._log_path, anew=self._anew)
+                log = AccessLog(path=self._log_path)
             except OSError as error:
                 raise SimWebError(
                     f"cannot write the access log {self._log_path}: {error.strerror}"

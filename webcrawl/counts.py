@@ -1,0 +1,41 @@
+"""Pages, redirects and URLs given up: what the counts of outcomes amount to.
+
+One word each, wherever the user reads them: a *page* is a URL that gave a document (2xx), a
+*redirect* one that leads elsewhere (3xx), and any other end means that the URL was *given up*. A
+*contact* is one request to a host, whatever came of it: pages, redirects, failures, each try of
+these, and robots.txt files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Counts(NamedTuple):
+    """*given_up* by outcome."""
+
+    pages: int
+    redirects: int
+    given_up: Mapping[str, int]
+
+    @classmethod
+    def of(cls, stats: Mapping[str, Any], prefix: str = "") -> Self:
+        """From the counts ``outcome/…`` in *stats*; with a *prefix*, from those behind it."""
+        prefix += "outcome/"
+        outcomes = {
+            name.removeprefix(prefix): int(number)
+            for name, number in stats.items()
+            if name.startswith(prefix)
+        }
+        return cls(
+            sum(number for name, number in outcomes.items() if name.startswith("http_2")),
+            sum(number for name, number in outcomes.items() if name.startswith("http_3")),
+            {
+                name: number
+                for name, number in outcomes.items()
+                if not name.startswith(("http_2", "http_3"))
+            },
+        )
