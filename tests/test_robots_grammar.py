@@ -174,19 +174,6 @@ def test_only_whole_lines_of_the_first_500_kib_count():
     assert patterns("x" * (MAX_BYTES + 1)) == []
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["User-agent: *\n", "User-agent: webcrawl\n", "a" * 50 + "\n", " \t" * 20, "a ", "\r", "#:",
-     "Crawl-delay: 1\n", "Sitemap: http://a\n", "Disallow: /x\n", ":", "Disallow: " + "*" * 90],
-)  # fmt: skip
-def test_files_of_nothing_but_one_thing_are_read_in_time(line):
-    text = "User-agent: *\nUser-agent: webcrawl\n" + line * (MAX_BYTES // len(line))
-    started = time.process_time()
-    reading(text)
-    # The slowest takes 0.05 s.
-    assert time.process_time() - started < 5
-
-
 def test_thousands_of_agents_with_thousands_of_rules_are_read_in_time():
     agents = "".join(f"User-agent: a{n}\nUser-agent: *\n" for n in range(9_000))
     text = agents + "".join(f"Disallow: /{n}\n" for n in range(9_000))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
 import pytest
@@ -33,6 +32,9 @@ def links(body, *, charset=None, limit=1000):
         ("content: 'it\\'s url(a)'", []),
         ("content: 'never closed\n x: url(a)", [("css", "a")]),
         ("/* never closed url(a)", []),
+        ("/***/* { x: url(a) } /* */url(b)", [("css", "a"), ("css", "b")]),
+        ("url('a", []),
+        ("@import 'a\\", []),
         ("myurl(a) my-url(b)", []),
         ("url() url('') url(a b) url(a'b)", []),
         (r"url(a\)b) url('a\'b') url(\61 b) url(\000061b) url('a\
@@ -62,16 +64,6 @@ def test_links_of_a_style_sheet():
 def test_references_are_bounded(monkeypatch):
     monkeypatch.setattr(css, "MAX_REFERENCES", 3)
     assert len(list(css_references("url(a)" * 9))) == 3
-
-
-@pytest.mark.parametrize(
-    "piece", ["url(", "url( ", "url('", "'", "\\", "/*", "@import ", "@import", "url(a\\", "/", " "]
-)
-def test_time_is_linear(piece):
-    text = piece * ((1 << 20) // len(piece))
-    started = time.thread_time()
-    list(css_references(text))
-    assert time.thread_time() - started < 2
 
 
 @given(

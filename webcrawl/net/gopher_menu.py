@@ -48,7 +48,7 @@ _TYPES: Final[dict[str, bytes | None]] = {
 }
 
 _HOST: Final = re.compile(
-    r"(?:[0-9A-Za-z_-]+\.)*[0-9A-Za-z_-]+\.?|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]?"
+    r"(?:[0-9A-Za-z_-]+\.)*[0-9A-Za-z_-]+\.?|\[?[0-9A-Fa-f.]*+:[0-9A-Fa-f:.]*+\]?"
 )
 _URL: Final = re.compile(r"/?URL:([A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+)")
 _DOT_SEGMENT: Final = re.compile(r"(?:^|/)\.\.?(?:/|$)")

@@ -27,16 +27,21 @@ MAX_REFERENCES: Final = 20_000
 
 _TOKENS_AT_ONCE: Final = 1024
 
-_STRING: Final = r""" "(?:[^"\\\n]|\\.)*+" | '(?:[^'\\\n]|\\.)*+' """
-_ESCAPED: Final = r"""\\(?:[0-9a-f]{1,6}\s?|[^\n])"""
+_OPENED: Final = r"""(?: "[^"\\\n]*+(?:\\.[^"\\\n]*+)*+ | '[^'\\\n]*+(?:\\.[^'\\\n]*+)*+ )"""
+_STRING: Final = rf"""{_OPENED} ["']"""
+_ESCAPED: Final = r"""\\(?:[0-9a-fA-F]{1,6}\s?|[^\n])"""
+# Every character is part of a token: what begins like a reference and is none costs its length
+# once more, and a pause comes among any of them.
 _TOKEN: Final = re.compile(
     rf"""
-    /\*.*?(?:\*/|\Z)
-    | (?P<at>@import) \s*+ (?:(?P<imported>{_STRING}) | (?=[uU][rR][lL]\())
-    | (?<![\w-]) [uU][rR][lL]\( \s*+ (?P<url> {_STRING} | (?:[^\s"'()\\]|{_ESCAPED})*+ ) \s*+ \)
-    | {_STRING}
+    (?: [^/@"'uU]++ | [uU](?!(?i:rl\()) | /(?!\*) | @(?!(?i:import)) ){{1,256}}+
+    | /\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/)?
+    | (?P<at>@(?i:import)) \s*+ (?:(?P<imported>{_STRING}) | (?=(?i:url\()))
+    | (?<![\w-]) (?i:url\() \s*+ (?P<url> {_STRING} | (?:[^\s"'()\\]|{_ESCAPED})*+ ) \s*+ \)
+    | {_OPENED} ["']?
+    | .
     """,
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+    re.VERBOSE | re.DOTALL,
 )
 _ESCAPE: Final = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|\n|(.))", re.DOTALL)
 

@@ -1,0 +1,156 @@
+"""Readers of fetched bytes take time in proportion to the bytes, whatever these are.
+
+A regular expression or a loop that looks at the same bytes again for each opening, quote, escape or
+name takes eight times as long for each byte of an input eight times as long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from functools import partial
+
+import pytest
+
+from webcrawl.net import ftp_listing, gopher_menu
+from webcrawl.pages import content_type_of
+from webcrawl.robots.rules import Rules
+from webcrawl.urls import charset, thinning
+from webcrawl.urls.css import iter_css_links
+from webcrawl.urls.equivalence import RULES, Equivalence
+from webcrawl.urls.extraction import extract
+from webcrawl.urls.feeds import iter_feed
+from webcrawl.urls.header_links import extract_header_links
+from webcrawl.urls.host import host_of, origin_of
+from webcrawl.urls.kinds import KINDS
+from webcrawl.urls.markup import root_of
+from webcrawl.urls.normalizer import normalize
+from webcrawl.urls.path_filters import ActionFilter, CalendarFilter, ListingSortFilter
+from webcrawl.urls.pattern import patterns_of
+from webcrawl.urls.references import refresh_target, srcset_references
+from webcrawl.urls.robots_meta import robots_directives
+from webcrawl.urls.sitemaps import iter_sitemap
+
+URL = "http://a.test/dir/page"
+SCHEMES = frozenset({"http", "ftp", "gopher"})
+EQUIVALENCE = Equivalence(RULES)
+SHORT, LONG = 1 << 13, 1 << 16
+# Of the time for each byte; what grows with the square has eight.
+MAX_GROWTH = 3
+# Below, an input of 1 MiB that took time with the square would take 4 s, and none does.
+QUICK_SECS = 0.015
+
+
+# Pages of less are not thinned, but for their tags.
+PADDING = b" " * thinning.SAFE_BYTES
+
+
+def html(body):
+    extract(PADDING + body, url=URL, charset=None, limit=5000, meta_names=frozenset({"robots"}))
+
+
+def html_with_everything(body):
+    extract(PADDING + body, url=URL, charset="utf-8", limit=5000, kinds=KINDS, schemes=SCHEMES)
+
+
+def within(iterate, before, body, **bounds):
+    deque(iterate(before + body, url=URL, charset=None, **bounds), maxlen=0)
+
+
+def lines(read, before, count, body):
+    """*count* of them, as long as those that are read may be."""
+    read(b"\n".join([before + body[: len(body) // count - len(before) - 1] + b"!"] * count))
+
+
+def listing(machine, body):
+    deque(map(ftp_listing.row_of, ftp_listing.entries(body, machine=machine)), maxlen=0)
+
+
+def menu(body):
+    deque(map(gopher_menu.row_of, gopher_menu.items(body)), maxlen=0)
+
+
+def url(before, body):
+    text = before + body.decode("latin-1")
+    normalize(text, URL, schemes=SCHEMES)
+    host_of(text), origin_of(text), patterns_of(text), EQUIVALENCE.form(text)
+
+
+def url_filters(body):
+    text = body.decode("latin-1")
+    CalendarFilter(2027).refuses(f"http://a.test/2031{text}", 1)
+    ActionFilter().refuses_query([""], text)
+    ListingSortFilter().refuses_query([""], f"C=N{text}")
+
+
+READERS = {
+    "html": html,
+    "html with everything": html_with_everything,
+    "css": partial(within, iter_css_links, b"", limit=5000),
+    "feed": partial(within, iter_feed, b"<rss><item><title>", limit=5000, max_bytes=LONG),
+    "feed, attributes": partial(within, iter_feed, b"<rss><link ", limit=5000, max_bytes=LONG),
+    "sitemap": partial(within, iter_sitemap, b"<urlset><url><loc>"),
+    "sitemap, attributes": partial(within, iter_sitemap, b"<urlset><url><link "),
+    "list of URLs": partial(within, iter_sitemap, b"http://a.test/"),
+    "root": partial(root_of, charset=None),
+    "charset": partial(charset.detect, declared=None),
+    "header links": lambda body: extract_header_links([body], body, url=URL, limit=5000),
+    "X-Robots-Tag": lambda body: robots_directives(agent="webcrawl", headers=[body]),
+    "refresh": lambda body: refresh_target(body.decode("latin-1")),
+    "srcset": lambda body: deque(srcset_references(body.decode("latin-1")), maxlen=0),
+    "content type": content_type_of,
+    "host": partial(url, "http://"),
+    "path": partial(url, "http://a.test/"),
+    "query": partial(url, "http://a.test/?"),
+    "gopher": partial(url, "gopher://a"),
+    "url filters": url_filters,
+    "robots.txt": lambda body: Rules.parse(b"User-agent: *\n" + body, user_agent="x").allowed(URL),
+    "robots.txt, rule": lambda body: Rules.parse(
+        b"User-agent: *\nDisallow:" + body, user_agent="x"
+    ).allowed(URL),
+    "LIST": partial(lines, partial(listing, False), b"-rw-r--r-- 1 x", 64),
+    "MLSD": partial(lines, partial(listing, True), b"size=1;", 64),
+    "menu": partial(lines, menu, b"0", 32),
+    "menu, host": partial(lines, menu, b"0\t/\t", 32),
+    "menu, link": partial(lines, menu, b"hx\tURL:", 32),
+    "menu's error": gopher_menu.is_error,
+}
+ATTACKS = [
+    *("<", ">", "</", "<a", "<a ", "<a href=", "<a href='", '<a href="', "<a b'", "<!--", "<!"),
+    *("<?", "--!>", "<![CDATA[", "]]>", "<script>", "</script", "<style>", "<title>"),
+    *("<meta ", "<meta charset", "<?xml ", "<svg><title/>", "<math>"),
+    *("<base href=", "<template>", "<img srcset='", "<p style='url(", "<item>", "<loc>"),
+    *("<loc a='", "<entry xml:base='", "<iframe src="),
+    *('"', "'", "'\"", "\\", '\\"', "\\'", "=", "x", "x ", "x=", "x='", 'x="y"', "x:", " ", "\t"),
+    *("\n", "&", "&amp;", "&#1", "url(", "url( ", "url('", 'url("\\', "@import", "@import "),
+    *('@import "', "/*", "*/", "*", "\\a ", "(", ")", "/(a(b))", ",", ";", "; x=", ';"\\', "<x>;"),
+    *(":", "::", "1 ", "0", "0.", "1x, ", "20", "2031-", "?date", "%", "%2", "%41", ".", "a."),
+    *("../", "//", "?", "#", "@", "[", "$", "a*", "-", "\r", "\0", "é", "\ufeff", "\x1b$B", ";s="),
+    *(";P=", "C=N;", " Jan  ", "Jan 1 2020 ", "User-agent: x\n", "Allow: /*a$\n", "Disallow"),
+    "Crawl-delay: 1\n",
+]  # fmt: skip
+
+
+def growth(read, short, long):
+    """How many times as long as a byte of *short* each of *long* takes to *read*."""
+
+    def secs(body, runs):
+        taken = []
+        for _ in range(runs):
+            started = time.process_time()
+            read(body)
+            taken.append(time.process_time() - started)
+        return min(taken)
+
+    slow = secs(long, 1)
+    if slow < QUICK_SECS:
+        return 0
+    return min(slow, secs(long, 2)) / secs(short, 3) / (len(long) / len(short))
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_time_for_a_byte_does_not_grow(read):
+    for attack in ATTACKS:
+        unit = attack.encode()
+        short, long = (unit * (size // len(unit)) for size in (SHORT, LONG))
+        assert growth(read, short, long) < MAX_GROWTH, repr(attack)
