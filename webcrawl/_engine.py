@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import scrapy
 from scrapy import Request
@@ -48,6 +48,7 @@ _USED: Final = attrgetter(
     *("_slot.remove_request", "_slot.nextcall.schedule", "_slot.closing", "scheduler"),
     *("close_async", "needs_backout", "scraper.slot", "scraper.open_spider_async"),
     *("scraper.close_spider_async", "scraper.start_itemproc_async", "scraper._check_if_closing"),
+    "scraper.itemproc.process_item_async",
 )
 
 
@@ -128,6 +129,15 @@ def go_on_for_pages_in_process(engine: ExecutionEngine, wait: Callable[[], bool]
         )
 
     engine.needs_backout = needs_backout  # type: ignore[method-assign]  # the seam itself
+
+
+def bound_items(engine: ExecutionEngine, bound: Callable[..., Any]) -> None:
+    """Put what *bound* makes of it in the place of the way of an item through the pipelines.
+
+    To be called while the spider is being opened.
+    """
+    pipelines = engine.scraper.itemproc
+    pipelines.process_item_async = bound(pipelines.process_item_async)  # type: ignore[method-assign]  # the seam itself
 
 
 async def process_item(engine: ExecutionEngine, item: object) -> None:

@@ -17,6 +17,7 @@ from scrapy import signals
 from webcrawl._engine import is_closing
 from webcrawl.disk_trouble import explained, is_disk_full, refusal
 from webcrawl.errors import StoreError
+from webcrawl.item_limit import ItemOverdueError
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Ending:
             self.fail(error)
         elif fetch is not None:
             fetch.unprocessed = True
+            if isinstance(error, ItemOverdueError) and error.at_end:
+                fetch.abandoned = True
 
 
 def _fetch_behind(response: Any) -> Fetch | None:

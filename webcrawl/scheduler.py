@@ -24,6 +24,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from webcrawl._engine import (
     abort_downloads,
+    bound_items,
     check_engine,
     go_on_for_pages_in_process,
     is_closing,
@@ -44,6 +45,7 @@ from webcrawl.figures import Figures
 from webcrawl.frontier import encode
 from webcrawl.inflow import Inflow
 from webcrawl.inner_depths import Depths
+from webcrawl.item_limit import ItemLimit
 from webcrawl.opening import open_parts
 from webcrawl.politeness_bound import PolitenessBound
 from webcrawl.request_codec import RequestCodec
@@ -80,6 +82,8 @@ logger = logging.getLogger(__name__)
 TICK_SECS = 0.05
 # A call that finds much to be decided and nothing to be sent lets the reactor breathe after this.
 _SLICE_SECS = 0.01
+# What an item may take that reaches the processing modules when the downloads were aborted.
+_ITEM_SECS_AT_END = 1.0
 # What a broken or damaged disk makes the parts raise.
 _DISK_ERRORS = (OSError, CorruptRecordError)
 # Hosts that are looked up at once: name servers that are slow must not keep workers idle.
@@ -108,6 +112,7 @@ class MercatorScheduler(BaseScheduler):
         executor: ThreadPoolExecutor,
         lease_secs: float,
         grace_secs: float,
+        item_secs: float,
         workers: int,
     ) -> None:
         self._crawler = crawler
@@ -122,6 +127,7 @@ class MercatorScheduler(BaseScheduler):
         self._executor = executor
         self._lease_secs = lease_secs
         self._grace_secs = grace_secs
+        self._item_secs = item_secs
         self._workers = workers
         self._stats = crawler.stats
         self._spider = spider = cast("Spider", crawler.spider)
@@ -180,6 +186,7 @@ class MercatorScheduler(BaseScheduler):
         )
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler)
+        self._items = ItemLimit(clock=time.monotonic, stats=self._stats)
         self._is_open = False
         self._stopping_since: float | None = None
         self._had_pending = True
@@ -228,6 +235,7 @@ class MercatorScheduler(BaseScheduler):
             from webcrawl._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(self._crawler.engine)
+        bound_items(self._crawler.engine, self._items.bound)
         self._ending.listen()
         loop = asyncio.get_running_loop()
         self._eliminator.on_merged = lambda: loop.call_soon_threadsafe(self._work)
@@ -425,6 +433,8 @@ class MercatorScheduler(BaseScheduler):
         try:
             self._inflow.work()
             self._dispatcher.expire(self._lease_secs)
+            if self.asides.idle_secs > self._item_secs:  # modules may wait for downloads
+                self._items.cut(self._item_secs)
             self._hosts.work()
             self._bound.look()
         except Exception as error:  # noqa: BLE001  # a looping call that raised never comes back
@@ -443,13 +453,14 @@ class MercatorScheduler(BaseScheduler):
         self._had_pending = pending
 
     def _hurry_up(self) -> None:
-        """The engine waits for the downloads under way: after a while, wait no longer."""
+        """The engine waits for the downloads and items under way: after a while, no longer."""
         now = time.monotonic()
         if self._stopping_since is None:
             self._stopping_since = now
             self._dispatcher.close_asides()
         elif now - self._stopping_since >= self._grace_secs:
             abort_downloads(self._crawler.engine)
+            self._items.cut(_ITEM_SECS_AT_END, at_end=True)
 
 
 def is_mercator(kind: type) -> bool:

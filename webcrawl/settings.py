@@ -86,6 +86,10 @@ DISK_MIN_FREE_BYTES = 1 << 28
 MEMORY_BUDGET = 1 << 29
 # Seconds that downloads under way get when the crawl is stopped; then their URLs go back.
 SHUTDOWN_GRACE_SECS = 4.0
+# Seconds that an item may take in processing modules, after which it is cut off and counts as
+# failed; below FRONTIER_LEASE_SECS. Not while modules wait for downloads of their own. When the
+# crawl is stopped, one second after the grace.
+ITEM_TIMEOUT_SECS = 120.0
 # The circuit breaker: so many errors that nobody anticipated, of callbacks and downloads, within
 # so many seconds end the crawl, with everything saved; 0 errors: never.
 BREAKER_MAX_ERRORS = 50

@@ -48,7 +48,7 @@ from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
 from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
-from webcrawl.setting_values import flag, number, whole
+from webcrawl.setting_values import flag, number, positive, whole
 from webcrawl.sitemaps import Sitemaps
 from webcrawl.steady_wall import SteadyWall
 from webcrawl.trap_keeper import TrapKeeper
@@ -161,6 +161,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         "executor": executor,
         "lease_secs": _lease_secs(settings),
         "grace_secs": number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
+        "item_secs": positive(settings, "ITEM_TIMEOUT_SECS"),
         "workers": _workers(settings),
     }
 

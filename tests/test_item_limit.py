@@ -1,0 +1,91 @@
+"""Processing modules whose answer never comes hold back neither the crawl nor its end."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from crawling import (
+    USER_AGENT,
+    access_log,
+    crawl_command,
+    pages_asked_for,
+    run_crawl,
+    start_crawl,
+    stats_of,
+    wait_until,
+)
+
+from webcrawl.simweb import allowed_urls, preset, start_in_process
+
+# Each of them keeps a part of the pages.
+MUTE = """
+import asyncio
+import os
+import zlib
+from twisted.internet.defer import Deferred
+
+def is_kept(page, part):
+    if zlib.crc32(page.url.encode()) % 9 != part:
+        return False
+    with open(os.environ["KEPT"], "a") as file:
+        file.write(page.url + "\\n")
+    return True
+
+class NeverFires:
+    def process_item(self, page):
+        return Deferred() if is_kept(page, 0) else page
+
+class NeverEnds:
+    async def process_item(self, page):
+        if is_kept(page, 1):
+            await asyncio.Event().wait()
+        return page
+
+class TakesItForAnError:
+    async def process_item(self, page):
+        if is_kept(page, 2):
+            try:
+                await asyncio.Event().wait()
+            except BaseException:
+                await asyncio.Event().wait()
+        return page
+"""
+MODULES = '{"mute.NeverFires": 1, "mute.NeverEnds": 2, "mute.TakesItForAnError": 3}'
+
+
+def test_mute_modules_hold_back_neither_crawl_nor_end(tmp_path, monkeypatch):
+    (tmp_path / "mute.py").write_text(MUTE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    kept, log, job = tmp_path / "kept", tmp_path / "access.log", tmp_path / "job"
+    monkeypatch.setenv("KEPT", str(kept))
+    world = preset("clean", http_port=0, https_port=0, hosts=20, mean_pages=4.0, max_pages=10)
+    seeds = tmp_path / "seeds.txt"
+    with start_in_process(world, log_path=log) as web:
+        seeds.write_text("\n".join(web.world.seeds()))
+        command = crawl_command(
+            web,
+            seeds,
+            job,
+            POLITENESS_MAX_DELAY=0.2,
+            ITEM_PIPELINES=MODULES,
+            SHUTDOWN_GRACE_SECS=1,
+        )
+
+        crawl = start_crawl(command)
+        wait_until(lambda: kept.exists() and len(kept.read_text().split()) > 5)
+        crawl.send_signal(signal.SIGTERM)
+        told_at = time.monotonic()
+        output = crawl.communicate(timeout=60)[1]
+        assert time.monotonic() - told_at < 7
+        assert crawl.returncode == 0, output
+        stopped_with = kept.read_text().split()
+
+        done = run_crawl([*command, "-s", "ITEM_TIMEOUT_SECS=0.5"])
+    assert "finished: nothing is left to fetch" in done.stdout
+    assert set(pages_asked_for(access_log(log))) == allowed_urls(web.world, USER_AGENT)
+    # Pages that the end cut off are processed again, those that were too slow are not.
+    overdue = kept.read_text().split()[len(stopped_with) :]
+    assert set(stopped_with) <= set(overdue)
+    assert len(overdue) == len(set(overdue)) <= stats_of(job)["items/overdue"]
+    assert stats_of(job)["frontier/leased"] == 0

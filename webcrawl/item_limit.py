@@ -1,0 +1,79 @@
+"""A time limit for items in processing modules (item pipelines).
+
+A module whose answer never comes would hold its page, a part of the memory for pages in process,
+and the end of the crawl. Called by the scheduler. Costs 1 us an item: there is no timer for each.
+
+Invariant: an item whose module has not answered within the limit fails with ``ItemOverdueError``,
+which counts like any exception of a module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from scrapy.statscollectors import StatsCollector
+
+
+class ItemOverdueError(Exception):
+    """A processing module kept an item too long; *at_end*: as the crawl ends, whatever the limit
+    is, so the item is to be processed by the next run."""
+
+    def __init__(self, secs: float, *, at_end: bool) -> None:
+        super().__init__(f"a processing module did not answer within {secs:.0f} s")
+        self.at_end = at_end
+
+
+@dataclasses.dataclass(slots=True)
+class _Processing:
+    since: float
+    cut: ItemOverdueError | None = None
+
+
+class ItemLimit:
+    """The items in processing modules, in the order in which they came there.
+
+    *clock* is monotonic seconds.
+    """
+
+    def __init__(self, *, clock: Callable[[], float], stats: StatsCollector) -> None:
+        self._clock = clock
+        self._stats = stats
+        self._items: dict[asyncio.Task[Any], _Processing] = {}
+
+    def bound(
+        self, process: Callable[[Any], Coroutine[Any, Any, Any]]
+    ) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+        """*process*, which takes an item through all modules, under this limit."""
+
+        async def process_in_time(item: Any) -> Any:
+            task = asyncio.current_task()
+            assert task is not None
+            mine = self._items[task] = _Processing(self._clock())
+            try:
+                return await process(item)
+            except asyncio.CancelledError as error:
+                if mine.cut is None:
+                    raise
+                raise mine.cut from error
+            finally:
+                self._items.pop(task, None)
+                while mine.cut is not None and task.cancelling():
+                    task.uncancel()
+
+        return process_in_time
+
+    def cut(self, older_than: float, *, at_end: bool = False) -> None:
+        """Break off the items that have been in their modules for more than *older_than* seconds;
+        with *at_end* because the crawl ends. What goes on regardless is broken off again."""
+        now = self._clock()
+        for task, item in self._items.items():
+            if now - item.since > older_than:
+                item.cut = ItemOverdueError(now - item.since, at_end=at_end)
+                item.since = now
+                self._stats.inc_value("items/overdue")
+                task.cancel()
