@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shutil
 import signal
@@ -261,6 +262,19 @@ def test_with_a_log_file_the_sentence_is_in_it_too(jobdir, tmp_path):
     assert "FTP_PASSWORD=***" in text
     # At INFO it would be a quarter of what is logged at the start.
     assert " DEBUG: Versions:\n" in text
+
+
+def test_a_crawl_outlives_its_standard_error(web, jobdir, tmp_path):
+    simulated, seeds = web
+    log = tmp_path / "log"
+    reading, writing = os.pipe()
+    os.close(reading)
+    line = crawl_command(simulated, seeds, jobdir, LOG_FILE=log, CLOSESPIDER_PAGECOUNT=1)
+    done = subprocess.run(line, cwd=ROOT, stderr=writing, check=False, timeout=60)
+    os.close(writing)
+    assert done.returncode == 0
+    assert "=== crawl summary ===" in log.read_text()
+    assert "Traceback" not in log.read_text()
 
 
 # --- settings and directories

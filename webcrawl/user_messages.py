@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 
@@ -12,7 +13,14 @@ logger = logging.getLogger(__name__)
 
 def tell(text: str, *, level: int = logging.ERROR) -> None:
     """Write *text*. A log file, as every job of scrapyd has, gets it too."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    print_error(text)
     if isinstance(get_scrapy_root_handler(), logging.FileHandler):
         logger.log(level, "%s", text.rstrip("\n"))
+
+
+def print_error(text: str) -> None:
+    """Write *text* to standard error, if it is still there: the crawl may outlive its terminal or
+    daemon."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()

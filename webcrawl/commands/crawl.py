@@ -13,7 +13,6 @@ import asyncio
 import gc
 import logging
 import re
-import sys
 from typing import TYPE_CHECKING
 
 from scrapy.commands import crawl
@@ -23,6 +22,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl import __version__
 from webcrawl.start_failure import exit_code_of_start
+from webcrawl.user_messages import print_error
 
 if TYPE_CHECKING:
     import argparse
@@ -94,7 +94,7 @@ class Command(crawl.Command):
         self.exitcode = EXIT_CODES.get(reason, 0)
         sentence = stats.get_value("finish/error")
         if sentence:
-            sys.stderr.write(f"webcrawl: {sentence}\n")
+            print_error(f"webcrawl: {sentence}\n")  # the log has it
 
 
 # What Scrapy lists when it starts, some sixty lines. Of its lists of components that of the

@@ -174,7 +174,11 @@ class SeedReader:
         except (OSError, ValueError) as error:
             if cursor is not None and cursor.done:
                 return _Source(name, path, cursor)
-            raise SeedsError(f"Cannot read the seeds in {name}: {_reason(error)}.") from error
+            # Under scrapyd it is the daemon's directory.
+            where = "" if path == Path(name) else f" (looked for in {Path.cwd()})"
+            raise SeedsError(
+                f"Cannot read the seeds in {name}: {_reason(error)}{where}."
+            ) from error
         fresh = Cursor(key, status.st_size, status.st_mtime_ns)
         if cursor is None:
             return _Source(name, path, fresh)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 import xxhash
 from scrapy import Spider
 from scrapy.exceptions import CloseSpider
+from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from webcrawl.errors import FatalError
@@ -66,8 +67,15 @@ class WebSpider(Spider):
         self._schemes = schemes
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *, seeds: str = "", **unknown: str) -> Self:
-        # scrapyd adds arguments of its own, such as _job.
+    def from_crawler(
+        cls, crawler: Crawler, *, seeds: str = "", _job: str = "", **unknown: str
+    ) -> Self:
+        """*_job* is what scrapyd calls the job: unless a JOBDIR is given, it names its own."""
+        settings = crawler.settings
+        if _job and (settings.getpriority("JOBDIR") or 0) <= SETTINGS_PRIORITIES["project"]:
+            own = Path(settings["JOBDIR"]).with_name(_job)
+            settings.set("JOBDIR", str(own), priority="spider")
+        # Others of scrapyd's begin with an underscore, too.
         names = ", ".join(sorted(name for name in unknown if not name.startswith("_")))
         if names:
             raise FatalError(f"The web spider has no argument {names}; it takes seeds=FILE.")

@@ -1,0 +1,172 @@
+"""The project under a real scrapyd: deployed, scheduled, cancelled, resumed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+from crawling import ROOT, USER_AGENT, damage_in, wait_until
+
+from webcrawl.simweb import allowed_urls, preset, start_in_process
+
+DEPLOY = Path(sys.executable).with_name("scrapyd-deploy")
+
+
+class Scrapyd:
+    """A daemon with its own directory."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.url = f"http://localhost:{free.getsockname()[1]}/"
+        port = urllib.parse.urlsplit(self.url).port
+        (directory / "scrapyd.conf").write_text(
+            f"[scrapyd]\nhttp_port = {port}\npoll_interval = 0.1\nmax_proc = 4\n"
+        )
+        with (directory / "daemon.log").open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "scrapyd"], cwd=directory, stdout=log, stderr=log
+            )
+        wait_until(self._is_up)
+
+    def _is_up(self):
+        try:
+            return self.ask("daemonstatus.json")
+        except OSError:
+            return False
+
+    def ask(self, service, *fields):
+        """POST *fields* as curl's -d does; GET without."""
+        data = urllib.parse.urlencode(fields).encode() or None
+        with urllib.request.urlopen(self.url + service, data, timeout=30) as answer:
+            reply = json.load(answer)
+        assert reply["status"] == "ok", reply
+        return reply
+
+    def schedule(self, job, *, seeds, web, **settings):
+        settings = {
+            "DNS_SERVERS": web.dns,
+            "ALLOW_PRIVATE_ADDRESSES": 1,
+            "POLITENESS_MIN_DELAY": 1,
+            "POLITENESS_BACKOFF_SECS": 0.1,
+            **settings,
+        }
+        fields = [("project", "webcrawl"), ("spider", "web"), ("seeds", seeds), ("jobid", job)]
+        fields += [("setting", f"{name}={value}") for name, value in settings.items()]
+        assert self.ask("schedule.json", *fields)["jobid"] == job
+
+    def cancel(self, job):
+        self.ask("cancel.json", ("project", "webcrawl"), ("job", job))
+
+    def wait_for_end(self, job, *, runs=1):
+        def has_ended():
+            ended = self.ask("listjobs.json?project=webcrawl")["finished"]
+            return [found["id"] for found in ended].count(job) == runs
+
+        wait_until(has_ended, secs=90)
+
+    def log(self, job):
+        return (self.directory / f"logs/webcrawl/web/{job}.log").read_text()
+
+    def finished(self, job):
+        """The URLs that *job* is done with, in its own JOBDIR."""
+        path = self.directory / f"crawls/{job}/logs/info.jsonl"
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        return [json.loads(line)["url"] for line in lines]
+
+    def stop(self):
+        self._process.terminate()
+        self._process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A checkout with what a user leaves in it."""
+    directory = tmp_path_factory.mktemp("project")
+    for name in ("webcrawl", "seeds", "tests/data"):
+        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("*.csv"))
+    for name in ("setup.py", "scrapy.cfg", "pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, directory)
+    for name in ("crawls", "tests", "build"):
+        (directory / name).mkdir(exist_ok=True)
+        (directory / name / "__init__.py").touch()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def scrapyd(project, tmp_path_factory):
+    """A daemon that has the project."""
+    daemon = Scrapyd(tmp_path_factory.mktemp("scrapyd"))
+    try:
+        cfg = project / "scrapy.cfg"
+        cfg.write_text(cfg.read_text().replace("http://localhost:6800/", daemon.url))
+        done = subprocess.run([DEPLOY], cwd=project, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["spiders"] == 1
+        yield daemon
+    finally:
+        daemon.stop()
+
+
+def test_the_egg_holds_the_package_and_nothing_else(scrapyd, project):
+    (egg,) = scrapyd.directory.glob("eggs/webcrawl/*.egg")
+    names = [name for name in zipfile.ZipFile(egg).namelist() if not name.startswith("EGG-INFO/")]
+    modules = {name for name in names if name.endswith(".py")}
+    assert modules == {str(path.relative_to(project)) for path in project.glob("webcrawl/**/*.py")}
+    assert {name.partition("/")[0] for name in names} == {"webcrawl"}
+
+
+def test_seeds_that_the_daemon_does_not_find_are_a_sentence_in_the_job_s_log(scrapyd, web):
+    scrapyd.schedule("lost", seeds="seeds/mine.txt", web=web[0])
+    scrapyd.wait_for_end("lost")
+    sentence = "Cannot read the seeds in seeds/mine.txt: No such file or directory (looked for in "
+    assert f"ERROR: {sentence}{scrapyd.directory})." in scrapyd.log("lost")
+
+
+def test_a_job_that_cannot_start_says_so_in_its_log(scrapyd, web):
+    scrapyd.schedule("bad", seeds="x", web=web[0], CONCURRENT_REQUESTS="many")
+    scrapyd.wait_for_end("bad")
+    assert "ERROR: webcrawl: CONCURRENT_REQUESTS must be a whole number" in scrapyd.log("bad")
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("simweb")
+    world = preset("clean", http_port=0, https_port=0, hosts=8, mean_pages=3.0, max_pages=6)
+    with start_in_process(world, log_path=None) as web:
+        seeds = directory / "seeds.txt"
+        seeds.write_text("\n".join(web.world.seeds()))
+        yield web, seeds
+
+
+def test_two_jobs_side_by_side_of_which_one_is_cancelled_and_resumed(scrapyd, web):
+    simulated, seeds = web
+    for job in ("one", "two"):
+        scrapyd.schedule(job, seeds=seeds, web=simulated)
+    wait_until(lambda: scrapyd.finished("one") and scrapyd.finished("two"))
+    scrapyd.cancel("one")
+    scrapyd.wait_for_end("one")
+    cancelled = scrapyd.log("one")
+    for line in ("Crawl state saved (shutdown)", "end  stopped by a signal", "Spider closed (shut"):
+        assert line in cancelled
+    # The same name is the same job.
+    scrapyd.schedule("one", seeds=seeds, web=simulated)
+    scrapyd.wait_for_end("one", runs=2)
+    scrapyd.wait_for_end("two")
+    assert "Resuming the crawl in crawls/one" in scrapyd.log("one")
+    for job in ("one", "two"):
+        assert "end  finished: nothing is left to fetch" in scrapyd.log(job)
+        assert damage_in(scrapyd.directory / "crawls" / job) == []
+    one, two = scrapyd.finished("one"), scrapyd.finished("two")
+    assert sorted(one) == sorted(two)
+    assert len(one) == len(set(one))
+    assert allowed_urls(simulated.world, USER_AGENT) <= set(one)
