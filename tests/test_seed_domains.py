@@ -1,4 +1,4 @@
-"""The seeds' registered domains, kept."""
+"""The seeds' sites, kept."""
 
 from __future__ import annotations
 
@@ -50,7 +50,5 @@ def test_domains_that_do_not_fit_are_an_error(table):
     domains = SeedDomains(table=table, capacity=4)
     domains.add([f"a{number}.com" for number in range(4)])
     domains.add(["www.a3.com"])
-    with pytest.raises(
-        FatalError, match=r"^The seeds have more than 4 registered domains, the most"
-    ):
+    with pytest.raises(FatalError, match=r"^The seeds have more than 4 domains, the most"):
         domains.add(["a4.com"])

@@ -10,6 +10,7 @@ from crawling import USER_AGENT, access_log, crawl_command, run_crawl, stats_of
 from spam_crawl import shares, spam_world
 
 from webcrawl.simweb import allowed_urls, start_in_process
+from webcrawl.simweb.farm import DOMAINS
 
 
 def test_farm_and_calendar_get_less_than_a_twentieth_while_every_host_is_crawled_completely(
@@ -65,8 +66,7 @@ def test_domain_has_its_hard_budget_and_gets_more_when_that_is_raised(tmp_path):
             assert done.returncode == 0, done.stdout
             time.sleep(0.4)  # the server writes its record at the latest 0.2 s after an answer
             hits = [hit for hit in access_log(log) if hit.target != "/robots.txt"]
-            names = ("example.com", "example.net", "example.org")
-            return [sum(f".{name}:" in hit.origin for hit in hits) for name in names]
+            return [sum(f".{name}:" in hit.origin for hit in hits) for name in DOMAINS]
 
         assert farm_pages(BUDGET_DOMAIN_PAGES=15) == [15, 15, 15]
         assert stats_of(job)["frontier/parked/domain_budget"] > 0

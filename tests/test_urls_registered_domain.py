@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from webcrawl.urls.registered_domain import registered_domain
+from webcrawl.urls.registered_domain import registered_domain, site_of
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,9 @@ from webcrawl.urls.registered_domain import registered_domain
         ("co.uk", "co.uk"),
         ("localhost", "localhost"),
         ("site00042.sim.test", "site00042.sim.test"),
+        ("h1.farm.newtld", "farm.newtld"),
+        ("a.b.c.internal", "c.internal"),
+        ("newtld", "newtld"),
         ("127.0.0.1", "127.0.0.1"),
         ("2001:db8::1", "2001:db8::1"),
         ("", ""),
@@ -29,6 +32,22 @@ from webcrawl.urls.registered_domain import registered_domain
 )
 def test_registered_domain_of_host(host, domain):
     assert registered_domain(host) == domain
+
+
+@pytest.mark.parametrize(
+    ("host", "site"),
+    [
+        ("www.bbc.co.uk", "bbc.co.uk"),
+        ("alice.github.io", "alice.github.io"),
+        ("www.alice.github.io", "alice.github.io"),
+        ("github.io", "github.io"),
+        ("me.blogspot.com", "me.blogspot.com"),
+        ("h1.farm.newtld", "farm.newtld"),
+        ("127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_site_of_host(host, site):
+    assert site_of(host) == site
 
 
 def test_needs_no_network_and_leaves_nothing_on_disk(tmp_path):

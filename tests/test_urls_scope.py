@@ -85,13 +85,17 @@ def test_hosts_that_a_name_server_makes_up_are_refused(host, refused):
     assert FilterChain([HostLabelsFilter(10)]).refusal(f"http://{host}/", 0) == refused
 
 
-def test_whitelist_is_of_registered_domains_and_may_grow():
+def test_whitelist_is_of_sites_and_may_grow():
     domains = {"a.com", "b.co.uk"}
     chain = FilterChain([WhitelistFilter(domains)])
     assert chain.refusal("http://www.x.a.com/", 0) is None
     assert chain.refusal("https://news.b.co.uk:81/x", 0) is None
     assert chain.refusal("http://c.co.uk/", 0) == "whitelist"
     assert chain.refusal("http://notb.co.uk/", 0) == "whitelist"
+    assert chain.refusal("http://bob.github.io/", 0) == "whitelist"
+    domains.add("alice.github.io")
+    assert chain.refusal("http://www.alice.github.io/", 0) is None
+    assert chain.refusal("http://bob.github.io/", 0) == "whitelist"
     domains.add("c.co.uk")
     assert chain.refusal("http://c.co.uk/", 0) is None
 

@@ -10,6 +10,8 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from webcrawl.suffix_lists import open_suffix_list
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from webcrawl.links import LinkSubmitter
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
+    from webcrawl.urls.registered_domain import SuffixList
 
 
 def open_parts(
@@ -31,10 +34,12 @@ def open_parts(
     tables: Mapping[str, HostRanks],
     links: LinkSubmitter,
     hosts: HostKnowledge,
+    suffixes: SuffixList,
 ) -> None:
     """Open all of them as *job*, which is open, has saved them, and attach them to it. Blocks.
 
-    Raises FatalError, CorruptRecordError, NewerFormatError, OSError.
+    *suffixes* is the public suffix list for a new crawl. Raises FatalError, CorruptRecordError,
+    NewerFormatError, OSError.
     """
 
     def recommit(note: bytes) -> None:
@@ -48,6 +53,7 @@ def open_parts(
         "shards/00/content": content,
         **{f"shards/00/{name}": table for name, table in tables.items()},
     }
+    open_suffix_list(job, suffixes)
     if job.resumed:
         links.resume(job.facts)
     if "clock_offset" in job.facts and not job.rebooted:

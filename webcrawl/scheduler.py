@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from webcrawl.seen.interface import Eliminator
     from webcrawl.sitemaps import Sitemaps
     from webcrawl.urls import Link
+    from webcrawl.urls.registered_domain import SuffixList
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +110,7 @@ class MercatorScheduler(BaseScheduler):
         outcomes: Outcomes,
         admission: Admission,
         sitemaps: Sitemaps,
+        suffixes: SuffixList,
         executor: ThreadPoolExecutor,
         lease_secs: float,
         grace_secs: float,
@@ -124,6 +126,7 @@ class MercatorScheduler(BaseScheduler):
         self._links = links
         self._hosts = hosts
         self._outcomes = outcomes
+        self._suffixes = suffixes
         self._executor = executor
         self._lease_secs = lease_secs
         self._grace_secs = grace_secs
@@ -213,6 +216,7 @@ class MercatorScheduler(BaseScheduler):
                 tables=self._tables,
                 links=self._links,
                 hosts=self._hosts,
+                suffixes=self._suffixes,
             )
             self._outcomes.open()
             self._totals.open(self._job.saved("totals"))

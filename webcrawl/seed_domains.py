@@ -1,8 +1,8 @@
-"""The registered domains of the seeds, the whitelist of a crawl that does not go beyond them.
+"""The sites of the seeds, the whitelist of a crawl that does not go beyond them.
 
 Filled as seeds are read, asked for each server that a link names for the first time. Kept in a
-table of ``HostRanks``, the domain for the host: 12 bytes a slot, durable before the seeds are
-submitted, so that a crawl that is resumed knows the domains of seeds it does not read again.
+table of ``HostRanks``, the site for the host: 12 bytes a slot, durable before the seeds are
+submitted, so that a crawl that is resumed knows the sites of seeds it does not read again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
-from webcrawl.urls.registered_domain import registered_domain
+from webcrawl.urls.registered_domain import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 
 class SeedDomains:
-    """A container of registered domains. *table*, with room for *capacity* of them, is opened,
+    """A container of sites. *table*, with room for *capacity* of them, is opened,
     saved and closed by its owner."""
 
     def __init__(self, *, table: HostRanks, capacity: int) -> None:
         self._table = table
         self._capacity = capacity
 
-    def __contains__(self, domain: object) -> bool:
-        """Whether a seed is of *domain*."""
-        return isinstance(domain, str) and self._table.rank(domain) > 0
+    def __contains__(self, site: object) -> bool:
+        """Whether a seed is of *site*."""
+        return isinstance(site, str) and self._table.rank(site) > 0
 
     def __len__(self) -> int:
-        """How many domains there are."""
+        """How many sites there are."""
         return len(self._table)
 
     def add(self, hosts: Iterable[str]) -> None:
-        """Add the registered domains of *hosts*; one write, none when there is no news.
+        """Add the sites of *hosts*; one write, none when there is no news.
 
         FatalError when there are more than fit: the crawl would refuse what it was told to crawl.
         OSError when the disk is full; nothing was added then.
         """
-        domains = {registered_domain(host) for host in hosts}
-        self._table.add_many([(domain, 1) for domain in domains])
-        if len(self._table) >= self._capacity and not all(map(self.__contains__, domains)):
+        sites = {site_of(host) for host in hosts}
+        self._table.add_many([(site, 1) for site in sites])
+        if len(self._table) >= self._capacity and not all(map(self.__contains__, sites)):
             raise FatalError(
-                f"The seeds have more than {self._capacity} registered domains, the most for a "
+                f"The seeds have more than {self._capacity} domains, the most for a "
                 "crawl with a whitelist: use URL_SCOPE=open, or fewer seeds."
             )

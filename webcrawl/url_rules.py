@@ -50,7 +50,7 @@ _CALENDAR_YEARS: Final = 5
 
 
 def scope_of(settings: BaseSettings) -> str:
-    """URL_SCOPE: OPEN, SEEDS (the seeds' registered domains) or DOMAIN (the page's own of them)."""
+    """URL_SCOPE: OPEN, SEEDS (the seeds' sites) or DOMAIN (the page's own of them)."""
     scope = settings.get("URL_SCOPE", OPEN)
     if scope not in (OPEN, SEEDS, DOMAIN):
         raise FatalError(f"URL_SCOPE must be {OPEN}, {SEEDS} or {DOMAIN}, not {scope!r}.")
@@ -85,7 +85,7 @@ def filters_of(
 ) -> FilterChain:
     """The chain that the settings describe; FatalError with one sentence for what cannot be.
 
-    *domains* are the seeds' registered domains, asked for if URL_SCOPE is not open.
+    *domains* are the seeds' sites, asked for if URL_SCOPE is not open.
     """
     scope = scope_of(settings)
     filters = _of_servers(settings, schemes)

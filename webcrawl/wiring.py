@@ -51,6 +51,7 @@ from webcrawl.seen.content import ContentSeen
 from webcrawl.setting_values import flag, number, positive, whole
 from webcrawl.sitemaps import Sitemaps
 from webcrawl.steady_wall import SteadyWall
+from webcrawl.suffix_lists import suffix_list_of
 from webcrawl.trap_keeper import TrapKeeper
 from webcrawl.url_rules import (
     OPEN,
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
     from webcrawl.admission import Gate
     from webcrawl.frontier import DelayPolicy
 
-# Hosts of seeds whose ranks, and domains of seeds that, are remembered.
+# Hosts of seeds whose ranks, and sites of seeds that, are remembered.
 _SEEDS = 1 << 20
 # Reputation budgets are doubled at most so often: more pages than there are.
 _MAX_ROUNDS = 40
@@ -158,6 +159,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
             gates=[*budgets, *hosts.traps.gates(), *_reputation(settings, records, frontier)],
             ledger=ledger,
         ),
+        "suffixes": suffix_list_of(settings),
         "executor": executor,
         "lease_secs": _lease_secs(settings),
         "grace_secs": number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),

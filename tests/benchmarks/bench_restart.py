@@ -40,7 +40,7 @@ from webcrawl.wiring import scheduler_parts
 ROOT = Path(__file__).parents[2]
 _LINKS = 40
 _BATCH = 1000
-_OPENED = ("frontier", "eliminator", "content", "tables", "links", "hosts")
+_OPENED = ("frontier", "eliminator", "content", "tables", "links", "hosts", "suffixes")
 
 
 def main() -> None:

@@ -20,6 +20,8 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.audit import KEYS, Pauses, as_json, as_text, audit_logs, read_delays
 from webcrawl.errors import FatalError
+from webcrawl.suffix_lists import suffix_list_of
+from webcrawl.urls.registered_domain import use
 
 if TYPE_CHECKING:
     import argparse
@@ -105,7 +107,10 @@ class Command(ScrapyCommand):
             raise UsageError("--delay must be a number of seconds", print_help=False)
         if opts.delay < 0 or opts.top < 0:
             raise UsageError("--delay and --top cannot be negative", print_help=False)
+        assert self.settings is not None
         try:
+            if opts.key == "domain":
+                use(suffix_list_of(self.settings))
             self.exitcode = _judge(args, opts)
         except FatalError as error:
             sys.stderr.write(f"politeness-audit: {error}\n")

@@ -14,6 +14,7 @@ from webcrawl.hosts.reader import RecordsReader
 from webcrawl.job import read_checkpoint
 from webcrawl.seen.view import SeenView
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.suffix_lists import use_suffix_list_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +52,7 @@ class JobView:
         return self
 
     def _open(self) -> None:
+        use_suffix_list_of(self.checkpoint)
         snapshots = self.checkpoint.snapshots
         try:
             frontier, seen = (snapshots[f"{_SHARD}/{name}"] for name in ("frontier", "seen"))

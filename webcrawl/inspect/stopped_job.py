@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 _DISK_ERRORS = (OSError, CorruptRecordError, NewerFormatError)
-_OPENED: Final = ("frontier", "eliminator", "content", "tables", "links", "hosts")
+_OPENED: Final = ("frontier", "eliminator", "content", "tables", "links", "hosts", "suffixes")
 _CLOSED: Final = ("frontier", "eliminator", "content", "hosts")
 
 

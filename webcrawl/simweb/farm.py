@@ -2,8 +2,8 @@
 
 Every page of it links to other hosts of the farm and to more pages of its own host, all made when
 asked for, so it has no end. The rest of the simulated web links to it here and there, as guest
-books do. Its registered domains are those that RFC 2606 sets aside for examples: unlike the names
-in sim.test, each of which counts as a domain of its own, they are under public suffixes.
+books do. Two of its registered domains are those that RFC 2606 sets aside for examples. The suffix
+of the third is in no list of public suffixes, as that of a top-level domain that is new.
 
 Hosts of the farm have the numbers after `World.hosts`; `webcrawl.simweb.truth` says nothing of
 them.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from webcrawl.simweb.hosts import HostSpec
     from webcrawl.simweb.world import World
 
-DOMAINS: Final = ("example.com", "example.net", "example.org")
+DOMAINS: Final = ("example.com", "example.net", "farm.internal")
 _WORDS: Final = (
     *("cheap", "best", "free", "super", "casino", "loans", "pills", "watches"),
     *("shoes", "offers", "deals", "online", "shop", "bonus", "credit", "luxury"),

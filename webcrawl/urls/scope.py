@@ -1,4 +1,4 @@
-"""What belongs to the crawl: filters by server, by registered domain and by regular expression.
+"""What belongs to the crawl: filters by server, by site and by regular expression.
 
 The open web has none of these but the two that keep the crawler from talking to services that are
 no web servers, and from names that a name server makes up.
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from webcrawl.urls.registered_domain import registered_domain
+from webcrawl.urls.registered_domain import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
@@ -89,29 +89,29 @@ class HostLabelsFilter:
 
 @dataclass(slots=True, frozen=True)
 class WhitelistFilter:
-    """Refuses hosts whose registered domain is not one of ``domains``: those of the seeds.
+    """Refuses hosts whose site is not one of ``sites``: those of the seeds.
 
-    ``domains`` may grow while the crawl runs, and is asked only for servers it has not let pass
+    ``sites`` may grow while the crawl runs, and is asked only for servers it has not let pass
     yet. Nielsen, "How to crawl a quarter billion webpages": the million domains that are the seeds
     are the whitelist.
     """
 
     name: ClassVar[str] = "whitelist"
-    domains: Container[str]
+    sites: Container[str]
 
     def refuses_server(self, scheme: str, host: str, port: int | None) -> bool:  # noqa: ARG002  part of the protocol
-        return registered_domain(host) not in self.domains
+        return site_of(host) not in self.sites
 
 
 @dataclass(slots=True, frozen=True)
 class OwnDomainFilter:
-    """Refuses links to another registered domain than that of the page (Nielsen): each domain is a
-    crawl of its own, whatever else is whitelisted. Redirects are links."""
+    """Refuses links to another site than that of the page (Nielsen): each site is a crawl of its
+    own, whatever else is whitelisted. Redirects are links."""
 
     name: ClassVar[str] = "own_domain"
 
     def refuses_link(self, host: str, page_host: str) -> bool:
-        return registered_domain(host) != registered_domain(page_host)
+        return site_of(host) != site_of(page_host)
 
 
 @dataclass(slots=True, frozen=True)
