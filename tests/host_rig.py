@@ -129,6 +129,7 @@ def host_knowledge(
             count=StatsCollector(get_crawler()).inc_value,
             requeue=requeue,
             check=lambda _, then: then(True),
+            forget=lambda: None,
             clock=clock,
         ),
         records=records,  # type: ignore[arg-type]  # as much of it as is needed
@@ -145,6 +146,7 @@ def host_knowledge(
             addresses=addresses,
             robots=robots,
             longest_crawl_delay=longest_crawl_delay,
+            doubts_names=lambda: False,
         ),
         traps=TrapKeeper(
             exceptions=exceptions_in(None, clock=clock),

@@ -23,6 +23,7 @@ from scrapy.settings import Settings
 from webcrawl.errors import FatalError
 from webcrawl.net import dnschannel
 from webcrawl.net.dns import (
+    InvalidNameError,
     LookupFailedError,
     LookupTimeoutError,
     NameNotFoundError,
@@ -706,7 +707,7 @@ def test_remembered_failures_are_told_apart_without_waiting_and_not_raised(clock
             "no.such.test": (NameNotFoundError, 60),
             "nothing.test": (NoAddressError, 60),
             "broken.test": (LookupFailedError, 5),
-            "x" * 64 + ".test": (NameNotFoundError, 24 * 3600),
+            "x" * 64 + ".test": (InvalidNameError, 24 * 3600),
         }
         async with (
             name_server(answer) as names,
@@ -723,6 +724,11 @@ def test_remembered_failures_are_told_apart_without_waiting_and_not_raised(clock
                 assert resolver.ttl(host) == ttl
             clock.advance(60)
             assert [resolver.cached(host) for host in list(expected)[:3]] == [None] * 3
+            with pytest.raises(NameNotFoundError):
+                await resolver.resolve("no.such.test")
+            resolver.forget_failures()
+            assert resolver.cached("no.such.test") is None
+            assert not await resolver.ask_anew("no.such.test")
 
     asyncio.run(scenario())
 
@@ -754,8 +760,8 @@ def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock: 
         ("127.0.0.9", ["127.0.0.9"]),
         ("[::1]", ["::1"]),
         ("localhost", ["127.0.0.1"]),
-        ("1.2.3", NameNotFoundError),
-        ("[::x]", NameNotFoundError),
+        ("1.2.3", InvalidNameError),
+        ("[::x]", InvalidNameError),
     ],
 )
 def test_literals_and_what_can_be_no_name_are_known_at_once(host, known):

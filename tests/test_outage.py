@@ -22,6 +22,7 @@ class Rig:
         self.woken = []
         self.requeued = []
         self.checked = []
+        self.forgotten = []
         self.stats = StatsCollector(get_crawler())
         self.pauses = Pauses(clock=clock, wake=lambda: self.woken.append(clock()))
         self.outage = Outage(
@@ -31,6 +32,7 @@ class Rig:
             count=self.stats.inc_value,
             requeue=self.requeued.append,
             check=lambda host, then: self.checked.append((host, then)),
+            forget=lambda: self.forgotten.append(clock()),
             clock=clock,
         )
 
@@ -45,6 +47,10 @@ class Rig:
 
     def nameless(self, *hosts):
         return [self.outage.lookup_failed(host) for host in hosts]
+
+    def unknown(self, *hosts):
+        for host in hosts:
+            self.outage.name_not_found(host)
 
     def name_servers_say(self, could_say):
         """What the host was that they were asked for."""
@@ -156,12 +162,12 @@ def test_name_servers_that_do_not_find_what_they_found_before_are_gone(rig):
     rig.nameless("i")  # they are asked once
     assert rig.name_servers_say(False) == "d"
     assert "(dns_failed 5), as if the name service here were gone" in rig.pauses.sentences[0]
-    for _ in range(2):
+    for known in "cb":  # another one each time, as that one may be gone
         rig.outage.work()
         rig.clock.advance(5)
         assert rig.pauses, "nobody is contacted meanwhile"
         rig.outage.work()
-        assert rig.name_servers_say(False) == "d"
+        assert rig.name_servers_say(False) == known
         assert rig.nameless("e", "e") == [True, True]
     rig.clock.advance(5)
     rig.outage.work()
@@ -181,13 +187,61 @@ def test_name_servers_that_find_what_they_found_before_are_not(rig):
     assert not rig.stats.get_value("outage/count")
 
 
-def test_name_servers_that_found_nothing_yet_are_asked_for_what_they_did_not_find(rig):
-    rig.nameless(*"abcd")
+@pytest.mark.parametrize("fail", [Rig.nameless, Rig.unknown])
+def test_name_servers_that_found_nothing_yet_are_doubted(rig, fail):
+    fail(rig, "a", "b")
+    assert not rig.checked
+    fail(rig, "c")
+    assert rig.outage.doubts_names(others=0)
+    assert rig.name_servers_say(False) == "c"
+    assert rig.is_on
+    assert "No name has ever been found: look at the network" in rig.pauses.sentences[0]
+    rig.clock.advance(5)
+    rig.outage.work()
+    assert rig.name_servers_say(False) == "b", "each may really be gone"
     assert rig.is_on
     rig.clock.advance(5)
     rig.outage.work()
-    assert rig.name_servers_say(True) == "d"
+    rig.name_servers_say(True)
     assert not rig.is_on
+    assert rig.forgotten, "the others are asked for again"
+    assert not rig.outage.doubts_names(others=1)
+    assert rig.outage.known_names == ["a"]
+
+
+def test_one_or_two_names_that_are_not_found_are_believed(rig):
+    assert rig.outage.doubts_names(others=1)
+    rig.unknown("a", "b")
+    assert not rig.outage.doubts_names(others=0)
+
+
+def test_names_of_an_earlier_run_show_whether_names_are_found(rig):
+    rig.outage.open(["x", "y"])
+    rig.unknown(*"abc")
+    assert rig.outage.doubts_names(others=0)
+    assert rig.name_servers_say(True) == "y"
+    assert not rig.outage.doubts_names(others=0)
+    assert not rig.is_on
+
+
+def test_name_servers_that_forget_all_names_are_gone(rig):
+    for host in "abcd":
+        rig.outage.lookup_worked(host)
+    early = entry("e", 0)
+    rig.unknown(*"efg")
+    rig.outage.given_up(early, "dns_not_found")
+    rig.unknown("h")
+    assert rig.name_servers_say(False) == "d"
+    assert rig.is_on
+    assert rig.outage.doubts_names(others=0)
+    assert rig.requeued == [early]
+
+
+def test_where_hosts_have_no_names_a_name_that_is_not_found_is_believed(rig):
+    rig.answers("10.0.0.1")
+    rig.unknown(*"abcdefgh")
+    assert not rig.checked
+    assert not rig.outage.doubts_names(others=1)
 
 
 def test_answer_that_comes_while_they_are_asked_is_as_good(rig):
@@ -203,6 +257,7 @@ def test_network_and_name_servers_come_back_each_by_itself(rig):
     rig.answers(*"abcd")
     rig.silent(*"abcd")
     rig.nameless(*"efgh")
+    rig.name_servers_say(False)
     assert len(rig.pauses.sentences) == 2
     rig.clock.advance(5)
     assert rig.pauses, "who would be contacted cannot be found"
@@ -234,6 +289,8 @@ def test_nothing_is_an_outage_when_it_is_turned_off(clock):
     rig = Rig(clock, hosts=0)
     assert not any(rig.silent(*"abcdefghijklmnopqrstuvwxyz"))
     assert not any(rig.nameless(*"abcdefghijklmnopqrstuvwxyz"))
+    rig.unknown(*"abcdefghijklmnopqrstuvwxyz")
+    assert not rig.outage.doubts_names(others=1)
     rig.outage.lookup_worked("a")
     rig.outage.given_up(entry("a", 0), "connect_timeout")
     assert not rig.is_on
@@ -255,5 +312,6 @@ def test_bad_settings_are_told_in_a_sentence(rig, changed, sentence):
             count=rig.stats.inc_value,
             requeue=rig.requeued.append,
             check=lambda *_: None,
+            forget=lambda: None,
             clock=rig.clock,
         )

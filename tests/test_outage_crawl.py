@@ -84,7 +84,8 @@ def test_a_web_that_is_gone_for_a_while_costs_no_url_and_no_host(world, tmp_path
 
 
 class NameServerInBetween:
-    """Hands questions on to *server*, and answers back, unless it is ``gone``."""
+    """Hands questions on to *server*, and answers back, unless it is ``gone``; if it
+    ``knows_nothing``, no name exists."""
 
     def __init__(self, server):
         host, _, port = server.rpartition(":")
@@ -93,7 +94,7 @@ class NameServerInBetween:
         self._front.bind(("127.0.0.1", 0))
         self._back = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._waiting = {}
-        self.gone = False
+        self.gone = self.knows_nothing = False
         self.dns = f"127.0.0.1:{self._front.getsockname()[1]}"
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -103,7 +104,9 @@ class NameServerInBetween:
         while not self._ends.is_set():
             for ready in select.select([self._front, self._back], [], [], 0.05)[0]:
                 data, sender = ready.recvfrom(4096)
-                if ready is self._front and not self.gone:
+                if ready is self._front and self.knows_nothing:
+                    self._front.sendto(data[:2] + b"\x81\x83" + data[4:], sender)
+                elif ready is self._front and not self.gone:
                     self._waiting[data[:2]] = sender
                     self._back.sendto(data, self._server)
                 elif ready is self._back and data[:2] in self._waiting:
@@ -146,6 +149,36 @@ def test_name_servers_that_are_gone_for_a_while_cost_no_url_and_no_host(tmp_path
     assert stats_of(job)["outage/count"] >= 1
     assert "the name service is back after" in output
     assert "dns_failed" not in outcomes(job)
+
+
+def test_nothing_is_final_as_long_as_no_name_was_ever_found(tmp_path):
+    world = preset("clean", http_port=0, https_port=0, hosts=24, mean_pages=3.0, max_pages=8)
+    log, job = tmp_path / "access.log", tmp_path / "job"
+    with start_in_process(world, log_path=log) as web:
+        between = NameServerInBetween(web.dns)
+        between.knows_nothing = True
+        try:
+            command = crawl_command(
+                web,
+                seeds_of(web, tmp_path),
+                job,
+                **SETTINGS | {"STATISTICS_INTERVAL_SECS": 0.5, "POLITENESS_MIN_DELAY": 0.05},
+            )
+            crawl = start_crawl([*command, "-s", f"DNS_SERVERS={between.dns}"])
+            wait_until(lambda: "No name has ever been found" in stats_now(job))
+            time.sleep(2)
+            assert (job / "logs/info.jsonl").read_bytes() == b""
+            between.knows_nothing = False
+            _, output = crawl.communicate(timeout=120)
+        finally:
+            between.close()
+    assert crawl.returncode == 0, output
+    assert set(pages_asked_for(access_log(log))) == allowed_urls(web.world, USER_AGENT)
+    assert "dns_not_found" not in outcomes(job)
+    assert "0 in process; paused: name servers" in output
+    told = output.index("The crawl pauses: ")
+    assert output.count("the name service is back") == 1 == output.count("The crawl pauses: ")
+    assert told < output.index("the name service is back")
 
 
 def stats_now(job):

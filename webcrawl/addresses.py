@@ -60,7 +60,7 @@ class HostAddresses:
     @property
     def under_way(self) -> int:
         """How many hosts are being looked up."""
-        return len(self._tasks)
+        return sum(not task.done() for task in self._tasks)
 
     def look_up(self, host: str, then: Callable[[Exception | None], None]) -> None:
         """Ask the name servers for *host* and call *then*, whatever they say; with the error when
@@ -69,12 +69,16 @@ class HostAddresses:
 
     def check(self, host: str, then: Callable[[bool], None]) -> None:
         """Ask the name servers for *host*, a name that they were asked for before, whatever is
-        known of it; *then* is told whether they could say."""
+        known of it; *then* is told whether they find it."""
 
         async def check() -> None:
             then(await self._resolver.ask_anew(host))
 
         self._begin(check())
+
+    def forget_failures(self) -> None:
+        """Names that were not found are asked for anew."""
+        self._resolver.forget_failures()
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

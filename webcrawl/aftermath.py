@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from scrapy.http import Response
 
 from webcrawl.frontier import ERRAND, Entry
+from webcrawl.net.dns import NameNotFoundError
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.net.retry_after import retry_after
 from webcrawl.urls import host_of, origin_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from webcrawl.fetch import Fetch
     from webcrawl.frontier import Frontier
     from webcrawl.host_knowledge import HostKnowledge
+    from webcrawl.prelude import Decision
 
 
 class Aftermath:
@@ -108,13 +110,17 @@ class Aftermath:
         """The name servers were asked for *host*. If they could not say, the dispatcher finds that
         with the next turn of the host."""
         assert self._hosts.addresses is not None
-        if isinstance(self._hosts.addresses.look(host), list):
+        found = self._hosts.addresses.look(host)
+        if isinstance(found, list):
             self._hosts.outage.lookup_worked(host)
+        elif isinstance(found, NameNotFoundError):
+            self._hosts.outage.name_not_found(host)
 
-    def lookup_failed(self, entry: Entry, *, at_least: float) -> float:
-        """They could not say where *entry*'s host is: for how long it rests, *at_least* until they
-        would be asked again."""
+    def lookup_failed(self, entry: Entry, decision: Decision) -> float:
+        """They could not say where *entry*'s host is, by *decision*: for how long it rests."""
         host = host_of(entry.url)
-        excused = self._hosts.outage.lookup_failed(host)
-        politeness = self._hosts.politeness
-        return politeness.lookup_failed(entry.host, host, at_least=at_least, excused=excused)
+        is_doubted = decision.outcome == "dns_not_found"
+        excused = is_doubted or self._hosts.outage.lookup_failed(host)
+        return self._hosts.politeness.lookup_failed(
+            entry.host, host, at_least=decision.secs, excused=excused
+        )

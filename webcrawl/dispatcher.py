@@ -144,7 +144,7 @@ class Dispatcher:
                 return self._refuse(lease, decision.outcome)
             case Verdict.RETRY:
                 self._stats.inc_value(f"retry/{decision.outcome}")
-                self._wait(lease, self._aftermath.lookup_failed(entry, at_least=decision.secs))
+                self._wait(lease, self._aftermath.lookup_failed(entry, decision))
             case Verdict.RESOLVE:
                 self._look_up(lease)
             case Verdict.WAIT:

@@ -61,6 +61,7 @@ class Figures:
             "waiting": len(self.frontier),
             "parked": self.frontier.parked.size,
             "in_eliminator": self.eliminator.waiting,
+            "known_names": self.hosts.outage.known_names,
             "finished": self.frontier.stats()["frontier/finished"],
             "settings": given(self.crawler.settings),
         }

@@ -60,6 +60,7 @@ def open_parts(
         hosts.wall.go_on(job.facts["clock_offset"])
     with _no_garbage():
         hosts.open(key=job.facts.get("politeness_key"), jobdir=job.path)
+        hosts.outage.open(job.facts.get("known_names", ()))
         eliminator.open(job.saved("shards/00/seen"))
         content.open(job.saved("shards/00/content"))
         for name, table in tables.items():

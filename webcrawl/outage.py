@@ -9,11 +9,12 @@ had answered before: what never answered may be dead, and the last hosts of a cr
 long as nobody has answered at all, every host counts: the crawl was begun without a network. While
 it is gone one host after another is contacted in its turn, seconds apart.
 
-The name servers are gone when they could not say where so many hosts in a row are, and then cannot
-say it of a host that they knew a moment ago either, which is asked of them alone. Hosts whose
-addresses are known would go on answering.
+The name servers are gone when they did not find so many hosts in a row, and then do not find a host
+that they knew before either, which is asked of them alone. Hosts whose addresses are known would go
+on answering. Until they have found one name, in this run, they may be such as know nothing: three
+hosts are enough then, and no name that they do not find is given up.
 
-Nothing is kept over a restart: the next run finds out anew.
+Names that were found last are kept with the checkpoints; else the next run finds out anew.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import msgspec
 from webcrawl.setting_values import positive, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy.settings import BaseSettings
 
@@ -60,8 +61,9 @@ _ANSWERED: Final = frozenset(
     }
 )
 _NO_ADDRESS: Final = "dns_failed"
-# Outcomes with which URLs are given up when their hosts do not answer.
-_OURS: Final = SILENT | {_NO_ADDRESS, "host_failing", "robots_unreachable"}
+_NOT_FOUND: Final = "dns_not_found"
+# Outcomes with which URLs are given up when their hosts do not answer, or are not found.
+_OURS: Final = SILENT | {_NO_ADDRESS, _NOT_FOUND, "host_failing", "robots_unreachable"}
 # With fewer hosts than this failing in a row, it is the hosts.
 _FEWEST: Final = 3
 # URLs that were given up in the run-up to an outage and are remembered for its beginning.
@@ -77,7 +79,7 @@ class _Streak:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.hosts: dict[str, None] = {}
+        self.hosts: OrderedDict[str, None] = OrderedDict()
         self.outcomes: Counter[str] = Counter()
         # Hosts that answered last, as many as an outage takes: fewer in a small crawl.
         self.answered: OrderedDict[str, None] = OrderedDict()
@@ -108,7 +110,7 @@ class Outage:
     """*hosts* failing in a row are one; 0: none ever is. Every *probe_secs* something is tried
     while it lasts. *clock* is monotonic seconds; *count* adds one to a stat; *requeue* puts an
     entry back into its queue; *check* asks the name servers for a host, whatever is known of it,
-    and tells whether they could say."""
+    and tells whether they find it; *forget* forgets which names were not found."""
 
     def __init__(
         self,
@@ -119,6 +121,7 @@ class Outage:
         count: Callable[[str], None],
         requeue: Callable[[Entry], None],
         check: Callable[[str, Callable[[bool], None]], None],
+        forget: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
         self._is_off = not hosts
@@ -127,9 +130,12 @@ class Outage:
         self._count = count
         self._requeue = requeue
         self._check = check
+        self._forget = forget
         self._clock = clock
         self._contacts = _Streak(hosts)
         self._lookups = _Streak(hosts)
+        # Whether the name servers are known, in this run, to know names.
+        self._is_proven = False
         self._lost: deque[Entry] = deque(maxlen=_MOST_LOST)
         self._began: dict[str, float] = {}
         self._probe_at = 0.0
@@ -146,6 +152,23 @@ class Outage:
             **parts,
         )
 
+    def open(self, known_names: Iterable[str]) -> None:
+        """Go on with names that an earlier run has found."""
+        self._lookups.answered.update(dict.fromkeys(known_names))
+
+    @property
+    def known_names(self) -> list[str]:
+        """The names that were found last, for ``open``."""
+        return [*self._lookups.answered]
+
+    def doubts_names(self, *, others: int) -> bool:
+        """Whether a name that was not found may be there all the same: while none has been found,
+        unless the crawl has but a few. *others* are being asked for."""
+        if self._is_off:
+            return False
+        others_may_be_found = not self._is_proven and others > 0
+        return others_may_be_found or self._are_unknown or _NAME_SERVERS in self._began
+
     def contact_ended(self, host: str, outcome: str, *, has_answered: bool) -> bool:
         """A contact of *host*, which *has_answered* before or not, has ended in *outcome*. True if
         that says nothing about the host: the URL is to be tried again as if it had not been."""
@@ -154,6 +177,9 @@ class Outage:
         if outcome not in SILENT:
             if outcome.startswith("http_") or outcome in _ANSWERED:
                 self._answered(self._contacts, _NETWORK, host)
+                if not self._lookups.answered:
+                    # The network is there, and hosts that have no names.
+                    self._prove()
             return False
         is_first = False
         if has_answered or not self._contacts.answered:
@@ -164,19 +190,43 @@ class Outage:
 
     def lookup_failed(self, host: str) -> bool:
         """The name servers could not say where *host* is. True as for ``contact_ended``."""
-        if self._is_off:
-            return False
-        is_first = self._lookups.add(host, _NO_ADDRESS)
-        if self._lookups.is_long and not self._lookups.answered:
-            self._begin(_NAME_SERVERS, self._lookups)
-        elif self._lookups.is_long and _NAME_SERVERS not in self._began:
+        return not self._is_off and self._excused(self._add_lookup(host, _NO_ADDRESS))
+
+    def name_not_found(self, host: str) -> None:
+        """They say that there is no *host*. Where no host has a name that says nothing."""
+        if not self._is_off and (self._lookups.answered or not self._is_proven):
+            self._add_lookup(host, _NOT_FOUND)
+
+    def _add_lookup(self, host: str, outcome: str) -> bool:
+        is_first = self._lookups.add(host, outcome)
+        if self._seem_gone and _NAME_SERVERS not in self._began:
             self._ask()
-        return self._excused(is_first)
+        return is_first
+
+    @property
+    def _seem_gone(self) -> bool:
+        """Whether the name servers have failed so often that they are asked for a name alone."""
+        return self._lookups.is_long or self._are_unknown
+
+    @property
+    def _are_unknown(self) -> bool:
+        """Whether they have found nothing yet of some hosts."""
+        return not self._is_proven and len(self._lookups.hosts) >= _FEWEST
 
     def lookup_worked(self, host: str) -> None:
-        """They could say."""
+        """They found it."""
         if not self._is_off:
             self._answered(self._lookups, _NAME_SERVERS, host)
+            self._prove()
+
+    def _prove(self) -> None:
+        """The name servers can be believed: what they did not find by now is asked for again."""
+        if self._is_proven:
+            return
+        self._is_proven = True
+        self._forget()
+        if _NAME_SERVERS in self._began:
+            self._end(_NAME_SERVERS)
 
     def given_up(self, entry: Entry, outcome: str) -> None:
         """*entry* has come to its end with *outcome*: if that turns out to be an outage's, it comes
@@ -209,18 +259,21 @@ class Outage:
             self._lost.clear()
 
     def _ask(self) -> None:
-        """Ask the name servers for what they knew last, or for any that they did not."""
+        """Ask the name servers for one that they knew, or else for one that they did not; each time
+        for another, as that one may really be gone."""
         if self._is_checking:
             return
         self._is_checking = True
         self._check_at = self._clock() + self._probe_secs
-        host = next(reversed(self._lookups.answered or self._lookups.hosts))
+        names = self._lookups.answered or self._lookups.hosts
+        host = next(reversed(names))
+        names.move_to_end(host, last=False)
 
-        def told(could_say: bool) -> None:
+        def told(is_found: bool) -> None:
             self._is_checking = False
-            if could_say:
-                self._answered(self._lookups, _NAME_SERVERS, host)
-            elif self._lookups.is_long:
+            if is_found:
+                self.lookup_worked(host)
+            elif self._seem_gone:
                 self._begin(_NAME_SERVERS, self._lookups)
 
         self._check(host, told)
@@ -240,6 +293,8 @@ class Outage:
             f"{len(streak.hosts)} hosts in a row failed ({outcomes}), as if the {name} here were "
             f"gone: that is tried every {self._probe_secs:g} s, and the crawl goes on by itself."
         )
+        if name == _NAME_SERVERS and not streak.answered:
+            sentence += " No name has ever been found: look at the network, and at DNS_SERVERS."
         self._count("outage/count")
         self._pauses.hold(_PAUSES[name], sentence, spare=spare)
         logger.warning("The crawl pauses: %s", sentence)
@@ -249,4 +304,6 @@ class Outage:
     def _end(self, name: str) -> None:
         secs = self._clock() - self._began.pop(name)
         logger.info("The crawl goes on: the %s is back after %.0f s", name, secs)
+        if name == _NAME_SERVERS:
+            self._forget()
         self._pauses.lift(_PAUSES[name])

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.addresses import is_temporary
 from webcrawl.frontier import ERRAND
-from webcrawl.net.dns import DnsError
+from webcrawl.net.dns import DnsError, InvalidNameError
 from webcrawl.robots_search import Finding
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from webcrawl.addresses import HostAddresses
     from webcrawl.exclusions import Exclusions
     from webcrawl.frontier import Entry
@@ -62,7 +64,10 @@ class HostPrelude:
         addresses: HostAddresses | None,
         robots: RobotsSearch,
         longest_crawl_delay: float,
+        doubts_names: Callable[[], bool],
     ) -> None:
+        """*doubts_names* tells whether name servers that do not find a name may know nothing."""
+        self._doubts_names = doubts_names
         self._exclusions = exclusions
         self._politeness = politeness
         self._addresses = addresses
@@ -97,6 +102,8 @@ class HostPrelude:
         if is_temporary(found):
             assert self._addresses is not None
             return Decision(Verdict.RETRY, "dns_failed", self._addresses.again_in(host))
+        if self._doubts_names() and not isinstance(found, InvalidNameError):
+            return Decision(Verdict.RETRY, "dns_not_found")
         return Decision(Verdict.REFUSE, "dns_not_found")
 
     def _by_robots(self, entry: Entry, address: str) -> Decision:

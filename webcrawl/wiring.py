@@ -209,6 +209,16 @@ def _hosts(
     def count(name: str) -> None:
         crawler.stats.inc_value(name)  # there are no stats before the crawl begins
 
+    outage = Outage.from_settings(
+        settings,
+        pauses=pauses,
+        count=count,
+        requeue=frontier.requeue,
+        check=addresses.check,
+        forget=addresses.forget_failures,
+        clock=time.monotonic,
+    )
+
     return HostKnowledge(
         records=records,
         wall=wall,
@@ -224,17 +234,11 @@ def _hosts(
             addresses=None if proxied else addresses,
             robots=robots,
             longest_crawl_delay=longest_crawl_delay(settings),
+            doubts_names=lambda: outage.doubts_names(others=addresses.under_way),
         ),
         traps=TrapKeeper.from_settings(settings, records=records, wall=wall),
         pauses=pauses,
-        outage=Outage.from_settings(
-            settings,
-            pauses=pauses,
-            count=count,
-            requeue=frontier.requeue,
-            check=addresses.check,
-            clock=time.monotonic,
-        ),
+        outage=outage,
         key=key,
     )
 
