@@ -1,0 +1,36 @@
+"""The settings of ``make crawl``: the first crawl of a newcomer ends soon."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+import sys
+
+from crawling import ROOT, run_crawl, stats_of
+
+from webcrawl.simweb import Faults, preset, start_in_process
+
+
+def given_settings():
+    """The words of SIM in the Makefile."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (words,) = re.findall(r"^SIM\s*:=(.*)$", text, re.MULTILINE)
+    return shlex.split(words)
+
+
+def test_name_servers_that_do_not_answer_do_not_hold_up_the_simulated_crawl(tmp_path):
+    faults = dataclasses.replace(Faults.none(), dns_timeout=0.3)
+    world = preset("clean", http_port=0, https_port=0, hosts=20, mean_pages=1.5, faults=faults)
+    seeds = tmp_path / "seeds.txt"
+    with start_in_process(world, log_path=None) as web:
+        seeds.write_text("\n".join(web.world.seeds()))
+        command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
+        command += [word.replace("{dns}", web.dns) for word in given_settings()]
+        # One look-up is enough to see how long it takes.
+        command += ["-s", "FRONTIER_RETRY_TIMES=0", "-s", f"JOBDIR={tmp_path / 'job'}"]
+        done = run_crawl(command)
+    assert done.returncode == 0, done.stdout
+    stats = stats_of(tmp_path / "job")
+    assert stats["outcome/dns_failed"] > 0
+    assert stats["elapsed_time_seconds"] < 30
