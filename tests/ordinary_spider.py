@@ -104,7 +104,10 @@ class OrdinarySpider(Recorder):
         yield self.ask("once")
         yield self.ask("once")
         yield FormRequest(
-            self.plan["post"], formdata={"q": "x"}, callback=self.answered, meta={"name": "post"}
+            self.plan["post"],
+            formdata={"q": "x"},
+            callback=self.answered,
+            meta={"name": "post", "handle_httpstatus_list": [405]},
         )
         yield self.ask("redirecting")
         yield self.ask("failing")
@@ -184,6 +187,7 @@ class WaitingSpider(Recorder):
     """POSTs to every URL of the plan, but only in the first run."""
 
     name = "waiting"
+    handle_httpstatus_list = [404, 405]  # noqa: RUF012  # as users write it
 
     async def start(self):
         if self.plan["first"]:

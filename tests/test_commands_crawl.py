@@ -298,7 +298,6 @@ def test_a_crawl_outlives_its_standard_error(web, jobdir, tmp_path):
         ({"SHUTDOWN_GRACE_SECS": "-1"}, ["SHUTDOWN_GRACE_SECS"]),
         ({"URL_MAX_DEPTH": "deep"}, ["URL_MAX_DEPTH"]),
         ({"USER_AGENT": "!"}, ["USER_AGENT"]),
-        ({"JOBDIR": ""}, ["JOBDIR is empty"]),
         ({"ROBOTSTXT_OBEY": "soon"}, ["ROBOTSTXT_OBEY must be true or false"]),
         ({"ALLOW_PRIVATE_ADDRESSES": "-1"}, ["ALLOW_PRIVATE_ADDRESSES must be true or false"]),
         ({"DOWNLOAD_FAIL_ON_DATALOSS": ""}, ["DOWNLOAD_FAIL_ON_DATALOSS must be true or false"]),
@@ -319,6 +318,7 @@ def test_settings_that_cannot_be_are_found_before_the_disk_is_touched(jobdir, se
     ("settings", "parts"),
     [
         ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, ["SCHEDULER=webcrawl"]),
+        ({"JOBDIR": ""}, ["JOBDIR is empty"]),
         ({"GARBAGE_THRESHOLDS": "1,2"}, ["GARBAGE_THRESHOLDS"]),
         ({"CONCURRENT_REQUESTS": "soon"}, ["CONCURRENT_REQUESTS must be a whole number"]),
         ({"REDIRECT_MAX_TIMES": "soon"}, ["REDIRECT_MAX_TIMES must be a whole number"]),

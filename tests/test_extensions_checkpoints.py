@@ -133,9 +133,7 @@ def test_an_interval_that_cannot_be_is_a_sentence(value):
         Checkpoints.from_crawler(crawler)
 
 
-def test_with_another_scheduler_there_are_no_checkpoints_and_a_warning(
-    jobdir, tmp_path, monkeypatch
-):
+def test_with_another_scheduler_there_are_no_checkpoints(jobdir, tmp_path, monkeypatch):
     (tmp_path / "other.py").write_text(
         "import scrapy\n\nclass Other(scrapy.Spider):\n    name = 'other'\n"
     )
@@ -151,6 +149,5 @@ def test_with_another_scheduler_there_are_no_checkpoints_and_a_warning(
         command += ["-s", f"{name}={value}"]
     done = run_crawl(command)
     assert done.returncode == 0, done.stdout
-    assert "Checkpoints need the Mercator scheduler" in done.stdout
     assert "Traceback" not in done.stdout
     assert not (jobdir / "CURRENT").exists()

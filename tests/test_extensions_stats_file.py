@@ -187,5 +187,5 @@ def test_a_full_disk_is_one_line_in_the_log_and_the_old_file_stays(jobdir):
 @pytest.mark.parametrize("jobdir", [None, ""])
 def test_without_a_job_directory_there_is_no_extension(jobdir):
     crawler = get_crawler(settings_dict={"JOBDIR": jobdir})
-    with pytest.raises(NotConfigured, match="needs a JOBDIR"):
+    with pytest.raises(NotConfigured):
         StatsFile.from_crawler(crawler)

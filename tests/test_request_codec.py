@@ -41,7 +41,7 @@ def codec(spider):
     return new_codec(spider)
 
 
-def new_codec(spider):
+def new_codec(spider, **options):
     crawler = get_crawler()
     return RequestCodec(
         spider=spider,
@@ -49,6 +49,7 @@ def new_codec(spider):
         fingerprinter=RequestFingerprinter(crawler),
         key_of=host_of,
         form=Equivalence().form,
+        **options,
     )
 
 
@@ -109,13 +110,23 @@ def test_a_callback_that_is_no_method_lives_in_memory_as_with_scrapy(codec):
 def test_what_lives_in_memory_can_be_unpacked_until_it_is_forgotten(codec):
     packed = codec.pack(Request("http://shop.test/", meta={"lock": threading.Lock()}))
     first = codec.unpack(packed)
-    first.meta["mine"] = 1
-    assert set(codec.unpack(packed).meta) == {"lock"}
+    first.meta["fetch"] = "it is under way"
+    second = codec.unpack(packed)
+    assert second is not first
+    assert set(second.meta) == {"lock"}
     codec.forget(codec.pack(Request("http://shop.test/plain")))
     assert codec.unpack(packed).url == "http://shop.test/"
     codec.forget(packed)
     with pytest.raises(LostRequestError):
         codec.unpack(packed)
+
+
+def test_without_a_job_directory_the_very_request_waits(spider):
+    codec = new_codec(spider, in_memory=True)
+    request = Request("http://shop.test/", callback=lambda response: None)
+    packed = codec.pack(request)
+    assert codec.unpack(packed) is request
+    assert codec._stats.get_value("scheduler/unserializable") is None
 
 
 class Money(IntEnum):
@@ -142,11 +153,11 @@ class Product:
     ],
     ids=repr,
 )
-def test_what_msgpack_would_change_comes_back_as_it_was(codec, value):
-    back = codec.unpack(codec.pack(Request("http://shop.test/", meta={"value": value})))
+def test_objects_in_meta_survive_a_restart(codec, value):
+    packed = codec.pack(Request("http://shop.test/", meta={"value": value}))
+    back = new_codec(ShopSpider()).unpack(packed)
     assert back.meta["value"] == value
     assert type(back.meta["value"]) is type(value)
-    assert codec._stats.get_value("scheduler/unserializable") == 1
 
 
 PLAIN = strategies.recursive(

@@ -261,8 +261,8 @@ def test_a_redirect_is_followed_and_its_target_has_the_callback(crawled):
     assert line["status"] == 200
 
 
-def test_a_500_is_retried_by_scrapy_and_then_given_to_the_callback(crawled):
-    assert [line["status"] for line in crawled.called("failing")] == [500]
+def test_a_500_is_retried_by_scrapy_and_then_given_to_the_errback(crawled):
+    assert [line["error"] for line in crawled.called("failing")] == ["HttpError"]
     assert crawled.stats["retry/count"] == 2
     assert crawled.stats["retry/max_reached"] == 1
 
@@ -291,7 +291,7 @@ def test_items_of_its_own_go_through_the_pipelines(crawled):
         ("ignored before", "IgnoreRequest"),
         ("ignored after", "IgnoreRequest"),
         ("denied", "IgnoreRequest"),
-        ("nowhere", "IgnoreRequest"),
+        ("nowhere", "HostNotFoundError"),
         ("no host", "NotSupported"),
     ],
 )
@@ -306,7 +306,7 @@ def test_a_middleware_may_answer_itself_or_put_another_request_in_its_place(craw
         assert line["url"] == crawled.plan["other"]
 
 
-def test_what_msgpack_cannot_hold_works_within_the_process(crawled):
+def test_what_cannot_be_pickled_works_within_the_process(crawled):
     assert len(crawled.called("in memory")) == 1
     assert crawled.called("closure")[0]["kwargs"] == {"closure": True}
     assert crawled.stats["scheduler/unserializable"] == 3
@@ -517,6 +517,7 @@ def test_a_spider_that_lost_a_callback_loses_only_its_requests(tmp_path, monkeyp
         "import scrapy\n"
         "class Changed(scrapy.Spider):\n"
         "    name = 'waiting'\n"
+        "    handle_httpstatus_list = [404, 405]\n"
         "    async def start(self):\n"
         "        yield scrapy.Request(self.url, callback=self.seen)\n"
         "    def seen(self, response):\n"

@@ -13,18 +13,20 @@ one that lacks what is used here it does not begin (``check_engine``).
   for a download of their own would wait for ever.
 * ``never_opened``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
 * ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
+  ``PlainMetaRefreshMiddleware`` likewise.
 """
 
 from __future__ import annotations
 
 import logging
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import scrapy
 from scrapy import Request
-from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
+from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
 from scrapy.exceptions import CloseSpider
+from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
 from webcrawl.errors import FatalError
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from scrapy.core.engine import ExecutionEngine
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
@@ -209,26 +212,31 @@ class PlainStats(MemoryStatsCollector):
     __getattribute__ = object.__getattribute__
 
 
-class PlainRedirectMiddleware(RedirectMiddleware):
-    """Scrapy's for ordinary Requests of a user's spider; the Referer of the original is dropped. A
-    redirect to where no link may lead (a mail server's port) is not followed."""
+class _Plain:
+    """What both have beyond Scrapy's: a redirect to where no link may lead (a mail server's port)
+    is not followed, and a crawl without RefererMiddleware is no reason for a warning."""
+
+    crawler: Crawler
 
     def __init__(self, settings: BaseSettings) -> None:
         whole(settings, "REDIRECT_MAX_TIMES", at_least=0)  # Scrapy's own error names no setting
-        super().__init__(settings)
+        super().__init__(settings)  # type: ignore[call-arg]  # Scrapy's, the next base
         self._filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
 
-    def process_response(  # type: ignore[override]  # Scrapy warns of its third parameter
-        self, request: Request, response: Response
-    ) -> Request | Response:
-        answer = super().process_response(request, response)
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        answer = cast("Any", super()).process_response(request, response)
         if isinstance(answer, Request) and self._filters.refusal(answer.url, 0) is not None:
             self.crawler.stats.inc_value("redirects/refused")
             return response
-        return answer
-
-    def handle_referer(self, request: Request, response: Response) -> None:  # noqa: ARG002  # Scrapy's interface
-        request.headers.pop("Referer", None)
+        return cast("Request | Response", answer)
 
     def _engine_started(self) -> None:
-        """No warning that the Referer will be dropped: it is meant to be."""
+        self._referer_spider_middleware = self.crawler.get_spider_middleware(RefererMiddleware)
+
+
+class PlainRedirectMiddleware(_Plain, RedirectMiddleware):  # type: ignore[misc]  # Scrapy warns of the third parameter
+    """Scrapy's for ordinary Requests; links are redirected by the frontier."""
+
+
+class PlainMetaRefreshMiddleware(_Plain, MetaRefreshMiddleware):  # type: ignore[misc]  # as above
+    """As that one, for ``<meta http-equiv=refresh>``."""

@@ -64,8 +64,9 @@ class Asides:
         """Wait for the turn of *request*'s host; the Fetch of that contact, which is *request*'s
         from the moment it is given: also if the caller is cancelled in that moment.
 
-        Raises IgnoreRequest when it has none: robots.txt, exclusion, no address, the crawl's end.
-        OSError when the disk is full.
+        Raises when it has none: IgnoreRequest for robots.txt, exclusion and the crawl's end, the
+        exception of net/outcomes.py where there is no way to the host. OSError when the disk is
+        full.
         """
         if self._is_closed:
             raise IgnoreRequest(f"{request.url}: the crawl is being closed")
@@ -104,14 +105,14 @@ class Asides:
         turn.set_result(fetch)
         return True
 
-    def refuse(self, name: str, outcome: str) -> None:
-        """Nothing is going to be sent for *name*."""
+    def refuse(self, name: str, error: Exception) -> None:
+        """Nothing is going to be sent for *name*, who gets *error*."""
         turn, _ = self._waiting.get(name, (None, None))
         if turn is not None and not turn.done():
-            turn.set_exception(IgnoreRequest(outcome))
+            turn.set_exception(error)
 
     def close(self) -> None:
         """The crawl is being closed, and no more turns are given."""
         self._is_closed = True
         for name in [*self._waiting]:
-            self.refuse(name, "the crawl is being closed")
+            self.refuse(name, IgnoreRequest("the crawl is being closed"))

@@ -22,7 +22,7 @@ from webcrawl.aftermath import Aftermath
 from webcrawl.fetch import Fetch, fetch_of
 from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
 from webcrawl.net.guard import plain_address
-from webcrawl.net.outcomes import outcome_of
+from webcrawl.net.outcomes import error_of, outcome_of
 from webcrawl.pages import PERMANENT, REDIRECTS
 from webcrawl.prelude import Decision, Verdict
 from webcrawl.request_codec import LostRequestError
@@ -240,7 +240,7 @@ class Dispatcher:
         if entry.kind == ERRAND:
             self._aftermath.learn(entry.via, outcome, None)
         elif entry.kind == ASIDE:
-            self._asides.refuse(entry.via, f"{entry.url}: {outcome}")
+            self._asides.refuse(entry.via, error_of(outcome)(f"{entry.url}: {outcome}"))
             self._stats.inc_value(f"aside/{outcome}")
         else:
             self._end(entry, outcome)
@@ -335,7 +335,7 @@ class Dispatcher:
 
     def _request(self, lease: Lease, *, address: str = "", refusal: str = "") -> Request | None:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
-        it with IgnoreRequest, since an ordinary Request may have an errback that waits for it."""
+        it, since an ordinary Request may have an errback that waits for it."""
         entry = lease.entry
         if not refusal:
             self._admission.ledger.begun(entry)

@@ -20,6 +20,7 @@ from scrapy.utils.misc import build_from_crawler
 
 from webcrawl._engine import takes_fast_path
 from webcrawl.fetch import fetch_of
+from webcrawl.net.outcomes import error_of
 from webcrawl.net.turn import TURN
 from webcrawl.setting_values import number, whole
 from webcrawl.signals import is_heard
@@ -114,11 +115,11 @@ class MercatorDownloader:
                 self.active.add(outer)
 
     async def _refuse(self, request: Request, fetch: Fetch) -> Response:
-        """Fail *request* as Scrapy's own robots.txt middleware does: its errback is told."""
+        """Fail *request* as if it had been sent, or as Scrapy's own robots.txt middleware does."""
         self.active.discard(request)
         fetch.refused()
         fetch.end_download()
-        raise IgnoreRequest(f"{request.url}: {fetch.refusal}")
+        raise error_of(fetch.refusal)(f"{request.url}: {fetch.refusal}")
 
     async def _fetch(self, request: Request, fetch: Fetch | None) -> Response | Request:
         task = asyncio.current_task()

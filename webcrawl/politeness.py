@@ -53,7 +53,8 @@ PROFILES = {
 
 def profile_of(settings: BaseSettings) -> Profile:
     """POLITENESS_PROFILE, with those of POLITENESS_KEY, _DELAY_FACTOR, _MIN_DELAY, _MAX_DELAY and
-    _UNMEASURED_DELAY that are set in place of its own. FatalError with one sentence."""
+    _UNMEASURED_DELAY that are set in place of its own, and pauses of DOWNLOAD_DELAY at least.
+    FatalError with one sentence."""
     name = settings.get("POLITENESS_PROFILE")
     if name not in PROFILES:
         raise FatalError(f"POLITENESS_PROFILE must be {' or '.join(PROFILES)}, not {name!r}.")
@@ -79,7 +80,8 @@ def profile_of(settings: BaseSettings) -> Profile:
             f"POLITENESS_MAX_DELAY is {chosen.ceiling:g}, below the floor of {chosen.floor:g} that "
             "POLITENESS_MIN_DELAY or the profile sets."
         )
-    return chosen
+    delay = number(settings, "DOWNLOAD_DELAY", at_least=0)
+    return chosen._replace(floor=max(chosen.floor, delay), ceiling=max(chosen.ceiling, delay))
 
 
 def longest_crawl_delay(settings: BaseSettings) -> float:

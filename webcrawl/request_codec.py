@@ -1,22 +1,23 @@
 """Ordinary Scrapy Requests in the frontier: what cannot be told by the URL alone, as bytes.
 
 A link needs no more than its URL. A Request that a spider yielded may carry a callback, meta,
-headers, a body; these are packed with msgpack (never pickle: a job directory is data, and
-reading it must not run code). The invariant: what comes back is what went in, or nothing does.
-What msgpack would not give back as it was (an item in meta, a callback that is no method of the
-spider) is kept in memory under a name, so that the request works as long as this process lives; a
-restart loses exactly these, counted.
+headers, a body; these are pickled, as Scrapy's own disk queues do, so what those can hold is held
+here. To resume a job is therefore to trust it with running code; nothing else that reads a job
+directory unpickles.
+
+What cannot be pickled (a lock in meta, a callback that is no method of the spider) is kept in
+memory under a name: it works as long as this process lives; a restart loses exactly these, counted.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+import pickle
 import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from scrapy.utils.request import request_from_dict
 
 from webcrawl.frontier import Entry
@@ -47,10 +48,8 @@ INTERNAL_META = frozenset(
     }
 )
 
-
-# Extension types of msgpack that stand for Python's: ext := type i8 | msgpack array
-_TUPLE, _SET = 1, 2
-_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+# Begins what stands for a Request in memory; no pickle does.
+_NAME = b"memory/"
 
 
 class LostRequestError(LookupError):
@@ -68,16 +67,19 @@ class RequestCodec:
         fingerprinter: RequestFingerprinterProtocol,
         key_of: Callable[[str], str],
         form: Callable[[str], str],
+        in_memory: bool = False,
     ) -> None:
-        """*key_of* gives a URL's politeness key, *form* what it is compared by."""
+        """*key_of* gives a URL's politeness key, *form* what it is compared by; *in_memory* keeps
+        all Requests there, and the very objects, as Scrapy does without JOBDIR."""
         self._spider = spider
         self._stats = stats
         self._fingerprinter = fingerprinter
         self._key_of = key_of
         self._form = form
-        self._in_memory: dict[str, Request] = {}
+        self._saves = not in_memory
+        self._in_memory: dict[bytes, Request] = {}
         # The names of an earlier process must never meet a request of this one.
-        self._process = secrets.token_hex(8)
+        self._process = secrets.token_hex(8).encode()
         self._numbers = itertools.count()
         self._warned = False
 
@@ -107,12 +109,13 @@ class RequestCodec:
 
     def pack(self, request: Request) -> bytes:
         """*request* as bytes, without the crawler's own meta keys."""
-        meta = {k: v for k, v in request.meta.items() if k not in INTERNAL_META}
+        if not self._saves:
+            return self._keep(request)
         try:
             parts = request.to_dict(spider=self._spider)
-            parts["meta"] = meta
-            return msgspec.msgpack.encode(_faithful(parts))
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            parts["meta"] = _without_internal(request.meta)
+            return pickle.dumps(parts, protocol=4)
+        except Exception as error:  # noqa: BLE001  # whatever objects in meta raise
             if not self._warned:
                 self._warned = True
                 logger.warning(
@@ -124,9 +127,12 @@ class RequestCodec:
                     extra={"spider": self._spider},
                 )
             self._stats.inc_value("scheduler/unserializable")
-            name = f"{self._process}/{next(self._numbers)}"
-            self._in_memory[name] = request.replace(meta=meta)
-            return msgspec.msgpack.encode(name)
+            return self._keep(request)
+
+    def _keep(self, request: Request) -> bytes:
+        name = b"%b%b/%d" % (_NAME, self._process, next(self._numbers))
+        self._in_memory[name] = request
+        return name
 
     def unpack(self, packed: bytes) -> Request:
         """The Request that was packed, as often as it is asked for until ``forget``.
@@ -134,46 +140,27 @@ class RequestCodec:
         Raises LostRequestError when a restart lost it, or when the spider no longer has its
         callback, or its class is gone.
         """
-        parts = _decode(packed)
-        if isinstance(parts, str):
-            try:
-                return self._in_memory[parts].copy()
-            except KeyError:
-                raise LostRequestError(f"request {parts} was lost with its process") from None
+        if packed.startswith(_NAME):
+            return self._kept(packed)
         try:
-            return request_from_dict(parts, spider=self._spider)
-        except (AttributeError, ImportError, NameError, TypeError, ValueError) as error:
+            return request_from_dict(pickle.loads(packed), spider=self._spider)  # noqa: S301  # see above
+        except Exception as error:
             raise LostRequestError(str(error)) from error
+
+    def _kept(self, name: bytes) -> Request:
+        """The very object, unless it is or was under way: then one like it."""
+        try:
+            request = self._in_memory[name]
+        except KeyError:
+            raise LostRequestError("it was only in the memory of an earlier process") from None
+        if INTERNAL_META.isdisjoint(request.meta):
+            return request
+        return request.replace(meta=_without_internal(request.meta))
 
     def forget(self, packed: bytes) -> None:
         """The packed request had its end."""
-        parts = _decode(packed) if self._in_memory else None
-        if isinstance(parts, str):
-            self._in_memory.pop(parts, None)
+        self._in_memory.pop(packed, None)
 
 
-def _faithful(value: Any) -> Any:
-    """*value* such that msgpack gives it back as it was; TypeError when it would not.
-
-    msgspec would also take dataclasses, enums, dates and more, and give back something else.
-    """
-    kind = type(value)
-    if kind in _SCALARS:
-        return value
-    if kind is list:
-        return [_faithful(one) for one in value]
-    if kind is dict:
-        if not all(type(key) in _SCALARS for key in value):
-            raise TypeError("a key of a dictionary is neither text nor number")
-        return {key: _faithful(one) for key, one in value.items()}
-    if kind is tuple or kind is set:
-        packed = msgspec.msgpack.encode([_faithful(one) for one in value])
-        return msgspec.msgpack.Ext(_TUPLE if kind is tuple else _SET, packed)
-    raise TypeError(f"{kind.__name__} {value!r:.80} is not plain data")
-
-
-def _from_extension(code: int, data: memoryview) -> Any:
-    return (tuple if code == _TUPLE else set)(_decode(data))
-
-
-_decode = msgspec.msgpack.Decoder(ext_hook=_from_extension).decode
+def _without_internal(meta: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in meta.items() if name not in INTERNAL_META}

@@ -55,6 +55,7 @@ from webcrawl.totals import Totals
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from concurrent.futures import ThreadPoolExecutor
+    from tempfile import TemporaryDirectory
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -101,6 +102,7 @@ class MercatorScheduler(BaseScheduler):
         *,
         crawler: Crawler,
         job: Job,
+        temporary: TemporaryDirectory[str] | None,
         frontier: Frontier,
         eliminator: Eliminator,
         content: ContentSeen,
@@ -117,8 +119,11 @@ class MercatorScheduler(BaseScheduler):
         item_secs: float,
         workers: int,
     ) -> None:
+        """*temporary* is the directory of *job* if nothing of it is to stay when the crawl ends:
+        then there are no checkpoints, and ordinary Requests wait in memory, as with Scrapy."""
         self._crawler = crawler
         self._job = job
+        self._temporary = temporary
         self._frontier = frontier
         self._eliminator = eliminator
         self._content = content
@@ -140,6 +145,7 @@ class MercatorScheduler(BaseScheduler):
             fingerprinter=crawler.request_fingerprinter,
             key_of=hosts.key_of,
             form=links.form,
+            in_memory=temporary is not None,
         )
         self._ending = Ending(crawler=crawler, jobdir=job.path)
         self.pauses = hosts.pauses
@@ -222,11 +228,13 @@ class MercatorScheduler(BaseScheduler):
             self._totals.open(self._job.saved("totals"))
             self._job.attach("totals", self._totals)
             self._inflow.open(awaits_seeds=getattr(spider, "reads_seeds", False))
-            if not self._job.resumed or self._job.rebooted:
+            if self._temporary is None and (not self._job.resumed or self._job.rebooted):
                 # The word of the logs is good for as long as the machine runs that wrote them.
                 self._checkpoints.make_first()
         except (FatalError, CorruptRecordError, NewerFormatError, OSError) as error:
             self._job.close()
+            if self._temporary is not None:
+                self._temporary.cleanup()
             never_opened(self._crawler.engine)
             if isinstance(error, FatalError):
                 raise
@@ -267,7 +275,7 @@ class MercatorScheduler(BaseScheduler):
         self._alarm.cancel()
         try:
             await self._checkpoints.wait()
-            if await self._checkpoints.make():
+            if self._temporary is None and await self._checkpoints.make():
                 logger.info("Crawl state saved (%s)", reason, extra={"spider": self._spider})
         finally:
             self._figures.publish()
@@ -281,6 +289,8 @@ class MercatorScheduler(BaseScheduler):
                 except _DISK_ERRORS as error:
                     self._ending.fail(error)
             self._job.close()
+            if self._temporary is not None:
+                await asyncio.to_thread(self._temporary.cleanup)
 
     def has_pending_requests(self) -> bool:
         """Whether anything waits, is leased, or may come to the frontier yet. O(1)."""
@@ -411,9 +421,9 @@ class MercatorScheduler(BaseScheduler):
             self._ending.fail(error)
 
     def start_checkpoint(self) -> None:
-        """Begin a checkpoint unless one is being made or the crawl is being closed, which makes one
-        at its end; returns at once."""
-        if not self.is_ending:
+        """Begin a checkpoint unless one is being made, nothing of the crawl is to stay, or it is
+        being closed, which makes one at its end; returns at once."""
+        if not self.is_ending and self._temporary is None:
             self._checkpoints.start()
 
     def publish(self) -> None:

@@ -1,6 +1,7 @@
 """The wiring of the project and its defaults, each with its unit and reason.
 
-A setting of Scrapy's is here only where the crawl needs another value than Scrapy's default.
+A setting of Scrapy's is here only where all spiders of the project need another value than
+Scrapy's default; those that only the web spider needs are in ``web_spider`` at the end.
 Every value can be changed with ``-s NAME=VALUE``, in scrapyd's schedule, or in a spider.
 
 Handlers, middlewares and extensions are wired in the settings that end in ``_BASE``. Those without
@@ -8,6 +9,8 @@ it are the user's: what a spider sets there comes on top, and takes none of the 
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from scrapy.settings import default_settings
 
@@ -34,9 +37,8 @@ DOWNLOAD_HANDLERS_BASE = default_settings.DOWNLOAD_HANDLERS_BASE | {
     "s3": None,
     "data": None,
 }
-# Processing modules (Mercator, section 3), by content type; users add theirs after the WARC.
-ITEM_PIPELINES = {"webcrawl.pipelines.warc.WarcPipeline": 100}
 EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
+    "webcrawl.extensions.scrapy_settings.ScrapySettings": 0,
     "webcrawl.extensions.identification.Identification": 0,
     "webcrawl.extensions.statistics.Statistics": 0,
     "webcrawl.extensions.checkpoints.Checkpoints": 0,
@@ -47,25 +49,15 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.open_files.OpenFiles": 0,
     "webcrawl.extensions.repeated_lines.RepeatedLines": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
-    "webcrawl.extensions.summary.Summary": 1000,
-    # Statistics says more.
-    "scrapy.extensions.logstats.LogStats": None,
-    # A pickle in JOBDIR that is written on a clean stop only: a checkpoint has nothing of it.
-    "scrapy.extensions.spiderstate.SpiderState": None,
 }
 # They listen on a port for code to run.
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
 STATS_CLASS = "webcrawl._engine.PlainStats"
-LOG_FORMATTER = "webcrawl.log_formatter.QuietLogFormatter"
 LOG_LEVEL = "INFO"
-# They are in JOBDIR/stats.json, and the summary has those that matter.
-STATS_DUMP = False
 
-# --- the job ---------------------------------------------------------------------------------
+# --- the job (JOBDIR: see web_spider) ----------------------------------------------------------
 
-# Everything the crawl knows. Running the same command again resumes.
-JOBDIR = "crawls/web"
 # Seconds between two checkpoints; 0: only the last one. kill -9 loses nothing whatever this is;
 # after a power loss the pages since the last checkpoint are fetched again.
 CHECKPOINT_INTERVAL_SECS = 60.0
@@ -104,7 +96,7 @@ OUTAGE_PROBE_SECS = 5.0
 STATISTICS_INTERVAL_SECS = 10.0
 # Seconds between two writes of JOBDIR/stats.json, and lines of its history; 0: only at the end.
 STATS_FILE_INTERVAL_SECS = 60.0
-# Print the summary at the end.
+# Print the web spider's summary at the end.
 SUMMARY_ENABLED = True
 
 # --- the frontier (Mercator, section 3.1) ------------------------------------------------------
@@ -139,9 +131,10 @@ POLITENESS_PROFILE = "mercator"
 # What is never contacted twice at once: "host", "domain" (the registered domain), or "address" (the
 # host, and all hosts at one IP address share a second clock).
 POLITENESS_KEY = None
-# The pause after a contact is at least POLITENESS_MIN_DELAY seconds, and POLITENESS_DELAY_FACTOR
-# times the average of the last five downloads, of which at most POLITENESS_MAX_DELAY seconds count;
-# while fewer than five are known, at least POLITENESS_UNMEASURED_DELAY seconds.
+# The pause after a contact is at least POLITENESS_MIN_DELAY and DOWNLOAD_DELAY seconds, and
+# POLITENESS_DELAY_FACTOR times the average of the last five downloads, of which at most
+# POLITENESS_MAX_DELAY seconds count; while fewer than five are known, at least
+# POLITENESS_UNMEASURED_DELAY seconds.
 POLITENESS_DELAY_FACTOR = None
 POLITENESS_MIN_DELAY = None
 POLITENESS_MAX_DELAY = None
@@ -169,8 +162,6 @@ POLITENESS_ADDRESS_SCALE = 1.0
 # Records of hosts kept in memory (Mercator: 2**18); all are on disk. None: 22 % of MEMORY_BUDGET,
 # 0.45 kB each, which are as many by default.
 HOSTS_CACHE_SIZE = None
-# The frontier owns politeness; Scrapy's own delay would only add to it.
-DOWNLOAD_DELAY = 0.0
 ROBOTSTXT_OBEY = True
 # Origins whose robots.txt is kept in memory (Mercator: 2**18), and bytes of it, compressed; all are
 # on disk. None: 1 % of MEMORY_BUDGET, 0.2 kB each, and 1 % of it.
@@ -342,8 +333,6 @@ NET_KEEPALIVE_CONNECTIONS = None
 # Bytes and fields of an answer's header; some sites send security policies of 10 kB.
 NET_MAX_HEADER_BYTES = 128 * 1024
 NET_MAX_HEADER_FIELDS = 256
-# A body that ends before its Content-Length is kept and marked, as browsers do.
-DOWNLOAD_FAIL_ON_DATALOSS = False
 # Anonymous guests of FTP servers say whom to write to; empty: CRAWLER_CONTACT, or else "guest".
 FTP_PASSWORD = ""
 # Ports that may be asked by Gopher: a link must not make the crawler say a line of its author's
@@ -363,35 +352,61 @@ DNS_CACHE_SIZE = None
 # Take a page from the scheduler to the last pipeline in one task, past some of Scrapy's own parts:
 # a quarter of all CPU time. Off, and with another Scrapy than 2.19: the same pages, Scrapy's ways.
 FAST_PATH_ENABLED = True
-# The default of 100 starts 100 tasks for each page: half of all CPU time in a broad crawl.
-CONCURRENT_ITEMS = 1
 # When Python's cyclic garbage collector runs (gc.set_threshold); empty: as Python has it.
 GARBAGE_THRESHOLDS = [50_000, 10, 10]
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
-COOKIES_ENABLED = False
-HTTPPROXY_ENABLED = False
-METAREFRESH_ENABLED = False
-# The crawl's own counts are per outcome; these measure each request and answer again.
-DOWNLOADER_STATS = False
-# Redirects that may follow one another, of links and of ordinary Requests; Scrapy's default is 20.
-REDIRECT_MAX_TIMES = 3
-# Retry and Redirect serve ordinary Requests of user spiders; for links the frontier does both.
 DOWNLOADER_MIDDLEWARES_BASE = default_settings.DOWNLOADER_MIDDLEWARES_BASE | {
-    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
+    # The frontier asks for robots.txt, in its host's turn.
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
-    "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "webcrawl.net.decoding.ContentDecodingMiddleware": 590,
+    # No redirect leads where no link may: to a mail server's port.
+    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
+    "webcrawl._engine.PlainMetaRefreshMiddleware": 580,
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "webcrawl._engine.PlainRedirectMiddleware": 600,
 }
-# A broken page is a page too: the outcome of every status is counted, and the Page is kept.
-SPIDER_MIDDLEWARES_BASE = default_settings.SPIDER_MIDDLEWARES_BASE | {
-    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
-    "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
-    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
-    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
-    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
-    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
+
+# --- the web spider ----------------------------------------------------------------------------
+
+# What only the web spider needs: other spiders have these as in Scrapy. No settings by their names,
+# but its defaults: what this file or an add-on sets goes before, as does all that is more special.
+web_spider: dict[str, Any] = {
+    # Everything the crawl knows. Running the same command again resumes. Crawls of other spiders
+    # that set none keep what they know in a temporary directory, until they end.
+    "JOBDIR": "crawls/web",
+    # Processing modules (Mercator, section 3), by content type; users add theirs after the WARC.
+    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": 100},
+    "EXTENSIONS_BASE": EXTENSIONS_BASE
+    | {
+        "webcrawl.extensions.summary.Summary": 1000,
+        # Statistics says more.
+        "scrapy.extensions.logstats.LogStats": None,
+        # A pickle in JOBDIR that is written on a clean stop only: a checkpoint has nothing of it.
+        "scrapy.extensions.spiderstate.SpiderState": None,
+    },
+    # They are in JOBDIR/stats.json, and the summary has those that matter.
+    "STATS_DUMP": False,
+    "LOG_FORMATTER": "webcrawl.log_formatter.QuietLogFormatter",
+    # The default of 100 starts 100 tasks for each page: half of all CPU time in a broad crawl.
+    "CONCURRENT_ITEMS": 1,
+    "COOKIES_ENABLED": False,
+    "HTTPPROXY_ENABLED": False,
+    "METAREFRESH_ENABLED": False,
+    # The crawl's own counts are per outcome; these measure each request and answer again.
+    "DOWNLOADER_STATS": False,
+    # Redirects that may follow one another, of links and of ordinary Requests; Scrapy's is 20.
+    "REDIRECT_MAX_TIMES": 3,
+    # A body that ends before its Content-Length is kept and marked, as browsers do.
+    "DOWNLOAD_FAIL_ON_DATALOSS": False,
+    # Retry and Redirect serve ordinary Requests of spiders made of this one; for links the
+    # frontier does both.
+    "DOWNLOADER_MIDDLEWARES_BASE": DOWNLOADER_MIDDLEWARES_BASE
+    | {
+        "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
+        "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
+        "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
+    },
+    # A broken page is a page too: the outcome of every status is counted, and the Page is kept.
+    "SPIDER_MIDDLEWARES_BASE": {},
 }

@@ -59,10 +59,15 @@ class TrapKeeper:
 
     @classmethod
     def from_settings(
-        cls, settings: BaseSettings, *, records: HostRecords, wall: Callable[[], float]
+        cls,
+        settings: BaseSettings,
+        *,
+        jobdir: Path,
+        records: HostRecords,
+        wall: Callable[[], float],
     ) -> Self:
-        """Read TRAP_*, URL_SPACE_* and JOBDIR; *wall* is epoch seconds. FatalError with one
-        sentence for what cannot be."""
+        """Read TRAP_* and URL_SPACE_*; *wall* is epoch seconds. FatalError with one sentence for
+        what cannot be."""
         name = settings.get("TRAP_EXCEPTIONS_FILE") or ""
         exceptions = exceptions_in(Path(name) if name else None, clock=time.monotonic)
         return cls(
@@ -70,7 +75,7 @@ class TrapKeeper:
             learned=LearnedTraps(
                 store=records.traps,
                 exceptions=exceptions,
-                notes=Notes(Path(settings["JOBDIR"]) / "traps.txt"),
+                notes=Notes(jobdir / "traps.txt"),
                 min_duplicates=whole(settings, "TRAP_MIN_DUPLICATES", at_least=0),
                 min_share=share(settings, "TRAP_MIN_SHARE"),
                 retry_secs=number(settings, "TRAP_RETRY_SECS", at_least=0),

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import random
 import time
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
@@ -76,21 +78,23 @@ _MAX_ROUNDS = 40
 
 
 def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
-    """The keyword arguments of MercatorScheduler but *crawler*. Touches no disk.
+    """The keyword arguments of MercatorScheduler but *crawler*. Touches no disk, but that it makes
+    a temporary directory for a crawl without JOBDIR, of which nothing is to stay.
 
     Raises FatalError with one sentence for a setting that cannot be.
     """
     settings = crawler.settings
-    jobdir = settings["JOBDIR"]
-    if not jobdir:
-        raise FatalError("JOBDIR is empty: the frontier lives on disk and needs a directory.")
     _check_downloader(settings)
     # Scrapy logs what a handler raises and goes on without it: a wrong value must be told now.
     FetchLimits.from_settings(settings)
     flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS")
     gopher_ports(settings)
     resolver_of(crawler)
-    shard = Path(jobdir) / "shards" / "00"
+    temporary = None
+    if not settings["JOBDIR"]:
+        temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
+    jobdir = Path(settings["JOBDIR"] if temporary is None else temporary.name)
+    shard = jobdir / "shards" / "00"
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge")
     eliminator = MercatorDupeFilter.build_eliminator(
         settings, path=shard / "seen", executor=executor
@@ -118,7 +122,9 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     form = equivalence_of(settings).form
     wall = SteadyWall()
     frontier = _frontier(crawler, shard, delay, records, wall)
-    hosts = _hosts(crawler, delay, records, frontier, wall, executor=writer, key=profile.key)
+    hosts = _hosts(
+        crawler, delay, records, frontier, wall, jobdir=jobdir, executor=writer, key=profile.key
+    )
     ledger, budgets = budgets_of(settings, records)
     links = LinkSubmitter(
         eliminator=eliminator,
@@ -140,14 +146,15 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         wall=time.time,
     )
     return {
-        "job": Job(path=Path(jobdir), kept=_kept(settings, Path(jobdir), records)),
+        "job": Job(path=jobdir, kept=_kept(settings, jobdir, records)),
+        "temporary": temporary,
         "frontier": frontier,
         "eliminator": eliminator,
         "content": ContentSeen(path=shard / "content", executor=executor),
         "tables": tables,
         "links": links,
         "hosts": hosts,
-        "outcomes": Outcomes.from_crawler(crawler, jobdir=Path(jobdir), form=form),
+        "outcomes": Outcomes.from_crawler(crawler, jobdir=jobdir, form=form),
         "sitemaps": Sitemaps(
             robots=hosts.robots,
             links=links,
@@ -175,6 +182,7 @@ def _hosts(
     frontier: Frontier,
     wall: SteadyWall,
     *,
+    jobdir: Path,
     executor: ThreadPoolExecutor,
     key: str,
 ) -> HostKnowledge:
@@ -203,7 +211,7 @@ def _hosts(
         retries=retries,
         clock=time.monotonic,
     )
-    proxied = flag(settings, "HTTPPROXY_ENABLED")
+    proxied = _is_proxied(settings)
     pauses = Pauses(clock=time.monotonic, wake=lambda: wake(crawler.engine))
 
     def count(name: str) -> None:
@@ -236,10 +244,19 @@ def _hosts(
             longest_crawl_delay=longest_crawl_delay(settings),
             doubts_names=lambda: outage.doubts_names(others=addresses.under_way),
         ),
-        traps=TrapKeeper.from_settings(settings, records=records, wall=wall),
+        traps=TrapKeeper.from_settings(settings, jobdir=jobdir, records=records, wall=wall),
         pauses=pauses,
         outage=outage,
         key=key,
+    )
+
+
+def _is_proxied(settings: BaseSettings) -> bool:
+    """Whether a proxy looks up the hosts: one may be named by any Request where the user has set
+    HTTPPROXY_ENABLED; where it is on because Scrapy has it so, if the environment names one."""
+    enabled = flag(settings, "HTTPPROXY_ENABLED")
+    return enabled and bool(
+        settings.getpriority("HTTPPROXY_ENABLED") or urllib.request.getproxies()
     )
 
 

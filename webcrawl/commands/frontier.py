@@ -25,6 +25,7 @@ from webcrawl.inspect.printing import print_answer
 from webcrawl.inspect.retrying import retry, split_outcomes
 from webcrawl.inspect.seeds_file import export
 from webcrawl.seeds import split_sources
+from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +40,7 @@ class Command(ScrapyCommand):
 
     requires_project = True
     requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
+    default_settings = {**web_spider, "LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
     def syntax(self) -> str:
         """See ScrapyCommand."""

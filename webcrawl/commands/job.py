@@ -19,6 +19,7 @@ from webcrawl.check.text import repair_text, report_text
 from webcrawl.check.whole import bytes_of, check_job
 from webcrawl.errors import FatalError
 from webcrawl.inspect.printing import print_answer
+from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,7 @@ class Command(ScrapyCommand):
 
     requires_project = True
     requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
+    default_settings = {**web_spider, "LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
     def syntax(self) -> str:
         """See ScrapyCommand."""

@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from webcrawl.errors import FatalError
 from webcrawl.replay import ReplaySpider
+from webcrawl.settings import web_spider
 from webcrawl.start_failure import exit_code_of_start
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Command(ScrapyCommand):
     """Reads WARC files and hands their pages to the item pipelines."""
 
     requires_project = True
+    default_settings = web_spider
 
     def syntax(self) -> str:
         """See ScrapyCommand."""

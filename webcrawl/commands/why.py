@@ -19,6 +19,7 @@ from webcrawl.inspect.explanation import explain
 from webcrawl.inspect.job_view import ask
 from webcrawl.inspect.printing import print_answer
 from webcrawl.inspect.why_text import why_text
+from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,7 @@ class Command(ScrapyCommand):
 
     requires_project = True
     requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
+    default_settings = {**web_spider, "LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
     def syntax(self) -> str:
         """See ScrapyCommand."""

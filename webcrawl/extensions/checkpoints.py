@@ -6,7 +6,6 @@ on SIGTERM, SIGINT and at the end, is made by ``scheduler.close()``.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
@@ -17,10 +16,7 @@ from webcrawl.scheduler import scheduler_of
 from webcrawl.setting_values import number
 
 if TYPE_CHECKING:
-    from scrapy import Spider
     from scrapy.crawler import Crawler
-
-logger = logging.getLogger(__name__)
 
 
 class Checkpoints:
@@ -41,11 +37,8 @@ class Checkpoints:
         crawler.signals.connect(extension.spider_closed, signal=signals.spider_closed)
         return extension
 
-    def spider_opened(self, spider: Spider) -> None:
-        if scheduler_of(self._crawler) is not None:
-            self._loop.start(self._every, now=False)
-        else:
-            logger.warning("Checkpoints need the Mercator scheduler", extra={"spider": spider})
+    def spider_opened(self) -> None:
+        self._loop.start(self._every, now=False)
 
     def spider_closed(self) -> None:
         if self._loop.running:

@@ -93,7 +93,7 @@ class CriticalErrors:
     def from_crawler(cls, crawler: Crawler) -> Self:
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
-            raise NotConfigured("critical.jsonl needs a JOBDIR")
+            raise NotConfigured
         extension = cls(
             crawler=crawler,
             jobdir=Path(jobdir),

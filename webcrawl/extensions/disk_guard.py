@@ -60,7 +60,7 @@ class DiskGuard:
         floor_bytes = whole(settings, "DISK_MIN_FREE_BYTES", at_least=0)
         jobdir = settings["JOBDIR"]
         if not (floor_bytes and jobdir):
-            raise NotConfigured("DISK_MIN_FREE_BYTES is 0")
+            raise NotConfigured
         warc = settings["WARC_DIR"]
         guard = cls(
             crawler=crawler,

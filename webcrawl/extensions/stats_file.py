@@ -59,7 +59,7 @@ class StatsFile:
     def from_crawler(cls, crawler: Crawler) -> Self:
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
-            raise NotConfigured("stats.json needs a JOBDIR")
+            raise NotConfigured
         every = number(crawler.settings, "STATS_FILE_INTERVAL_SECS", at_least=0)
         extension = cls(crawler=crawler, path=Path(jobdir) / "stats.json", every=every)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)

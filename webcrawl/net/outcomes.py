@@ -128,6 +128,21 @@ _BY_CLASS: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (TimeoutError, "timeout"),
 )
 
+# Failures for which a request may not even be sent, as its host's robots.txt has met them.
+_OF_HOSTS: Final[dict[str, type[Exception]]] = {
+    "timeout": DownloadTimeoutError,
+    "incomplete": ResponseDataLossError,
+    "host_failing": DownloadFailedError,
+    **{
+        cls.outcome: cls
+        for cls in (
+            *(HostNotFoundError, HostLookupError, ForbiddenAddressError, ConnectRefusedError),
+            *(ConnectFailedError, ConnectTimeoutError, TlsFailedError, FirstByteTimeoutError),
+            *(TooSlowError, ConnectionLostError, BadAnswerError, HeaderTooLargeError),
+        )
+    },
+}
+
 #: Every outcome but ``http_NNN``, for documentation and tests.
 OUTCOMES: Final[frozenset[str]] = frozenset(
     {
@@ -153,6 +168,12 @@ OUTCOMES: Final[frozenset[str]] = frozenset(
         "other",
     }
 )
+
+
+def error_of(outcome: str) -> type[Exception]:
+    """Return what an errback is to get for a request that was not sent because of *outcome*: the
+    failure that sending it would have met, IgnoreRequest if it was not allowed."""
+    return _OF_HOSTS.get(outcome, IgnoreRequest)
 
 
 def outcome_of(result: Response | Failure | BaseException) -> str:

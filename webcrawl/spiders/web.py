@@ -32,13 +32,16 @@ from webcrawl.page_links import PageLinks, in_slices
 from webcrawl.pages import page_of
 from webcrawl.scheduler import is_mercator
 from webcrawl.seeds import SeedReader, SeedsError, split_sources
+from webcrawl.settings import web_spider
 from webcrawl.urls import Link
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.settings import BaseSettings
 
     from webcrawl.fetch import Fetch
     from webcrawl.items import Page
@@ -67,6 +70,20 @@ class WebSpider(Spider):
         self._schemes = schemes
 
     @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        """Set ``web_spider`` of settings.py where neither the project, an add-on, the
+        ``custom_settings`` of a spider made of this one nor the command line says otherwise."""
+        for name, value in web_spider.items():
+            # Those are the wiring: what users name comes on top.
+            settings.set(name, value, priority="project" if name.endswith("_BASE") else "addon")
+        super().update_settings(settings)
+
+    @classmethod
+    def handles_request(cls, request: Request) -> bool:  # noqa: ARG003  # Scrapy's interface
+        """False: Scrapy's commands look for the spider of a URL's site, and this one has none."""
+        return False
+
+    @classmethod
     def from_crawler(
         cls, crawler: Crawler, *, seeds: str = "", _job: str = "", **unknown: str
     ) -> Self:
@@ -81,6 +98,8 @@ class WebSpider(Spider):
             raise FatalError(f"The web spider has no argument {names}; it takes seeds=FILE.")
         if not is_mercator(load_object(crawler.settings["SCHEDULER"])):
             raise FatalError("The web spider needs SCHEDULER=webcrawl.scheduler.MercatorScheduler.")
+        if not crawler.settings["JOBDIR"]:
+            raise FatalError("JOBDIR is empty: the web spider's crawl lives in a directory.")
         sources = split_sources(seeds)
         if not sources:
             raise FatalError(

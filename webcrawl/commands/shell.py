@@ -1,0 +1,20 @@
+"""``scrapy shell`` on Scrapy's own scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.commands import shell
+
+from webcrawl.commands import run_on_scrapys_scheduler
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Command(shell.Command):
+    """Takes the place of Scrapy's own command of this name."""
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        run_on_scrapys_scheduler(self)

@@ -1,0 +1,142 @@
+"""Scrapy's settings under the Mercator frontier, and its own ways with another scheduler.
+
+With SCHEDULER as it is, the frontier decides when a host is contacted: Scrapy settings that would
+do so otherwise have no effect, and a warning at the start says which setting does it here. With
+another scheduler (Scrapy's, scrapy-redis') nothing but Scrapy keeps to delays and robots.txt, so
+its own downloader and its robots.txt middleware come back.
+
+An extension and not an add-on, for the reasons that identification.py gives.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import SETTINGS_PRIORITIES, Settings
+from scrapy.utils.misc import load_object
+
+from webcrawl.scheduler import is_mercator
+from webcrawl.spiders.web import WebSpider
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
+
+_DEFAULTS: Final = Settings()
+_ROBOTS: Final = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+
+
+class _Instead(NamedTuple):
+    """*names* have no effect; *here* does what they do."""
+
+    names: tuple[str, ...]
+    here: str
+
+
+_IN_EVERY_SPIDER: Final = (
+    _Instead(
+        ("CONCURRENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_IP", "DOWNLOAD_SLOTS"),
+        "one request at a time goes to what POLITENESS_KEY names: a host, a domain, an address",
+    ),
+    _Instead(("AUTOTHROTTLE_ENABLED",), "POLITENESS_DELAY_FACTOR makes slow hosts rest longer"),
+    _Instead(("DOWNLOAD_DELAY_JITTER", "RANDOMIZE_DOWNLOAD_DELAY"), "POLITENESS_JITTER"),
+    _Instead(
+        (
+            *("DEPTH_PRIORITY", "SCHEDULER_PRIORITY_QUEUE", "SCHEDULER_DISK_QUEUE"),
+            *("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_START_DISK_QUEUE"),
+            "SCHEDULER_START_MEMORY_QUEUE",
+        ),
+        "FRONTIER_PRIORITIZER and FRONTIER_SELECTOR order what waits",
+    ),
+    _Instead(("DUPEFILTER_CLASS", "DUPEFILTER_DEBUG"), "SEEN_ELIMINATOR filters duplicates"),
+    _Instead(("ROBOTSTXT_PARSER",), "robots.txt is read as RFC 9309 has it"),
+    _Instead(
+        ("DNS_RESOLVER", "TWISTED_DNS_RESOLVER", "DNS_TIMEOUT"),
+        "DNS_SERVERS, DNS_QUERY_TIMEOUT_SECS and DNS_TRIES",
+    ),
+    _Instead(("DNSCACHE_ENABLED", "DNSCACHE_SIZE"), "DNS_CACHE_SIZE"),
+    _Instead(("DOWNLOAD_MAXSIZE", "DOWNLOAD_WARNSIZE"), "bodies are cut at PAGE_MAX_BYTES"),
+    _Instead(("COMPRESSION_ENABLED",), "bodies are always decoded"),
+)
+_IN_THE_WEB_SPIDER: Final = (
+    _Instead(("DEPTH_LIMIT",), "URL_MAX_DEPTH"),
+    _Instead(("URLLENGTH_LIMIT",), "URL_MAX_LENGTH_BYTES"),
+    _Instead(
+        ("RETRY_ENABLED", "RETRY_TIMES", "RETRY_HTTP_CODES", "RETRY_EXCEPTIONS"),
+        "FRONTIER_RETRY_TIMES and RETRY_POLICY for links",
+    ),
+    _Instead(("REDIRECT_ENABLED",), "links are redirected by the frontier: REDIRECT_MAX_TIMES"),
+    _Instead(
+        ("HTTPERROR_ALLOW_ALL", "HTTPERROR_ALLOWED_CODES"), "the answer of every status is a Page"
+    ),
+    _Instead(
+        (
+            *("REFERER_ENABLED", "REFERRER_POLICY"),
+            *("HTTPAUTH_USER", "HTTPAUTH_PASS", "HTTPAUTH_DOMAIN"),
+        ),
+        "links of the web are fetched with neither",
+    ),
+)
+
+
+class ScrapySettings:
+    """Warns of settings without effect when the spider is opened."""
+
+    def __init__(self, *, sentences: list[str]) -> None:
+        self._sentences = sentences
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises NotConfigured, the wiring changed, if the scheduler is another one."""
+        settings = crawler.settings
+        if not is_mercator(load_object(settings["SCHEDULER"])):
+            _go_scrapys_own_ways(settings)
+            raise NotConfigured
+        sentences = [*without_effect(settings, web=issubclass(crawler.spidercls, WebSpider))]
+        extension = cls(sentences=sentences)
+        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        return extension
+
+    def spider_opened(self, spider: Spider) -> None:
+        for sentence in self._sentences:
+            logger.warning("%s", sentence, extra={"spider": spider})
+        if isinstance(spider, WebSpider) and getattr(spider, "allowed_domains", None):
+            logger.warning(
+                "allowed_domains has no effect on links; URL_SCOPE bounds the crawl",
+                extra={"spider": spider},
+            )
+
+
+def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
+    """A sentence for each group of settings that somebody has set to no effect, with what does it
+    here; *web* for the web spider's crawl."""
+    for names, here in (*_IN_EVERY_SPIDER, *(_IN_THE_WEB_SPIDER if web else ())):
+        found = [name for name in names if _is_set(settings, name)]
+        if found:
+            verb = "have" if len(found) > 1 else "has"
+            yield f"{', '.join(found)} {verb} no effect in this crawl; here: {here}"
+
+
+def _is_set(settings: BaseSettings, name: str) -> bool:
+    """Whether *name* was given another value than Scrapy's default, and not by the wiring."""
+    if name == "DUPEFILTER_CLASS":
+        return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
+    if name == "CONCURRENT_REQUESTS_PER_DOMAIN" and settings.getint(name) == 1:
+        return False  # as it is here
+    return bool(settings.getpriority(name)) and settings[name] != _DEFAULTS[name]
+
+
+def _go_scrapys_own_ways(settings: BaseSettings) -> None:
+    if (settings.getpriority("DOWNLOADER") or 0) <= SETTINGS_PRIORITIES["project"]:
+        settings.set("DOWNLOADER", _DEFAULTS["DOWNLOADER"], priority="project")
+    name = "DOWNLOADER_MIDDLEWARES_BASE"
+    with_robots = settings.getdict(name) | {_ROBOTS: _DEFAULTS[name][_ROBOTS]}
+    settings.set(name, with_robots, priority=settings.getpriority(name) or 0)
