@@ -71,9 +71,9 @@ def test_many_hosts_and_runs_are_few_open_files(tmp_path, clock):
 def test_what_a_crawl_needs_is_told_by_its_settings():
     settings = get_project_settings()
     settings.setdict({"CONCURRENT_REQUESTS": 100, "NET_KEEPALIVE_CONNECTIONS": 10})
-    assert most_open_files(settings) == 200 + 50 + FIXED
-    settings.set("HTTPPROXY_ENABLED", True)
     assert most_open_files(settings) == 200 + 70 + FIXED
+    settings.set("HTTPPROXY_ENABLED", False)
+    assert most_open_files(settings) == 200 + 50 + FIXED
 
 
 def test_a_system_that_does_not_allow_it_is_one_sentence(monkeypatch):

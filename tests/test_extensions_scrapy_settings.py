@@ -31,7 +31,9 @@ def settings_of(spider, priority="project", **given):
     project = Settings()
     project.setmodule("webcrawl.settings", priority="project")
     project.setdict(given, priority=priority)
-    return Crawler(spider, project).settings
+    settings = Crawler(spider, project).settings
+    settings.update(project)  # as Scrapy does when it is given a crawler to run
+    return settings
 
 
 def middlewares(settings, kind="DOWNLOADER"):

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Above the project, which Scrapy applies once more when the crawl is begun.
+_WIRING = SETTINGS_PRIORITIES["project"] + 1
 _SEEDS_PER_BATCH = 500
 _NOTHING: tuple[Any, ...] = ()
 # So many URLs of a sitemap or feed are read and submitted at a time: nothing else is held up.
@@ -74,8 +76,8 @@ class WebSpider(Spider):
         """Set ``web_spider`` of settings.py where neither the project, an add-on, the
         ``custom_settings`` of a spider made of this one nor the command line says otherwise."""
         for name, value in web_spider.items():
-            # Those are the wiring: what users name comes on top.
-            settings.set(name, value, priority="project" if name.endswith("_BASE") else "addon")
+            # The wiring, on top of which comes what users name, is in the project's settings too.
+            settings.set(name, value, priority=_WIRING if name.endswith("_BASE") else "addon")
         super().update_settings(settings)
 
     @classmethod
