@@ -217,7 +217,7 @@ class TreeSpider(Recorder):
             yield Request(
                 f"{response.url}child/{number}",
                 callback=self.answered,
-                meta={"name": "child", "padding": "x" * 2000},
+                meta={"name": "child", "padding": "x" * 20_000},
             )
 
 

@@ -438,7 +438,7 @@ def test_on_a_full_disk_no_request_of_a_callback_is_lost(tmp_path):
         facts = {"urls": urls, "children": children}
         plan.write_text(json.dumps(facts | {"first": True}))
         line = command(web, "tree", jobdir, plan, POLITENESS_MAX_DELAY=0.1)
-        limited = 'ulimit -f 40; trap "" XFSZ; exec "$@"'
+        limited = 'ulimit -f 300; trap "" XFSZ; exec "$@"'
         done = run_crawl(["bash", "-c", limited, "bash", *line])
         assert done.returncode == 3, done.stdout
         assert len(record_of(jobdir)) < len(urls) * children
