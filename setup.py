@@ -1,5 +1,7 @@
 """Packs the project for scrapyd: ``scrapyd-deploy`` calls this. Nothing else installs it."""
 
+from pathlib import Path
+
 from setuptools import find_packages, setup
 
 from webcrawl import __version__
@@ -7,6 +9,8 @@ from webcrawl import __version__
 setup(
     name="webcrawl",
     version=__version__,
-    packages=find_packages(include=["webcrawl", "webcrawl.*"]),
+    # With packages and modules that users put beside webcrawl.
+    packages=find_packages(exclude=["build*", "crawls*", "tests*"]),
+    py_modules=[path.stem for path in Path().glob("*.py") if path.stem != "setup"],
     entry_points={"scrapy": ["settings = webcrawl.settings"]},
 )

@@ -17,6 +17,11 @@ from crawling import ROOT, USER_AGENT, damage_in, wait_until
 
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 
+MODULE = """
+class Mine:
+    def process_item(self, page):
+        raise KeyError("a bug of mine")
+"""
 DEPLOY = Path(sys.executable).with_name("scrapyd-deploy")
 
 
@@ -92,13 +97,14 @@ class Scrapyd:
 def project(tmp_path_factory):
     """A checkout with what a user leaves in it."""
     directory = tmp_path_factory.mktemp("project")
-    for name in ("webcrawl", "seeds", "tests/data"):
+    for name in ("webcrawl", "seeds"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("*.csv"))
     for name in ("setup.py", "scrapy.cfg", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, directory)
     for name in ("crawls", "tests", "build"):
         (directory / name).mkdir(exist_ok=True)
         (directory / name / "__init__.py").touch()
+    (directory / "mine.py").write_text(MODULE)
     return directory
 
 
@@ -117,12 +123,13 @@ def scrapyd(project, tmp_path_factory):
         daemon.stop()
 
 
-def test_the_egg_holds_the_package_and_nothing_else(scrapyd, project):
+def test_the_egg_holds_the_package_and_the_user_s_modules(scrapyd, project):
     (egg,) = scrapyd.directory.glob("eggs/webcrawl/*.egg")
     names = [name for name in zipfile.ZipFile(egg).namelist() if not name.startswith("EGG-INFO/")]
     modules = {name for name in names if name.endswith(".py")}
-    assert modules == {str(path.relative_to(project)) for path in project.glob("webcrawl/**/*.py")}
-    assert {name.partition("/")[0] for name in names} == {"webcrawl"}
+    paths = [*project.glob("webcrawl/**/*.py"), project / "mine.py"]
+    assert modules == {str(path.relative_to(project)) for path in paths}
+    assert {name for name in names if not name.endswith((".py", ".pyc"))} == set()
 
 
 def test_seeds_that_the_daemon_does_not_find_are_a_sentence_in_the_job_s_log(scrapyd, web):
@@ -150,8 +157,8 @@ def web(tmp_path_factory):
 
 def test_two_jobs_side_by_side_of_which_one_is_cancelled_and_resumed(scrapyd, web):
     simulated, seeds = web
-    for job in ("one", "two"):
-        scrapyd.schedule(job, seeds=seeds, web=simulated)
+    scrapyd.schedule("one", seeds=seeds, web=simulated)
+    scrapyd.schedule("two", seeds=seeds, web=simulated, ITEM_PIPELINES='{"mine.Mine": 1}')
     wait_until(lambda: scrapyd.finished("one") and scrapyd.finished("two"))
     scrapyd.cancel("one")
     scrapyd.wait_for_end("one")
@@ -166,6 +173,7 @@ def test_two_jobs_side_by_side_of_which_one_is_cancelled_and_resumed(scrapyd, we
     for job in ("one", "two"):
         assert "end  finished: nothing is left to fetch" in scrapyd.log(job)
         assert damage_in(scrapyd.directory / "crawls" / job) == []
+    assert "KeyError: 'a bug of mine'" in scrapyd.log("two")
     one, two = scrapyd.finished("one"), scrapyd.finished("two")
     assert sorted(one) == sorted(two)
     assert len(one) == len(set(one))
