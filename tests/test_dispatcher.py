@@ -37,6 +37,7 @@ from webcrawl.net.dns import LookupFailedError, NameNotFoundError
 from webcrawl.net.large_bodies import LARGE_BODY
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
 from webcrawl.outcomes import Outcome, Outcomes
+from webcrawl.reading import ReadingWatch
 from webcrawl.request_codec import RequestCodec
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.content import ContentSeen
@@ -140,6 +141,7 @@ class Desk:
             wall=self.rig.wall,
         )
         self.woken = 0
+        self.reading = ReadingWatch(jobdir=path, max_secs=5)
         self.dispatcher = Dispatcher(
             crawler=crawler,
             frontier=self.rig.frontier,
@@ -154,6 +156,7 @@ class Desk:
             sitemaps=Sitemaps(
                 robots=self.hosts.robots, links=links, max_bytes=1 << 20, named=named_sitemaps
             ),
+            reading=self.reading,
             ending=self.ending,
             wake=self._wake,
         )

@@ -17,6 +17,7 @@ from webcrawl.fetch import Fetch
 from webcrawl.frontier import Entry, Lease
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.page_links import PageLinks
+from webcrawl.reading import ReadingWatch
 from webcrawl.spiders.web import WebSpider
 
 URLS = [f"http://{name}.test/" for name in "abc"]
@@ -26,7 +27,8 @@ class Parts:
     """The scheduler, the links and the downloader of a crawl; each notes what it does with which
     page. All downloads end in the same moment."""
 
-    def __init__(self, settings):
+    def __init__(self, settings, jobdir):
+        self.reading = ReadingWatch(jobdir=jobdir, max_secs=5)
         self.events = []
         self.links = PageLinks.from_settings(settings)
         self.waiting = list(URLS)
@@ -66,11 +68,11 @@ class Parts:
         self.events.append(("processed", item.url))
 
 
-def test_pages_that_came_together_are_taken_over_then_read_then_submitted():
+def test_pages_that_came_together_are_taken_over_then_read_then_submitted(tmp_path):
     crawler = get_crawler(
         WebSpider, {"LINK_KINDS": "a", "CONCURRENT_ITEMS": 1, "SPIDER_MIDDLEWARES_BASE": {}}
     )
-    parts = Parts(crawler.settings)
+    parts = Parts(crawler.settings, tmp_path)
     crawler.spider = WebSpider(seeds=None, links=parts, schemes=followed_schemes(crawler.settings))
     crawler.spider._set_crawler(crawler)
     crawler.engine = SimpleNamespace(scheduler=parts)

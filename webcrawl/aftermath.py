@@ -7,6 +7,7 @@ a try of its URL is used up.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from webcrawl.frontier import ERRAND, Entry
 from webcrawl.net.dns import NameNotFoundError
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.net.retry_after import retry_after
+from webcrawl.reading import ReadingTooLongError
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
@@ -26,17 +28,27 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Frontier
     from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.prelude import Decision
+    from webcrawl.reading import ReadingWatch
+
+logger = logging.getLogger(__name__)
 
 
 class Aftermath:
     """*ending* is told of what must not happen: the crawl would go on with a host in process."""
 
     def __init__(
-        self, *, frontier: Frontier, hosts: HostKnowledge, stats: StatsCollector, ending: Ending
+        self,
+        *,
+        frontier: Frontier,
+        hosts: HostKnowledge,
+        stats: StatsCollector,
+        reading: ReadingWatch,
+        ending: Ending,
     ) -> None:
         self._frontier = frontier
         self._hosts = hosts
         self._stats = stats
+        self._reading = reading
         self._ending = ending
 
     def contact_ended(self, fetch: Fetch) -> None:
@@ -91,7 +103,14 @@ class Aftermath:
 
     def learn(self, url: str, outcome: str, response: Response | None) -> None:
         """The robots.txt for *url* was tried."""
-        errand = self._hosts.robots.answered(url, outcome, response)
+        robots = self._hosts.robots
+        try:
+            with self._reading.of(robots.robots_url(url)):
+                errand = robots.answered(url, outcome, response)
+        except ReadingTooLongError:
+            logger.exception("Nothing is fetched of %s for the time being", origin_of(url))
+            outcome = "robots_unreachable"
+            errand = robots.answered(url, outcome, None)
         self._stats.inc_value(f"robots/{outcome}")
         self._stats.set_value("robots/origins", self._hosts.robots.settled)
         delay = self._hosts.robots.crawl_delay(url)

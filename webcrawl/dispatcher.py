@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Frontier, Lease
     from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.outcomes import Outcomes
+    from webcrawl.reading import ReadingWatch
     from webcrawl.request_codec import RequestCodec
     from webcrawl.seen.content import ContentSeen
     from webcrawl.sitemaps import Sitemaps
@@ -76,6 +77,7 @@ class Dispatcher:
         codec: RequestCodec,
         outcomes: Outcomes,
         sitemaps: Sitemaps,
+        reading: ReadingWatch,
         ending: Ending,
         wake: Callable[[], None],
     ) -> None:
@@ -89,10 +91,11 @@ class Dispatcher:
         self._codec = codec
         self._outcomes = outcomes
         self._aftermath = Aftermath(
-            frontier=frontier, hosts=hosts, stats=crawler.stats, ending=ending
+            frontier=frontier, hosts=hosts, stats=crawler.stats, reading=reading, ending=ending
         )
         self.retries = Retries(frontier=frontier, stats=crawler.stats, policy=hosts.retries)
         self._sitemaps = sitemaps
+        self._reading = reading
         self._ending = ending
         self._wake = wake
         # The contacts that are not done, by the ids of their leases.
@@ -135,6 +138,10 @@ class Dispatcher:
             self._frontier.park_leased(lease, reason)
             self._frontier.release(entry.host, rest=0.0)
             return None
+        if self._reading.is_poison(entry.url) and entry.kind not in NO_URLS:
+            request = self._refuse(lease, "poison")
+            self._reading.set_aside(entry.url)
+            return request
         decision = self._hosts.prelude.decide(entry)
         self._sitemaps.submit_named(entry)
         match decision.verdict:

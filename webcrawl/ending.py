@@ -18,6 +18,7 @@ from webcrawl._engine import is_closing
 from webcrawl.disk_trouble import explained, is_disk_full, refusal
 from webcrawl.errors import StoreError
 from webcrawl.item_limit import ItemOverdueError
+from webcrawl.reading import ReadingTooLongError
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -77,11 +78,15 @@ class Ending:
         if not is_closing(engine):
             self._closing = asyncio.ensure_future(engine.close_spider_async(reason=self._reason))
 
-    def _spider_error(self, response: Any) -> None:
+    def _spider_error(self, response: Any, failure: Failure) -> None:
         """A callback raised: its document was not processed, whatever Scrapy makes of it."""
         fetch = _fetch_behind(response)
         if fetch is not None:
-            fetch.unprocessed = fetch.raised = True
+            fetch.unprocessed = True
+            if isinstance(failure.value, ReadingTooLongError):
+                fetch.outcome = failure.value.outcome
+            else:
+                fetch.raised = True
 
     def _item_error(self, response: Any, failure: Failure) -> None:
         """A processing module raised. Only a disk that fails concerns the crawl as a whole."""

@@ -8,6 +8,7 @@ content-seen test, seed cursor). On disk::
                                              a large snapshot in pieces, each after the name
     shards/00/...                            the files of the parts
     checkpoints/NNNNNN/...                   older checkpoints, see kept.py
+    reading  poison.json                     see reading.py
 
 A checkpoint has three steps, so that the reactor waits only for the first::
 

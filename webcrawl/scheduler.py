@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from webcrawl.links import LinkSubmitter
     from webcrawl.outcomes import Outcomes
     from webcrawl.progress import State
+    from webcrawl.reading import ReadingWatch
     from webcrawl.seeds import Seed
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
@@ -117,6 +118,7 @@ class MercatorScheduler(BaseScheduler):
         lease_secs: float,
         grace_secs: float,
         item_secs: float,
+        reading: ReadingWatch,
         workers: int,
     ) -> None:
         """*temporary* is the directory of *job* if nothing of it is to stay when the crawl ends:
@@ -149,6 +151,7 @@ class MercatorScheduler(BaseScheduler):
         )
         self._ending = Ending(crawler=crawler, jobdir=job.path)
         self.pauses = hosts.pauses
+        self.reading = reading
         self._inflow = Inflow(
             eliminator=eliminator,
             admission=admission,
@@ -167,6 +170,7 @@ class MercatorScheduler(BaseScheduler):
             codec=self._codec,
             outcomes=outcomes,
             sitemaps=sitemaps,
+            reading=reading,
             ending=self._ending,
             wake=lambda: wake(crawler.engine),
         )
@@ -225,6 +229,7 @@ class MercatorScheduler(BaseScheduler):
                 suffixes=self._suffixes,
             )
             self._outcomes.open()
+            self.reading.open()
             self._totals.open(self._job.saved("totals"))
             self._job.attach("totals", self._totals)
             self._inflow.open(awaits_seeds=getattr(spider, "reads_seeds", False))
@@ -288,6 +293,7 @@ class MercatorScheduler(BaseScheduler):
                     part.close()
                 except _DISK_ERRORS as error:
                     self._ending.fail(error)
+            self.reading.close()
             self._job.close()
             if self._temporary is not None:
                 await asyncio.to_thread(self._temporary.cleanup)

@@ -82,6 +82,9 @@ SHUTDOWN_GRACE_SECS = 4.0
 # failed; below FRONTIER_LEASE_SECS. Not while modules wait for downloads of their own. When the
 # crawl is stopped, one second after the grace.
 ITEM_TIMEOUT_SECS = 120.0
+# Seconds of CPU time that a document may take to be read, while nothing else can go on; then its
+# URL ends as poison. The largest pages take 0.1 s; sitemaps and feeds are read in slices.
+READING_MAX_SECS = 5.0
 # The circuit breaker: so many errors that nobody anticipated, of callbacks and downloads, within
 # so many seconds end the crawl, with everything saved; 0 errors: never.
 BREAKER_MAX_ERRORS = 50

@@ -44,6 +44,7 @@ from webcrawl.page_links import link_kinds, sitemap_max_bytes
 from webcrawl.pauses import Pauses
 from webcrawl.politeness import Politeness, longest_crawl_delay, profile_of
 from webcrawl.prelude import HostPrelude
+from webcrawl.reading import ReadingWatch
 from webcrawl.reputation import ReputationGate
 from webcrawl.retry_policy import RetryPolicy
 from webcrawl.robots.cache import RobotsCache
@@ -171,6 +172,9 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         "lease_secs": _lease_secs(settings),
         "grace_secs": number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
         "item_secs": positive(settings, "ITEM_TIMEOUT_SECS"),
+        "reading": ReadingWatch(
+            jobdir=Path(jobdir), max_secs=positive(settings, "READING_MAX_SECS")
+        ),
         "workers": _workers(settings),
     }
 

@@ -163,6 +163,7 @@ OUTCOMES: Final[frozenset[str]] = frozenset(
         "unwanted_type",
         "too_large",
         "bad_url",
+        "poison",
         "stopped",
         "ignored",
         "other",

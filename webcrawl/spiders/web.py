@@ -165,7 +165,8 @@ class WebSpider(Spider):
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
             if self._scheduler.is_seen(fetch, page.content_fingerprint):
                 return []
-            slow = self._links.find(page)
+            with self._scheduler.reading.of(page.url):
+                slow = self._links.find(page)
             if slow is not None:
                 return self._submit_in_slices(page, fetch, slow)
             # In step: first the links of all pages that came together are found, then submitted.
@@ -184,7 +185,7 @@ class WebSpider(Spider):
         if not scheduler.submit_page(page, fetch):
             return
         slices = in_slices(found, most=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=time.monotonic)
-        for batch in slices:
+        for batch in scheduler.reading.steps(page.url, slices):
             page.links += batch
             if not scheduler.submit_page(page, fetch, batch):
                 return

@@ -1,0 +1,184 @@
+"""Documents that take too long to be read, and those that the process dies of."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+
+import pytest
+from crawling import ROOT, crawl_command, run_crawl, stats_of
+
+from webcrawl.reading import ReadingTooLongError, ReadingWatch
+from webcrawl.simweb import Faults, allowed_urls, preset, start_in_process
+
+URL = "http://a.test/page"
+DIES = """
+import os, signal, sys
+from pathlib import Path
+from webcrawl.reading import ReadingWatch
+watch = ReadingWatch(jobdir=Path(sys.argv[1]), max_secs=5)
+watch.open()
+if sys.argv[2] == "reading":
+    with watch.of(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+# Looking for links in one page never ends, and in another it kills the process.
+MURDEROUS = """
+import os
+import signal
+import webcrawl.page_links as page_links
+
+class Murderous:
+    def __init__(self):
+        extract = page_links.extract
+        def murderous(body, *, url, **rest):
+            if url == os.environ["ENDLESS"]:
+                while True:
+                    try:
+                        url = url[::-1]
+                    except Exception:
+                        pass
+            if url == os.environ["DEADLY"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return extract(body, url=url, **rest)
+        page_links.extract = murderous
+
+    def process_item(self, page):
+        return page
+"""
+
+
+@contextmanager
+def watching(jobdir, *, max_secs=0.1):
+    watch = ReadingWatch(jobdir=jobdir, max_secs=max_secs)
+    watch.open()
+    try:
+        yield watch
+    finally:
+        watch.close()
+
+
+def spin(secs):
+    until = time.thread_time() + secs
+    while time.thread_time() < until:
+        pass
+
+
+def endless_loop():
+    while True:
+        with suppress(Exception):  # as a reader of broken markup may do
+            spin(1)
+
+
+def exponential_expression():
+    re.match(r"(a|a)*b", "a" * 64)
+
+
+@pytest.mark.parametrize("reads", [endless_loop, exponential_expression])
+def test_a_reading_that_does_not_end_is_cut_off(tmp_path, reads):
+    with watching(tmp_path) as watch:
+        began_at = time.thread_time()
+        with pytest.raises(ReadingTooLongError, match=re.escape(URL)), watch.of(URL):
+            reads()
+        assert time.thread_time() - began_at < 1
+        spin(0.3)  # and nothing is raised afterwards
+        assert signal.getsignal(signal.SIGVTALRM) is not signal.SIG_DFL
+    assert signal.getsignal(signal.SIGVTALRM) is signal.SIG_DFL
+
+
+def test_short_readings_and_what_lies_between_are_never_cut_off(tmp_path):
+    with watching(tmp_path) as watch:
+        for _ in range(5):
+            with watch.of(URL):
+                spin(0.06)
+            spin(0.15)
+        steps = (spin(0.06) for _ in range(5))
+        assert len([*watch.steps(URL, steps)]) == 5
+
+
+def die(jobdir, *, reading=""):
+    what = "reading" if reading else "idle"
+    command = [sys.executable, "-c", DIES, str(jobdir), what, reading]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("deaths", "poison"),
+    [
+        ([URL, URL], True),
+        ([URL], False),
+        ([URL, "", URL], False),
+        ([URL, f"{URL}/2", URL], False),
+        (["", URL, URL], True),
+        ([URL, URL, "", f"{URL}/2"], True),  # until it has come to its end
+    ],
+)
+def test_a_url_read_at_two_deaths_in_a_row_is_poison(tmp_path, deaths, poison):
+    for url in deaths:
+        die(tmp_path, reading=url)
+    with watching(tmp_path) as watch:
+        assert watch.is_poison(URL) is poison
+        if poison:
+            watch.set_aside(URL)
+    with watching(tmp_path) as watch:
+        assert not watch.is_poison(URL)
+
+
+def test_a_run_that_ends_well_clears_the_suspect(tmp_path):
+    die(tmp_path, reading=URL)
+    with watching(tmp_path) as watch, watch.of(URL):
+        pass
+    die(tmp_path, reading=URL)
+    with watching(tmp_path) as watch:
+        assert not watch.is_poison(URL)
+
+
+def test_poison_holds_up_no_crawl_and_can_be_freed(tmp_path, monkeypatch):
+    (tmp_path / "murderous.py").write_text(MURDEROUS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    world = preset(
+        "clean",
+        http_port=0,
+        https_port=0,
+        hosts=8,
+        mean_pages=3.0,
+        max_pages=5,
+        faults=Faults.none(),
+    )
+    seeds, job = tmp_path / "seeds.txt", tmp_path / "job"
+    with start_in_process(world, log_path=None) as web:
+        seeds.write_text("\n".join(web.world.seeds()))
+        endless, deadly, *_ = web.world.seeds()
+        monkeypatch.setenv("ENDLESS", endless)
+        monkeypatch.setenv("DEADLY", deadly)
+        plain = crawl_command(web, seeds, job, READING_MAX_SECS=0.4, POLITENESS_MAX_DELAY=0.1)
+        command = [*plain, "-s", 'ITEM_PIPELINES={"murderous.Murderous": 1}']
+        died = [run_crawl(command) for _ in range(2)]
+        assert [run.returncode for run in died] == [-signal.SIGKILL] * 2
+        done = run_crawl(command)
+        assert done.returncode == 0, done.stdout
+        assert outcomes(job, {endless, deadly}) == {endless: "poison", deadly: "poison"}
+        output = "".join(run.stdout for run in (*died, done))
+        assert output.count(f"{endless} took more than 0.4 s to be read") == 1
+
+        frontier = [sys.executable, "-m", "scrapy", "frontier", "-s", f"JOBDIR={job}"]
+        freed = run_crawl([*frontier, "--retry", "poison"])
+        assert freed.returncode == 0, freed.stdout
+        done = run_crawl(plain)
+        urls = allowed_urls(web.world, "webcrawl")
+    assert done.returncode == 0, done.stdout
+    assert outcomes(job, {endless, deadly}) == {endless: "http_200", deadly: "http_200"}
+    assert outcomes(job, urls).keys() == urls
+    assert stats_of(job)["frontier/waiting"] == 0
+
+
+def outcomes(job, urls):
+    """The last outcome of each of *urls*."""
+    lines = [json.loads(line) for line in (job / "logs/info.jsonl").read_text().splitlines()]
+    return {line["url"]: line["outcome"] for line in lines if line["url"] in urls}
