@@ -27,7 +27,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3 -s DNS_TRIES=2
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test bench bench-scale bench-peers soak clean
+.PHONY: help crawl test test-long bench bench-scale bench-peers soak clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -51,6 +51,9 @@ test: .venv/.test ## lint, types, and all tests with the coverage gate
 	  echo "coverage of webcrawl/$$package, at least $(COVERAGE) %:"; \
 	  $(BIN)/coverage report --include="webcrawl/$$package/*" --fail-under=$(COVERAGE) || exit 1; \
 	done
+
+test-long: .venv/.test ## the tests that `make test` leaves out. They need chromium: apt-get install chromium
+	$(BIN)/pytest -m long $(ARGS)
 
 bench: .venv/.test ## measure against other crawlers, side by side. ARGS="--web small --rounds 5"
 	@PYTHONPATH=. $(BIN)/python tests/benchmarks/bench.py $(ARGS)

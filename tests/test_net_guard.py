@@ -18,10 +18,12 @@ from loopback import (
     zone,
 )
 from scrapy import Request
+from scrapy.core.downloader.handlers.file import FileDownloadHandler
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.net.guard import AddressGuard
+from webcrawl.net.guard import AddressGuard, warn_of_unguarded_handlers
+from webcrawl.net.http import HttpDownloadHandler
 from webcrawl.net.outcomes import ForbiddenAddressError, outcome_of
 
 GUARD = AddressGuard(allow_private=False)
@@ -336,3 +338,22 @@ def test_a_proxy_may_stand_anywhere_and_is_not_asked_for_forbidden_addresses():
                 await handler.download_request(Request(f"http://127.0.0.1:{proxy.port}/"))
 
     asyncio.run(scenario())
+
+
+class OfAUser(HttpDownloadHandler):
+    """A handler made of one that checks addresses."""
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_download_handlers_that_check_no_addresses_are_warned_of(private, caplog):
+    project = Settings()
+    project.setmodule("webcrawl.settings")
+    project.set("ALLOW_PRIVATE_ADDRESSES", private)
+    project.set("DOWNLOAD_HANDLERS", {"http": OfAUser, "file": FileDownloadHandler})
+    warn_of_unguarded_handlers(project)
+    assert caplog.text == ""
+    stock = "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"
+    project.set("DOWNLOAD_HANDLERS", {"https": stock})
+    warn_of_unguarded_handlers(project)
+    assert ("do not check addresses" in caplog.text) != private
+    assert (f"https ({stock})" in caplog.text) != private

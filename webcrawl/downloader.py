@@ -12,17 +12,19 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
+from scrapy.core.downloader import Slot
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler
 
 from webcrawl._engine import takes_fast_path
 from webcrawl.fetch import fetch_of
 from webcrawl.net.outcomes import error_of
 from webcrawl.net.turn import TURN
-from webcrawl.setting_values import number, whole
+from webcrawl.setting_values import flag, number, whole
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class MercatorDownloader:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._signals = crawler.signals
+        self._stats = crawler.stats
         self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
         # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
         lease = number(crawler.settings, "FRONTIER_LEASE_SECS", _LEASE_SECS, at_least=1)
@@ -59,8 +62,10 @@ class MercatorDownloader:
         self.active: set[Request] = set()
         # The tasks that may be cancelled, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
-        # Extensions made for the stock downloader look for slots; there are none.
-        self.slots: dict[str, Any] = {}
+        # Add-ons made for Scrapy's downloader look for slots; there are none.
+        self.slots: dict[str, Slot] = {}
+        # DownloaderStats would count the same, and measure each request and response again.
+        self._counts = not flag(crawler.settings, "DOWNLOADER_STATS", True)
         handlers, middlewares = DownloadHandlers, DownloaderMiddlewareManager
         if takes_fast_path(crawler.settings):
             from webcrawl import _fast_path  # noqa: PLC0415  # of one Scrapy only
@@ -163,15 +168,19 @@ class MercatorDownloader:
             if request.meta.get("download_timeout", 0) > self._longest:
                 request.meta["download_timeout"] = self._longest
             fetch.begin_download()
+        self._count("downloader/request_count")
         try:
             response = await self.handlers.download_request_async(request)
         except Exception as error:
             if fetch is not None:
                 fetch.transferred(error)
+            self._count("downloader/exception_count")
             raise
         else:
             if fetch is not None:
                 fetch.transferred(response)
+            self._count("downloader/response_count")
+            self._count(f"downloader/response_status_count/{response.status}")
             self._tell(
                 signals.response_downloaded, response=response, request=request, spider=spider
             )
@@ -181,9 +190,21 @@ class MercatorDownloader:
                 fetch.end_transfer()
             self._tell(signals.request_left_downloader, request=request, spider=spider)
 
+    def _count(self, name: str) -> None:
+        if self._counts:
+            self._stats.inc_value(name)
+
     def _tell(self, signal: object, **facts: Any) -> None:
         if is_heard(self._signals, signal):
             self._signals.send_catch_log(signal, **facts)
+
+    def get_slot_key(self, request: Request) -> str:
+        """As Scrapy's: the host, or what an add-on has put into ``meta["download_slot"]``."""
+        return str(request.meta.get("download_slot") or urlparse_cached(request).hostname or "")
+
+    def _get_slot(self, request: Request) -> tuple[str, Slot]:
+        """For add-ons that set the delay of a slot, which is nothing to the frontier."""
+        return self.get_slot_key(request), Slot(concurrency=1, delay=0, jitter=0)
 
     def needs_backout(self) -> bool:
         """Whether all workers are busy; a concurrency of 0 means no limit."""

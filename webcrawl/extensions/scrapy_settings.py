@@ -18,6 +18,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, Settings
 from scrapy.utils.misc import load_object
 
+from webcrawl.net.guard import warn_of_unguarded_handlers
 from webcrawl.scheduler import is_mercator
 from webcrawl.spiders.web import WebSpider
 
@@ -97,6 +98,7 @@ class ScrapySettings:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Raises NotConfigured, the wiring changed, if the scheduler is another one."""
         settings = crawler.settings
+        warn_of_unguarded_handlers(settings)
         if not is_mercator(load_object(settings["SCHEDULER"])):
             _go_scrapys_own_ways(settings)
             raise NotConfigured

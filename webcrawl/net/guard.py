@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
+import logging
 import socket
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from scrapy.utils.misc import load_object
 
 from webcrawl.net.outcomes import ForbiddenAddressError
 from webcrawl.setting_values import flag
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+logger = logging.getLogger(__name__)
+
+# Schemes of URLs that name no host, or only that of a paid storage.
+_NO_HOSTS: Final = frozenset({"data", "file", "s3"})
 # Default of the setting of the same name.
 ALLOW_PRIVATE_ADDRESSES = False
 
@@ -187,3 +194,27 @@ def _inside(address: int) -> int | None:
         if address in block:
             return address >> shift & 0xFFFFFFFF
     return None
+
+
+def warn_of_unguarded_handlers(settings: BaseSettings) -> None:
+    """Warn of download handlers that do not keep pages from leading into the crawler's network."""
+    if flag(settings, "ALLOW_PRIVATE_ADDRESSES"):
+        return
+    handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
+    foreign = [
+        f"{scheme} ({handler})"
+        for scheme, handler in handlers.items()
+        if handler and scheme not in _NO_HOSTS and not _is_guarded(handler)
+    ]
+    if foreign:
+        logger.warning(
+            "These download handlers do not check addresses, so that a page can lead them into "
+            "your own network: %s",
+            ", ".join(foreign),
+        )
+
+
+def _is_guarded(handler: Any) -> bool:
+    """Whether *handler* is one of net/ or made of it."""
+    classes = getattr(load_object(handler), "__mro__", ())
+    return any(base.__module__.startswith("webcrawl.net.") for base in classes)
