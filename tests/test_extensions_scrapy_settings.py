@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
 from scrapy.settings import Settings, default_settings
 
 from webcrawl.extensions.scrapy_settings import ScrapySettings, without_effect
@@ -90,6 +91,28 @@ def test_a_crawl_with_its_defaults_has_nothing_without_effect(spider):
     assert [*without_effect(settings_of(spider), web=web)] == []
     settings = settings_of(spider, CONCURRENT_REQUESTS_PER_DOMAIN=1, DOWNLOAD_DELAY=3)
     assert [*without_effect(settings, web=web)] == []
+
+
+def test_what_requests_ask_for_to_no_effect_is_told_once(caplog):
+    extension = ScrapySettings(sentences=[])
+    spider = UsersSpider()
+    plain = Request("http://a.test/", meta={"depth": 1})
+    retried = plain.replace(priority=-1, meta={"retry_times": 1})
+    asking = plain.replace(priority=5, meta={"download_slot": "x", "dont_obey_robotstxt": True})
+    whole, cut = Response(plain.url), Response(plain.url, flags=["truncated"])
+    for request in (plain, retried):
+        extension.request_scheduled(request, spider)
+    extension.response_received(whole, spider)
+    assert not caplog.messages
+    for _ in range(2):
+        extension.request_scheduled(asking, spider)
+        extension.response_received(cut, spider)
+    assert sorted(message.partition(" ")[0] for message in caplog.messages) == [
+        "Bodies",
+        "Request.priority",
+        'meta["dont_obey_robotstxt"]',
+        'meta["download_slot"]',
+    ]
 
 
 def test_settings_without_effect_are_told_with_what_does_it_here():

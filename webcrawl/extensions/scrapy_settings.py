@@ -25,8 +25,9 @@ from webcrawl.spiders.web import WebSpider
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy import Spider
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
@@ -88,11 +89,22 @@ _IN_THE_WEB_SPIDER: Final = (
 )
 
 
+# Scrapy's own middlewares change the priority of a Request with one of these in its meta.
+_ADJUSTED: Final = frozenset({"retry_times", "redirect_times"})
+# Keys of Request.meta.
+_IN_META: Final = {
+    "download_slot": "POLITENESS_KEY says what is asked one thing at a time",
+    "dont_obey_robotstxt": "ROBOTSTXT_OBEY, for all of a spider",
+}
+
+
 class ScrapySettings:
-    """Warns of settings without effect when the spider is opened."""
+    """Warns of settings without effect when the spider is opened, and once of what Requests ask for
+    to no effect."""
 
     def __init__(self, *, sentences: list[str]) -> None:
         self._sentences = sentences
+        self._told: set[str] = set()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -102,19 +114,43 @@ class ScrapySettings:
         if not is_mercator(load_object(settings["SCHEDULER"])):
             _go_scrapys_own_ways(settings)
             raise NotConfigured
-        sentences = [*without_effect(settings, web=issubclass(crawler.spidercls, WebSpider))]
-        extension = cls(sentences=sentences)
+        web = issubclass(crawler.spidercls, WebSpider)
+        extension = cls(sentences=[*without_effect(settings, web=web)])
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(extension.request_scheduled, signal=signals.request_scheduled)
+        if not web:  # whose Pages say that they are truncated
+            crawler.signals.connect(extension.response_received, signal=signals.response_received)
         return extension
 
     def spider_opened(self, spider: Spider) -> None:
         for sentence in self._sentences:
-            logger.warning("%s", sentence, extra={"spider": spider})
+            self._tell(sentence, spider)
         if isinstance(spider, WebSpider) and getattr(spider, "allowed_domains", None):
-            logger.warning(
-                "allowed_domains has no effect on links; URL_SCOPE bounds the crawl",
-                extra={"spider": spider},
+            self._tell("allowed_domains has no effect on links; here: URL_SCOPE", spider)
+
+    def request_scheduled(self, request: Request, spider: Spider) -> None:
+        """An ordinary Request is on its way to the frontier."""
+        for key in _IN_META.keys() & request.meta.keys():
+            self._tell(f'meta["{key}"] has no effect in this crawl; here: {_IN_META[key]}', spider)
+        if request.priority and _ADJUSTED.isdisjoint(request.meta):
+            sentence = "Request.priority has no effect in this crawl; here: FRONTIER_PRIORITIZER"
+            self._tell(sentence, spider)
+
+    def response_received(self, response: Response, spider: Spider) -> None:
+        """An answer has come."""
+        if "truncated" in response.flags:
+            self._tell(
+                "Bodies are cut at PAGE_MAX_BYTES or meta['download_maxsize'], or when the time is "
+                "up, and have 'truncated' among their flags",
+                spider,
+                example=response.url,
             )
+
+    def _tell(self, sentence: str, spider: Spider, *, example: str = "") -> None:
+        if sentence not in self._told:
+            self._told.add(sentence)
+            shown = f"; the first one: {example}" if example else ""
+            logger.warning("%s%s", sentence, shown, extra={"spider": spider})
 
 
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
