@@ -47,7 +47,6 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.garbage.Garbage": 0,
     "webcrawl.extensions.large_blocks.LargeBlocks": 0,
     "webcrawl.extensions.open_files.OpenFiles": 0,
-    "webcrawl.extensions.repeated_lines.RepeatedLines": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
 }
 # They listen on a port for code to run.
@@ -382,6 +381,7 @@ web_spider: dict[str, Any] = {
     "ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": 100},
     "EXTENSIONS_BASE": EXTENSIONS_BASE
     | {
+        "webcrawl.extensions.repeated_lines.RepeatedLines": 0,
         "webcrawl.extensions.summary.Summary": 1000,
         # Statistics says more.
         "scrapy.extensions.logstats.LogStats": None,

@@ -91,7 +91,7 @@ class WebSpider(Spider):
     ) -> Self:
         """*_job* is what scrapyd calls the job: unless a JOBDIR is given, it names its own."""
         settings = crawler.settings
-        if _job and (settings.getpriority("JOBDIR") or 0) <= SETTINGS_PRIORITIES["project"]:
+        if _job and (settings.getpriority("JOBDIR") or 0) < SETTINGS_PRIORITIES["project"]:
             own = Path(settings["JOBDIR"]).with_name(_job)
             settings.set("JOBDIR", str(own), priority="spider")
         # Others of scrapyd's begin with an underscore, too.
