@@ -89,9 +89,16 @@ def test_each_url_comes_once_and_in_document_order():
 
 
 def test_references_are_resolved_against_the_first_base():
-    html = "<base target=x><base href='/b/?q'><base href=/no/><a href=x>x</a><a href=#y>y</a>"
+    html = "<base target=x><base href='/b/?q'><base href=/no/><a href=x>x</a>"
     assert urls(html) == ["http://a.test/b/x"]
     assert urls("<a href=x>x</a><base href=//b.test>") == ["http://b.test/x"]
+
+
+def test_empty_references_lead_to_the_base_where_there_is_one():
+    for empty in ("<a href='' alt=x>", "<area href>", "<a href=#y>"):
+        assert urls(empty) == []
+        assert urls(f"<base href='/b/?q'>{empty}") == ["http://a.test/b/?q"]
+    assert urls("<base href=/b/><iframe src=''></iframe>") == []
 
 
 SENSELESS = ["", "javascript:x", "http://[", "data:,x", "x" * 9000, "/é" * 500 + "/"]

@@ -99,11 +99,52 @@ def test_thinned_page_has_the_same_links_and_texts(html):
         "<linkx href=/no rel=next><basement href=/no><arena href=/no><a-b href=/no>",
         "<scripture><a href=/x>x</a></scripture><sty><a href=/y>y</a>",
         "text < <a href=/x>1 < 2</a> & > text",
+        "<svg><title/><path/></svg><a href=/x>x</a>",
+        "<svg viewBox='0 0'><style/><a href=/x>x</a></svg><a href=/y>y</a>",
+        "<svg/><title><a href=/no></title><a href=/x>x</a>",
+        "<svg><desc><textarea><a href=/no></textarea></desc><title>t</title></svg><a href=/x>x</a>",
+        "<svg><g><p><style><a href=/no></style><a href=/x>x</a>",
+        "<svg><font color=red><xmp><a href=/no></xmp><a href=/x>x</a>",
+        "<svg><font><xmp/><a href=/x>x</a>",
+        "<svg><![CDATA[<a href=/no>]]><a href=/x>x</a></svg><![CDATA[<a href=/no>]]>",
+        "<math><mi><title><a href=/no></title></mi><mtext/><style/><a href=/x>x</a></math>",
+        "<svg><svg></svg><title/><a href=/x>x</a></svg><script><a href=/no></script>",
+        "<svg><iframe src=/f /><a href=/x>x</a></svg>",
+        "<!-- --!><a href=/x>x</a><!--> --><a href=/y>y</a><!---><a href=/z>z</a>",
+        "<!--!> <a href=/no> <!--><a href=/x>x</a>",
+        "<script><!-- '<script></script>' <a href=/no> --></script><a href=/x>x</a>",
+        "<script><!--> <script></script><a href=/x>x</a>",
+        "<title></titles><a href=/no></title/><a href=/x>x</a>",
+        "<titles><a href=/x>x</a>",
+        "<!x <a href=/no>><?y <a href=/no>></ <a href=/no>></><a href=/x>x</a>",
+        "<div <style><a href=/x>x</a><p title='<!--'><a href=/y>y</a>",
+        f"<iframe title='{'x' * SAFE_TAG_BYTES}' src=/f>in</iframe><a href=/x>x</a>",
+        "<iframe srcdoc='<p></iframe>' src=/f><a href=/no></iframe><a href=/x>x</a>",
+        "<a href=/x>one<!-- c -->two<script>s</script>three</a>",
     ],
 )
 def test_corner_cases_are_read_as_the_parser_reads_them(html, monkeypatch):
     whole, thinned = whole_and_thinned(html.encode(), monkeypatch)
     assert [link.url for link in thinned] == [link.url for link in whole]
+
+
+NASTY = (
+    "<svg> </svg> <svg/> <SVG_x='0'> <math> </Math> <g> </g> <mi> </mi> <mtext/> <desc> </desc>"
+    " <foreignObject> <font> <path/> <title> <title/> </title> </titles> <style> <style/> </style>"
+    " <p> </p> <span> <br> <script> <script/> </script> <textarea> </TextArea> <xmp> </xmp>"
+    " <noembed> </noembed> <iframe_src=/f> <iframe/> </iframe> <!-- --> --!> <!--> <!---> <!x>"
+    " <?php_?> </> - ! > text <a_href=/1> <a_href=/2> <a_href=/3/> <area_href=/4> _"
+)
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.lists(st.sampled_from(NASTY.split()), max_size=10))
+def test_no_link_is_lost_by_thinning_whatever_the_nesting(tokens):
+    """More may be found, in what a parser ignores for its place in the tree."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        html = "".join([*tokens, "<a href=/end>"]).replace("_", " ").encode()
+        whole, thinned = whole_and_thinned(html, monkeypatch)
+    assert {link.url for link in whole} <= {link.url for link in thinned}
 
 
 def test_page_of_many_tags_keeps_its_links():

@@ -12,8 +12,8 @@ of a thousand times as many past the bound.
 
 The price: a tag written inside a quoted attribute of another tag is taken for a tag, and text
 inside ``<template>`` and ``<noscript>`` counts as the page's, and an ``<image>`` of SVG as an
-``<img>``. Comments, scripts and other raw text
-are skipped as the standard says.
+``<img>``. Comments, scripts and other raw text are skipped as the standard says; within SVG and
+MathML (``foreign``) there is no raw text.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from webcrawl.urls.foreign import Foreign
+from webcrawl.urls.tokens import ATTRIBUTE, FINISHED, NAME, RAW_TEXT, comment_end, raw_text_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,11 +49,15 @@ SAFE_ATTRIBUTES: Final = 250
 MAX_KEPT: Final = 20_000
 """Link tags of one page that are looked at; one in ten million pages has more."""
 
+# Tags with a mark that are looked at in one go: 5 ms.
+_TAGS_AT_ONCE: Final = 4096
+
 # How many pieces of all unfinished tags of a page are kept whole at most: an attribute with ``<``
 # in it is made of several pieces, and a page of nothing else must not get through unthinned.
 _CONTINUATIONS: Final = 500
 
-_OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _COMMENT, _RAW, _CLOSED, _IMAGE = range(8)
+# What a tag is. From comments on they may hide what follows.
+_OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN, _COMMENT, _RAW, _BOGUS = range(10)
 
 _VOID: Final = (b"area", b"base", b"link", b"meta", b"frame", b"frameset")
 # Kept when asked for: elements without content, and elements that are closed at once so that
@@ -62,22 +69,9 @@ _MORE_VOID: Final = {
     "track": (b"track",),
 }
 _MORE_CLOSED: Final = frozenset((b"object", b"form", b"video", b"audio"))
-_RAW_TEXT: Final = frozenset(
-    (b"script", b"style", b"textarea", b"title", b"iframe", b"xmp", b"noembed", b"noframes")
-)
-_NAME: Final = re.compile(rb"[A-Za-z]+")
-# An attribute, and a tag: HTML Standard, "tag name state" to "after attribute value (quoted)
-# state". A quote that begins a value and has no end goes on to the end of the text; anywhere else
-# it is a character of a name or of a value.
-_SPACE: Final = rb"[\t\n\f\r ]"
-_ATTRIBUTE: Final = re.compile(
-    rb"""[^\t\n\f\r />][^\t\n\f\r />=]*+(?:SPACE*+=SPACE*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)"""
-    rb"""|[^\t\n\f\r >"'][^\t\n\f\r >]*+|(?=>)|\Z))?+""".replace(b"SPACE", _SPACE)
-)
-_FINISHED: Final = re.compile(
-    rb"([^\t\n\f\r />]*+)(?:[\t\n\f\r /]*+ATTRIBUTE)*+[\t\n\f\r /]*+>".replace(
-        b"ATTRIBUTE", _ATTRIBUTE.pattern
-    )
+_FOREIGN_ROOTS: Final = (b"svg", b"math", b"/svg", b"/math")
+_RAW_NAME: Final = re.compile(
+    rb"(%b)(?=[\t\n\f\r />])" % b"|".join(sorted(RAW_TEXT)), re.IGNORECASE
 )
 # Most tags, in half of the time.
 _USUAL: Final = re.compile(rb'[A-Za-z]+(?:[ \n]++[A-Za-z-]++="[^"]*+")*+ ?/?>')
@@ -94,8 +88,10 @@ def _marks(elements: frozenset[str]) -> dict[bytes, int]:
         marks |= dict.fromkeys(_cases(name[:3]), _WHOLE)
     for name in _MORE_CLOSED & {element.encode() for element in elements}:
         marks |= dict.fromkeys(_cases(name[:3]), _CLOSED)
-    for name in _RAW_TEXT:
+    for name in RAW_TEXT:
         marks |= dict.fromkeys(_cases(name[:3]), _RAW)
+    for name in _FOREIGN_ROOTS:
+        marks |= dict.fromkeys(_cases(name[:3]), _FOREIGN)
     for letter, end in itertools.product(b"aA", b" \t\n\r\f/>"):
         marks |= {bytes((letter, end, third)): _ANCHOR for third in range(256)}
         marks[bytes((ord("/"), letter, end))] = _ANCHOR_END
@@ -130,47 +126,175 @@ def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = 
     *elements* are the names of further elements to keep, of those that are links by themselves
     (``kinds.KINDS``); with *styles*, what has a ``url()`` in its ``style`` is kept, too.
     """
-    kept: list[bytes] = []
-    inside = False
-    budget = _CONTINUATIONS
-    tags = 0
-    raw_links = frozenset(name.encode() for name in elements & {"script"}) | {b"iframe"}
-    dropped = _dropped(raw_links | {b"style"} if styles else raw_links).match
-    position = 0  # up to which the page was looked at
-    for start, mark in _candidates(body, elements, every=styles):
-        if start < position:
-            continue  # within what was passed over
-        if inside and position < start:
-            kept += _texts(body[position:start])
-        end = position = _next_tag(body, start + 1)
-        if mark == _OTHER:
-            piece = body[start + 1 : end]
-            link = _styled(piece)
-            tags += bool(link)
-            kept.append(link + piece[piece.find(b">") + 1 :] if inside else link)
-        elif mark == _ANCHOR_END:
-            if inside:
-                kept.append(b"</a>")
-            inside = False
-        elif mark in (_COMMENT, _RAW):
-            if (found := dropped(body, start)) is not None:
-                position = found.end()
+    return b"".join(_Thinning(body, elements, styles=styles).pieces())
+
+
+class _Thinning:
+    """One pass over a page."""
+
+    def __init__(self, body: bytes, elements: frozenset[str], *, styles: bool) -> None:
+        self._body = body
+        self._elements = elements
+        self._styles = styles
+        self._raw_links = frozenset(name.encode() for name in elements & {"script"}) | {b"iframe"}
+        self._foreign = Foreign(body)
+        self._budget = _CONTINUATIONS
+        self._kept: list[bytes] = []
+        self._tags = 0  # of those that are kept
+        self._inside = False  # an anchor
+        self._position = 0  # up to which there was a comment or raw text
+
+    def pieces(self) -> Iterator[bytes]:
+        """What is kept, a piece of it at least every few milliseconds."""
+        body, kept = self._body, self._kept
+        # By mark: each takes where a tag begins and where the next one does, and says up to where
+        # the page has been looked at.
+        readers = (
+            *(self._other, self._link, self._anchor, self._anchor_end, self._closed, self._image),
+            *(self._root, self._comment, self._raw, self._bogus),
+        )
+        position = 0
+        candidates = _candidates(body, self._elements, every=self._styles)
+        for number, (start, mark) in enumerate(candidates, 1):
+            if start < position:
+                continue  # within what was passed over
+            if self._inside and position < start:
+                kept += _texts(body[position:start])
+            end = _next_tag(body, start + 1)
+            if mark >= _COMMENT and self._is_within_a_tag(start):
+                position = end
                 continue
-            position, link = _passed_over(body, start, end, mark, links=raw_links, styles=styles)
-            tags += bool(link)
-            kept.append(link)
-        elif mark != _IMAGE or inside:
-            tag, position, budget = _whole_tag(body, start, end, budget)
-            if not tag or (len(tag) > SAFE_TAG_BYTES and _attributes(tag) > SAFE_ATTRIBUTES):
-                continue
-            inside = inside or mark == _ANCHOR
-            kept.append(b"<" + (_closed(tag) if mark == _CLOSED else tag))
-            tags += 1
-        if tags >= MAX_KEPT:
-            return b"".join(kept)
-    if inside:
-        kept += _texts(body[position:])
-    return b"".join(kept)
+            position = readers[mark](start, end)
+            if self._tags >= MAX_KEPT:
+                break
+            if number % _TAGS_AT_ONCE == 0:
+                yield b"".join(kept)
+                kept.clear()
+        else:
+            if self._inside:
+                kept += _texts(body[position:])
+        yield b"".join(kept)
+
+    def _other(self, start: int, end: int) -> int:
+        if self._inside or self._styles:
+            piece = self._body[start + 1 : end]
+            link = _styled(piece) if self._styles else b""
+            self._tags += bool(link)
+            self._kept.append(link + piece[piece.find(b">") + 1 :] if self._inside else link)
+        return end
+
+    def _link(self, start: int, end: int) -> int:
+        if end - start < SAFE_TAG_BYTES and _USUAL.match(self._body, start + 1, end) is not None:
+            self._tags += 1
+            self._kept.append(self._body[start:end])
+            return end
+        tag, position = self._tag(start, end)
+        if tag:
+            self._kept.append(self._body[start:position])
+        return position
+
+    def _anchor(self, start: int, end: int) -> int:
+        tags = self._tags
+        position = self._link(start, end)
+        if self._tags > tags:
+            self._inside = True
+        return position
+
+    def _anchor_end(self, start: int, end: int) -> int:  # noqa: ARG002  # as of all
+        if self._inside:
+            self._kept.append(b"</a>")
+        self._inside = False
+        return end
+
+    def _image(self, start: int, end: int) -> int:
+        return self._link(start, end) if self._inside else self._other(start, end)
+
+    def _closed(self, start: int, end: int) -> int:
+        """A link with nothing in it: what stands behind it stands behind its end."""
+        tag, position = self._tag(start, end)
+        if tag:
+            name = NAME.match(tag)
+            assert name is not None  # it has a mark
+            behind = self._body[start + 1 + len(tag) : position]
+            self._kept += (b"<", tag, b"</", name[0], b">", behind)
+        return position
+
+    def _root(self, start: int, end: int) -> int:
+        self._foreign.meet(start)
+        return self._other(start, end)
+
+    def _comment(self, start: int, end: int) -> int:  # noqa: ARG002  # as of all
+        return self._passed_over(comment_end(self._body, start))
+
+    def _bogus(self, start: int, end: int) -> int:  # noqa: ARG002  # as of all
+        is_text = self._body.startswith(b"[CDATA[", start + 2) and self._foreign.holds(start)
+        return self._passed_over(_behind(self._body, b"]]>" if is_text else b">", start))
+
+    def _raw(self, start: int, end: int) -> int:
+        """An element whose content is text to the parser. Kept is its tag where that is a link, and
+        a style sheet with its content."""
+        body = self._body
+        found = _RAW_NAME.match(body, start + 1)
+        if found is None:
+            return self._other(start, end)
+        name = found[1].lower()
+        is_link = name in self._raw_links
+        if self._foreign.holds(start):
+            return self._closed(start, end) if is_link else self._other(start, end)
+        tag = b""
+        if is_link:
+            tag, end = self._tag(start, end)
+            if tag:
+                end = start + 1 + len(tag)
+        close = raw_text_end(body, end, name)
+        if self._styles and name == b"style":
+            self._tags += 1
+            tag = b"style>" + body[_behind(body, b">", start) : close]
+        if tag:
+            self._kept += (b"<", tag, b"</", name, b">")
+        return self._passed_over(_behind(body, b">", close))
+
+    def _is_within_a_tag(self, start: int) -> bool:
+        """Whether the tag in front of the ``<`` at *start* has no end before it."""
+        body = self._body
+        before = body.rfind(b"<", self._position, start) + 1
+        if not before:
+            return False
+        before += body.startswith(b"/", before)
+        return body[before : before + 1].isalpha() and not FINISHED.match(body, before, start)
+
+    def _passed_over(self, position: int) -> int:
+        """Go on behind *position*, up to which there was nothing to keep."""
+        self._position = position
+        end = _next_tag(self._body, position)
+        if self._inside:
+            self._kept.append(self._body[position:end])
+        return end
+
+    def _tag(self, start: int, end: int) -> tuple[bytes, int]:
+        """The tag that begins at *start*, without its ``<``, and where the text behind it ends:
+        at *end* if it has no ``<`` in it. The tag is empty if it has too many attributes, or no end
+        in sight: whatever is kept next would become part of it."""
+        body, first = self._body, start + 1
+        found = FINISHED.match(body, first, end)
+        more = 1
+        while found is None:
+            more = min(8 * more, self._budget)
+            till = end
+            for _ in range(more):
+                till = _next_tag(body, till + 1)
+            found = FINISHED.match(body, first, till)
+            if found is not None:
+                self._budget -= body.count(b"<", first, found.end())
+                end = _next_tag(body, found.end())
+            elif more == self._budget or till >= len(body):
+                self._budget -= more
+                return b"", till
+        tag = found[0]
+        if len(tag) > SAFE_TAG_BYTES and _attributes(tag) > SAFE_ATTRIBUTES:
+            return b"", end
+        self._tags += 1
+        return tag, end
 
 
 def _candidates(body: bytes, elements: frozenset[str], *, every: bool) -> Iterator[tuple[int, int]]:
@@ -199,11 +323,18 @@ def _mark_tables(
     marks = _marks(elements)
     pairs = sorted({key[:2] for key in marks})
     first = np.zeros(1 << 16, np.uint8)
-    second = np.full((len(pairs) + 1, 256), _OTHER, np.uint8)
+    second = np.full((len(pairs) + 2, 256), _OTHER, np.uint8)
+    # Bogus comments: <! without dashes, <?, and end tags that begin with no letter.
+    second[-1] = _BOGUS
+    for byte in b"!?":
+        first[byte << 8 : (byte + 1) << 8] = len(pairs) + 1
+    ends = [byte for byte in range(256) if not bytes((byte,)).isalpha() and byte != ord(">")]
+    first[[ord("/") << 8 | byte for byte in ends]] = len(pairs) + 1
     for row, pair in enumerate(pairs, 1):
         first[pair[0] << 8 | pair[1]] = row
+        other = _BOGUS if pair == b"!-" else _OTHER
         for third in range(256):
-            second[row, third] = marks.get(bytes((*pair, third)), _OTHER)
+            second[row, third] = marks.get(bytes((*pair, third)), other)
     return first, second
 
 
@@ -218,88 +349,27 @@ def _texts(tags: bytes) -> list[bytes]:
     return [piece[piece.find(b">") + 1 :] for piece in tags.split(b"<")[1:]]
 
 
-def _whole_tag(body: bytes, start: int, end: int, budget: int) -> tuple[bytes, int, int]:
-    """The tag that begins at *start*, with the text behind it, where that ends, and what is left of
-    *budget*: how many more ``<`` such tags may have; the first is at *end*. Without an end in sight
-    the tag is empty: whatever is kept next would become part of it."""
-    first = start + 1
-    if _USUAL.match(body, first, end) is not None or _FINISHED.match(body, first, end) is not None:
-        return body[first:end], end, budget
-    more = 1
-    while True:
-        more = min(8 * more, budget)
-        till = end
-        for _ in range(more):
-            till = _next_tag(body, till + 1)
-        found = _FINISHED.match(body, first, till)
-        if found is not None:
-            more = body.count(b"<", first, found.end())
-            till = _next_tag(body, found.end())
-            return body[first:till], till, budget - more
-        if more == budget or till >= len(body):
-            return b"", till, budget - more
+def _behind(body: bytes, mark: bytes, start: int) -> int:
+    """Where the next *mark* ends, the end of *body* if there is none."""
+    found = body.find(mark, start)
+    return found + len(mark) if found >= 0 else len(body)
 
 
 def _attributes(tag: bytes) -> int:
-    """The number of attributes of *tag*, with the text that follows it."""
-    found = _FINISHED.match(tag)
-    assert found is not None  # only such tags are kept
-    return len(_ATTRIBUTE.findall(tag, found.end(1), found.end() - 1))
-
-
-def _closed(tag: bytes) -> bytes:
-    """*tag* and the text that follows it, with the end tag between them."""
-    found = _FINISHED.match(tag)
-    name = _NAME.match(tag)
-    assert found is not None  # only such tags are kept
-    assert name is not None  # it has a mark
-    return found[0] + b"</" + name[0] + b">" + tag[found.end() :]
+    """The number of attributes of *tag*."""
+    found = FINISHED.match(tag)
+    assert found is not None  # as only such tags are looked at
+    return len(ATTRIBUTE.findall(tag, found.end(1), found.end() - 1))
 
 
 def _styled(piece: bytes) -> bytes:
     """A tag with ``url()`` in it under the name of an element that has no content."""
     if b"url(" not in piece and b"URL(" not in piece:
         return b""
-    found = _FINISHED.match(piece)
-    name = _NAME.match(piece)
-    if found is None or name is None or len(found[0]) > SAFE_TAG_BYTES:
+    found = FINISHED.match(piece)
+    name = NAME.match(piece)
+    if found is None or name is None:
+        return b""
+    if len(found[0]) > SAFE_TAG_BYTES and _attributes(found[0]) > SAFE_ATTRIBUTES:
         return b""
     return b"<wbr " + found[0][name.end() :]
-
-
-@lru_cache(maxsize=64)
-def _dropped(kept: frozenset[bytes]) -> re.Pattern[bytes]:
-    """An element whose content is text to the parser, none of *kept*, and what follows it, if it
-    has an end: what ``_passed_over`` finds for most, in half of the time."""
-    names = b"|".join(sorted(_RAW_TEXT - kept))
-    return re.compile(rb"<(%b)(?![A-Za-z])[^<]*+(?:<(?!/\1)[^<]*+)*+<[^<]*+" % names, re.IGNORECASE)
-
-
-def _passed_over(
-    body: bytes, start: int, end: int, mark: int, *, links: frozenset[bytes], styles: bool
-) -> tuple[int, bytes]:
-    """Where what follows a comment begins, or an element whose content is text to the parser; and
-    what to keep of it. Its tag begins at *start*, and the next one at *end*.
-
-    Elements named in *links* are kept without their content, a style sheet with it.
-    """
-    first = start + 1
-    if mark == _COMMENT:
-        close = body.find(b"-->", first)
-        return (_next_tag(body, close) if close >= 0 else len(body)), b""
-    found = _NAME.match(body, first, end)
-    name = found[0].lower() if found is not None else b""
-    if name not in _RAW_TEXT:
-        return end, b""
-    close = body.find(b"</", end)
-    while close >= 0 and body[close + 2 : close + 2 + len(name)].lower() != name:
-        close = body.find(b"</", close + 2)
-    after = _next_tag(body, close + 1) if close >= 0 else len(body)
-    is_style = styles and name == b"style"
-    if not (is_style or name in links):
-        return after, b""
-    tag = _FINISHED.match(body, first, end)
-    if tag is None or len(tag[0]) > SAFE_TAG_BYTES:
-        return after, b""
-    kept = body[start : close if close >= 0 else len(body)] if is_style else b"<" + tag[0]
-    return after, kept + b"</" + name + b">"

@@ -1,0 +1,77 @@
+"""Tags, comments and raw text of HTML: where each ends, as the HTML Standard's tokenizer has it.
+
+Used where a page is searched without a tree of it: ``thinning``, ``foreign``. All of it is linear
+in what it passes over.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+RAW_TEXT: Final = frozenset(
+    (b"script", b"style", b"textarea", b"title", b"iframe", b"xmp", b"noembed", b"noframes")
+)
+"""Elements whose content is text to the parser, outside SVG and MathML."""
+
+NAME: Final = re.compile(rb"[A-Za-z]+")
+
+# An attribute, and a tag: HTML Standard, "tag name state" to "after attribute value (quoted)
+# state". A quote that begins a value and has no end goes on to the end of the text; anywhere else
+# it is a character of a name or of a value.
+_SPACE: Final = rb"[\t\n\f\r ]"
+ATTRIBUTE: Final = re.compile(
+    rb"""([^\t\n\f\r />][^\t\n\f\r />=]*+)(?:SPACE*+=SPACE*+(?:"([^"]*+)(?:"|\Z)"""
+    rb"""|'([^']*+)(?:'|\Z)|([^\t\n\f\r >"'][^\t\n\f\r >]*+)|(?=>)|\Z))?+""".replace(
+        b"SPACE", _SPACE
+    )
+)
+FINISHED: Final = re.compile(
+    rb"([^\t\n\f\r />]*+)(?:[\t\n\f\r /]*+ATTRIBUTE)*+([\t\n\f\r /]*+)>".replace(
+        b"ATTRIBUTE", re.sub(rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern)
+    )
+)
+"""A tag behind its ``<`` or ``</``: its name, and what stands before the ``>``."""
+
+_COMMENT_END: Final = re.compile(rb"--!?>")
+_END_TAGS: Final = {
+    name: re.compile(rb"</%b(?=[\t\n\f\r />])" % name, re.IGNORECASE) for name in RAW_TEXT
+}
+# What changes how a script is read, and ends it: "script data double escaped state".
+_SCRIPT_MARK: Final = re.compile(rb"(<!--(?!-*>))|-->|<(/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
+
+
+def comment_end(body: bytes, start: int) -> int:
+    """Where the comment ends whose ``<!--`` is at *start*: the length of *body* without an end."""
+    first = start + 4
+    for short in (b">", b"->"):
+        if body.startswith(short, first):
+            return first + len(short)
+    found = _COMMENT_END.search(body, first)
+    return len(body) if found is None else found.end()
+
+
+def raw_text_end(body: bytes, start: int, name: bytes) -> int:
+    """Where the end tag begins of the element *name*, one of ``RAW_TEXT``, whose content begins at
+    *start*: the length of *body* without one."""
+    found = _END_TAGS[name].search(body, start)
+    if found is None:
+        return len(body)
+    if name == b"script" and body.find(b"<!--", start, found.start()) >= 0:
+        return _script_end(body, start)
+    return found.start()
+
+
+def _script_end(body: bytes, start: int) -> int:
+    """A script within a comment of a script has an end tag of its own."""
+    escaped = doubly = False
+    for found in _SCRIPT_MARK.finditer(body, start):
+        if found[1]:
+            escaped = True
+        elif found[2] is None:
+            escaped = doubly = False
+        elif found[2] and not doubly:
+            return found.start()
+        elif escaped:
+            doubly = not found[2]
+    return len(body)
