@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from webcrawl.net import ftp_listing, gopher_menu
-from webcrawl.pages import content_type_of
+from webcrawl.net.content_type import content_type_of
 from webcrawl.robots.rules import Rules
 from webcrawl.urls import charset, thinning
 from webcrawl.urls.css import iter_css_links
@@ -98,7 +98,7 @@ READERS = {
     "X-Robots-Tag": lambda body: robots_directives(agent="webcrawl", headers=[body]),
     "refresh": lambda body: refresh_target(body.decode("latin-1")),
     "srcset": lambda body: deque(srcset_references(body.decode("latin-1")), maxlen=0),
-    "content type": content_type_of,
+    "content type": lambda data: content_type_of((data,)),
     "host": partial(url, "http://"),
     "path": partial(url, "http://a.test/"),
     "query": partial(url, "http://a.test/?"),

@@ -65,7 +65,7 @@ def found(body, content_type="text/html", *, settings=None, **more):
         ("", HTML, [("a", "/1")]),
         ("", b"\xef\xbb\xbf\n<p><a href=/1>", [("a", "/1")]),
         ("", b"plain <a href=/1>", []),
-        ("*/*", RSS, [None, ("item", "/1")]),
+        ("unknown/unknown", RSS, [None, ("item", "/1")]),
         ("text/plain", HTML, []),
         ("application/pdf", HTML, []),
         ("text/xml", RSS, [None, ("item", "/1")]),

@@ -31,6 +31,8 @@ base = st.sampled_from(
         "http://a.test/page.html",
         "https://a.test:8443/dir/page?q=/x/",
         "http://a.test/dir//",
+        "http://a.test//page.html",
+        "ftp://a.test//etc",
         "http://a.test/dir/sub/?x#",
         "http://[::1]/x/y",
         "ftp://a.test/pub/",

@@ -47,7 +47,7 @@ _SHORT_CSS: Final = 1 << 16
 _ALL_KINDS: Final = KINDS | FEED_KINDS | SITEMAP_KINDS
 _XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
 # What browsers look into because it says nothing (MIME Sniffing Standard, section 7).
-_NO_TYPES: Final = frozenset({"", "unknown/unknown", "application/unknown", "*/*"})
+_NO_TYPES: Final = frozenset({"", "unknown/unknown", "application/unknown"})
 _MARKUP: Final = re.compile(rb"[\s\xef\xbb\xbf]*+<")
 _DOCUMENTS: Final = {
     "urlset": "sitemap", "sitemapindex": "sitemap", "rss": "feed", "rdf": "feed", "feed": "feed",

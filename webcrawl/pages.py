@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import webcrawl.page_adapter  # noqa: F401  # Pages are items from now on
 from webcrawl.items import Headers, Page, Truncation
+from webcrawl.net.content_type import content_type_of
 from webcrawl.urls import HTTP_SCHEMES, normalize
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
     entry = fetch.lease.entry
     meta = response.request.meta
     target = _redirect_target(response, entry.url, schemes)
-    content_type, charset = content_type_of(response.headers.get(b"Content-Type") or b"")
+    content_type, charset = content_type_of(response.headers.getlist(b"Content-Type"))
     return Page(
         url=entry.url,
         status=response.status,
@@ -82,14 +82,3 @@ def _redirect_target(response: Response, url: str, schemes: frozenset[str]) -> s
     if not location:
         return ""
     return normalize(location.strip(), url, schemes=schemes) or ""
-
-
-@lru_cache(1024)
-def content_type_of(value: bytes) -> tuple[str, str]:
-    """Media type and charset of a Content-Type header, lower-case, empty where not given."""
-    kind, _, parameters = value.decode("latin-1").lower().partition(";")
-    for parameter in parameters.split(";"):
-        name, _, label = parameter.partition("=")
-        if name.strip() == "charset":
-            return kind.strip(), label.strip().strip("\"'")
-    return kind.strip(), ""

@@ -301,7 +301,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
 
         Only for good answers: the status of others says more than their type.
         """
-        content_type = headers.get(b"Content-Type") or b""
+        content_type = b",".join(headers.getlist(b"Content-Type"))
         if 200 <= status < 300 and content_type not in self._limits.wanted:
             shown = content_type[:100].decode("latin-1")
             raise outcomes.UnwantedTypeError(f"{request.url}: {shown} is not wanted")

@@ -9,11 +9,11 @@ Invariant: a `FetchLimits` that exists can work.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.errors import FatalError
 from webcrawl.memory import size_of
+from webcrawl.net.content_type import content_type_of
 from webcrawl.setting_values import number, positive, whole
 
 if TYPE_CHECKING:
@@ -115,16 +115,17 @@ class WantedTypes:
         )
 
     def __contains__(self, field: bytes) -> bool:
-        """Say whether an answer with *field* as its Content-Type is wanted.
+        """Say whether an answer with *field* as its Content-Type is wanted; several fields are
+        joined by commas.
 
         One without a type, or with what is none, is: most often that is HTML.
         """
         if not self.names and not self.refused:
             return True
-        kind = _type_of(field[:_LONGEST_TYPE])
-        main, slash, _ = kind.partition("/")
-        if not slash:
+        kind, _ = content_type_of((field,))
+        if not kind:
             return True
+        main, slash, _ = kind.partition("/")
         either = {kind, main + slash}
         return self.refused.isdisjoint(either) and not (
             self.names and self.names.isdisjoint(either)
@@ -141,15 +142,6 @@ def _types(settings: BaseSettings, setting: str) -> frozenset[str]:
                 f"(text/), {name!r} is neither."
             )
     return frozenset(names)
-
-
-# Longer ones are hostile, and would fill the memory of what is remembered.
-_LONGEST_TYPE = 100
-
-
-@lru_cache(1024)
-def _type_of(field: bytes) -> str:
-    return field.decode("latin-1").partition(";")[0].strip().lower()
 
 
 def page_max_bytes(settings: BaseSettings) -> int:

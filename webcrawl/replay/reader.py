@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.items import Page
+from webcrawl.net.content_type import content_type_of
 from webcrawl.net.decoding import codings_of, decode
-from webcrawl.pages import content_type_of
 from webcrawl.urls import Link
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
     said = record.headers.get("WARC-Truncated") or ""
     truncated = said if said in ("length", "time", "disconnect") else ("length" if is_cut else "")
     media, charset = content_type_of(
-        next((value for name, value in headers if name.lower() == b"content-type"), b"")
+        value for name, value in headers if name.lower() == b"content-type"
     )
     page = Page(
         url=url,

@@ -58,8 +58,8 @@ class Resolver:
         authority, slash, path = rest.partition("/")
         self._plain = bool(slash) and scheme in schemes and scheme in _STANDARD
         self._origin = f"{scheme}://{authority}"
-        directory = path.partition("?")[0].rpartition("/")[0]
-        self._directory = f"{self._origin}/{directory}/" if directory else f"{self._origin}/"
+        path = path.partition("?")[0]
+        self._directory = f"{self._origin}/{path[: path.rfind('/') + 1]}"
 
     def resolve(self, reference: str) -> str | None:
         """The normalized absolute URL of *reference*, None when there is none to fetch.

@@ -1,0 +1,54 @@
+"""Media type and charset of an answer by its Content-Type (Fetch Standard, "extract a MIME type").
+
+Several header fields, or several types in one, are tried in order: the last one that can be parsed
+counts. What cannot be parsed (``html``, ``text/html charset=utf-8``) counts as not sent, so that
+the document is judged by its bytes. The value of ``charset`` is read as leniently as servers write
+it: with space around it, or in single quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Bytes that are read: what servers send is shorter, and what is remembered must be bounded.
+_MAX_BYTES: Final = 512
+
+_VALUE: Final = re.compile(r'(?:[^",]++|"(?:[^"\\]++|\\.)*+"?)++', re.DOTALL)
+_NAME: Final = r"[!#$%&'*+.^_`|~0-9a-z-]++"
+_TYPE: Final = re.compile(rf"\s*+({_NAME}/{_NAME})\s*+(?=;|\Z)", re.ASCII)
+_PARAMETER: Final = re.compile(
+    r';([^;="]*+)(?:=\s*+(?:"((?:[^"\\]++|\\.)*+)"?[^;]*+|([^;]*+)))?', re.DOTALL | re.ASCII
+)
+
+
+def content_type_of(fields: Iterable[bytes]) -> tuple[str, str]:
+    """Media type and charset of the Content-Type header *fields*, lower-case; empty where there is
+    none."""
+    return _parsed(b",".join(fields)[:_MAX_BYTES])
+
+
+@lru_cache(1024)
+def _parsed(field: bytes) -> tuple[str, str]:
+    essence = charset = ""
+    for value in _VALUE.findall(field.decode("latin-1").lower()):
+        found = _TYPE.match(value)
+        if found is None or found[1] == "*/*":
+            continue
+        label = _charset(value[found.end() :])
+        if label or found[1] != essence:
+            charset = label
+        essence = found[1]
+    return essence, charset
+
+
+def _charset(parameters: str) -> str:
+    for name, quoted, plain in _PARAMETER.findall(parameters):
+        label: str = (quoted or plain).strip(" \t\r\n'")
+        if name.strip() == "charset" and label:
+            return label
+    return ""
