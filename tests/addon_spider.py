@@ -75,6 +75,13 @@ class ShopInBrowser(Shop):
             yield request.replace(meta={"playwright": True})
 
 
+class Rendered:
+    """A downloader middleware that has a browser fetch every page."""
+
+    def process_request(self, request):
+        request.meta["playwright"] = True
+
+
 class Suite(MonitorSuite):
     """Spidermon's own, which judge by Scrapy's stats."""
 

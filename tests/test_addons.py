@@ -40,6 +40,16 @@ PAGES = {
 } | {f"/{name}": ("text/html", f"<title>{name}</title>".encode()) for name in NAMES}
 
 
+PLAYWRIGHT = {
+    "DOWNLOAD_HANDLERS": {"http": "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"},
+    "PLAYWRIGHT_LAUNCH_OPTIONS": {
+        "executable_path": "/usr/bin/chromium",
+        "args": ["--no-sandbox"],  # root has none
+    },
+    "POLITENESS_MAX_DELAY": 0.1,  # to start the browser takes seconds
+}
+
+
 class Site(BaseHTTPRequestHandler):
     """The shop, and the API of Zyte that fetches its pages."""
 
@@ -99,13 +109,15 @@ def spider_path(monkeypatch):
 def crawl(spider, site, jobdir, *arguments, path="/", **settings):
     """The log of a crawl with *settings*, which ends well."""
     options = {
-        "SPIDER_MODULES": "addon_spider",
+        "SPIDER_MODULES": "addon_spider,webcrawl.spiders",
         "JOBDIR": jobdir,
         "POLITENESS_MIN_DELAY": 0.02,
         "ALLOW_PRIVATE_ADDRESSES": 1,
         **settings,
     }
-    line = [sys.executable, "-m", "scrapy", "crawl", spider, "-a", f"start={site.url}{path}"]
+    line = [sys.executable, "-m", "scrapy", "crawl", spider]
+    if spider != "web":
+        line += ["-a", f"start={site.url}{path}"]
     for name, value in options.items():
         line += ["-s", f"{name}={json.dumps(value) if isinstance(value, dict) else value}"]
     done = run_crawl([*line, *arguments])
@@ -175,14 +187,15 @@ def test_the_telnet_console_shows_the_engine(site, tmp_path):
 
 def test_zyte_api_fetches_all_when_its_addon_is_enabled(site, tmp_path):
     feed = tmp_path / "items.jsonl"
-    crawl(
+    log = crawl(
         *("shop", site, tmp_path / "job", "-O", str(feed)),
         ADDONS={"scrapy_zyte_api.Addon": 500},
-        ZYTE_API_KEY="key",
+        ZYTE_API_KEY="a secret that is long",
         ZYTE_API_URL=f"{site.url}/v1/",
     )
     assert names_in(feed) == ALLOWED
     assert set(site.asked) == {f"api /{name}" for name in ["robots.txt", "", *ALLOWED]}
+    assert "that is long" not in log
 
 
 @pytest.mark.parametrize("kind", ["scrapy-redis", "Scrapy's own"])
@@ -214,16 +227,24 @@ def test_another_scheduler_runs_on_scrapy_s_downloader_and_obeys_robots_txt(
 
 
 @pytest.mark.long
+def test_the_web_spider_follows_the_links_of_rendered_pages(site, tmp_path):
+    (tmp_path / "seeds.txt").write_text(f"{site.url}/scripted\n")
+    feed = tmp_path / "pages.jsonl"
+    options = {**PLAYWRIGHT, "DOWNLOADER_MIDDLEWARES": {"addon_spider.Rendered": 1}}
+    line = ["-a", f"seeds={tmp_path / 'seeds.txt'}", "-O", str(feed)]
+    crawl("web", site, tmp_path / "job", *line, **options)
+    pages = map(json.loads, feed.read_text().splitlines())
+    assert sorted(page["url"] for page in pages) == [
+        f"{site.url}/{n}" for n in ("apple", "scripted")
+    ]
+
+
+@pytest.mark.long
 def test_playwright_renders_pages_in_debian_s_chromium(site, tmp_path):
     feed = tmp_path / "items.jsonl"
     crawl(
         *("browser", site, tmp_path / "job", "-O", str(feed)),
         path="/scripted",
-        DOWNLOAD_HANDLERS={"http": "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"},
-        PLAYWRIGHT_LAUNCH_OPTIONS={
-            "executable_path": "/usr/bin/chromium",
-            "args": ["--no-sandbox"],  # root has none
-        },
-        POLITENESS_MAX_DELAY=0.1,  # to start the browser takes seconds
+        **PLAYWRIGHT,
     )
     assert names_in(feed) == ["apple"]

@@ -100,7 +100,7 @@ class Command(crawl.Command):
 # What Scrapy lists when it starts, some sixty lines. Of its lists of components that of the
 # processing modules stays.
 _LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)|Overridden settings")
-_SECRET = re.compile(r"PASS|SECRET|TOKEN")
+_SECRET = re.compile(r"PASS|SECRET|TOKEN|(?<!POLITENESS)_KEY")
 _MOST_CHARACTERS = 2000
 
 
