@@ -477,3 +477,30 @@ def test_a_second_signal_ends_it_at_once_and_loses_nothing(tmp_path):
     # The stalling hosts were under way when it ended: they are asked again and time out.
     assert stats.get("outcome/timeout", 0) >= 1, output
     assert stats["frontier/leased"] == 0
+
+
+def test_a_crawl_with_nothing_to_fetch_is_no_success(web, jobdir, tmp_path):
+    simulated, _ = web
+    excluded = tmp_path / "excluded.txt"
+    excluded.write_text("c.test\n")
+    seeds = tmp_path / "seeds.txt"
+    long = f"http://a.test/{'x' * 100}"
+    seeds.write_text(f"http://a.test/\nhttp://b.test/\n{long}\nhttps://c.test/\n")
+    line = crawl_command(
+        simulated,
+        seeds,
+        jobdir,
+        LOG_LEVEL="CRITICAL",
+        URL_RESTRICT_TO="https?://c[.]test/|.*x",
+        URL_MAX_LENGTH_BYTES=60,
+        EXCLUSION_FILE=excluded,
+    )
+    for _ in range(2):  # and no more when it is run again
+        done = run_crawl(line)
+        assert done.returncode == 2, done.stdout
+        refused = "restrict_to 2, length 1"
+        assert f"     seeds  4 read; refused by filters: {refused}\n" in done.stdout
+        assert done.stdout.endswith(
+            "webcrawl: Nothing was fetched, as there was nothing to fetch (seeds refused by "
+            f"filters: {refused}; excluded 1).\n"
+        )

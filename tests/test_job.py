@@ -602,3 +602,16 @@ def test_a_write_that_was_not_synced_is_lost_by_the_power_loss_of_these_tests(
     assert all(content.startswith(b"old") for content in found["synced"] if content is not None)
     assert {b"", b"old", b"old and new", bytes(11)} <= found["unsynced"]
     assert None not in found["synced"] | found["unsynced"]
+
+
+def test_a_directory_with_other_things_in_it_is_no_job(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(FatalError, match=r"has other things in it, such as thesis\.txt: name an"):
+        Job(path=tmp_path).open()
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    job = Job(path=tmp_path, beside={"thesis.txt"})
+    job.open()
+    job.close()
+    again = Job(path=tmp_path)  # it has been one
+    again.open()
+    again.close()

@@ -29,4 +29,13 @@ What always holds:
 * Memory is bounded by settings; nothing holds the reactor for long.
 """
 
+import sys
+
+if sys.platform == "win32":
+    sys.stderr.write(
+        "webcrawl runs on Linux, and not on Windows, whose file locks and signals are others: use "
+        "WSL 2 or a virtual machine.\n"
+    )
+    sys.exit(2)
+
 __version__ = "0.1"

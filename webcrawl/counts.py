@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+def refused_seeds(stats: Mapping[str, Any], prefix: str = "") -> str:
+    """How many seeds each filter has refused, the most first, in words; "" if none has."""
+    prefix += "seeds/refused/"
+    found = sorted(
+        (-int(number), name.removeprefix(prefix))
+        for name, number in stats.items()
+        if name.startswith(prefix) and number
+    )
+    return ", ".join(f"{name} {-number:,}" for number, name in found)
+
+
 class Counts(NamedTuple):
     """*given_up* by outcome."""
 

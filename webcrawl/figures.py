@@ -78,6 +78,8 @@ class Figures:
         self.stats.set_value("links/sitemaps", self.links.sitemaps)
         for name, value in self.links.refused.items():
             self.stats.set_value(f"urls/refused/{name}", value)
+        for name, value in self.links.seeds_refused.items():
+            self.stats.set_value(f"seeds/refused/{name}", value)
         self.totals.publish()
 
     def beginning(self, job: Job) -> str:

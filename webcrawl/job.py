@@ -25,11 +25,13 @@ logs, which are replayed from it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import msgspec
 
@@ -48,10 +50,16 @@ from webcrawl.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from webcrawl.kept import KeptCheckpoints
 
+# What shows that a directory is a job's; and what a power failure may leave of one.
+_MARKS: Final = frozenset({"LOCK", "CURRENT"})
+_OWN: Final = re.compile(
+    r"(shards|checkpoints|logs|seeds|warc|stats\.json|traps\.txt|CURRENT|(manifest|snapshot)-\d+)"
+    r"(\.\w+)?|lost\+found"
+)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -181,7 +189,7 @@ def read_snapshots(file: Path, size: int) -> dict[str, bytes]:
 
 class Job:
     """One JOBDIR. ``open``, ``publish`` and ``keep`` block on the disk. *kept* are its older
-    checkpoints; None: nobody asks for any."""
+    checkpoints; None: nobody asks for any. *beside* are names that a new one may have in it."""
 
     def __init__(
         self,
@@ -189,8 +197,10 @@ class Job:
         path: Path,
         read_boot_id: Callable[[], str] = boot_id,
         kept: KeptCheckpoints | None = None,
+        beside: Collection[str] = (),
     ) -> None:
         self.path = path
+        self._beside = frozenset(beside)
         self._kept = kept
         self._lock = DirectoryLock(path=path / "LOCK")
         self._manifests = ManifestStore(path=path)
@@ -213,10 +223,11 @@ class Job:
 
         *spider* is the name of the spider whose crawl it must be, as the facts of its checkpoints
         have it; empty: anyone's. Raises FatalError with one sentence when the directory cannot be
-        used, is in use, holds the crawl of another spider, was written by a later webcrawl, is a
-        kept checkpoint, or its live one is damaged; nothing is changed then. DiskError if the disk
-        is full or broken.
+        used, has other things in it, is in use, holds the crawl of another spider, was written by a
+        later webcrawl, is a kept checkpoint, or its live one is damaged; nothing is changed then.
+        DiskError if the disk is full or broken.
         """
+        self._refuse_others()
         self._acquire()
         try:
             self._load(spider)
@@ -236,6 +247,17 @@ class Job:
         after *after*. FatalError as ``open``, where it is not for damage."""
         self._acquire()
         self._manifests.go_on_after(after)
+
+    def _refuse_others(self) -> None:
+        """FatalError if the directory was never a job's, and has other things in it."""
+        with contextlib.suppress(OSError):  # it is not there, or is refused when it is locked
+            names = {path.name for path in self.path.iterdir()} - self._beside
+            others = sorted(name for name in names if not _OWN.fullmatch(name))
+            if others and names.isdisjoint(_MARKS):
+                raise FatalError(
+                    f"JOBDIR {self.path} has other things in it, such as {others[0]}: name an "
+                    "empty directory, or one that is not there."
+                )
 
     def _acquire(self) -> None:
         refuse_kept(self.path)

@@ -7,6 +7,7 @@ what makes a stock broad crawl slow.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.errors import FatalError
@@ -18,7 +19,6 @@ from webcrawl.urls.registered_domain import registered_domain
 from webcrawl.urls.robots_meta import followed
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from webcrawl.frontier.ranks import HostRanks
@@ -81,6 +81,7 @@ class LinkSubmitter:
         self._depth_budgets = depth_budgets
         self._wall = wall
         self.submitted = 0
+        self.seeds_refused: Counter[str] = Counter()  # by the filter's name, as in ``refused``
         self.sitemaps = 0  # named by robots.txt files, refused or not, new or not
 
     def resume(self, facts: Mapping[str, Any]) -> None:
@@ -280,6 +281,7 @@ class LinkSubmitter:
         if self._domains is not None:
             self._domains.add(host_of(seed.url) for seed in seeds)
         refusals = self._filters.refusals([seed.url for seed in seeds], 0)
+        self.seeds_refused.update(why for why in refusals if why is not None)
         kept = [
             (seed, self._key_of(seed.url))
             for seed, why in zip(seeds, refusals, strict=True)

@@ -22,9 +22,18 @@ _SECS: Final = "elapsed_time_seconds"
 # The beginnings of the names of what is counted in each run from 0 on.
 _COUNTED: Final = (
     *("outcome/", "retry/", "robots/", "aside/", "redirects/", "critical/", "outage/", "pauses/"),
-    *("contacts", "fetch/", "links/", "urls/refused/", "seen/submitted", "seen/new", "warc/"),
-    *("content/duplicates", "content/tested", "politeness/bound_secs", "checkpoint/count"),
-    *("scheduler/", "dupefilter/", "item_", "response_received_count"),
+    *(
+        "contacts",
+        "fetch/",
+        "links/",
+        "urls/refused/",
+        "seeds/refused/",
+        "seen/submitted",
+        "seen/new",
+        "warc/",
+    ),
+    *("content/duplicates", "content/tested", "politeness/bound_secs"),
+    *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
 )
 
 # totals := msgpack map of names, without PREFIX, and numbers

@@ -147,7 +147,11 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         wall=time.time,
     )
     return {
-        "job": Job(path=jobdir, kept=_kept(settings, jobdir, records)),
+        "job": Job(
+            path=jobdir,
+            kept=_kept(settings, jobdir, records),
+            beside={Path(settings["LOG_FILE"] or "").name},
+        ),
         "temporary": temporary,
         "frontier": frontier,
         "eliminator": eliminator,

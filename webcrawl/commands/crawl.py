@@ -2,7 +2,8 @@
 
 0  finished, or stopped by a signal or a limit, with everything saved
 1  an error of the program: the log has the traceback
-2  unusable input: seeds, a setting, the job directory; one sentence says what to do
+2  unusable input: seeds, a setting, the job directory; one sentence says what to do. Also when
+   there was nothing at all to fetch
 3  the disk is full or broken; mend it and run the same command again
 4  too many errors that nobody anticipated, in close succession; everything is saved
 """
@@ -13,7 +14,8 @@ import asyncio
 import gc
 import logging
 import re
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import crawl
 from scrapy.exceptions import UsageError
@@ -21,11 +23,16 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from webcrawl import __version__
+from webcrawl.commands.setting_check import check_crawl, check_process
+from webcrawl.counts import Counts, refused_seeds
+from webcrawl.errors import FatalError
 from webcrawl.start_failure import exit_code_of_start
-from webcrawl.user_messages import print_error
+from webcrawl.totals import PREFIX
+from webcrawl.user_messages import print_error, tell
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from scrapy.crawler import Crawler
 
@@ -53,6 +60,11 @@ class Command(crawl.Command):
             raise UsageError(f"-a {twice} is given more than once", print_help=False)
         super().process_options(args, opts)
         assert self.settings is not None
+        try:
+            check_process(self.settings)
+        except FatalError as error:
+            print_error(f"webcrawl: {error}\n")  # there is no log yet
+            sys.exit(2)
         for name in ("scrapy.utils.log", "scrapy.addons", "scrapy.crawler", "scrapy.middleware"):
             logging.getLogger(name).addFilter(_lists_at_debug)
         loop = self.settings.get("ASYNCIO_EVENT_LOOP")
@@ -72,6 +84,12 @@ class Command(crawl.Command):
             raise UsageError(
                 f"there is no spider {args[0]}; there is: {known}", print_help=False
             ) from None
+        try:
+            check_crawl(crawler.settings)
+        except FatalError as error:
+            tell(f"webcrawl: {error}\n")
+            self.exitcode = 2
+            return
         logger.info("webcrawl %s, spider %s%s", __version__, args[0], _given(crawler, opts.spargs))
         task = self.crawler_process.crawl(crawler, **opts.spargs)
         assert isinstance(task, asyncio.Task)
@@ -95,6 +113,22 @@ class Command(crawl.Command):
         sentence = stats.get_value("finish/error")
         if sentence:
             print_error(f"webcrawl: {sentence}\n")  # the log has it
+        elif reason == "finished" and (why := _nothing_fetched(stats.get_stats())):
+            tell(f"webcrawl: {why}\n")
+            self.exitcode = 2
+
+
+def _nothing_fetched(stats: Mapping[str, Any]) -> str:
+    """Why a crawl of seeds has come to its end without a contact of a host, in all of its runs; ""
+    if it had one."""
+    counts = Counts.of(stats, PREFIX)
+    if "seeds/read" not in stats or stats.get(f"{PREFIX}contacts", 0) or counts.pages:
+        return ""
+    reasons = [f"{name} {number:,}" for name, number in sorted(counts.given_up.items())]
+    if refused := refused_seeds(stats, PREFIX):
+        reasons.insert(0, f"seeds refused by filters: {refused}")
+    told = "; ".join(reasons) or "no seeds"
+    return f"Nothing was fetched, as there was nothing to fetch ({told})."
 
 
 # What Scrapy lists when it starts, some sixty lines. Of its lists of components that of the

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.counts import Counts
+from webcrawl.counts import Counts, refused_seeds
 from webcrawl.setting_values import flag
 from webcrawl.totals import PREFIX
 from webcrawl.user_messages import tell
@@ -75,6 +75,7 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
     reason = stats.get("finish_reason", "unknown")
     rows = [
         ("end", _ENDS.get(reason, reason)),
+        *_seeds(stats, prefix),
         ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
         ("redirects", f"{crawl.redirects:,}"),
         ("contacts", f"{count('contacts'):,} requests: each try of a URL, and robots.txt"),
@@ -111,6 +112,13 @@ _RAISE = {
     "domain_budget": ("over the budget of their domain", "raise BUDGET_DOMAIN_PAGES or _BYTES"),
     "reputation": ("over what their domain's reputation allows", "raise REPUTATION_ROUNDS"),
 }
+
+
+def _seeds(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
+    """A row on the seeds if filters have refused some."""
+    refused = refused_seeds(stats, prefix)
+    read = int(stats.get("seeds/read", 0))
+    return [("seeds", f"{read:,} read; refused by filters: {refused}")] if refused else []
 
 
 def _waiting(stats: Mapping[str, Any]) -> int:

@@ -130,15 +130,14 @@ class WebSpider(Spider):
         except SeedsError as error:
             raise self._unusable(error) from error
         scheduler.attach("seeds", self._seeds)
-        stats = self.crawler.stats
+        self._count_seeds()  # of earlier runs
         # The engine that is told to close leaves this running.
         while not (self._seeds.exhausted or scheduler.is_ending):
             try:
                 scheduler.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             except FatalError as error:
                 raise self._unusable(error) from error
-            stats.set_value("seeds/read", self._seeds.seeds_read)
-            stats.set_value("seeds/bad", self._seeds.seeds_bad)
+            self._count_seeds()
             await asyncio.sleep(0)
             # It empties by its own slices.
             while scheduler.is_full and not scheduler.is_ending:  # noqa: ASYNC110  # as said
@@ -146,6 +145,10 @@ class WebSpider(Spider):
         scheduler.seeds_are_read()
         for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
             yield item
+
+    def _count_seeds(self) -> None:
+        self.crawler.stats.set_value("seeds/read", self._seeds.seeds_read)
+        self.crawler.stats.set_value("seeds/bad", self._seeds.seeds_bad)
 
     def _unusable(self, error: Exception) -> CloseSpider:
         self.crawler.stats.set_value("finish/error", str(error))

@@ -1,0 +1,167 @@
+"""Settings that cannot be, before the crawl begins: one sentence where Scrapy has a traceback.
+
+What a setting of Scrapy's must be follows from its default in Scrapy: a class, components by their
+order, a number, yes or no. Those of webcrawl are checked where they are read; here only their names
+are: a setting that looks like one of webcrawl's and is none would be ignored in silence.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import difflib
+import importlib
+import logging
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from scrapy.settings import default_settings
+from scrapy.utils.misc import load_object
+
+from webcrawl import settings as own_settings
+from webcrawl.errors import FatalError
+from webcrawl.setting_values import flag, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.settings import BaseSettings
+
+_SCRAPYS: Final = {
+    name: getattr(default_settings, name) for name in dir(default_settings) if name.isupper()
+}
+_OURS: Final = frozenset(name for name in dir(own_settings) if name.isupper()) - _SCRAPYS.keys()
+# First words of names that are webcrawl's: with fewer settings a word may be anybody's.
+_FEWEST: Final = 3
+_WORDS: Final = frozenset(
+    word
+    for word, count in Counter(name.partition("_")[0] for name in _OURS).items()
+    if count >= _FEWEST and not any(name.startswith(f"{word}_") for name in _SCRAPYS)
+)
+# How alike two names are if one is a slip of the other.
+_SLIP: Final = 0.85
+_PATH: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)+", re.ASCII)
+# May be a word, too.
+_NO_CLASSES: Final = frozenset({"REFERRER_POLICY"})
+_REACTOR: Final = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+# What keeps a class from being loaded; anything else is an error of its module, with a traceback.
+_LOADING: Final = (ImportError, NameError, ValueError, TypeError)
+
+
+def check_process(settings: BaseSettings) -> None:
+    """Check what Scrapy needs before there is a crawl: log, reactor, spiders. FatalError."""
+    level = settings["LOG_LEVEL"]
+    levels = logging.getLevelNamesMapping()
+    if not (isinstance(level, int) or level in levels):
+        raise FatalError(f"LOG_LEVEL must be {' or '.join(levels)}, not {level!r}.")
+    flag(settings, "LOG_ENABLED")
+    try:
+        codecs.lookup(settings["LOG_ENCODING"])
+        logging.Formatter(settings["LOG_FORMAT"])
+    except (LookupError, ValueError) as error:
+        raise FatalError(f"LOG_ENCODING or LOG_FORMAT cannot be: {error}.") from error
+    if settings["LOG_FILE"]:
+        try:
+            Path(settings["LOG_FILE"]).open("ab").close()
+        except OSError as error:
+            raise FatalError(
+                f"LOG_FILE {settings['LOG_FILE']} cannot be written: {error.strerror}."
+            ) from error
+    if settings["TWISTED_REACTOR"] != _REACTOR:
+        raise FatalError(f"TWISTED_REACTOR must be {_REACTOR}, not {settings['TWISTED_REACTOR']}.")
+    for name in ("ASYNCIO_EVENT_LOOP", "SPIDER_LOADER_CLASS"):
+        _check_class(name, settings[name])
+    _check_components(settings, "ADDONS", {})
+    for module in settings.getlist("SPIDER_MODULES"):
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if not f"{module}.".startswith(f"{error.name}."):
+                raise
+            raise FatalError(f"SPIDER_MODULES names {module}: {error}.") from error
+
+
+def check_crawl(settings: BaseSettings) -> None:
+    """Check all others, with what the spider and add-ons have set. FatalError."""
+    for name, default in _SCRAPYS.items():
+        if isinstance(default, dict) and name.endswith("_BASE"):
+            _check_components(settings, name.removesuffix("_BASE"), default)
+        elif not settings.getpriority(name) or (value := settings.get(name)) is None:
+            continue  # to read a deprecated one is a warning
+        elif isinstance(default, bool):
+            flag(settings, name)
+        elif isinstance(default, (int, float)):
+            _check_number(name, value, "a whole number" if type(default) is int else "a number")
+        elif isinstance(default, str) and _PATH.fullmatch(default) and name not in _NO_CLASSES:
+            _check_class(name, value)
+    whole(settings, "REACTOR_THREADPOOL_MAXSIZE", at_least=1)
+    _check_feeds(settings)
+    _check_names(settings)
+
+
+def _check_number(name: str, value: Any, kind: str = "a number") -> None:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        raise FatalError(f"{name} must be {kind}, not {value!r}.") from None
+
+
+def _check_class(name: str, path: Any) -> None:
+    if path is None:
+        return
+    try:
+        load_object(path)
+    except _LOADING as error:
+        raise FatalError(f"{name} names {path!r}, which cannot be loaded: {error}.") from error
+
+
+def _check_components(settings: BaseSettings, name: str, base: dict[Any, Any]) -> None:
+    """Those of the user in the dictionary *name*: classes with numbers, as in *base*, or by names
+    with classes."""
+    are_keys = all(isinstance(value, (int, float)) for value in base.values())
+    for key, value in settings.getdict(name).items():
+        if value is None:
+            continue
+        _check_class(name, key if are_keys else value)
+        if are_keys:
+            _check_number(f"{name}, the place of {key},", value)
+
+
+def _check_feeds(settings: BaseSettings) -> None:
+    known = settings.getwithbase("FEED_EXPORTERS").keys()
+    for uri, feed in settings.getdict("FEEDS").items():
+        if not isinstance(feed, dict) or feed.get("format", settings["FEED_FORMAT"]) not in known:
+            formats = ", ".join(sorted(known))
+            raise FatalError(f"FEEDS must say the format of {uri}, one of {formats}.")
+
+
+def _check_names(settings: BaseSettings) -> None:
+    """Whether each setting that looks like one of webcrawl's is one, or somebody else reads it."""
+    for name in settings:
+        if name in _OURS or name in _SCRAPYS:
+            continue
+        nearest = difflib.get_close_matches(name, _OURS, n=1, cutoff=0.0)[0]
+        is_slip = difflib.SequenceMatcher(None, name, nearest).ratio() >= _SLIP
+        if (is_slip or name.partition("_")[0] in _WORDS) and not _is_read(name, settings):
+            raise FatalError(f"There is no setting {name}; the nearest is {nearest}.")
+
+
+def _is_read(name: str, settings: BaseSettings) -> bool:
+    """Whether a module of the user's components has the name of the setting in its text."""
+    return any(re.search(rf"\b{name}\b", text) for text in _texts(settings))
+
+
+def _texts(settings: BaseSettings) -> Iterator[str]:
+    modules = {*settings.getlist("SPIDER_MODULES")}
+    for setting in ("ADDONS", *(name for name in _SCRAPYS if f"{name}_BASE" in _SCRAPYS)):
+        for item in settings.getdict(setting).items():
+            for part in item:
+                with contextlib.suppress(*_LOADING):
+                    modules.add(load_object(part).__module__)
+    for module in modules:
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if file and not module.startswith(("webcrawl.", "scrapy.")):
+            yield Path(file).read_text(encoding="utf-8", errors="replace")
