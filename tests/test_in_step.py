@@ -69,9 +69,8 @@ class Parts:
 
 
 def test_pages_that_came_together_are_taken_over_then_read_then_submitted(tmp_path):
-    crawler = get_crawler(
-        WebSpider, {"LINK_KINDS": "a", "CONCURRENT_ITEMS": 1, "SPIDER_MIDDLEWARES_BASE": {}}
-    )
+    settings = {"LINK_KINDS": "a", "CONCURRENT_ITEMS": 1, "SPIDER_MIDDLEWARES_BASE": {}}
+    crawler = get_crawler(settings_dict=settings)
     parts = Parts(crawler.settings, tmp_path)
     crawler.spider = WebSpider(seeds=None, links=parts, schemes=followed_schemes(crawler.settings))
     crawler.spider._set_crawler(crawler)
