@@ -39,6 +39,7 @@ from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotF
 from webcrawl.outcomes import Outcome, Outcomes
 from webcrawl.reading import ReadingWatch
 from webcrawl.request_codec import RequestCodec
+from webcrawl.robots_search import Finding
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.fingerprint import fingerprint
@@ -141,7 +142,7 @@ class Desk:
             wall=self.rig.wall,
         )
         self.woken = 0
-        self.reading = ReadingWatch(jobdir=path, max_secs=5)
+        self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
         self.dispatcher = Dispatcher(
             crawler=crawler,
             frontier=self.rig.frontier,
@@ -631,6 +632,19 @@ def test_robots_txt_is_a_contact_of_its_own_and_the_url_waits(obedient):
     obedient.end(request, page())
     assert obedient.counts("robots/") == {"http_200": 1, "origins": 1}
     assert obedient.counts("outcome/") == {"http_200": 1}
+
+
+def test_a_robots_txt_that_takes_too_long_to_be_read_cannot_be_had(obedient):
+    obedient.reading.open()
+    obedient.rig.push(entry("a.test", 0))
+    rules = b"".join(b"Disallow: /\xc3\xa9%d*%%e9%d\n" % (i, i) for i in range(25_000))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\n" + rules))
+    obedient.reading.close()
+    obedient.wait(3)
+    assert obedient.next() is None
+    assert obedient.counts("outcome/") == {"robots_unreachable": 1}
+    # Nor is it read again.
+    assert obedient.hosts.robots.look("http://a.test/1") is Finding.UNREACHABLE
 
 
 def test_a_crawl_delay_of_hours_is_cut(obedient):

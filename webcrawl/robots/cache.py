@@ -166,8 +166,9 @@ class RobotsCache:
             now=now,
             longest_gap=max(self._expire, self._retry),
         )
-        self._store.put_robots(origin, pack(entry))
-        return self._remember(origin, entry)
+        rules = self._remember(origin, entry)
+        self._store.put_robots(origin, pack(entry))  # not a file that cannot be read in time
+        return rules
 
     def take_sitemaps(self, origin: str) -> tuple[str, ...]:
         """Return the sitemaps that *origin* names if its rules were parsed since the last call, be
