@@ -243,7 +243,7 @@ URL_HOST_RULES_FILE = ""
 # one of the seeds' (Nielsen). A site is a registered domain, or a name in one that gives them away.
 URL_SCOPE = "open"
 # The public suffix list, by which hosts belong to domains and sites, for new crawls; one that has
-# begun keeps its own. Not there: the list of the package publicsuffixlist. `scrapy suffixlist`.
+# begun keeps its own. Not there: the list of the package tldextract. `scrapy suffixlist`.
 SUFFIX_LIST_FILE = "seeds/public_suffix_list.dat"
 # Regular expressions, at most 100: a URL must match one as a whole (LARM's -restrictto), and none
 # of the others may be found in it; 0.5 us a link each setting.
