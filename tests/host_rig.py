@@ -13,6 +13,7 @@ from seen_rig import InlineExecutor
 from webcrawl.exclusions import Exclusions
 from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts import HostRecord
+from webcrawl.origin_rests import OriginRests
 from webcrawl.outage import Outage
 from webcrawl.pauses import Pauses
 from webcrawl.politeness import Politeness
@@ -161,5 +162,6 @@ def host_knowledge(
             ),
             space=UrlSpace(records=records, base=1000, per_page=10, clock=clock),
         ),
+        origins=OriginRests(records=records, wall=wall),
         key=key,
     )

@@ -53,6 +53,7 @@ def after(
     outcome="http_200",
     *,
     host=HOST,
+    url="",
     took=0.1,
     crawl_delay=0.0,
     retry_after=0.0,
@@ -60,13 +61,21 @@ def after(
 ):
     return polite.after(
         HOST,
-        host,
+        url or url_of(host),
         took=took,
         outcome=outcome,
         crawl_delay=crawl_delay,
         retry_after=retry_after,
         hung_up=hung_up,
     )
+
+
+def url_of(host):
+    return f"http://{host}/"
+
+
+def is_failing(polite, host):
+    return polite.is_failing(HOST, url_of(host))
 
 
 def test_the_average_of_the_last_five_downloads_counts(polite, records):
@@ -130,50 +139,88 @@ def test_beyond_the_limit_a_crawl_delay_is_capped_obeyed_or_the_host_skipped(clo
 def test_a_host_that_fails_too_often_is_left_alone_for_the_penalty(polite, clock):
     for _ in range(3):
         after(polite, "connect_refused")
-        assert not polite.is_failing(HOST)
+        assert not is_failing(polite, HOST)
     # Its URLs are told at once: nothing is asked of it anyway.
     assert after(polite, "connect_refused").secs == 3
-    assert polite.is_failing(HOST)
+    assert is_failing(polite, HOST)
     clock.advance(999)
-    assert polite.is_failing(HOST)
+    assert is_failing(polite, HOST)
     clock.advance(1)
-    assert not polite.is_failing(HOST)
+    assert not is_failing(polite, HOST)
     after(polite, "connect_refused")
-    assert polite.is_failing(HOST)
+    assert is_failing(polite, HOST)
     clock.advance(1000)
     after(polite)
-    assert not polite.is_failing(HOST)
+    assert not is_failing(polite, HOST)
 
 
 def test_hosts_of_a_domain_that_fail_make_it_rest_and_do_not_take_the_others_with_them(polite):
     dead, other = f"dead.{HOST}", f"www.{HOST}"
     assert [after(polite, "connect_refused", host=dead).secs for _ in range(3)] == [10, 20, 40]
-    assert not polite.is_failing(dead)
+    assert not is_failing(polite, dead)
     after(polite, "connect_refused", host=dead)
-    assert polite.is_failing(dead)
-    assert not polite.is_failing(other)
+    assert is_failing(polite, dead)
+    assert not is_failing(polite, other)
     # The domain has nothing more to fear of that host, and begins anew with the next one.
     assert after(polite, "connect_refused", host=f"also.{dead}").secs == 10
     assert after(polite, host=other).secs == 3
     assert after(polite, "connect_refused", host=other).secs == 10
     for _ in range(3):
-        polite.lookup_failed(HOST, f"gone.{HOST}", at_least=0.0)
+        polite.lookup_failed(HOST, url_of(f"gone.{HOST}"), at_least=0.0)
     assert polite.is_lost(f"gone.{HOST}")
     assert not polite.is_lost(other)
     assert not polite.is_lost(HOST)
 
 
+def test_an_origin_that_fails_beside_one_that_answers_backs_off_alone(polite, clock, records):
+    closed, mute = f"http://{HOST}:81/", f"ftp://{HOST}/"
+    after(polite)
+    rests = [after(polite, "connect_refused", url=closed) for _ in range(3)]
+    assert [(rest.secs, rest.least, rest.origin) for rest in rests] == [
+        (3, 3, 10),
+        (3, 3, 20),
+        (3, 3, 40),
+    ]
+    assert records.get(f"http://{HOST}:81").ready_at == clock() + 40
+    # What it took says nothing about the others.
+    rest = after(polite, "connect_timeout", url=mute, took=30.0)
+    assert (rest.secs, rest.origin) == (3, 120)
+    after(polite, "connect_refused", url=closed)
+    assert polite.is_failing(HOST, closed)
+    assert not polite.is_failing(HOST, mute)
+    assert not is_failing(polite, HOST)
+    # It has its own word on how it is asked, and the host's when it fails itself.
+    assert after(polite, "http_429", url=f"https://{HOST}/", retry_after=50.0).secs == 50
+    assert after(polite, "http_503").secs == 10
+    assert after(polite, "connect_refused", url=mute).secs == 20
+
+
+def test_forty_closed_ports_do_not_make_their_host_fail(clock, records):
+    polite = politeness(clock, records, retries=RetryPolicy(times=2, backoff=0.0, most=8))
+    for port in range(40):
+        for _ in range(3):
+            rest = after(polite, "connect_refused", url=f"http://{HOST}:{port}/")
+    assert rest.secs == 40
+    assert not is_failing(polite, HOST)
+    # No more than that while nothing at all answers.
+    for _ in range(8):
+        after(polite, "connect_refused", url=f"http://{HOST}:81/")
+    assert polite.is_failing(HOST, f"http://{HOST}:9000/")
+    after(polite)
+    assert not polite.is_failing(HOST, f"http://{HOST}:9000/")
+
+
 def test_a_look_up_that_fails_backs_off_no_shorter_than_the_answer_is_remembered(polite):
-    assert polite.lookup_failed(HOST, HOST, at_least=0.0) == 10
-    assert polite.lookup_failed(HOST, HOST, at_least=30.0) == 30
-    assert polite.lookup_failed(HOST, HOST, at_least=0.0) == 40
+    assert polite.lookup_failed(HOST, url_of(HOST), at_least=0.0) == 10
+    assert polite.lookup_failed(HOST, url_of(HOST), at_least=30.0) == 30
+    assert polite.lookup_failed(HOST, url_of(HOST), at_least=0.0) == 40
 
 
 def test_a_host_that_cannot_be_found_is_lost_after_its_retries_and_found_by_a_contact(polite):
     for _ in range(2):
-        polite.lookup_failed(HOST, HOST, at_least=0.0)
+        polite.lookup_failed(HOST, url_of(HOST), at_least=0.0)
         assert not polite.is_lost(HOST)
-    polite.lookup_failed(HOST, HOST, at_least=0.0)
+    polite.lookup_failed(HOST, url_of(HOST), at_least=0.0)
     assert polite.is_lost(HOST)
     after(polite)
     assert not polite.is_lost(HOST)
@@ -185,10 +232,10 @@ def test_a_host_that_failed_otherwise_is_not_lost_with_the_first_look_up_that_fa
 ):
     for _ in range(2):
         after(polite, outcome)
-    assert polite.lookup_failed(HOST, HOST, at_least=0.0) == 40
+    assert polite.lookup_failed(HOST, url_of(HOST), at_least=0.0) == 40
     assert not polite.is_lost(HOST)
     for _ in range(2):
-        polite.lookup_failed(HOST, HOST, at_least=0.0)
+        polite.lookup_failed(HOST, url_of(HOST), at_least=0.0)
     assert polite.is_lost(HOST)
     after(polite, outcome)
     assert not polite.is_lost(HOST)
@@ -201,10 +248,10 @@ def test_a_failure_keeps_its_host_waiting_for_as_long_as_its_rule_says(clock, re
     )
     # Not a failure of the host: nothing is doubled, and its patience is not used up.
     assert [after(polite, "http_403").secs for _ in range(9)] == [25] * 9
-    assert not polite.is_failing(HOST)
+    assert not is_failing(polite, HOST)
     assert [after(polite, "http_429").secs for _ in range(2)] == [25, 25]
     assert after(polite, "connect_refused").secs == 40
-    assert polite.lookup_failed("b.test", "b.test", at_least=0.0) == 10
+    assert polite.lookup_failed("b.test", url_of("b.test"), at_least=0.0) == 10
 
 
 def test_patience_is_with_each_kind_of_failure_and_with_all_together(clock, records):
@@ -216,9 +263,9 @@ def test_patience_is_with_each_kind_of_failure_and_with_all_together(clock, reco
     def given_up_after(*outcomes):
         for number, outcome in enumerate(outcomes, 1):
             after(polite, outcome)
-            if polite.is_failing(HOST):
+            if is_failing(polite, HOST):
                 after(polite)
-                assert not polite.is_failing(HOST)
+                assert not is_failing(polite, HOST)
                 return number
         after(polite)
         return None
@@ -235,15 +282,23 @@ def test_patience_is_with_each_kind_of_failure_and_with_all_together(clock, reco
 def test_a_success_ends_a_penalty_for_good(polite, clock):
     for _ in range(4):
         after(polite, "connect_refused")
-    assert polite.is_failing(HOST)
+    assert is_failing(polite, HOST)
     after(polite)
     after(polite, "connect_refused")
-    assert not polite.is_failing(HOST)
+    assert not is_failing(polite, HOST)
 
 
 def test_who_hangs_up_waits_until_the_server_has_noticed(polite):
     assert after(polite, hung_up=True).secs == after(polite).secs + 0.1
     assert after(polite, hung_up=True).shared == after(polite).shared + 0.1
+
+
+def test_a_host_whose_look_ups_fail_too_often_is_left_alone(clock, records):
+    polite = politeness(clock, records, retries=RetryPolicy(times=9, backoff=0.0, most=4))
+    for _ in range(4):
+        assert not is_failing(polite, HOST)
+        polite.lookup_failed(HOST, url_of(HOST), at_least=0.0)
+    assert is_failing(polite, HOST)
 
 
 def test_a_restart_goes_on_from_the_record(polite, clock, records):

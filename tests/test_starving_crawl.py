@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import dns.message
 import dns.rrset
-from crawling import crawl_command, start_crawl
+from crawling import crawl_command, start_crawl, stats_of
 from loopback import name_server, raw_server
 
 if TYPE_CHECKING:
@@ -20,16 +20,21 @@ if TYPE_CHECKING:
 
 SITES, PAGES = 5, 100
 REST = 0.1
+# Ports on which nothing listens: more than failures that make a host lost.
+CLOSED = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
 
 
 class Sites:
     """Every name leads here; what a host is follows from its name. *hits* are (time, host, path).
 
-    ``busy*`` wants to be let alone for an hour, ``tarpit*`` says nothing; all others have PAGES
-    pages, the first of which links to all. Each name is a registered domain.
+    ``busy*`` wants to be let alone for an hour, ``tarpit*`` says nothing; all others have so many
+    *pages*, the first of which links to all, and that of ``ports*`` to the host's closed ports and
+    to the *mute* one. Each name is a registered domain.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, pages: int, mute: int) -> None:
+        self._pages = pages
+        self._mute = mute
         self.hits: list[tuple[float, str, str]] = []
         self.dns = ""
         self.port = 0
@@ -56,7 +61,11 @@ class Sites:
             elif host.startswith("tarpit"):
                 await asyncio.sleep(3600)
             elif path == "/":
-                body = host + "".join(f'<a href="/{n}">{n}</a>' for n in range(1, PAGES))
+                links = [f"/{n}" for n in range(1, self._pages)]
+                if host.startswith("ports"):
+                    links += [f"http://{host}:{port}/" for port in CLOSED]
+                    links += [f"ftp://{host}:{self._mute}/"]
+                body = host + "".join(f'<a href="{link}">_</a>' for link in reversed(links))
             else:
                 body = f"{path} of {host}"
             writer.write(
@@ -66,18 +75,23 @@ class Sites:
             await writer.drain()
 
 
+async def silence(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
 @contextlib.asynccontextmanager
-async def sites() -> AsyncIterator[Sites]:
+async def sites(*, pages: int) -> AsyncIterator[Sites]:
     def everywhere(query: dns.message.Message) -> dns.message.Message:
         response = dns.message.make_response(query)
         name = query.question[0].name
         response.answer.append(dns.rrset.from_text(name, 300, "IN", "A", "127.0.0.1"))
         return response
 
-    found = Sites()
-    async with raw_server(found.answer) as server, name_server(everywhere) as names:
-        found.port, found.dns = server.port, f"127.0.0.1:{names.port}"
-        yield found
+    async with raw_server(silence) as mute, name_server(everywhere) as names:
+        found = Sites(pages=pages, mute=mute.port)
+        async with raw_server(found.answer) as server:
+            found.port, found.dns = server.port, f"127.0.0.1:{names.port}"
+            yield found
 
 
 def crawl(web: Sites, job: Path, *hosts: str, **settings: object) -> subprocess.Popen[str]:
@@ -99,7 +113,7 @@ def test_sites_get_their_share_beside_a_busy_one_and_a_tarpit(tmp_path):
     alone, beside = ([f"{way}{n}.com" for n in range(SITES)] for way in ("alone", "beside"))
 
     async def run() -> Sites:
-        async with sites() as web:
+        async with sites(pages=PAGES) as web:
             hosts = ("busy.com", "tarpit.com", *beside)
             starved = await asyncio.to_thread(crawl, web, tmp_path / "beside", *hosts)
             waiting = asyncio.create_task(ended(starved))
@@ -113,3 +127,21 @@ def test_sites_get_their_share_beside_a_busy_one_and_a_tarpit(tmp_path):
     assert len(web.pages("alone")) == SITES * PAGES
     until = web.pages("beside")[0] + end - begin
     assert sum(at <= until for at in web.pages("beside")) >= 0.95 * SITES * PAGES
+
+
+def test_closed_and_mute_ports_take_no_page_of_their_host(tmp_path):
+    async def run() -> Sites:
+        async with sites(pages=20) as web:
+            job = tmp_path / "ports"
+            await ended(await asyncio.to_thread(crawl, web, job, "ports.com", DOWNLOAD_TIMEOUT=2))
+        return web
+
+    begin, *others = asyncio.run(run()).pages("ports")
+    assert len(others) == 19
+    # Other ports were asked as often as politeness allows, and the mute one had its time once.
+    assert others[-1] - begin < (20 + 3 * len(CLOSED)) * 2 * REST + 3
+    stats = stats_of(tmp_path / "ports")
+    assert stats["outcome/http_200"] == 20
+    assert stats["outcome/connect_refused"] == len(CLOSED)
+    assert stats["frontier/parked"] == 0
+    assert "outcome/host_failing" not in stats

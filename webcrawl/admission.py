@@ -11,7 +11,7 @@ its pattern looks like a trap. What a gate holds is parked in the frontier under
 A pass is made over everything after a restart, as settings may have changed; over what one gate
 holds when it has news, which may depend on how soon there is something to fetch; and over that of a
 gate that relents, once nothing else is left to fetch.
-The invariant: a crawl does not end while a gate may relent.
+The invariant: a crawl does not end while a gate may relent, or will have news soon.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ class Gate:
     name: str
     """What URLs wait for because of it: a word in lower case, in stats (``frontier/parked/<name>``)
     and as the name of a directory."""
+
+    outlasts_crawl = True
+    """Whether a crawl may end while it holds something. False: it will have news of it soon."""
 
     def holds(self, entry: Entry) -> bool:
         """Whether *entry*, on its way to the frontier, must wait."""
@@ -132,7 +135,9 @@ class Admission:
     @property
     def may_admit(self) -> bool:
         """Whether something that is parked may yet be fetched in this crawl. O(gates)."""
-        return bool(self._frontier.parked.due) or bool(self._relenting())
+        counts = self._frontier.parked.counts
+        waits = any(counts.get(gate.name) for gate in self._gates if not gate.outlasts_crawl)
+        return waits or bool(self._frontier.parked.due) or bool(self._relenting())
 
     def _relenting(self) -> list[Gate]:
         counts = self._frontier.parked.counts

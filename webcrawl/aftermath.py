@@ -74,13 +74,13 @@ class Aftermath:
         if not fetch.reached_host:
             rest = 0.0
             if fetch.outcome == "dns_failed":
-                rest = politeness.lookup_failed(entry.host, host_of(entry.url), at_least=0.0)
+                rest = politeness.lookup_failed(entry.host, entry.url, at_least=0.0)
             self._frontier.release(entry.host, rest=rest, shared_rest=0.0)
             return
         self._stats.inc_value("contacts")
         after = politeness.after(
             entry.host,
-            host_of(entry.url),
+            fetch.url,
             took=fetch.took,
             outcome=outcome,
             crawl_delay=self._hosts.robots.crawl_delay(entry.url),
@@ -88,6 +88,8 @@ class Aftermath:
             hung_up=response is None or "truncated" in response.flags,
             excused=excused,
         )
+        if after.origin:
+            self._hosts.origins.rest(origin_of(fetch.url), after.origin)
         self._frontier.release(
             entry.host, rest=after.secs, least=after.least, shared_rest=after.shared
         )
@@ -95,7 +97,7 @@ class Aftermath:
     def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
         """An ordinary Request comes to its end all the same: its errback has been called."""
         entry = fetch.lease.entry
-        has_answered = bool(self._hosts.records.get(entry.host).took)
+        has_answered = self._hosts.records.get(entry.host).answered == origin_of(fetch.url)
         excused = self._hosts.outage.contact_ended(entry.host, outcome, has_answered=has_answered)
         if excused and not entry.extra:
             fetch.abandoned = True
@@ -141,5 +143,5 @@ class Aftermath:
         is_doubted = decision.outcome == "dns_not_found"
         excused = is_doubted or self._hosts.outage.lookup_failed(host)
         return self._hosts.politeness.lookup_failed(
-            entry.host, host, at_least=decision.secs, excused=excused
+            entry.host, entry.url, at_least=decision.secs, excused=excused
         )

@@ -177,7 +177,7 @@ class Dispatcher:
         # now nobody would ask the host's record.
         delay = self._hosts.robots.crawl_delay(entry.url)
         self._frontier.promise(
-            entry.host, self._hosts.politeness.least(entry.host, crawl_delay=delay)
+            entry.host, self._hosts.politeness.least(entry.host, entry.url, crawl_delay=delay)
         )
         if entry.kind == ERRAND:
             return self._robots_request(lease, entry.url, address)

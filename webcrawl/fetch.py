@@ -108,6 +108,11 @@ class Fetch:
         self.outcome = self.refusal
 
     @property
+    def url(self) -> str:
+        """What is asked for."""
+        return self.robots_url or self.lease.entry.url
+
+    @property
     def received_bytes(self) -> int:
         """Of the answer's body as it came over the wire."""
         if self.response is None:

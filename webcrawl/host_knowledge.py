@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from webcrawl.addresses import HostAddresses
     from webcrawl.exclusions import Exclusions
     from webcrawl.hosts import HostRecords
+    from webcrawl.origin_rests import OriginRests
     from webcrawl.outage import Outage
     from webcrawl.pauses import Pauses
     from webcrawl.politeness import Politeness
@@ -55,6 +56,7 @@ class HostKnowledge:
     traps: TrapKeeper
     pauses: Pauses
     outage: Outage
+    origins: OriginRests
     key: str
     _flushed_at: float = 0.0
 

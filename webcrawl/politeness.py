@@ -1,8 +1,14 @@
 """What each host has shown so far, and the rest that follows from it.
 
 The dispatcher tells of every contact that ended; the answer is how long the host rests. What is
-learned stays in the host's record (hosts/), so a restart begins where this process ended. The
-invariant: no host rests shorter than the policy says; jitter only adds.
+learned stays in the host's record (hosts/), so a restart begins where this process ended.
+
+Failures are of an origin (scheme, host, port): a page may link to ports where nothing listens.
+While another origin of the politeness key answers, one that fails backs off alone (origin_rests.py)
+and the key rests as usual, as if the failure had taken no time. Otherwise the key backs off. An
+origin that has failed too often is given up; a host is when none of so many origins has answered.
+The invariants: no host rests shorter than the policy says, jitter only adds; no origin is given up
+because of another one while any of its host answers.
 """
 
 from __future__ import annotations
@@ -12,7 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier.politeness import REMEMBERED_TIMES, HostFacts
+from webcrawl.hosts import HostRecord
 from webcrawl.setting_values import number
+from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
@@ -22,12 +30,16 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import DelayPolicy
-    from webcrawl.hosts import HostRecord
     from webcrawl.retry_policy import RetryPolicy
 
 # A server notices some milliseconds later that we hung up, and for it the pause begins then.
 _HANG_UP_SECS = 0.1
 _LOOKUP_FAILED = "dns_failed"
+# An answer that is about us, whatever the origin: the host rests.
+_TOO_MANY = "http_429"
+# A host is given up after so many times as many failures in a row, of all its origins, as one of
+# them: about as many as 40 closed ports whose robots.txt is tried three times.
+_ORIGINS = 16
 _LONG_CRAWL_DELAY = ("skip", "cap", "obey")
 
 
@@ -104,11 +116,13 @@ class Records(Protocol):
 
 class Rest(NamedTuple):
     """How long a host rests, and *least*, what a next contact that is cut off must be followed
-    by; *shared* is the rest of the clock of its address. Seconds."""
+    by; *shared* is the rest of the clock of its address, *origin* that of the origin alone; all in
+    seconds."""
 
     secs: float
     least: float
     shared: float
+    origin: float
 
 
 class Politeness:
@@ -157,7 +171,7 @@ class Politeness:
     def after(
         self,
         key: str,
-        host: str,
+        url: str,
         *,
         took: float,
         outcome: str,
@@ -166,39 +180,63 @@ class Politeness:
         hung_up: bool,
         excused: bool = False,
     ) -> Rest:
-        """A contact of *took* seconds has ended in *outcome*: the rest, and the record updated. If
+        """A contact of *took* seconds has ended in *outcome*: the rest, and the records updated. If
         it is *excused* its failure is not the host's.
 
-        *host* is the name that was contacted: patience is with names, and *key*, which may stand
-        for a whole domain, only rests. *hung_up* says that we ended it, before the server was
+        *url* is what was asked for: patience is with its origin and its host, and *key*, which may
+        stand for a whole domain, only rests. *hung_up* says that we ended it, before the server was
         through.
         """
         record = self._records.get(key)
-        tried = self._tried(record, host)
+        host, origin = self._tried(record, url)
+        is_known = origin != HostRecord(origin.host)
+        answers = outcome.startswith("http_")
+        failed = not excused and self._retries.rule(outcome).failures > 0
+        alone = failed and outcome != _TOO_MANY and record.answered not in ("", origin.host)
         times = [*record.took, took][-REMEMBERED_TIMES:]
         if not excused:
-            self._note(record, tried, outcome)
-            tried.lookups_failed = 0
-        if outcome.startswith("http_"):
+            self._note(origin, outcome)
+            if not alone:
+                self._note(host, outcome)
+            host.lookups_failed = 0
+            if answers and not failed:
+                record.answered = origin.host
+            elif failed and record.answered == origin.host:
+                record.answered = ""
+        if answers:
             record.took = times
             if outcome.startswith("http_2"):
                 record.pages += 1
         crawl_delay = self._honoured(crawl_delay)
         retry_after = min(retry_after, self._longest_retry_after)
-        facts = HostFacts(times, crawl_delay, retry_after, record.failures)
-        noticed = _HANG_UP_SECS * hung_up
+        facts = HostFacts(times, crawl_delay, retry_after, origin.failures)
         wait = 0.0 if excused else self._retries.rule(outcome).wait
-        secs = self._rest(record, tried, facts, wait=wait) + noticed
+        secs = self._longer(max(self._policy.rest(facts), wait))
+        is_over = self._give_up(origin, secs) | self._give_up(host, secs, origins=_ORIGINS)
+        own = secs if alone and not is_over else 0.0
+        origin.ready_at = self._wall() + own if own else 0.0
+        if alone or is_over:
+            # The URLs of what is given up need not wait for long to be told; nor need the others.
+            facts = HostFacts(record.took if alone else times, crawl_delay)
+            secs = self._longer(self._policy.rest(facts))
+        self._put(record, host, secs)
+        if is_known or origin != HostRecord(origin.host):
+            self._records.put(origin)
+        noticed = _HANG_UP_SECS * hung_up
         return Rest(
-            secs,
-            least=self._least(times, crawl_delay, record.failures),
+            secs + noticed,
+            least=self._least(facts.times, crawl_delay, facts.failures),
             shared=self._policy.rest(HostFacts((took,))) * self._address_scale + noticed,
+            origin=own,
         )
 
-    def least(self, key: str, *, crawl_delay: float) -> float:
-        """What a contact that begins now must at least be followed by, also if it is cut off."""
+    def least(self, key: str, url: str, *, crawl_delay: float) -> float:
+        """What a contact for *url* that begins now must at least be followed by, also if it is cut
+        off."""
         record = self._records.get(key)
-        return self._least(record.took, self._honoured(crawl_delay), record.failures)
+        _, origin = self._tried(record, url)
+        failures = origin.failures if record.answered in ("", origin.host) else 0
+        return self._least(record.took, self._honoured(crawl_delay), failures)
 
     def _least(self, times: Sequence[float], crawl_delay: float, failures: int) -> float:
         # Four downloads at most: the next one is the fifth.
@@ -217,79 +255,79 @@ class Politeness:
             return crawl_delay
         return self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
 
-    def lookup_failed(
-        self, key: str, host: str, *, at_least: float, excused: bool = False
-    ) -> float:
-        """The name servers could not tell the address of *host*: *key* backs off without a contact,
-        *at_least* until they would be asked again. Excused as in ``after``."""
+    def lookup_failed(self, key: str, url: str, *, at_least: float, excused: bool = False) -> float:
+        """The name servers could not tell the address of the host of *url*: *key* backs off without
+        a contact, *at_least* until they would be asked again. Excused as in ``after``."""
         record = self._records.get(key)
-        tried = self._tried(record, host)
+        host, _ = self._tried(record, url)
+        rule = self._retries.rule(_LOOKUP_FAILED)
         wait = 0.0
         if not excused:
-            self._note(record, tried, _LOOKUP_FAILED)
-            tried.lookups_failed += 1
-            wait = self._retries.rule(_LOOKUP_FAILED).wait
-        facts = HostFacts((), failures=record.failures)
-        return max(self._rest(record, tried, facts, wait=wait), at_least)
+            self._note(host, _LOOKUP_FAILED)
+            host.lookups_failed += 1
+            wait = rule.wait
+        secs = self._longer(max(self._policy.rest(HostFacts((), failures=host.failures)), wait))
+        if 0 < rule.failures <= host.lookups_failed:
+            host.penalty_until = self._wall() + max(secs, self._penalty)
+            secs = self._policy.rest(HostFacts(()))
+        self._put(record, host, secs)
+        return max(secs, at_least)
 
-    def _note(self, record: HostRecord, tried: HostRecord, outcome: str) -> None:
-        """Count failures in a row: of the key whatever they are, of the host their kinds, too."""
-        failed = self._retries.rule(outcome).failures > 0
-        record.failures = record.failures + 1 if failed else 0
-        if tried is not record:
-            tried.failures = tried.failures + 1 if failed else 0
-        if not failed:
-            tried.failed_with, tried.failed_alike, tried.penalty_until = "", 0, 0.0
-        elif tried.failed_with == outcome:
-            tried.failed_alike += 1
-        else:
-            tried.failed_with, tried.failed_alike = outcome, 1
+    def _tried(self, record: HostRecord, url: str) -> tuple[HostRecord, HostRecord]:
+        """The records of the host and of the origin of *url*; *record* is that of its key, and may
+        be the host's."""
+        name = host_of(url)
+        host = record if name in (record.host, "") else self._records.get(name)
+        return host, self._records.get(origin_of(url) or f"//{record.host}")
 
-    def _is_beyond_patience(self, tried: HostRecord) -> bool:
+    def _note(self, tried: HostRecord, outcome: str) -> None:
+        """Count failures in a row, and those of one kind."""
+        if self._retries.rule(outcome).failures == 0:
+            tried.failures, tried.failed_with, tried.failed_alike = 0, "", 0
+            tried.penalty_until = 0.0
+            return
+        tried.failures += 1
+        tried.failed_alike = tried.failed_alike + 1 if tried.failed_with == outcome else 1
+        tried.failed_with = outcome
+
+    def _give_up(self, tried: HostRecord, secs: float, *, origins: int = 1) -> bool:
+        """Whether that has failed too often: nothing is asked of it for *secs* at least, then.
+        Patience is that with so many *origins*."""
         outcome = tried.failed_with
-        return tried.failures > 0 and (
-            tried.failed_alike >= self._retries.rule(outcome).failures
-            or tried.failures >= self._retries.most_failures(outcome)
-        )
+        alike = origins * self._retries.rule(outcome).failures
+        most = origins * self._retries.most_failures(outcome)
+        is_over = tried.failures > 0 and (tried.failed_alike >= alike or tried.failures >= most)
+        if is_over:
+            tried.penalty_until = self._wall() + max(secs, self._penalty)
+        return is_over
 
-    def _tried(self, record: HostRecord, host: str) -> HostRecord:
-        """The record of *host*, of which *record* is the one of its key."""
-        return record if host in (record.host, "") else self._records.get(host)
+    def _longer(self, secs: float) -> float:
+        """With jitter."""
+        return secs * (1.0 + self._jitter * self._rng.random())
 
-    def _rest(
-        self, record: HostRecord, tried: HostRecord, facts: HostFacts, *, wait: float
-    ) -> float:
-        """By the policy and at least *wait*, with jitter; both records are saved, *tried* is that
-        of the host."""
-        now = self._wall()
-        secs = max(self._policy.rest(facts), wait) * (1.0 + self._jitter * self._rng.random())
-        if self._is_beyond_patience(tried):
-            # Nothing is asked of it until the penalty is over, so its URLs need not wait for long
-            # to be told; nor need the other hosts of a domain.
-            tried.penalty_until = now + max(secs, self._penalty)
-            secs = self._policy.rest(facts._replace(failures=0))
-            if tried is not record:
-                record.failures = 0
-        record.ready_at = now + secs
+    def _put(self, record: HostRecord, host: HostRecord, secs: float) -> None:
+        """Save both, with the rest that begins."""
+        record.ready_at = self._wall() + secs
         self._records.put(record)
-        if tried is not record:
-            self._records.put(tried)
-        return secs
+        if host is not record:
+            self._records.put(host)
 
     def is_lost(self, host: str) -> bool:
         """Whether a host that cannot be found right now has been looked up often enough."""
         return self._records.get(host).lookups_failed > self._retries.rule(_LOOKUP_FAILED).tries
 
-    def forgive(self, key: str, host: str) -> None:
-        """Try *host* anew, whatever it has failed with; what it must rest, it rests."""
+    def forgive(self, key: str, url: str) -> None:
+        """Try host and origin of *url* anew, whatever they have failed with; what the host must
+        rest, it rests."""
         record = self._records.get(key)
-        tried = self._tried(record, host)
-        for one in (record, tried):
+        host, origin = self._tried(record, url)
+        for one in (host, origin):
             one.failures = one.failed_alike = one.lookups_failed = 0
             one.failed_with, one.penalty_until = "", 0.0
             self._records.put(one)
 
-    def is_failing(self, host: str) -> bool:
-        """Whether a host has failed so often in a row that nothing is asked of it for a while."""
-        record = self._records.get(host)
-        return record.failures > 0 and self._wall() < record.penalty_until
+    def is_failing(self, key: str, url: str) -> bool:
+        """Whether origin or host of *url*, of which *key* is the politeness key, have failed so
+        often in a row that nothing is asked of them for a while."""
+        now = self._wall()
+        return any(one.penalty_until > now for one in self._tried(self._records.get(key), url))

@@ -80,7 +80,7 @@ class HostPrelude:
         host = host_of(entry.url)
         if self._exclusions.excludes(host):
             return Decision(Verdict.REFUSE, "excluded")
-        if self._politeness.is_failing(host or entry.host):
+        if self._politeness.is_failing(entry.host, entry.url):
             return Decision(Verdict.REFUSE, "host_failing")
         address = ""
         if self._addresses is not None and host:

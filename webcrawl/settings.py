@@ -121,7 +121,7 @@ FRONTIER_LEASE_SECS = 900.0
 # (retry_policy.py) has more or less for it.
 FRONTIER_RETRY_TIMES = 2
 # Changes of that table: {"connect_timeout": [1, 120, 3]} means one more try, no sooner than 120
-# seconds after the failure, and after three of these in a row the host is given up (0: never).
+# seconds after the failure, and after three of these in a row the origin is given up (0: never).
 RETRY_POLICY: dict[str, list[float]] = {}
 
 # --- politeness --------------------------------------------------------------------------------
@@ -152,11 +152,11 @@ POLITENESS_LONG_CRAWL_DELAY = "skip"
 # Retry-After is honoured up to so many seconds; some servers name dates decades away.
 POLITENESS_MAX_RETRY_AFTER_SECS = 24 * 3600.0
 # The pause after 429, 503 and connection failures: seconds after the first, doubled with each one
-# that follows on the same host, up to the second.
+# that follows on the same origin, up to the second.
 POLITENESS_BACKOFF_SECS = 10.0
 POLITENESS_BACKOFF_MAX_SECS = 3600.0
-# After so many failures in a row a host's URLs are given up, for so many seconds; then one of them
-# is tried again.
+# After so many failures in a row an origin's URLs (scheme, host, port) are given up, for so many
+# seconds; then one of them is tried again. So are a host's after 16 times as many if none answers.
 POLITENESS_MAX_FAILURES = 8
 POLITENESS_PENALTY_SECS = 3600.0
 # With POLITENESS_KEY "address": the pause of the shared clock, as a multiple of the usual one.

@@ -38,6 +38,7 @@ from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.net.shared import resolver_of
+from webcrawl.origin_rests import OriginRests
 from webcrawl.outage import Outage
 from webcrawl.outcomes import Outcomes
 from webcrawl.page_links import link_kinds, sitemap_max_bytes
@@ -168,7 +169,12 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         ),
         "admission": Admission(
             frontier=frontier,
-            gates=[*budgets, *hosts.traps.gates(), *_reputation(settings, records, frontier)],
+            gates=[
+                *budgets,
+                *hosts.traps.gates(),
+                *_reputation(settings, records, frontier),
+                hosts.origins,
+            ],
             ledger=ledger,
         ),
         "suffixes": suffix_list_of(settings),
@@ -255,6 +261,7 @@ def _hosts(
         traps=TrapKeeper.from_settings(settings, jobdir=jobdir, records=records, wall=wall),
         pauses=pauses,
         outage=outage,
+        origins=OriginRests(records=records, wall=wall),
         key=key,
     )
 

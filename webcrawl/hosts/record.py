@@ -10,15 +10,17 @@ import msgspec
 
 
 class HostRecord(msgspec.Struct, array_like=True):
-    """One host. A new one has the defaults.
+    """One host, or one of its origins (scheme, host, port) that has failed. A new one has the
+    defaults.
 
     *took* are the times of the last downloads in seconds, the newest last; *failures* counts
-    contacts in a row that failed; *ready_at* is when it may be contacted again and
-    *addresses_until* until when *addresses* hold, *penalty_until* until when nothing is asked of a
-    host that has failed too often, epoch seconds; *pages* counts all downloads,
+    contacts in a row that failed, of the origin, or of any one of the host; *ready_at* is when it
+    may be contacted again and *addresses_until* until when *addresses* hold, *penalty_until* until
+    when nothing is asked of what has failed too often, epoch seconds; *pages* counts all downloads,
     *lookups_failed* the look-ups since the last contact for which the name servers failed; *fresh*
     counts pages of new content, *fruitless* answers with none; *failed_with* is the outcome of the
-    last of the *failures*, *failed_alike* how many of them in a row had it.
+    last of the *failures*, *failed_alike* how many of them in a row had it; *answered* is the
+    origin that answered last, "" once it has failed.
     """
 
     host: str
@@ -34,6 +36,7 @@ class HostRecord(msgspec.Struct, array_like=True):
     fruitless: int = 0
     failed_with: str = ""
     failed_alike: int = 0
+    answered: str = ""
 
 
 # 2026-11, Python 3.11, one core of the development machine, record of 100 bytes: encode 0.4 us,

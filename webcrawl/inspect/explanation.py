@@ -119,7 +119,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     exclusions = Exclusions.from_settings(settings)
     exclusions.open()
     key = KEYS[view.politeness_key](normalized)
-    host = host_state(view, key, settings=settings)
+    host = host_state(view, key, url=normalized)
     return Explanation(
         url=url,
         normalized=normalized,

@@ -9,7 +9,6 @@ import msgspec
 
 from webcrawl.frontier.hosts import stored_rest
 from webcrawl.hosts import HostRecord
-from webcrawl.retry_policy import RetryPolicy
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.setting_values import flag
 from webcrawl.urls import origin_of
@@ -25,8 +24,9 @@ _WITH_ROBOTS = ("http://", "https://", "ftp://")
 
 class HostState(msgspec.Struct, frozen=True):
     """*state* is "in process", "resting" or "ready"; *because* says why it rests. *waiting* counts
-    the URLs in its back-end queue, *failures* the contacts in a row that failed. *penalty_until* is
-    when a host that has failed too often is asked again."""
+    the URLs in its back-end queue, *failures* the contacts in a row that failed, those of the
+    origin in question if it has any. *penalty_until* is when what has failed too often is asked
+    again."""
 
     name: str
     state: str
@@ -54,23 +54,25 @@ class RobotsState(msgspec.Struct, frozen=True):
     crawl_delay: float = 0.0
 
 
-def host_state(view: JobView, host: str, *, settings: BaseSettings) -> HostState:
-    """The state of *host*, a politeness key, now."""
+def host_state(view: JobView, host: str, *, url: str) -> HostState:
+    """The state of *host*, the politeness key of *url*, now."""
     record = view.records.record(host) or HostRecord(host)
+    origin = view.records.record(origin_of(url)) or HostRecord(host)
+    failing = origin if origin.failures else record
     times = clock_of(view, host)
     now = time.time()
-    penalty = record.penalty_until if record.penalty_until > now else 0.0
+    penalty = max(record.penalty_until, origin.penalty_until)
     state = state_of(times, now=now)
     return HostState(
         name=host,
         state=state,
         ready_at=times.ready_at,
-        because=_because(times, record, settings) if state == "resting" else "",
+        because=_because(times, failing) if state == "resting" else "",
         waiting=times.length,
         contact_since=times.contact,
         pages=record.pages,
-        failures=record.failures,
-        penalty_until=penalty,
+        failures=failing.failures,
+        penalty_until=penalty if penalty > now else 0.0,
         addresses=record.addresses,
         took=record.took,
     )
@@ -94,14 +96,11 @@ def state_of(times: HostTimes, *, now: float) -> str:
     return "resting" if times.ready_at > now else "ready"
 
 
-def _because(times: HostTimes, record: HostRecord, settings: BaseSettings) -> str:
-    if record.failures:
-        policy = RetryPolicy.from_settings(settings)
-        most = policy.most_failures(record.failed_with)
-        text = f"{record.failures} contacts in a row have failed, {most} are too many"
-        if record.failed_alike:
-            alike = policy.rule(record.failed_with).failures
-            text += f"; the last {record.failed_alike} were {record.failed_with}, of {alike}"
+def _because(times: HostTimes, failing: HostRecord) -> str:
+    if failing.failures:
+        text = f"{failing.failures} contacts in a row have failed"
+        if failing.failed_alike:
+            text += f", the last {failing.failed_alike} of them with {failing.failed_with}"
         return text
     if times.least:
         return f"the pause after a contact, of at least {times.least:g} s"

@@ -112,4 +112,4 @@ def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverv
         name = "" if one.queue.where is Where.HOST_QUEUE else one.queue.name
         places[f"{one.queue.where.value} {name}".strip()] += 1
     settings = as_given(settings, view.checkpoint.facts)
-    return HostOverview(as_of(view), host_state(view, host, settings=settings), dict(places))
+    return HostOverview(as_of(view), host_state(view, host, url=url), dict(places))

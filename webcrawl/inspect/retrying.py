@@ -25,7 +25,6 @@ from webcrawl.inspect.job_view import ask
 from webcrawl.inspect.stopped_job import opened
 from webcrawl.outcomes import GIVEN_UP, MAX_URL, is_given_up
 from webcrawl.seen.fingerprint import fingerprint
-from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -139,7 +138,7 @@ def _requeue(
             done.left_out += 1
             continue
         key = hosts.key_of(end.url)
-        hosts.politeness.forgive(key, host_of(end.url))
+        hosts.politeness.forgive(key, end.url)
         frontier.requeue(
             Entry(
                 url=end.url,

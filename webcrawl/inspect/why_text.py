@@ -59,6 +59,8 @@ _WAITS_FOR: Final = {
     "and run the crawl again",
     "reputation": "its domain has had the pages that its reputation allows, which grow with the "
     "domains that link to it and REPUTATION_ROUNDS times when nothing else can be fetched soon",
+    "failing_origin": "its origin (scheme, host, port) has failed while others of its host answer, "
+    "and is asked again after a while",
     "learned_trap": "its pattern is taken for a trap, see below; TRAP_EXCEPTIONS_FILE frees it",
     "url_space": "its host has more URLs than its pages have earned; new ones let it in, and "
     "TRAP_EXCEPTIONS_FILE",

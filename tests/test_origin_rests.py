@@ -1,0 +1,87 @@
+"""Origins that fail while their host answers elsewhere: who waits, and until when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from frontier_rig import Rig
+from host_rig import Records
+
+from webcrawl import origin_rests
+from webcrawl.admission import Admission
+from webcrawl.frontier import Entry, Supply, encode
+from webcrawl.hosts import HostRecord
+from webcrawl.ledger import Ledger
+from webcrawl.origin_rests import OriginRests
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+CLOSED, OPEN = (Entry(f"http://a.test{port}/page", "a.test") for port in (":81", ""))
+
+
+@pytest.fixture
+def rests(clock: FakeClock) -> OriginRests:
+    return OriginRests(records=Records(), wall=clock)
+
+
+def test_an_origin_rests_and_no_other_of_its_host(rests: OriginRests, clock: FakeClock) -> None:
+    rests.rest("http://a.test:81", 10.0)
+    assert rests.holds(CLOSED)
+    assert not rests.holds(OPEN)
+    assert rests.stops(CLOSED)
+    clock.advance(9.9)
+    assert not rests.news(Supply.NOW)
+    clock.advance(1.0)
+    assert not rests.holds(CLOSED)
+    assert rests.news(Supply.NOW)
+    assert not rests.news(Supply.NOW)
+
+
+def test_a_rest_is_found_again_in_the_record(clock: FakeClock) -> None:
+    records = Records()
+    records.put(HostRecord("http://a.test:81", ready_at=clock() + 10))
+    rests = OriginRests(records=records, wall=clock)
+    assert rests.stops(CLOSED)
+    assert rests.holds(CLOSED)
+    clock.advance(10)
+    assert not rests.stops(CLOSED)
+
+
+def test_looks_at_many_that_wait_are_far_between(rests: OriginRests, clock: FakeClock) -> None:
+    rests.rest("http://a.test:81", 5.0)
+    for _ in range(100_000):
+        assert rests.holds(CLOSED)
+    clock.advance(9.0)
+    assert not rests.news(Supply.NOW)
+    clock.advance(1.1)
+    assert rests.news(Supply.NOW)
+
+
+def test_the_oldest_of_too_many_rests_are_forgotten(
+    rests: OriginRests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(origin_rests, "_ORIGINS", 2)
+    for port in (81, 82, 83):
+        rests.rest(f"http://a.test:{port}", 10.0)
+    assert not rests.holds(CLOSED)
+    assert rests.holds(Entry("http://a.test:82/", "a.test"))
+
+
+def test_a_crawl_does_not_end_before_they_are_over(
+    rests: OriginRests, jobdir: Path, clock: FakeClock
+) -> None:
+    rig = Rig(jobdir / "frontier", clock)
+    admission = Admission(frontier=rig.frontier, gates=[rests], ledger=Ledger([]))
+    rests.rest("http://a.test:81", 10.0)
+    admission.push([encode(CLOSED)])
+    assert not admission.work(Supply.NONE)
+    assert admission.may_admit
+    clock.advance(10.0)
+    assert admission.work(Supply.NONE)
+    assert not admission.may_admit
+    assert len(rig.drain()) == 1
+    rig.frontier.close()

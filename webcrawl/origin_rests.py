@@ -1,0 +1,80 @@
+"""Rests of single origins (scheme, host, port) that fail while their host answers elsewhere.
+
+Politeness keeps one contact of a host at a time, whatever its ports and schemes. A port that fails
+says nothing about the others, though: it backs off by itself, and its URLs wait at a gate, so that
+those of the host's other origins go on. How long is politeness.py's business.
+
+A rest is in the record of its origin, too, where it is found again after a restart. What is in
+memory is bounded: a page may name 65,535 ports. The invariant: what is held is let in when its
+origin's rest is over, or a little later; a crawl does not end before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.admission import Gate
+from webcrawl.urls import origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.frontier import Entry, Supply
+    from webcrawl.politeness import Records
+
+# Origins whose rests are in memory, 0.2 kB each; the oldest are forgotten, and tried earlier.
+_ORIGINS: Final = 1 << 14
+# Seconds between two looks at what is held, and for each URL that is.
+_LOOK_EVERY: Final = 1.0
+_LOOK_EVERY_PER_URL: Final = 1e-4
+
+
+class OriginRests(Gate):
+    """*records* has those of origins, *wall* tells the time in epoch seconds."""
+
+    name = "failing_origin"
+    outlasts_crawl = False
+
+    def __init__(self, *, records: Records, wall: Callable[[], float]) -> None:
+        self._records = records
+        self._wall = wall
+        # When each origin's rest is over.
+        self._until: dict[str, float] = {}
+        self._looked_at = wall()
+        self._held = 0
+
+    def rest(self, origin: str, secs: float) -> None:
+        """*origin* is not to be contacted for so long."""
+        self._until.pop(origin, None)
+        self._until[origin] = self._wall() + secs
+        if len(self._until) > _ORIGINS:
+            del self._until[next(iter(self._until))]
+
+    def holds(self, entry: Entry) -> bool:
+        """0.5 us while some origin rests."""
+        if not self._until or self._until.get(origin_of(entry.url), 0.0) <= self._wall():
+            return False
+        self._held += 1
+        return True
+
+    def stops(self, entry: Entry) -> bool:
+        """By its origin's record, which survives the process."""
+        origin = origin_of(entry.url)
+        if origin and origin not in self._until:
+            secs = self._records.get(origin).ready_at - self._wall()
+            if secs > 0:
+                self.rest(origin, secs)
+        return self.holds(entry)
+
+    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
+        """The rest of an origin is over."""
+        now = self._wall()
+        if now < self._looked_at + max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held):
+            return False
+        self._looked_at = now
+        over = [origin for origin, until in self._until.items() if until <= now]
+        for origin in over:
+            del self._until[origin]
+        if over:
+            self._held = 0
+        return bool(over)
