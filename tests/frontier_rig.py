@@ -18,6 +18,7 @@ from webcrawl.frontier import (
     Lease,
     encode,
 )
+from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.politeness import cut_off
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Rig:
         opened: bool = True,
         remembered: int | None = None,
         shared_scale: float = 1.0,
+        shares: Callable[[], DomainShares] = DomainShares,
     ) -> None:
         self.path = path
         self.clock = clock
@@ -77,6 +79,7 @@ class Rig:
         self._spills = remembered is not None
         self._records_path = path.with_name(path.name + "-hosts")
         self._levels = levels
+        self._shares = shares
         self._selector = selector or GeometricSelector(rng=random.Random(7))
         self._boot = 0.0
         # What a power failure would leave: contents that were synced, and names whose directory
@@ -108,6 +111,7 @@ class Rig:
             prioritizer=DepthRankPrioritizer(levels=self._levels),
             selector=self._selector,
             delay=POLICY,
+            shares=self._shares(),
             **self._options,
         )
 

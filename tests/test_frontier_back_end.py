@@ -8,6 +8,7 @@ from webcrawl.frontier import back_queue, bodies
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.back_queue import State
 from webcrawl.frontier.clocks import Clocks
+from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.hosts import HostClocks
 
 if TYPE_CHECKING:
@@ -20,7 +21,13 @@ def back_end(path: Path, clock: FakeClock, *, limit: int = 10, ceiling: int = 10
     clocks = Clocks(clock=clock, wall=lambda: 1.7e9 + clock())
     remembered = HostClocks(clocks=clocks, limit=1000, store=None)
     return BackEnd(
-        path=path, clocks=clocks, remembered=remembered, limit=limit, ceiling=ceiling, soon=10.0
+        path=path,
+        clocks=clocks,
+        remembered=remembered,
+        limit=limit,
+        ceiling=ceiling,
+        soon=10.0,
+        shares=DomainShares(),
     )
 
 

@@ -554,6 +554,7 @@ def test_statistics_count_everything(rig: Rig) -> None:
         "frontier/queues": 8,
         "frontier/queues/spilled": 0,
         "frontier/hosts/ready": 1,
+        "frontier/hosts/held": 0,
         "frontier/hosts/snoozed": 1,
         "frontier/hosts/in_process": 2,
         "frontier/hosts/remembered": 0,

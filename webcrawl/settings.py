@@ -111,6 +111,9 @@ FRONTIER_PRIORITIZER = "webcrawl.frontier.prioritizer.DepthRankPrioritizer"
 FRONTIER_SELECTOR = "webcrawl.frontier.selector.GeometricSelector"
 # n, the number of back-end queues to begin with; 0: three for each worker, as Mercator had.
 FRONTIER_BACK_QUEUES = 0
+# The share of the workers that hosts of one registered domain get while others wait, at least one
+# worker: thousands of hosts of a tarpit must not hold all of them. 1: any number.
+FRONTIER_DOMAIN_SHARE = 0.1
 # How far n may grow while workers are idle; each queue holds up to 48 URLs in memory. None: 27 % of
 # MEMORY_BUDGET, 4.5 kB each.
 FRONTIER_BACK_QUEUES_MAX = None

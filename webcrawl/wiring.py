@@ -25,6 +25,7 @@ from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.exclusions import Exclusions
 from webcrawl.frontier import Frontier
+from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts import HostRecords
@@ -65,6 +66,7 @@ from webcrawl.url_rules import (
     redirect_filters_of,
     scope_of,
 )
+from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -302,6 +304,9 @@ def _frontier(
     settings = crawler.settings
     workers = _workers(settings)
     queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * workers
+    share = positive(settings, "FRONTIER_DOMAIN_SHARE")
+    if share > 1:
+        raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {share:g}.")
     return Frontier(
         path=shard / "frontier",
         clock=time.monotonic,
@@ -314,6 +319,9 @@ def _frontier(
         selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
         delay=delay,
         queues=queues,
+        shares=DomainShares(
+            domain_of=registered_domain, workers=workers, most=max(1, int(share * workers))
+        ),
         max_queues=max(queues, size_of(settings, "FRONTIER_BACK_QUEUES_MAX")),
         rests=records.rests,
         shared_scale=number(settings, "POLITENESS_ADDRESS_SCALE", at_least=0),

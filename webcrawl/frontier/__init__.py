@@ -27,8 +27,8 @@ The life of a URL
 Entries travel as bytes (``entry.encode``) through every queue. A URL is *unknown* (never pushed),
 *waiting* (front end or back end), *leased*, finished, or *parked*: beside the queues, for a reason
 (a budget, a trap), until a pass over what is parked lets it into the front end. A host is *ready*,
-*snoozed* or *in process* while it has a back-end queue; otherwise the frontier only remembers until
-when it rests.
+*held* (domain_share.py), *snoozed* or *in process* while it has a back-end queue; otherwise the
+frontier only remembers until when it rests.
 Hosts of one address may share a clock, which they claim for each contact (shared.py).
 Release and finish are separate: the host is given back after the download, the URL is finished
 after its processing, and the host may be acquired again in between.

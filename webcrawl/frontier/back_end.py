@@ -4,7 +4,8 @@ The frontier routes entries here, takes hosts from here and gives them back. The
 
 - the host table T has exactly the hosts with waiting entries and the hosts in process;
 - every queue that is ready or snoozed is non-empty; a host in process is neither;
-- a queue becomes ready only when its ``ready_at`` has come.
+- a queue becomes ready only when its ``ready_at`` has come;
+- ready queues of a domain that has its share of the workers are held, out of the line.
 
 Mercator blocks a thread on the root of its heap. Here the heap holds only the snoozed queues, and
 those whose time has come stand in line: the order is the heap's (by ``ready_at``), a host seen for
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.frontier.clocks import Clocks
+    from webcrawl.frontier.domain_share import Domain, DomainShares
     from webcrawl.frontier.hosts import HostClocks
     from webcrawl.frontier.snapshot import Series
     from webcrawl.storage.fifo import DiskFifo
@@ -56,6 +58,7 @@ class BackEnd:
         limit: int,
         ceiling: int,
         soon: float,
+        shares: DomainShares,
     ) -> None:
         if not 1 <= limit <= ceiling:
             raise ValueError(f"1 <= back-end queues <= their ceiling, not {limit}, {ceiling}")
@@ -70,6 +73,7 @@ class BackEnd:
         self.remembered = remembered
         self._clocks = clocks
         self._soon = soon
+        self._shares = shares
         self._table: dict[str, BackQueue] = {}
         self._ready: deque[BackQueue] = deque()
         # The number keeps equal times in order and the comparison away from the queues.
@@ -82,13 +86,18 @@ class BackEnd:
 
     @property
     def hosts(self) -> int:
-        """Hosts in the table: ready, snoozed and in process."""
+        """Hosts in the table: ready, held, snoozed and in process."""
         return len(self._table)
 
     @property
     def ready(self) -> int:
         """Hosts in line, as of the last look at the heap."""
         return len(self._ready)
+
+    @property
+    def held(self) -> int:
+        """Hosts that are ready, of domains that have their share of the workers."""
+        return self._shares.held
 
     @property
     def snoozed(self) -> int:
@@ -175,11 +184,12 @@ class BackEnd:
         """A queue for *host*, in line or snoozed; the caller puts an entry into it at once."""
         now = self._clocks.clock()
         rest = self.remembered.take(host)
+        domain = self._shares.enter(host)
         if rest is None:
-            queue = BackQueue(host, now, 0.0, self._saving.number)
+            queue = BackQueue(host, domain, now, 0.0, self._saving.number)
             self._ready.append(queue)
         else:
-            queue = BackQueue(host, *rest, self._saving.number)
+            queue = BackQueue(host, domain, *rest, self._saving.number)
             self._line_up(queue, now, since=now)
         self._table[host] = queue
         return queue
@@ -202,7 +212,8 @@ class BackEnd:
     # --- handing out
 
     def first_ready(self, now: float) -> BackQueue | None:
-        """The queue that is to be handed out next; it stays in line."""
+        """The queue that is to be handed out next; it stays in line. Those before it that are to
+        be held leave the line."""
         snoozed, ready = self._snoozed, self._ready
         if snoozed and snoozed[0][0] <= now:
             for _ in range(_WOKEN_PER_CALL):
@@ -212,13 +223,39 @@ class BackEnd:
                 ready.append(queue)
                 if not snoozed or snoozed[0][0] > now:
                     break
+        shares = self._shares
+        while ready and not shares.is_within(ready[0].domain):
+            queue = ready.popleft()
+            queue.state = State.HELD
+            shares.hold(queue)
         return ready[0] if ready else None
+
+    def first_held(self) -> BackQueue | None:
+        """A held queue, back in the empty line, if there are more workers than others can use."""
+        if not self._shares.has_spare:
+            return None
+        return self._back_in_line(self._shares.take())
+
+    def _back_in_line(self, queue: BackQueue) -> BackQueue:
+        queue.state = State.READY
+        self._ready.append(queue)
+        return queue
+
+    def _next_of(self, domain: Domain) -> None:
+        """A host of *domain* may have left room for the next one."""
+        if domain.held and self._shares.is_within(domain):
+            self._back_in_line(self._shares.take(domain))
 
     def bring_forward(self, host: str, now: float) -> bool:
         """Whether *host* is ready; it is the first in line then. O(ready hosts)."""
         self.first_ready(now)
         queue = self._table.get(host)
-        if queue is None or queue.state is not State.READY:
+        if queue is None or not self._shares.is_within(queue.domain):
+            return False
+        if queue.state is State.HELD:
+            self._shares.release(queue)
+            self._back_in_line(queue)
+        if queue.state is not State.READY:
             return False
         if self._ready[0] is not queue:
             self._ready.remove(queue)
@@ -255,12 +292,15 @@ class BackEnd:
         queue.contact = now
         queue.journaled = 0
         self.in_process += 1
+        self._shares.begin(queue.domain)
 
     def skip_if_empty(self, queue: BackQueue) -> None:
         """The first ready *queue* leaves the table if all its entries turned out to be done."""
         if not queue:
             self._ready.popleft()
             del self._table[queue.host]
+            self._shares.leave(queue.domain)
+            self._next_of(queue.domain)
 
     def find_in_process(self, host: str) -> BackQueue:
         """The queue of a host in process, which the caller may change. Raises LookupError when
@@ -275,17 +315,23 @@ class BackEnd:
     def end(self, queue: BackQueue, ready_at: float, now: float) -> None:
         """The host in process rests until *ready_at*; without entries it leaves the table."""
         self.in_process -= 1
+        self._shares.end(queue.domain)
         queue.ready_at = ready_at
         if queue.items or queue.body is not None:
             self._line_up(queue, now, since=queue.contact)
         else:
             del self._table[queue.host]
+            self._shares.leave(queue.domain)
             self.remembered.remember(queue.host, ready_at, queue.least, now=now)
+        self._next_of(queue.domain)
 
     def earliest(self) -> float | None:
-        """The earliest ``ready_at`` of a queue that is ready or snoozed; None without one."""
+        """The earliest ``ready_at`` of a queue that is ready or snoozed; None without one. Held
+        queues count if there is a worker for one."""
         if self._ready:
             return self._ready[0].ready_at
+        if self._shares.has_spare:
+            return self._clocks.clock()
         return self._snoozed[0][0] if self._snoozed else None
 
     # --- snapshot and recovery
@@ -316,7 +362,8 @@ class BackEnd:
         for kept in snapshots:
             if not kept.items and kept.body is None:
                 continue
-            queue = BackQueue(kept.host, now, kept.least, self._saving.number)
+            domain = self._shares.enter(kept.host)
+            queue = BackQueue(kept.host, domain, now, kept.least, self._saving.number)
             queue.items = kept.items
             queue.body = bodies.get(kept.number)
             self.size += len(queue)
@@ -353,6 +400,7 @@ class BackEnd:
     def check(self) -> list[str]:
         """Compute every counter and state again; empty means sound. Reads all spilled entries."""
         problems = self.remembered.check()
+        problems += self._shares.check(self._table.values(), self.in_process)
         line = {id(queue) for queue in self._ready}
         heap = {id(queue) for _, _, queue in self._snoozed}
         if len(line) != len(self._ready) or len(heap) != len(self._snoozed) or line & heap:
@@ -384,7 +432,7 @@ class BackEnd:
             ("hosts in process", self.in_process, in_process),
             ("spilled queues", self.spilled, spilled),
             ("near hosts", self.near, sum(not queue.is_far for _, _, queue in self._snoozed)),
-            ("hosts", len(self._table), len(line) + len(heap) + in_process),
+            ("hosts", len(self._table), len(line) + len(heap) + in_process + self.held),
         ):
             if counted != found:
                 problems.append(f"back end: {counted} {name} counted, {found} found")

@@ -20,6 +20,7 @@ from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads th
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from webcrawl.frontier.domain_share import Domain
     from webcrawl.storage.fifo import DiskFifo
 
 # Entries kept in the list. With the head and tail of the body (bodies.py) no host holds more than
@@ -33,6 +34,7 @@ class State(enum.Enum):
     READY = "ready"  # in line to be handed out
     SNOOZED = "snoozed"  # in the heap until its ready_at
     IN_PROCESS = "in process"  # handed out: in neither
+    HELD = "held"  # ready, but its domain has its share of the workers: in neither
 
 
 class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -56,6 +58,7 @@ class BackQueue:
     __slots__ = (
         "body",
         "contact",
+        "domain",
         "host",
         "is_far",
         "items",
@@ -66,8 +69,11 @@ class BackQueue:
         "state",
     )
 
-    def __init__(self, host: str, ready_at: float, least: float, saved: int) -> None:
+    def __init__(
+        self, host: str, domain: Domain, ready_at: float, least: float, saved: int
+    ) -> None:
         self.host = host
+        self.domain = domain
         # Monotonic time from which the host may be contacted.
         self.ready_at = ready_at
         # Monotonic time of the present contact, while in process.

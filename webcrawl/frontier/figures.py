@@ -28,6 +28,7 @@ def figures(
             "frontier/queues": back.limit,
             "frontier/queues/spilled": back.spilled,
             "frontier/hosts/ready": back.ready,
+            "frontier/hosts/held": back.held,
             "frontier/hosts/snoozed": back.snoozed,
             "frontier/hosts/in_process": back.in_process,
             "frontier/hosts/remembered": len(back.remembered),

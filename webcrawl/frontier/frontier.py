@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.clocks import Clocks
+from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import Contact, DoneLog, Finish, Release, Requeue
 from webcrawl.frontier.entry import decode, encode, host_of, key
 from webcrawl.frontier.figures import figures
@@ -70,7 +71,8 @@ class Frontier:
     Rests of hosts without a queue: *remembered* of them are in memory (about 0.5 kB each), the
     others in *rests*, which must be open as long as the frontier is; None: all are in memory.
     *shared_scale* is the rest of a shared clock as a multiple of what the policy says, for the
-    times when nobody tells it to ``release``.
+    times when nobody tells it to ``release``. *shares* bounds how many hosts of one registered
+    domain are in process; None: nothing does.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Frontier:
         remembered: int = 65_536,
         rests: RestStore | None = None,
         shared_scale: float = 1.0,
+        shares: DomainShares | None = None,
     ) -> None:
         self.path = path
         self._clocks = Clocks(clock=clock, wall=wall)
@@ -106,6 +109,7 @@ class Frontier:
             limit=queues,
             ceiling=max_queues,
             soon=self._soon,
+            shares=shares or DomainShares(),
         )
         self._shared = SharedClocks(
             clocks=self._clocks, log=self._log, rests=clocks, delay=delay, scale=shared_scale
@@ -138,7 +142,7 @@ class Frontier:
     def all_rest(self) -> bool:
         """Whether URLs wait, all of them for hosts that rest or are in process."""
         back = self._back
-        return bool(back.size) and not self._front.size and not back.ready
+        return bool(back.size) and not (self._front.size or back.ready or back.held)
 
     @property
     def supply(self) -> Supply:
@@ -233,6 +237,8 @@ class Frontier:
             now = self._clocks.clock()
             queue = back.first_ready(now)
         for _ in range(self._slice):
+            if queue is None and not self._may_refill:
+                queue = back.first_held()
             if queue is None:
                 return None
             if queue.journaled != self._log.number:
@@ -277,7 +283,7 @@ class Frontier:
         crash cuts it off or it expires. One write; none for what is promised already."""
         queue = self._back.find_in_process(host)
         if least > queue.least and least > self._shortest_rest:
-            self._log.contacts([Contact(host, self._clocks.wall(), least)])
+            self._log.contacts([Contact(host, self._clocks.to_wall(queue.contact), least)])
             queue.least = least
 
     def release(
@@ -366,6 +372,11 @@ class Frontier:
         self._counts.expired += len(expired)
         return [*expired.values()]
 
+    @property
+    def _may_refill(self) -> bool:
+        """Whether there may be other hosts in the front end, and queues for them."""
+        return bool(self._front.size) and (self._back.has_room() or self._back.can_grow())
+
     def ready_at(self) -> float | None:
         """When ``acquire`` should be tried again, on *clock*; None: only after a release or push.
 
@@ -373,7 +384,7 @@ class Frontier:
         it by moving a slice of the front end.
         """
         back = self._back
-        if not back.ready and self._front.size and (back.has_room() or back.can_grow()):
+        if not back.ready and self._may_refill:
             return self._clocks.clock()
         return back.earliest()
 

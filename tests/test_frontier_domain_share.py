@@ -1,0 +1,153 @@
+"""No registered domain holds more than its share of the workers while others wait."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+import pytest
+from frontier_rig import Rig, entry
+
+from webcrawl.frontier.domain_share import DomainShares
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+    from webcrawl.frontier import Entry, Lease
+
+WORKERS, MOST = 10, 2
+
+
+def domain_of(host: str) -> str:
+    return ".".join(host.split(".")[-2:])
+
+
+@pytest.fixture
+def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+    rig = Rig(
+        jobdir,
+        clock,
+        queues=3 * WORKERS,
+        shares=lambda: DomainShares(domain_of=domain_of, workers=WORKERS, most=MOST),
+    )
+    yield rig
+    rig.close()
+
+
+def hosts(domain: str, count: int, *, urls: int = 1) -> list[Entry]:
+    return [
+        entry(f"h{number}.{domain}", serial) for serial in range(urls) for number in range(count)
+    ]
+
+
+def acquire(rig: Rig) -> Lease | None:
+    """As the scheduler, which asks again at once when it is worth it."""
+    while (lease := rig.acquire()) is None:
+        ready_at = rig.frontier.ready_at()
+        if ready_at is None or ready_at > rig.clock.now:
+            break
+    return lease
+
+
+def taken(rig: Rig, workers: int = WORKERS) -> list[str]:
+    """The hosts that so many idle workers get now."""
+    leases = [acquire(rig) for _ in range(workers)]
+    return [lease.entry.host for lease in leases if lease is not None]
+
+
+def good_pages(rig: Rig, clock: FakeClock, secs: float) -> int:
+    """What workers fetch of good.test in *secs*: its hosts answer in 0.1 s and rest for 1, all
+    others take 60 s."""
+    free, under_way, pages = WORKERS, [], 0
+    end = clock.now + secs
+    while clock.now < end:
+        while free and (lease := acquire(rig)) is not None:
+            free -= 1
+            good = lease.entry.host.endswith("good.test")
+            heapq.heappush(under_way, (clock.now + (0.1 if good else 60.0), lease.id, lease, good))
+        clock.now = round(clock.now + 0.1, 1)
+        while under_way and under_way[0][0] <= clock.now:
+            _, _, lease, good = heapq.heappop(under_way)
+            free += 1
+            pages += good
+            rig.frontier.finish(lease)
+            rig.frontier.release(lease.entry.host, rest=1.0)
+        assert rig.frontier.check() == []
+    return pages
+
+
+def test_tarpit_of_many_hosts_costs_others_nothing_but_its_share(
+    rig: Rig, clock: FakeClock, tmp_path: Path
+) -> None:
+    good = [entry(f"h{n}.x{n}good.test", serial) for serial in range(400) for n in range(8)]
+    alone = Rig(tmp_path / "alone", clock, queues=3 * WORKERS)
+    alone.push(*good)
+    best = good_pages(alone, clock, 30)
+    alone.close()
+    # Hundreds of tarpits are in line before the first good host.
+    rig.push(*hosts("tarpit.test", 300, urls=2))
+    rig.push(*good)
+    assert good_pages(rig, clock, 30) >= 0.95 * best > 200
+
+
+def test_domain_alone_gets_all_workers(rig: Rig) -> None:
+    rig.push(*hosts("big.test", 50))
+    assert len(taken(rig)) == WORKERS
+    assert rig.frontier.check() == []
+
+
+def test_domains_beyond_their_shares_go_on_with_workers_that_nobody_needs(rig: Rig) -> None:
+    rig.push(*hosts("big.test", 20), *hosts("huge.test", 20), entry("h.small.test"))
+    got = [domain_of(host) for host in taken(rig)]
+    assert len(got) == WORKERS
+    assert "small.test" in got
+    assert min(got.count("big.test"), got.count("huge.test")) > MOST
+
+
+def test_worker_is_kept_for_a_host_that_rests(rig: Rig, clock: FakeClock) -> None:
+    resting = hosts("small.test", 3, urls=2)
+    rig.push(*resting)
+    for _ in range(3):
+        lease = rig.acquire()
+        assert lease is not None
+        rig.frontier.finish(lease)
+        rig.frontier.release(lease.entry.host, rest=5.0)
+    rig.push(*hosts("big.test", 20))
+    # Two hosts of small.test may be contacted at once.
+    assert len(taken(rig)) == WORKERS - MOST
+    assert rig.frontier.stats()["frontier/hosts/held"] > 0
+    clock.now += 5.0
+    assert [domain_of(host) for host in taken(rig, MOST)] == ["small.test"] * MOST
+
+
+def test_held_host_is_next_when_one_of_its_domain_comes_back(rig: Rig) -> None:
+    rig.push(*hosts("small.test", 20), *hosts("other.test", 20))
+    for _ in range(20):
+        taken(rig)
+    held = rig.frontier.stats()["frontier/hosts/held"]
+    lease = next(iter(rig.frontier._leases.entries))
+    rig.frontier.finish(lease)
+    rig.frontier.release(lease.entry.host, rest=0.0)
+    assert rig.frontier.ready_at() is not None
+    assert len(taken(rig, 1)) == 1
+    assert rig.frontier.stats()["frontier/hosts/held"] <= held
+    assert rig.frontier.check() == []
+
+
+def test_host_asked_for_by_name_gets_a_turn_if_its_domain_has_one(rig: Rig) -> None:
+    rig.push(*hosts("big.test", 4), *[entry(f"h.one{n}.test") for n in range(12)])
+    rig.frontier.refill(64)
+    first, second = rig.frontier.acquire("h0.big.test"), rig.frontier.acquire("h1.big.test")
+    assert first is not None
+    assert second is not None
+    assert rig.frontier.acquire("h3.big.test") is None
+    assert len(taken(rig, 5)) == 5
+    rig.frontier.finish(first)
+    rig.frontier.release("h0.big.test", rest=0.0)
+    last = rig.frontier.acquire("h3.big.test")
+    assert last is not None
+    assert last.entry.host == "h3.big.test"
+    assert rig.frontier.check() == []
