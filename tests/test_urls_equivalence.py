@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import random
 from urllib.parse import quote
 
 import pytest
@@ -34,7 +35,7 @@ links = st.builds("{}{}".format, st.sampled_from(["http://a.test/", "https://b.t
 
 
 def test_examples_of_the_documentation_hold():
-    assert doctest.testmod(equivalence) == (0, 12)
+    assert doctest.testmod(equivalence) == (0, 13)
 
 
 @pytest.mark.parametrize("rule", sorted(RULES - STANDARD))
@@ -48,9 +49,11 @@ def test_every_rule_has_an_example_and_says_what_it_risks(rule):
 @pytest.mark.parametrize(
     ("url", "form"),
     [
-        ("http://a.test/x;JSESSIONID=1?b", "http://a.test/x?b"),
-        ("http://a.test/a;jsessionid=1/b;v=2", "http://a.test/a/b;v=2"),
-        ("http://a.test/;sid=0123456789abcdef0", "http://a.test/"),
+        ("http://a.test/x;JSESSIONID=44f3a9c08e1d72b5?b", "http://a.test/x?b"),
+        ("http://a.test/x;JSESSIONID=44f3a9c08e1d72b5.node1?b", "http://a.test/x?b"),
+        ("http://a.test/x;JSESSIONID=1016", "http://a.test/x;JSESSIONID=1016"),
+        ("http://a.test/a;jsessionid=44f3a9c08e1d72b5/b;v=2", "http://a.test/a/b;v=2"),
+        ("http://a.test/;sid=44f3a9c08e1d72b5", "http://a.test/"),
         ("http://a.test/;sid=word", "http://a.test/;sid=word"),
         ("http://a.test/(S(lit3py55t21z5v55vlm25s55))/x.aspx", "http://a.test/x.aspx"),
         ("http://a.test/(X(1)S(lit3py55t21z5v55vlm25s55))/x", "http://a.test/x"),
@@ -59,7 +62,22 @@ def test_every_rule_has_an_example_and_says_what_it_risks(rule):
         ("http://a.test/?s=search", "http://a.test/?s=search"),
         ("http://a.test/?s=antidisestablishment", "http://a.test/?s=antidisestablishment"),
         ("http://a.test/?s=20240501123456789", "http://a.test/?s=20240501123456789"),
-        ("http://a.test/?CFID=1&CFTOKEN=2&id=3", "http://a.test/?id=3"),
+        ("http://a.test/?CFID=1016&CFTOKEN=58842731&id=3", "http://a.test/?id=3"),
+        ("http://a.test/?CFID=1&CFTOKEN=2&id=3", "http://a.test/?CFID=1&CFTOKEN=2&id=3"),
+        ("http://a.test/?CFID=1016&id=3", "http://a.test/?CFID=1016&id=3"),
+        ("http://a.test/?PHPSESSID=1016", "http://a.test/?PHPSESSID=1016"),
+        ("http://a.test/(S(list))/x.aspx", "http://a.test/(S(list))/x.aspx"),
+        ("http://a.test/x?SessionID=1016", "http://a.test/x?SessionID=1016"),
+        ("http://a.test/x?SessionID=550e8400-e29b-41d4-a716-446655440000", "http://a.test/x"),
+        (
+            "http://a.test/?session=keynote-2023-machine",
+            "http://a.test/?session=keynote-2023-machine",
+        ),
+        ("http://a.test/?sid=machinelearning2023", "http://a.test/?sid=machinelearning2023"),
+        (
+            "http://a.test/SessionDetails1.aspx?SessionID=550e8400-e29b-41d4-a716-446655440000",
+            "http://a.test/SessionDetails1.aspx?SessionID=550e8400-e29b-41d4-a716-446655440000",
+        ),
         ("http://a.test/?UTM_Source=x", "http://a.test/"),
         ("http://a.test/?gclid", "http://a.test/"),
         ("http://a.test/?", "http://a.test/"),
@@ -88,7 +106,7 @@ def test_form_by_the_default_rules(url, form):
     [
         ("http://a.test/index.htm?x=1", "http://a.test/?x=1"),
         ("http://a.test/a/INDEX.PHP5", "http://a.test/a/"),
-        ("http://a.test/index.shtml;jsessionid=1", "http://a.test/"),
+        ("http://a.test/index.shtml;jsessionid=44f3a9c08e1d72b5", "http://a.test/"),
         ("http://a.test/index.xml", "http://a.test/index.xml"),
         ("http://a.test/myindex.html", "http://a.test/myindex.html"),
         ("http://a.test/index.html/x", "http://a.test/index.html/x"),
@@ -106,9 +124,26 @@ def test_lower_case_leaves_escapes_as_percent_case_has_them():
 
 @pytest.mark.parametrize("rule", sorted(RULES - STANDARD))
 def test_rule_that_is_off_changes_nothing(rule):
-    url = "http://a.test//X;jsessionid=1/%7e/index.html?utm_source=x&b=%c3&&a=1&PHPSESSID=2"
+    url = "http://a.test//X;jsessionid=44f3a9c08e1d72b5/%7e/index.html?utm_source=x&b=%c3&&a=1&sid=44f3a9c08e1d72b5"
     assert ALL.form(url) == "http://a.test/x/~/?a=1&b=%C3"
     assert Equivalence(RULES - {rule}).form(url) != ALL.form(url)
+
+
+@pytest.mark.parametrize(
+    ("name", "alphabet", "length", "caught"),
+    [
+        ("JSESSIONID", "0123456789ABCDEF", 32, 0.999),
+        ("PHPSESSID", "0123456789abcdefghijklmnopqrstuv", 26, 0.99),
+        ("osCsid", "0123456789abcdef", 32, 0.999),
+        ("sid", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", 32, 0.98),
+        ("SessionID", "abcdefghijklmnopqrstuvwxyz012345", 24, 0.97),
+    ],
+)
+def test_true_session_ids_are_dropped_whatever_they_are(name, alphabet, length, caught):
+    rng, one = random.Random(13), Equivalence()
+    drawn = ["".join(rng.choices(alphabet, k=length)) for _ in range(2000)]
+    forms = [one.form(f"http://a.test/x?{name}={value}&t=1") for value in drawn]
+    assert forms.count("http://a.test/x?t=1") >= caught * len(drawn)
 
 
 @settings(deadline=None)

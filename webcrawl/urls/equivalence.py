@@ -25,13 +25,17 @@ behind a ``%`` that begins no escape, where a digit could make it one, escapes a
 'http://a.test/~me/A%2f'
 
 session_ids: ``;jsessionid=`` and the like in the path, ASP.NET's ``/(S(...))/``, and session
-parameters by name; names as short as ``sid`` only with a value that looks drawn by lot. Risks pages
-of a server that tells them apart by such a name.
+parameters by name, all with a value that looks drawn by lot: at least 16 letters and digits that
+change into one another twice, so numbers and words stay; ColdFusion's pair of numbers has its own
+rule. Names that no platform has for itself (``sessionid``, ``sid``) stay where the path is about
+sessions, as the page is told apart by them. Risks pages that a server tells apart by such values.
 
->>> form("session_ids", "http://a.test/x;jsessionid=0A1B?id=3&PHPSESSID=44f3")
+>>> form("session_ids", "http://a.test/x;jsessionid=0A1B2C3D4E5F6A7B?id=3&PHPSESSID=44f3a9c08e1d72b5")
 'http://a.test/x?id=3'
->>> form("session_ids", "http://a.test/?sid=12")
-'http://a.test/?sid=12'
+>>> form("session_ids", "http://a.test/?SessionID=1016")
+'http://a.test/?SessionID=1016'
+>>> form("session_ids", "http://a.test/SessionDetails.aspx?SessionID=44f3a9c08e1d72b5")
+'http://a.test/SessionDetails.aspx?SessionID=44f3a9c08e1d72b5'
 
 duplicate_slashes: file systems and most servers take ``//`` in a path for ``/``. Risks servers that
 route by empty segments.
@@ -119,19 +123,26 @@ _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 
 # Servlets, PHP and others that put what should be a cookie behind a semicolon.
 _PATH_SESSION: Final = re.compile(
-    r";(?:jsessionid|phpsessid|sessionid|session_id)=[^/;]*"
-    r"|;(?:sid|s)=(?=[a-z]*\d)[0-9a-z]{16,}(?=[/;]|\Z)",
-    re.IGNORECASE,
+    r";(?:jsessionid|phpsessid|sessionid|session_id|sid|s)=([^/;]*)", re.IGNORECASE
 )
-_ASP_NET_SESSION: Final = re.compile(r"/\((?:[a-z]\([0-9a-z_-]+\))+\)(?=/)", re.IGNORECASE)
+_ASP_NET_SESSION: Final = re.compile(r"/\((?:[a-z]\(([0-9a-z_-]+)\))+\)(?=/)", re.IGNORECASE)
+# Of platforms, and general ones, by which a page may be told apart.
 _SESSION: Final = frozenset(
     {
         *("jsessionid", "phpsessid", "phpsession", "aspsessionid", "asp.net_sessionid"),
-        *("cfid", "cftoken", "oscsid", "zenid", "sessionid", "session_id", "sessid"),
+        *("oscsid", "zenid", "xtcsid"),
     }
 )
-_MAYBE_SESSION: Final = frozenset({"sid", "s", "session", "sess", "xtcsid", "sesskey", "psid"})
-_DRAWN_BY_LOT: Final = re.compile(r"(?=[a-z]*\d)(?=\d*[a-z])[0-9a-z]{16,}", re.IGNORECASE)
+_MAYBE_SESSION: Final = frozenset(
+    {"sessionid", "session_id", "sessid", "sid", "s", "session", "sess", "sesskey", "psid"}
+)
+_COLD_FUSION: Final = frozenset({"cfid", "cftoken"})
+# What a server draws by lot, perhaps with the name of a machine behind it; base64 and UUIDs too.
+_TOKEN: Final = re.compile(r"[0-9a-z_-]{16,}(?=[.!~:%]|\Z)", re.IGNORECASE)
+_CHANGE: Final = re.compile(r"(?<=[0-9])[a-z]|(?<=[a-z])[0-9]", re.IGNORECASE)
+# Names and titles with a year have one.
+_FEWEST_CHANGES: Final = 2
+_FEWEST_DIGITS: Final = 8  # of a CFTOKEN
 _TRACKING: Final = frozenset(
     {
         # search engines and networks
@@ -176,9 +187,7 @@ class Equivalence:
         self._lower = "lower_case" in rules
         self._empty = "empty_query" in rules
         self._sorted = "sorted_query" in rules
-        self._dropped = (_TRACKING if "tracking" in rules else frozenset()) | (
-            _SESSION if self._sessions else frozenset()
-        )
+        self._dropped = _TRACKING if "tracking" in rules else frozenset()
         self._prefixes = _TRACKING_PREFIXES if "tracking" in rules else ()
 
     def form(self, url: str) -> str:
@@ -199,7 +208,7 @@ class Equivalence:
             url = self._rewritten(url)
         elif "?" in url and url.startswith("http"):
             before, _, query = url.partition("?")
-            kept = self._query(query)
+            kept = self._query(query, before)
             if kept is not query:
                 url = before if kept is None else f"{before}?{kept}"
         return url if self._hosts is None else self._on_canonical_host(url, self._hosts)
@@ -215,7 +224,7 @@ class Equivalence:
         path = self._path(path)
         if query is None:
             return f"{origin}{path}"
-        kept = self._query(query)
+        kept = self._query(query, path)
         return f"{origin}{path}" if kept is None else f"{origin}{path}?{kept}"
 
     def _unescaped(self, text: str) -> str:
@@ -228,9 +237,9 @@ class Equivalence:
     def _path(self, path: str) -> str:
         if self._sessions:
             if ";" in path:
-                path = _PATH_SESSION.sub("", path)
+                path = _PATH_SESSION.sub(_without_token, path)
             if "/(" in path:
-                path = _ASP_NET_SESSION.sub("", path)
+                path = _ASP_NET_SESSION.sub(_without_token, path)
         if self._slashes and "//" in path:
             path = _SLASHES.sub("/", path)
         if self._index:
@@ -241,14 +250,16 @@ class Equivalence:
                 path = _ESCAPE.sub(lambda escape: escape[0].upper(), path)
         return path
 
-    def _query(self, query: str) -> str | None:
-        """What of *query* is compared, None if nothing is."""
+    def _query(self, query: str, before: str) -> str | None:
+        """What of *query* is compared, None if nothing is. *before* ends in the path."""
         if query.count("&") >= _MOST_PARAMETERS:
             return query
         parts = query.split("&")
         names = [part.partition("=")[0] for part in parts]
         if not self._counting.issuperset(names):
-            parts = [part for part in parts if not self._is_dropped(part)]
+            parts = [part for part in parts if not self._is_dropped(part, before)]
+            if self._sessions:
+                parts = _without_cold_fusion(parts)
             if len(parts) < len(names):
                 if not parts:
                     return None
@@ -270,13 +281,19 @@ class Equivalence:
             query = "&".join(parts)
         return query
 
-    def _is_dropped(self, part: str) -> bool:
+    def _is_dropped(self, part: str, before: str) -> bool:
         name, _, value = part.partition("=")
         lower = name.lower()
         if lower in self._dropped or lower.startswith(self._prefixes):
             return True
-        if self._sessions and lower in _MAYBE_SESSION:
-            return _DRAWN_BY_LOT.fullmatch(value) is not None
+        if self._sessions:
+            if lower in _SESSION or lower.startswith("aspsessionid"):
+                return _is_drawn_by_lot(value)
+            if lower in _MAYBE_SESSION:
+                about_sessions = "session" in before.rpartition("://")[2].partition("/")[2].lower()
+                return not about_sessions and _is_drawn_by_lot(value)
+            if lower in _COLD_FUSION:
+                return False
         if len(name) <= _LONGEST_CACHED_NAME:
             if len(self._counting) >= _CACHED_NAMES:
                 self._counting.clear()
@@ -296,6 +313,25 @@ class Equivalence:
                 self._origins.clear()
             self._origins[origin] = canonical
         return canonical + url[end:]
+
+
+def _is_drawn_by_lot(value: str) -> bool:
+    token = _TOKEN.match(value)
+    return token is not None and len(_CHANGE.findall(token[0])) >= _FEWEST_CHANGES
+
+
+def _without_token(found: re.Match[str]) -> str:
+    return "" if _is_drawn_by_lot(found[1]) else found[0]
+
+
+def _without_cold_fusion(parts: list[str]) -> list[str]:
+    """*parts* without CFID and CFTOKEN, which go together; the second is drawn by lot."""
+    pair = {name.lower(): value for name, _, value in (part.partition("=") for part in parts)}
+    token = pair.get("cftoken", "")
+    drawn = len(token) >= _FEWEST_DIGITS if token.isdecimal() else _is_drawn_by_lot(token)
+    if "cfid" not in pair or not drawn:
+        return parts
+    return [part for part in parts if part.partition("=")[0].lower() not in _COLD_FUSION]
 
 
 def _is_index(url: str) -> bool:
