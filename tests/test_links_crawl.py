@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from linked_site import Answer, crawl, served
 
@@ -66,5 +67,48 @@ def test_what_a_page_asks_not_to_follow_is_not_asked_for(tmp_path):
             assert stats["urls/refused/nofollow"] == 4
             await crawl(sites, tmp_path / "other", "a.test", NOFOLLOW_OBEY=0)
             assert {f"a.test/no{n}" for n in range(1, 5)} <= set(sites.pages_asked)
+
+    asyncio.run(scenario())
+
+
+def test_seen_document_leads_on_where_its_first_copy_did_not(tmp_path):
+    frames = Answer(b"<frameset><frame src=menu.html><frame src=main.html></frameset>")
+    refresh = Answer(b"<meta http-equiv=refresh content='0; url=home.html'>")
+    enter = Answer(b"<a href=inside.html>enter</a>")
+    chain = Answer(b"<meta http-equiv=refresh content='0; url=more/'>")
+    # Each page has links of a page that is worth reading, of which a mirror has copies.
+    texts = [
+        Answer(b"%d" % n + b"".join(b"<a href=%d.html>x</a>" % m for m in range(12)))
+        for n in range(12)
+    ]
+    pages = {}
+    for host in ("a.test", "b.test"):
+        pages |= {
+            f"{host}/": frames,
+            f"{host}/menu.html": Answer(b"menu of " + host.encode() + b"<a href=/one/>x</a>"),
+            f"{host}/main.html": Answer(b"main page of " + host.encode()),
+            f"{host}/one/": refresh,
+            f"{host}/one/home.html": Answer(b"home in " + host.encode() + b"<a href=/two/>x</a>"),
+            f"{host}/two/": refresh,
+            f"{host}/two/home.html": Answer(b"home of two of " + host.encode()),
+            f"{host}.enter.test/": enter,
+            f"{host}.enter.test/inside.html": Answer(b"inside " + host.encode()),
+            f"{host}.mirror.test/": texts[0],
+            **{f"{host}.mirror.test/{n}.html": text for n, text in enumerate(texts)},
+        }
+    # Endless: each directory has the same document, which leads into the next.
+    pages["trap.test/"] = chain
+    pages |= {f"trap.test/{'more/' * n}": chain for n in range(1, 40)}
+    hosts = sorted({name.partition("/")[0] for name in pages})
+
+    async def scenario() -> None:
+        async with served(pages) as sites:
+            await crawl(sites, tmp_path / "job", *hosts)
+            asked = Counter(sites.pages_asked)
+            wanted = {name for name in pages if ".mirror." not in name and "trap" not in name}
+            assert wanted <= asked.keys()
+            mirrors = Counter(name.partition("/")[0] for name in asked if ".mirror." in name)
+            assert sorted(mirrors.values()) == [1, 13]
+            assert sum(name.startswith("trap.test") for name in asked) <= 3
 
     asyncio.run(scenario())

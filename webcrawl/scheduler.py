@@ -419,6 +419,19 @@ class MercatorScheduler(BaseScheduler):
         fetch.content_fingerprint = content_fingerprint
         return False
 
+    def is_first_there(self, fetch: Fetch, place_fingerprint: int) -> bool:
+        """Whether a document that ``is_seen`` is met for the first time at its place; that is
+        remembered when *fetch* is finished."""
+        try:
+            is_first = self._content.claim(place_fingerprint)
+        except _DISK_ERRORS as error:
+            fetch.abandoned = True
+            self._ending.fail(error)
+            return False
+        if is_first:
+            fetch.content_fingerprint = place_fingerprint
+        return is_first
+
     def try_bugs_again(self) -> None:
         """URLs that were given up for a bug are for the next run: see retries.py."""
         try:

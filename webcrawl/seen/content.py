@@ -93,11 +93,17 @@ class ContentSeen:
         """
         self._settle()
         self._counters["content/tested"] += 1
+        if self.claim(fp):
+            return False
+        self._counters["content/duplicates"] += 1
+        return True
+
+    def claim(self, fp: int) -> bool:
+        """The opposite of ``test``, for a fingerprint that is no document's: it is not counted."""
         if self._is_known(fp):
-            self._counters["content/duplicates"] += 1
-            return True
+            return False
         self._in_process.add(fp)
-        return False
+        return True
 
     def _is_known(self, fp: int) -> bool:
         return (

@@ -27,6 +27,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from webcrawl.errors import FatalError
+from webcrawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.page_links import PageLinks, in_slices
 from webcrawl.pages import page_of
@@ -167,6 +168,8 @@ class WebSpider(Spider):
         elif page.status == 200 and page.body:
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
             if self._scheduler.is_seen(fetch, page.content_fingerprint):
+                if fetch.is_duplicate and may_lead_on(page):
+                    self._lead_on(page, fetch)
                 return []
             with self._scheduler.reading.of(page.url):
                 slow = self._links.find(page)
@@ -175,6 +178,15 @@ class WebSpider(Spider):
             # In step: first the links of all pages that came together are found, then submitted.
             await asyncio.sleep(0)
         return [page] if self._scheduler.submit_page(page, fetch) else []
+
+    def _lead_on(self, page: Page, fetch: Fetch) -> None:
+        """Submit the links of a seen document by which it may lead elsewhere than its first copy,
+        if it is the first at its place."""
+        with self._scheduler.reading.of(page.url):
+            self._links.find(page)
+        links = forwarding_links(page)
+        if links and self._scheduler.is_first_there(fetch, place_fingerprint(page)):
+            self._scheduler.submit_page(page, fetch, links)
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, found: Iterator[Link | None]

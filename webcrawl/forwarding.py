@@ -1,0 +1,57 @@
+"""Documents that do nothing but lead on, and may do so elsewhere than their first copy did.
+
+Two hosts with the same frameset, or the same refresh to ``home.html``, have different pages behind
+it. So of a document that the content-seen test knows, the targets of refreshes and frames are
+followed, and of a host's root the links if they are few: once for each host, top directory and
+document, or mirrors and endless directories would be crawled by way of it. What they lead to is
+tested like any document, so of a mirror no more than these few are fetched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import xxhash
+
+from webcrawl.urls import host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webcrawl.items import Page
+    from webcrawl.urls import Link
+
+_MAX_BYTES: Final = 1 << 14
+_MAX_LINKS: Final = 10
+_FORWARDS: Final = frozenset({"refresh", "frame"})
+
+
+def may_lead_on(page: Page) -> bool:
+    """Whether it is worth looking for the links of *page*. 5 us for 16 kB."""
+    if len(page.body) > _MAX_BYTES:
+        return False
+    body = page.body.lower()
+    return (
+        b"refresh" in body
+        or b"<frame" in body
+        or _is_root(page.url)
+        or any(name.lower() == b"refresh" for name, _ in page.headers)
+    )
+
+
+def forwarding_links(page: Page) -> Sequence[Link]:
+    """Those of the links of *page* that lead on."""
+    if _is_root(page.url) and len(page.links) <= _MAX_LINKS:
+        return page.links
+    return [link for link in page.links if link.kind in _FORWARDS][:_MAX_LINKS]
+
+
+def place_fingerprint(page: Page) -> int:
+    """Of the document of *page* in its host and top directory; never 0."""
+    top, slash, _ = page.url.partition("://")[2].partition("/")[2].partition("/")
+    place = f"{host_of(page.url)}/{top if slash else ''}\n"
+    return xxhash.xxh3_64_intdigest(place.encode() + page.body) or 1
+
+
+def _is_root(url: str) -> bool:
+    return url.endswith("/") and url.count("/") == 3
