@@ -139,10 +139,19 @@ def test_seeds_that_the_daemon_does_not_find_are_a_sentence_in_the_job_s_log(scr
     assert f"ERROR: {sentence}{scrapyd.directory})." in scrapyd.log("lost")
 
 
-def test_a_job_that_cannot_start_says_so_in_its_log(scrapyd, web):
-    scrapyd.schedule("bad", seeds="x", web=web[0], CONCURRENT_REQUESTS="many")
-    scrapyd.wait_for_end("bad")
-    assert "ERROR: webcrawl: CONCURRENT_REQUESTS must be a whole number" in scrapyd.log("bad")
+def test_jobs_that_cannot_start_say_so_in_their_logs(scrapyd, web):
+    reasons = {
+        "many": ({"CONCURRENT_REQUESTS": "many"}, "CONCURRENT_REQUESTS must be a"),
+        "loud": ({"LOG_LEVEL": "LOUD"}, "LOG_LEVEL must be "),
+        "slip": ({"POLITENESS_MIM_DELAY": 1}, "There is no setting POLITENESS_MIM"),
+    }
+    for job, (settings, _) in reasons.items():
+        modules = {"ITEM_PIPELINES": '{"mine.Mine": 1}'}
+        scrapyd.schedule(job, seeds="x", web=web[0], **modules, **settings)
+    for job, (_, sentence) in reasons.items():
+        scrapyd.wait_for_end(job)
+        assert f"ERROR: webcrawl: {sentence}" in scrapyd.log(job)
+        assert "Traceback" not in scrapyd.log(job)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import re
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.commands import crawl
 from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.log import configure_logging
 from scrapy.utils.misc import load_object
 
 from webcrawl import __version__
@@ -63,7 +65,9 @@ class Command(crawl.Command):
         try:
             check_process(self.settings)
         except FatalError as error:
-            print_error(f"webcrawl: {error}\n")  # there is no log yet
+            with contextlib.suppress(OSError):  # LOG_FILE may be what cannot be
+                configure_logging({"LOG_FILE": self.settings["LOG_FILE"]})
+            tell(f"webcrawl: {error}\n")
             sys.exit(2)
         for name in ("scrapy.utils.log", "scrapy.addons", "scrapy.crawler", "scrapy.middleware"):
             logging.getLogger(name).addFilter(_lists_at_debug)

@@ -11,6 +11,7 @@ import codecs
 import contextlib
 import difflib
 import importlib
+import inspect
 import logging
 import re
 import sys
@@ -161,7 +162,9 @@ def _texts(settings: BaseSettings) -> Iterator[str]:
             for part in item:
                 with contextlib.suppress(*_LOADING):
                     modules.add(load_object(part).__module__)
-    for module in modules:
-        file = getattr(sys.modules.get(module), "__file__", None)
-        if file and not module.startswith(("webcrawl.", "scrapy.")):
-            yield Path(file).read_text(encoding="utf-8", errors="replace")
+    for name in modules:
+        module = sys.modules.get(name)
+        if module and not name.startswith(("webcrawl.", "scrapy.")):
+            # Under scrapyd they are in an egg.
+            with contextlib.suppress(OSError, TypeError):
+                yield inspect.getsource(module)
