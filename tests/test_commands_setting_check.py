@@ -83,7 +83,12 @@ def test_what_cannot_be_is_a_sentence(name, value, sentence):
         {"ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": None}},
         {"DOWNLOAD_HANDLERS": {"ftp": None}},
         {"FEEDS": {"x.jsonl": {"format": "jsonl"}}},
-        {"LOG_LEVEL": 10, "DOWNLOAD_TIMEOUT": "2.5", "RETRY_ENABLED": "True"},
+        {
+            "LOG_LEVEL": 10,
+            "DOWNLOAD_TIMEOUT": "2.5",
+            "RETRY_ENABLED": "True",
+            "TELNETCONSOLE_ENABLED": "True",
+        },
         {"REFERRER_POLICY": "no-referrer"},
         # Of others: Frontera, Zyte API, scrapy-redis, Spidermon.
         {"FRONTERA_SETTINGS": "x", "ZYTE_API_KEY": "x", "REDIS_URL": "x", "SPIDERMON_ENABLED": 1},

@@ -92,7 +92,7 @@ def check_crawl(settings: BaseSettings) -> None:
             _check_components(settings, name.removesuffix("_BASE"), default)
         elif not settings.getpriority(name) or (value := settings.get(name)) is None:
             continue  # to read a deprecated one is a warning
-        elif isinstance(default, bool):
+        elif isinstance(default, bool) or name.endswith("_ENABLED"):
             flag(settings, name)
         elif isinstance(default, (int, float)):
             _check_number(name, value, "a whole number" if type(default) is int else "a number")
