@@ -68,6 +68,7 @@ def test_checkpoints_are_made_while_the_crawl_runs_and_the_last_one_at_its_end(w
     assert live["sequence"] == len(made) + 1  # and the empty one at the start
     # Epoch seconds at which the clock that goes on evenly began.
     assert 0 < live["facts"].pop("clock_offset") < time.time()
+    assert 0 < len(live["facts"].pop("known_names")) <= 20
     assert live["facts"] == {
         "spider": "web",
         "politeness_key": "host",

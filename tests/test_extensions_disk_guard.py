@@ -41,7 +41,7 @@ def test_without_room_nobody_is_contacted_and_the_summary_says_why(web, tmp_path
     web.stop()
     assert list(access_log(web.log_path)) == []
     assert "less than DISK_MIN_FREE_BYTES" in log
-    assert "resting; paused: " in log
+    assert "in process; paused: disk\n" in log
     summary = log[log.index("=== crawl summary ===") :]
     assert " s: disk\n" in summary
     assert "and still when it ended: " in summary

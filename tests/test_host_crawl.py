@@ -115,7 +115,8 @@ def test_a_crawl_waiting_for_its_last_hosts_says_so(web, command, tmp_path):
 
 def test_by_default_nothing_inside_a_network_is_contacted(web, command, tmp_path):
     done = run_crawl(command(ALLOW_PRIVATE_ADDRESSES=0))
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 2, done.stdout
+    assert "as there was nothing to fetch (address_forbidden " in done.stdout
     web.stop()
     assert access_log(web.log_path) == []
     stats = stats_of(tmp_path / "job")
