@@ -253,13 +253,14 @@ def test_seeds_may_be_several_files_and_arguments_of_scrapyd_s_pass(web, jobdir,
 
 def test_with_a_log_file_the_sentence_is_in_it_too(jobdir, tmp_path):
     log = tmp_path / "log"
-    secret = {"FTP_PASSWORD": "hidden"}
+    secret = {"FTP_PASSWORD": "hidden", "REDIS_URL": "redis://me:hidden@r.test"}
     done = crawl("web", "-a", "sedes=x", jobdir=jobdir, LOG_FILE=log, LOG_LEVEL="DEBUG", **secret)
     assert done.returncode == 2
     assert is_one_sentence(done.stdout, "no argument sedes")
     text = log.read_text()
     assert f" ERROR: {done.stdout}" in text
     assert "FTP_PASSWORD=***" in text
+    assert "REDIS_URL=redis://***@r.test" in text
     # At INFO it would be a quarter of what is logged at the start.
     assert " DEBUG: Versions:\n" in text
 

@@ -139,6 +139,7 @@ def _nothing_fetched(stats: Mapping[str, Any]) -> str:
 # processing modules stays.
 _LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)|Overridden settings")
 _SECRET = re.compile(r"PASS|SECRET|TOKEN|(?<!POLITENESS)_KEY")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]++@")
 _MOST_CHARACTERS = 2000
 
 
@@ -158,4 +159,5 @@ def _given(crawler: Crawler, arguments: dict[str, str]) -> str:
         if (priority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]
     }
     text = ", ".join(f"{name}={value}" for name, value in given.items())
+    text = _CREDENTIALS.sub("***@", text)
     return f", with {text[:_MOST_CHARACTERS]}" if text else ""
