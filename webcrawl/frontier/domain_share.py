@@ -54,32 +54,28 @@ class DomainShares:
         domain = self._domains.get(name)
         if domain is None:
             domain = self._domains[name] = Domain(name)
-        self._count(domain, hosts=1)
+        domain.hosts += 1
+        self._wanted += domain.busy < domain.hosts <= self._most
         return domain
 
     def leave(self, domain: Domain) -> None:
         """A queue of *domain* is dropped."""
-        self._count(domain, hosts=-1)
+        self._wanted -= domain.busy < domain.hosts <= self._most
+        domain.hosts -= 1
         if not domain.hosts:
             del self._domains[domain.name]
 
     def begin(self, domain: Domain) -> None:
         """A host of *domain* is in process."""
-        self._count(domain, busy=1)
+        self._wanted -= domain.busy < domain.hosts and domain.busy < self._most
+        domain.busy += 1
+        self._idle -= 1
 
     def end(self, domain: Domain) -> None:
         """It is no more."""
-        self._count(domain, busy=-1)
-
-    def _count(self, domain: Domain, *, hosts: int = 0, busy: int = 0) -> None:
-        self._wanted -= self._wanted_by(domain)
-        domain.hosts += hosts
-        domain.busy += busy
-        self._idle -= busy
-        self._wanted += self._wanted_by(domain)
-
-    def _wanted_by(self, domain: Domain) -> int:
-        return max(0, min(domain.hosts, self._most) - domain.busy)
+        domain.busy -= 1
+        self._idle += 1
+        self._wanted += domain.busy < domain.hosts and domain.busy < self._most
 
     def is_within(self, domain: Domain) -> bool:
         """Whether one more host of *domain* may be in process whatever others want."""
@@ -120,7 +116,7 @@ class DomainShares:
         """Count again; empty means sound. *in_process* of *queues* are."""
         hosts = [queue.domain for queue in queues]
         domains = set(hosts)
-        wanted = sum(map(self._wanted_by, domains))
+        wanted = sum(max(0, min(one.hosts, self._most) - one.busy) for one in domains)
         counts = [
             ("domains", len(self._domains), len(domains)),
             ("hosts of domains", sum(domain.hosts for domain in domains), len(hosts)),
