@@ -266,7 +266,7 @@ def test_a_full_disk_ends_the_crawl_with_a_sentence_and_loses_nothing(clean, hit
     web, seeds = clean
     job = tmp_path / "job"
     command = crawl_command(web, seeds, job)
-    limited = ["bash", "-c", 'ulimit -f 64; trap "" XFSZ; exec "$@"', "bash", *command]
+    limited = ["bash", "-c", 'ulimit -f 128; trap "" XFSZ; exec "$@"', "bash", *command]
     done = run_crawl(limited)
     assert done.returncode == 3, done.stdout
     assert "Traceback" not in done.stdout.split("webcrawl: ")[-1]
