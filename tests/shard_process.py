@@ -281,7 +281,9 @@ class Process:
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             frontier=self.frontier,
             hosts=hosts,
-            sitemaps=Sitemaps(robots=hosts.robots, links=self.links, max_bytes=1, named=True),
+            sitemaps=Sitemaps(
+                robots=hosts.robots, links=self.links, max_bytes=1, page_max_bytes=1, named=True
+            ),
             admission=Admission(frontier=self.frontier, gates=[], ledger=Ledger([])),
             asides=Asides(frontier=self.frontier, key_of=host_of, clock=machine.monotonic),
             content=self.content,

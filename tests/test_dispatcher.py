@@ -155,7 +155,11 @@ class Desk:
             codec=self.codec,
             outcomes=self.outcomes,
             sitemaps=Sitemaps(
-                robots=self.hosts.robots, links=links, max_bytes=1 << 20, named=named_sitemaps
+                robots=self.hosts.robots,
+                links=links,
+                max_bytes=50 << 20,
+                page_max_bytes=5 << 20,
+                named=named_sitemaps,
             ),
             reading=self.reading,
             ending=self.ending,
@@ -988,15 +992,15 @@ def test_a_robots_txt_that_an_earlier_run_fetched_names_its_sitemaps_again(tmp_p
     resumed.close()
 
 
-def test_a_sitemap_may_be_larger_than_a_page_while_it_is_held(desk):
+def test_pages_and_sitemaps_have_leave_to_be_large_while_they_are_held(desk):
     desk.rig.push(entry("a.test", 0), Entry("http://b.test/map.xml", "b.test", kind="sitemap"))
-    assert LARGE_BODY not in desk.next().meta
-    request = desk.next()
-    leave = request.meta[LARGE_BODY]
-    assert leave.max_bytes == 1 << 20
-    assert asyncio.run(leave.acquire())
-    desk.end(request, page())
-    assert not asyncio.run(leave.acquire())
+    for max_bytes in (5 << 20, 50 << 20):
+        request = desk.next()
+        leave = request.meta[LARGE_BODY]
+        assert leave.max_bytes == max_bytes
+        assert asyncio.run(leave.acquire())
+        desk.end(request, page())
+        assert not asyncio.run(leave.acquire())
 
 
 # --- robots.txt on another host

@@ -258,18 +258,25 @@ def test_sitemaps_of_robots_txt_are_normalized_filtered_and_bounded(eliminator, 
     ranks.add_many([("a.test", 7)])
     links = submitter(eliminator, ranks, max_depth=1)
     via = "https://a.test/robots.txt"
-    named = ["HTTP://A.test:80/x.xml", "http://b.test/y z.xml", "no url", "ftp://a.test/x.xml"]
+    named = [
+        "HTTP://A.test:80/x.xml",
+        "http://b.test/y z.xml",
+        "/r.xml",
+        "//[",
+        "ftp://a.test/x.xml",
+    ]
     links.submit_sitemaps(named, via=via, depth=1)
     assert [(e.url, e.host, e.depth, e.rank, e.via, e.kind) for e in out(eliminator)] == [
         ("http://a.test/x.xml", "a.test", 1, 7, via, "sitemap"),
         ("http://b.test/y%20z.xml", "b.test", 1, 0, via, "sitemap"),
+        ("https://a.test/r.xml", "a.test", 1, 7, via, "sitemap"),
     ]
-    assert (links.sitemaps, links.refused) == (3, {"scheme": 1})
+    assert (links.sitemaps, links.refused) == (4, {"scheme": 1})
     links.submit_sitemaps(["http://a.test/z.xml"], via=via, depth=2)
     assert links.refused == {"scheme": 1, "depth": 1}
     many = [f"http://a.test/{n}.xml" for n in range(1200)]
     links.submit_sitemaps(many, via=via, depth=0)
-    assert links.sitemaps == 4 + MAX_SITEMAPS
+    assert links.sitemaps == 5 + MAX_SITEMAPS
 
 
 def test_what_a_page_asks_not_to_follow_is_refused_by_that_name(links, eliminator, ranks):

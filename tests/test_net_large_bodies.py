@@ -7,7 +7,8 @@ import gzip
 import random
 
 import pytest
-from fetching import answer_to
+from fetching import answer_to, handler_with
+from loopback import raw_server
 from scrapy import Request
 from scrapy.http import Headers, Response
 from scrapy.utils.test import get_crawler
@@ -16,6 +17,7 @@ from webcrawl.net.decoding import ContentDecodingMiddleware
 from webcrawl.net.large_bodies import LARGE_BODY, LargeBodies
 
 PAGE = {"PAGE_MAX_BYTES": 10_000}
+MIB = 1 << 20
 NOISE = random.Random(1).randbytes(300_000)
 TEXT = b"".join(b"<loc>http://a.test/%d</loc>\n" % n for n in range(50_000))
 
@@ -143,3 +145,26 @@ def test_a_small_body_needs_no_leave():
     middleware = ContentDecodingMiddleware.from_crawler(get_crawler(settings_dict=PAGE))
     plain = Response("http://a.test/", body=b"x")
     assert middleware.process_response(Request("http://a.test/"), plain) is plain
+
+
+def test_a_crowd_of_the_largest_pages_is_bounded_in_what_it_holds():
+    """Of 40 at once, 3 with leave: the others wait for their turn, and are cut at 1 MiB then."""
+    body = bytes(5 * MIB)
+    server = None
+
+    async def talk(reader, writer):
+        await server.head(reader)
+        writer.write(says(body))
+        await writer.drain()
+
+    async def scenario() -> list[int]:
+        nonlocal server
+        large = bodies(max_bytes=5 * MIB, at_once=3, patience=0.3)
+        async with raw_server(talk) as server, handler_with(DOWNLOAD_TIMEOUT=60) as handler:
+            url = f"http://{server.address}:{server.port}/"
+            requests = [Request(url, meta={LARGE_BODY: large.leave()}) for _ in range(40)]
+            answers = await asyncio.gather(*map(handler.download_request, requests))
+        return [len(answer.body) for answer in answers]
+
+    sizes = asyncio.run(scenario())
+    assert sorted(sizes) == [MIB] * 37 + [5 * MIB] * 3

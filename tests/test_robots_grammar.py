@@ -147,7 +147,25 @@ def test_a_delay_for_all_is_none_for_who_is_named():
     assert reading(text, token="other").crawl_delay == 9
 
 
-def test_sitemaps_are_absolute_and_belong_to_no_group():
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("User-agent: webcrawl\nCrawl-delay: 1\nUser-agent: *\nCrawl-delay: 99", 1),
+        ("User-agent: webcrawl\nUser-agent: *\nCrawl-delay: 9", 9),
+        ("User-agent: webcrawl\nDisallow: /x\nUser-agent: *\nCrawl-delay: 99", None),
+        ("User-agent: webcrawl\nCrawl-delay: x\nUser-agent: *\nCrawl-delay: 99", None),
+    ],
+)
+def test_a_delay_belongs_to_the_agents_right_above_it(text, answer):
+    assert reading(text).crawl_delay == answer
+
+
+def test_a_delay_does_not_part_rules_from_the_agents_above_it():
+    text = "User-agent: webcrawl\nCrawl-delay: 1\nUser-agent: *\nDisallow: /x"
+    assert patterns(text) == patterns(text, token="other") == ["/x"]
+
+
+def test_sitemaps_are_as_written_and_belong_to_no_group():
     text = (
         "Sitemap: https://a.test/1.xml\nUser-agent: other\nSitemap:http://b.test/ü?x\n"
         "site-map: https://a.test/1.xml\nDisallow: /\nSITEMAP https://a.test/3.xml#part\n"
@@ -157,6 +175,9 @@ def test_sitemaps_are_absolute_and_belong_to_no_group():
         "https://a.test/1.xml",
         "http://b.test/ü?x",
         "https://a.test/3.xml",
+        "/2.xml",
+        "https://",
+        "a.test/4.xml",
     )
 
 

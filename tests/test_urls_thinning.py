@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from webcrawl.urls import extraction, thinning
 from webcrawl.urls.extraction import extract_links
 from webcrawl.urls.kinds import KINDS
-from webcrawl.urls.thinning import MAX_KEPT, SAFE_BYTES, SAFE_TAG_BYTES, SAFE_TAGS, is_rich, thin
+from webcrawl.urls.thinning import (
+    MAX_KEPT,
+    MAX_MARKED,
+    SAFE_BYTES,
+    SAFE_TAG_BYTES,
+    SAFE_TAGS,
+    is_rich,
+    thin,
+)
 
 URL = "http://a.test/"
 
@@ -247,6 +255,7 @@ def test_ends_of_anchors_that_have_not_begun_are_dropped():
 
 def test_link_tags_of_one_page_are_bounded():
     assert thin(b"<a href=x>" * (MAX_KEPT + 5)).count(b"<a") == MAX_KEPT
+    assert thin(b"</a>" * (MAX_MARKED - 1) + b"<a href=x><a href=y>") == b"<a href=x>"
 
 
 @settings(deadline=None)

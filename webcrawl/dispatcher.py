@@ -357,6 +357,8 @@ class Dispatcher:
             self._stats.inc_value("scheduler/lost")
             self._give_up(lease)
             return None
+        if "download_maxsize" not in request.meta:
+            request.meta.update(self._sitemaps.meta(entry))
         return self._bound(request, self._fetch(lease, address=address, refusal=refusal))
 
     def _unforeseen(self, failure: Failure) -> None:

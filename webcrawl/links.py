@@ -163,9 +163,9 @@ class LinkSubmitter:
 
     def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
         """Submit the sitemaps that the robots.txt *via* names, at *depth*: that of the URL for
-        which it was fetched. No more than ``MAX_SITEMAPS`` of them; *urls* need not be normalized.
+        which it was fetched. No more than ``MAX_SITEMAPS`` of them; *urls* may be relative to it.
         """
-        found = (normalize(url, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
+        found = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
         links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(found) if url is not None]
         self.sitemaps += len(links)
         self._submit(links, via=via, depth=depth, rank=0, depths=_ENTERED)

@@ -22,6 +22,7 @@ from scrapy.utils.request import request_from_dict
 
 from webcrawl.frontier import Entry
 from webcrawl.links import forwarded
+from webcrawl.net.large_bodies import LARGE_BODY
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import normalize
 
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 INTERNAL_META = frozenset(
     {
         "fetch",
+        LARGE_BODY,
         "download_latency",
         "download_seconds",
         "wire_body",

@@ -200,10 +200,12 @@ SEEN_BLOOM_ERROR_RATE = 0.001
 
 # --- pages -----------------------------------------------------------------------------------
 
-# Bytes of a body, on the wire and decoded, that are kept; the rest is cut off (Nielsen).
-PAGE_MAX_BYTES = 1 << 20
+# Bytes of a body, on the wire and decoded, that are kept; the rest is cut off. As Common Crawl
+# does; Nielsen's truncation is 1 << 20. No more than 16 pages beyond 1 MiB are held at once:
+# another waits 10 seconds for its turn, and is cut there then.
+PAGE_MAX_BYTES = 5 << 20
 # Bytes of a sitemap, on the wire and decoded, that are kept: the limit of the protocol. No more
-# than four sitemaps beyond PAGE_MAX_BYTES are held at once.
+# than four sitemaps beyond 1 MiB are held at once.
 SITEMAP_MAX_BYTES = 50 << 20
 # Content types to receive, as text/html or text/ for all of a kind; empty: all. Others are cut off
 # after the header. Pages that name no type are received.

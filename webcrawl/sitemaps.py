@@ -1,7 +1,6 @@
-"""What is special about sitemaps on their way through the frontier.
+"""Sitemaps that robots.txt files name, and leave for large bodies, of sitemaps and of pages.
 
-They come from robots.txt files as well as from pages, and may be larger than a page. Called by the
-dispatcher; what is in a sitemap is read as in any document, see page_links.py.
+Called by the dispatcher; what is in a sitemap is read as in any document, see page_links.py.
 
 A robots.txt names its sitemaps when it is parsed, after its fetch and when a later run of the crawl
 takes it from the host's record: so no crash can lose them. The eliminator knows those that were
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from webcrawl.frontier import NO_URLS
 from webcrawl.links import SITEMAP
 from webcrawl.net.large_bodies import LARGE_BODY, LargeBodies
-from webcrawl.urls import HTTP_SCHEMES, origin_of
+from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -24,24 +23,35 @@ if TYPE_CHECKING:
     from webcrawl.links import LinkSubmitter
     from webcrawl.robots_search import RobotsSearch
 
-#: Sitemaps of more than PAGE_MAX_BYTES at once: each may be held as received, decoded and stored.
-AT_ONCE: Final = 4
+#: Sitemaps and pages of more than 1 MiB at once: each may be held as received, decoded and stored.
+SITEMAPS_AT_ONCE: Final = 4
+PAGES_AT_ONCE: Final = 16
 # Shorter than the time in which a server that sends nothing is given up (NET_MIN_RATE_SECS).
 _PATIENCE_SECS: Final = 10.0
-_SCHEMES: Final = tuple(f"{scheme}://" for scheme in HTTP_SCHEMES)
 
 
 class Sitemaps:
-    """*max_bytes* is the bound of a sitemap on the wire, and once more decoded. Those that
-    robots.txt names are followed if *named* is set."""
+    """*max_bytes* is the bound of a sitemap on the wire, and once more decoded, *page_max_bytes*
+    that of anything else. Sitemaps that robots.txt names are followed if *named* is set."""
 
     def __init__(
-        self, *, robots: RobotsSearch, links: LinkSubmitter, max_bytes: int, named: bool
+        self,
+        *,
+        robots: RobotsSearch,
+        links: LinkSubmitter,
+        max_bytes: int,
+        page_max_bytes: int,
+        named: bool,
     ) -> None:
         self._robots = robots
         self._links = links
         self._named = named
-        self._bodies = LargeBodies(max_bytes=max_bytes, at_once=AT_ONCE, patience=_PATIENCE_SECS)
+        self._bodies = LargeBodies(
+            max_bytes=max_bytes, at_once=SITEMAPS_AT_ONCE, patience=_PATIENCE_SECS
+        )
+        self._pages = LargeBodies(
+            max_bytes=page_max_bytes, at_once=PAGES_AT_ONCE, patience=_PATIENCE_SECS
+        )
 
     def submit_named(self, entry: Entry) -> None:
         """Submit the sitemaps that the robots.txt for *entry* names, if it was read since the last
@@ -54,9 +64,8 @@ class Sitemaps:
 
     def meta(self, entry: Entry) -> dict[str, Any]:
         """What the request for *entry* needs besides."""
-        if entry.kind == SITEMAP and entry.url.startswith(_SCHEMES):
-            return {LARGE_BODY: self._bodies.leave()}
-        return {}
+        bodies = self._bodies if entry.kind == SITEMAP else self._pages
+        return {LARGE_BODY: bodies.leave()}
 
     def done(self, request: Request) -> None:
         """The engine is through with *request*."""

@@ -36,7 +36,7 @@ from webcrawl.links import SITEMAP, LinkSubmitter
 from webcrawl.memory import size_of
 from webcrawl.net.gopher import gopher_ports
 from webcrawl.net.guard import AddressGuard
-from webcrawl.net.limits import FetchLimits
+from webcrawl.net.limits import FetchLimits, page_max_bytes
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.net.shared import resolver_of
 from webcrawl.origin_rests import OriginRests
@@ -167,6 +167,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
             robots=hosts.robots,
             links=links,
             max_bytes=sitemap_max_bytes(settings),
+            page_max_bytes=page_max_bytes(settings),
             named=SITEMAP in link_kinds(settings),
         ),
         "admission": Admission(

@@ -22,6 +22,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
 from webcrawl.net import dns, outcomes
 from webcrawl.net.guard import AddressGuard
+from webcrawl.net.large_bodies import LARGE_BODY
 from webcrawl.net.shared import resolver_of
 from webcrawl.net.turn import TURN
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.net.documents import Document
+    from webcrawl.net.large_bodies import Leave
     from webcrawl.net.limits import FetchLimits
 
 # The longest line; a connection holds twice as much before it stops reading from the socket.
@@ -84,6 +86,13 @@ class Contact:
     def answered(self) -> None:
         """Note that the document begins."""
         self.request.meta["download_latency"] = time.monotonic() - self.started
+
+    async def larger(self, limit: int) -> int:
+        """The bound of a body that has outgrown *limit*: more with the leave of the request."""
+        leave: Leave | None = self.request.meta.get(LARGE_BODY)
+        if leave is not None and leave.max_bytes > limit and await leave.acquire():
+            return leave.max_bytes
+        return limit
 
     @property
     def is_for_robots(self) -> bool:
@@ -162,6 +171,8 @@ class Connection:
                     due = min(look_at, contact.until)
                 chunks.append(chunk)
                 size += len(chunk)
+                if size > limit:
+                    limit = await contact.larger(limit)
                 if size > limit:
                     chunks[-1] = chunk[: limit - size]
                     ending = Ending.CUT

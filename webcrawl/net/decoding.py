@@ -29,7 +29,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.python import binary_is_text
 
 from webcrawl.net.answers import class_for
-from webcrawl.net.large_bodies import LARGE_BODY
+from webcrawl.net.large_bodies import LARGE_BODY, free_bytes
 from webcrawl.net.limits import page_max_bytes
 
 if sys.version_info >= (3, 14):
@@ -104,7 +104,7 @@ class ContentDecodingMiddleware:
         if b"Content-Encoding" not in response.headers or not response.body:
             return response
         codings = codings_of(response.headers.getlist(b"Content-Encoding"))
-        limit = request.meta.get("download_maxsize") or self._max_bytes
+        limit = free_bytes(request, self._max_bytes)
         decoded = decode(response.body, codings, limit=limit)
         leave: Leave | None = request.meta.get(LARGE_BODY)
         if decoded.cut and leave is not None and leave.max_bytes > limit:

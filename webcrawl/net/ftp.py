@@ -34,6 +34,7 @@ from webcrawl.net.contact import Connection, Contact, Dialer, Ending, contact_fo
 from webcrawl.net.documents import Document, response_of, type_of_name
 from webcrawl.net.ftp_listing import entries, row_of
 from webcrawl.net.ftp_session import Reply, Session
+from webcrawl.net.large_bodies import free_bytes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.links_page import CONTENT_TYPE, PAGE_CUT, links_page
 from webcrawl.setting_values import flag
@@ -123,7 +124,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
                     target=target,
                     user=user.encode("utf-8", "replace"),
                     password=password.encode("utf-8", "replace"),
-                    limit=meta.get("download_maxsize") or self._limits.max_bytes,
+                    limit=free_bytes(request, self._limits.max_bytes),
                     contact=contact,
                 )
                 document = await visit.document()

@@ -37,6 +37,7 @@ from webcrawl.net.gopher_menu import (
     items,
     row_of,
 )
+from webcrawl.net.large_bodies import free_bytes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.links_page import PAGE_CUT, links_page
 from webcrawl.setting_values import flag
@@ -108,7 +109,7 @@ class GopherDownloadHandler(BaseDownloadHandler):
         target = target_of(request.url)
         if target.port not in self._ports:
             raise outcomes.BadUrlError(f"{request.url}: GOPHER_PORTS has no port {target.port}")
-        limit = request.meta.get("download_maxsize") or self._limits.max_bytes
+        limit = free_bytes(request, self._limits.max_bytes)
         content_type = content_type_of(target.kind, target.selector)
         async with contact_for(request, self._limits) as contact:
             contact.check_type(content_type, self._limits)

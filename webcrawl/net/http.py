@@ -63,7 +63,7 @@ from webcrawl.net.decoding import Gauge
 from webcrawl.net.direct import DirectConnections, plain_request
 from webcrawl.net.exchange import READ_BUFFER
 from webcrawl.net.guard import AddressGuard
-from webcrawl.net.large_bodies import LARGE_BODY
+from webcrawl.net.large_bodies import LARGE_BODY, free_bytes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
 from webcrawl.net.tls import CURVES, offer_groups
@@ -269,7 +269,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         for_robots = _is_for_robots(request)
         if not for_robots:
             self._refuse_unwanted(answer.status, headers, request)
-        limit = request.meta.get("download_maxsize") or self._limits.max_bytes
+        limit = free_bytes(request, self._limits.max_bytes)
         listener: Callable[[bytes], StopDownload | None] | None = None
         if is_heard(self.crawler.signals, signals.bytes_received):
             listener = partial(self._tell_bytes, request)

@@ -1,9 +1,9 @@
-"""Leave to receive more than PAGE_MAX_BYTES of a body, for a few requests at a time.
+"""Leave to receive more than 1 MiB of a body, for a few requests at a time.
 
-A sitemap may have 50 MiB. With 200 workers that would be 10 GB, if hosts were out to do harm; so a
-body that outgrows PAGE_MAX_BYTES, on the wire or decoded, waits for leave to go on. Whoever makes
-the request puts the `Leave` into its meta as ``large_body`` and gives it back when the body is not
-needed any more; the download handler and the decoding middleware ask for it.
+A page may have 5 MiB, a sitemap 50. With 200 workers that would be 10 GB, if hosts were out to do
+harm; so a body that outgrows ``FREE_BYTES``, on the wire or decoded, waits for leave to go on.
+Whoever makes the request puts the `Leave` into its meta as ``large_body`` and gives it back when
+the body is not needed any more; the download handler and the decoding middleware ask for it.
 
 Invariant: no more than *at_once* leaves are held at any moment; small bodies need none.
 """
@@ -11,15 +11,20 @@ Invariant: no more than *at_once* leaves are held at any moment; small bodies ne
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from scrapy import Request
 
 #: The key in ``request.meta``.
 LARGE_BODY: Final = "large_body"
+#: Of a body that needs no leave.
+FREE_BYTES: Final = 1 << 20
 
 
 class LargeBodies:
     """Gives leaves. *max_bytes* is the bound of a large body, *patience* how many seconds a request
-    waits for its leave; after that it gets along with PAGE_MAX_BYTES."""
+    waits for its leave; after that it gets along with ``FREE_BYTES``."""
 
     def __init__(self, *, max_bytes: int, at_once: int, patience: float) -> None:
         self.max_bytes = max_bytes
@@ -70,3 +75,9 @@ class Leave:
         if self._held:
             self._held = False
             self._bodies.free.release()
+
+
+def free_bytes(request: Request, max_bytes: int) -> int:
+    """How large the body of *request* may be without leave, where *max_bytes* is for all."""
+    limit: int = request.meta.get("download_maxsize") or max_bytes
+    return min(limit, FREE_BYTES) if LARGE_BODY in request.meta else limit

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # Defaults of the settings of the same names.
-PAGE_MAX_BYTES = 2**20  # as Nielsen cut them
+PAGE_MAX_BYTES = 5 * 2**20  # as Common Crawl cuts them
 NET_CONNECT_TIMEOUT_SECS = 10.0
 NET_FIRST_BYTE_TIMEOUT_SECS = 30.0  # a database at work takes its time; a dead one all of it
 NET_MIN_BYTES_PER_SEC = 100.0  # a modem of 1962 is three times as fast

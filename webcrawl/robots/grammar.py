@@ -1,9 +1,9 @@
 """The lines of a robots.txt, as far as they concern one crawler (RFC 9309, section 2.2).
 
 Called by `rules`. Read are the rules of all groups that name the crawler's product token, or, when
-there is none, of those for ``*``; the crawl delay of the same groups; and the sitemaps, which
-belong to no group. Everything else (Host, Request-rate, Visit-time, ...) is passed over and does
-not disturb the groups (2.2.4).
+there is none, of those for ``*``; the crawl delay of the same groups, for which a User-agent
+behind a delay begins another group; and the sitemaps, which belong to no group. Everything else
+(Host, Request-rate, Visit-time, ...) is passed over and does not disturb the groups (2.2.4).
 
 As lenient as Google's parser, where that can only make the crawl more obedient: white space
 anywhere around names and values, common misspellings, a byte order mark or part of one, a space in
@@ -55,14 +55,13 @@ _BLANK: Final = " \t\v\f"
 _TWO_WORDS: Final = re.compile(r"[ \t]*([^ \t]+)[ \t]+([^ \t]+)[ \t]*")
 _PRODUCT: Final = re.compile(r"[A-Za-z_-]+")
 _SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+")
-_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]")
 
 # Whether it allows, the pattern, and the whole line, both as octets: one character each.
 RuleLine: TypeAlias = tuple[bool, str, str]
 
 
 class Reading(NamedTuple):
-    """What a robots.txt says to one crawler: *crawl_delay* in seconds, the *sitemaps* absolute."""
+    """What a robots.txt says to one crawler: *crawl_delay* in seconds, *sitemaps* as written."""
 
     rules: list[RuleLine]
     crawl_delay: float | None
@@ -79,13 +78,13 @@ def read(body: bytes, *, token: str) -> Reading:
             reader.agent(value)
         elif kind is _DELAY:
             reader.delay(value)
-        elif _ABSOLUTE.match(value):
+        elif value:
             reader.sitemaps[_text(value)] = None
     group = reader.named if reader.named.exists else reader.everyone
     return Reading(group.rules, group.crawl_delay, tuple(reader.sitemaps))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Group:
     """All groups of one name, merged (2.2.1)."""
 
@@ -102,38 +101,45 @@ class _Reader:
         self.everyone = _Group()
         self.sitemaps: dict[str, None] = {}
         self._token = token
-        self._for_us = False
-        self._for_all = False
-        self._ruled = False  # there was a rule since the last User-agent
+        # The groups that a rule and that a delay would be for, and whether there was one since the
+        # last User-agent.
+        self._ruled_groups: list[_Group] = []
+        self._delayed_groups: list[_Group] = []
+        self._ruled = self._delayed = False
 
     def agent(self, name: str) -> None:
         if self._ruled:
-            self._for_us = self._for_all = self._ruled = False
-        if name.startswith("*") and name.lstrip("*")[:1] in {"", " ", "\t"}:
-            self._for_all = self.everyone.exists = True
-            return
+            self._ruled_groups = []
+        if self._ruled or self._delayed:
+            self._delayed_groups = []
+        self._ruled = self._delayed = False
         product = _PRODUCT.match(name)
-        if product is not None and product[0].lower() == self._token:
-            self._for_us = self.named.exists = True
+        if name.startswith("*") and name.lstrip("*")[:1] in {"", " ", "\t"}:
+            group = self.everyone
+        elif product is not None and product[0].lower() == self._token:
+            group = self.named
+        else:
+            return
+        group.exists = True
+        for groups in (self._ruled_groups, self._delayed_groups):
+            if group not in groups:
+                groups.append(group)
 
     def rule(self, pattern: str, line: str, *, allow: bool) -> None:
         self._ruled = True
-        if not pattern:  # matches nothing
-            return
-        if self._for_us:
-            self.named.rules.append((allow, pattern, line))
-        if self._for_all:
-            self.everyone.rules.append((allow, pattern, line))
+        if pattern:  # an empty one matches nothing
+            for group in self._ruled_groups:
+                group.rules.append((allow, pattern, line))
 
     def delay(self, value: str) -> None:
         """Of the number that *value* begins with. Of several, the longest counts."""
+        self._delayed = True
         found = _SECONDS.match(value[:40])
         if found is None:
             return
         seconds = min(float(found[0]), MAX_CRAWL_DELAY)
-        for group, concerned in ((self.named, self._for_us), (self.everyone, self._for_all)):
-            if concerned:
-                group.crawl_delay = max(seconds, group.crawl_delay or 0.0)
+        for group in self._delayed_groups:
+            group.crawl_delay = max(seconds, group.crawl_delay or 0.0)
 
 
 def _records(body: bytes) -> Iterator[tuple[int, str, str]]:

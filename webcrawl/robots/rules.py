@@ -47,7 +47,7 @@ class Rules:
 
     *failed* says that this is no robots.txt but the lack of one: the host could not say, so
     everything is disallowed until it can. *crawl_delay* is the seconds that the file wants between
-    two requests, None if it does not say; *sitemaps* are the absolute URLs that it names.
+    two requests, None if it does not say; *sitemaps* are those that it names, as written.
     *size_bytes* is roughly the memory that this takes.
     """
 
