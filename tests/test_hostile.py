@@ -83,7 +83,7 @@ class Crawl:
 
     def read_report(self) -> None:
         """Read what the probe has written; nothing if the crawl failed before its end."""
-        if self.code != 0:
+        if self.code not in (0, 2):  # 2: there was nothing to fetch
             return
         for line in (self.directory / "report").read_text(encoding="utf-8").splitlines():
             match json.loads(line):
