@@ -18,7 +18,6 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
-from webcrawl.commands.crawl import EXIT_CODES
 from webcrawl.errors import FatalError
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.simweb import Faults, preset, start_in_process
@@ -117,15 +116,6 @@ def stopped(web, stopped_job, jobdir):
 
 
 # --- exit codes
-
-
-def test_readme_has_the_exit_codes_that_there_are():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = readme.partition("| code | `scrapy crawl` |")[2].partition("\n\n")[0]
-    assert {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)} == {
-        0,
-        *EXIT_CODES.values(),
-    }
 
 
 def test_0_when_a_signal_stopped_it(web, jobdir):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,23 +13,9 @@ from scrapy.utils.project import get_project_settings
 from webcrawl.errors import FatalError
 from webcrawl.memory import TABLE, size_of, sizes
 
-README = Path(__file__).parents[1] / "README.md"
-
 
 def taken(found):
     return sum(size * TABLE[name].unit for name, size in found.items())
-
-
-def test_the_table_of_the_readme_has_the_shares_and_the_sizes_of_the_default_budget():
-    found = sizes(get_project_settings())
-    text = README.read_text(encoding="utf-8")
-    for name, row in TABLE.items():
-        match = re.search(
-            rf"^\| `{name}` \| (\d+) % \| ([\d,]+).*\| ([\d,]+)[^|]*\|$", text, re.MULTILINE
-        )
-        assert match is not None, name
-        told = [int(group.replace(",", "")) for group in match.groups()]
-        assert told == [row.weight, row.unit, found[name]], name
 
 
 def test_a_project_without_these_settings_has_the_default_budget():

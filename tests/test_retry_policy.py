@@ -1,4 +1,4 @@
-"""The table of outcomes: its defaults, the setting that changes it, and README, which has both."""
+"""The table of outcomes: its defaults, the setting that changes it, and the page that has both."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def policy(**changes):
     return RetryPolicy.from_settings(settings)
 
 
-def readme_table():
-    """The rows of README's table of outcomes: names and the four other cells."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def documented_table():
+    """The rows of the table in docs/stats.md: names and the four other cells."""
+    text = (ROOT / "docs" / "stats.md").read_text(encoding="utf-8")
     table = text.partition("A URL ends in one of these outcomes")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| `")]
     return [(re.findall(r"`(\w+)`", row[0]), [cell.strip() for cell in row[1:]]) for row in rows]
@@ -36,10 +36,10 @@ def number(cell):
     return float(cell.removesuffix(" s") or 0)
 
 
-def test_readme_has_the_table_of_outcomes_as_it_is():
+def test_the_documented_table_of_outcomes_is_that_of_the_code():
     rules = policy()
     told = set()
-    for names, (meaning, tries, wait, failures) in readme_table():
+    for names, (meaning, tries, wait, failures) in documented_table():
         assert meaning
         for name in names:
             assert name not in told

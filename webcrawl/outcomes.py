@@ -10,7 +10,7 @@ nothing are left out::
     at         when, epoch seconds
     url        as it was fetched
     host       its politeness key: the host's name, unless POLITENESS_KEY says otherwise
-    outcome    a name of README's table of outcomes
+    outcome    a name of the table in docs/stats.md
     form       fingerprint of what the URL is compared by (seen/fingerprint.py), 16 hex digits
     status     of the answer
     took       seconds from the request to the last byte

@@ -21,8 +21,8 @@ crawl. Of what is raised Scrapy logs the traceback. The last checkpoint comes af
 ``close_spider``. No arguments."""
 
 url_finished = object()
-"""Sent when a URL has come to its end, with ``url``, ``outcome`` (a name of README's table of
-outcomes) and ``spider``. Retries are no end, and robots.txt is no URL of the crawl."""
+"""Sent when a URL has come to its end, with ``url``, ``outcome`` (a name of the table in
+docs/stats.md) and ``spider``. Retries are no end, and robots.txt is no URL of the crawl."""
 
 
 unforeseen = object()

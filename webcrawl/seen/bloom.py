@@ -338,7 +338,7 @@ class BloomEliminator:
         return int(sum(held.num_bits for held in self._filter.filters)) // 8
 
     def stats(self) -> dict[str, int | float]:
-        """See Eliminator; the README lists them."""
+        """See Eliminator; docs/stats.md lists them."""
         return {
             "seen/submitted": self._submitted,
             "seen/new": self._new,

@@ -392,7 +392,7 @@ class DiskEliminator:
         self._background.delete([*self._levels.forget(), *self._log.forget()])
 
     def stats(self) -> dict[str, int | float]:
-        """See Eliminator; the README lists them."""
+        """See Eliminator; docs/stats.md lists them."""
         runs = self._runs
         return {
             **self._counters,

@@ -60,7 +60,7 @@ _SLICE_SECS = 0.01
 
 
 class WebSpider(Spider):
-    """``-a seeds=`` names the seed lists, joined by commas: see README, "Seeds"."""
+    """``-a seeds=`` names the seed lists, joined by commas: see seeds/README.md."""
 
     name = "web"
     #: It tells the scheduler when all seeds are read.

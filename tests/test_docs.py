@@ -1,0 +1,204 @@
+"""The documents: their tables, commands, files and links are those of the code."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from scrapy.cmdline import ScrapyArgumentParser
+from scrapy.settings import default_settings
+from scrapy.utils.project import get_project_settings
+
+import webcrawl.settings as own_settings
+from webcrawl.commands.crawl import EXIT_CODES
+from webcrawl.memory import TABLE, sizes
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+}
+FOLDERS = ("webcrawl", "tests", "docs", "seeds")
+FILES = {
+    str(path.relative_to(ROOT))
+    for path in [*ROOT.iterdir(), *(path for name in FOLDERS for path in (ROOT / name).rglob("*"))]
+}
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def rows(page, head):
+    """The cells of the table(s) in *page* whose first line begins with *head*."""
+    for table in PAGES[page].split(head)[1:]:
+        for line in table.partition("\n\n")[0].splitlines()[2:]:
+            yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def number(cell):
+    digits, _, unit = cell.replace(",", "").partition(" ")
+    return float(digits) * UNITS.get(unit, 1)
+
+
+# --- tables
+
+
+def test_the_page_of_settings_has_each_setting_with_its_default():
+    ours = {name: value for name, value in vars(own_settings).items() if name.isupper()}
+    told = {
+        name.strip("`"): cell for name, cell, _ in rows("docs/settings.md", "| setting | default |")
+    }
+    assert told.keys() >= {name for name in ours if not hasattr(default_settings, name)}
+    for name, cell in told.items():
+        value = (own_settings.web_spider | ours)[name]
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            simple = str(value) if isinstance(value, bool) else f"`{value}`"
+            assert cell == simple or not value or isinstance(value, list), name
+        else:
+            assert number(cell) == value, name
+
+
+def test_the_page_of_settings_has_the_shares_of_the_default_budget():
+    found = sizes(get_project_settings())
+    table = rows("docs/settings.md", "| setting | share |")
+    told = {
+        name.strip("`"): [int(re.match(r"[\d,]+", cell)[0].replace(",", "")) for cell in cells]
+        for name, *cells in table
+    }
+    assert told == {name: [row.weight, row.unit, found[name]] for name, row in TABLE.items()}
+
+
+def alike(one, other):
+    """Whether they are one name, where *…* stands for any."""
+    pairs = ((one, other), (other, one))
+    return any(re.fullmatch(re.escape(a).replace("…", ".+"), b) for a, b in pairs)
+
+
+def test_the_page_of_stats_has_each_stat_of_the_code():
+    cells = (row[0] for row in rows("docs/stats.md", "| stat |"))
+    told = {name for cell in cells for name in re.findall("`(.+?)`", cell)}
+    words = "|".join({name.partition("/")[0] for name in told if "/" in name})
+    source = "".join(
+        (ROOT / name).read_text(encoding="utf-8")
+        for name in FILES
+        if re.match(r"webcrawl/(?!simweb/).*\.py$", name)
+    )
+    literals = re.findall(rf'"((?:{words})/[a-z_/]*(?:\{{[^"]*\}})?[a-z_]*)"', source)
+    in_code = {re.sub(r"\{.*\}|(?<=/)$", "…", name) for name in literals}
+    assert [name for name in in_code if not any(alike(name, row) for row in told)] == []
+    in_code.add("contacts")
+    assert [row for row in told if not any(alike(name, row) for name in in_code)] == []
+
+
+def test_the_page_of_operations_has_the_exit_codes_that_there_are():
+    told = {int(row[0]) for row in rows("docs/operations.md", "| code | `scrapy crawl` |")}
+    assert told == {0, *EXIT_CODES.values()}
+
+
+@pytest.mark.parametrize(
+    ("page", "lines"),
+    [
+        ("docs/guide.md", 250),
+        ("docs/operations.md", 250),
+        ("docs/modules.md", 150),
+        ("docs/performance.md", 250),
+    ],
+)
+def test_a_page_is_short_enough_to_be_read(page, lines):
+    assert PAGES[page].count("\n") <= lines
+
+
+# --- commands
+
+
+def parser_of(name):
+    try:
+        module = importlib.import_module(f"webcrawl.commands.{name}")
+    except ModuleNotFoundError:
+        module = importlib.import_module(f"scrapy.commands.{name}")
+    command = module.Command()
+    command.settings = get_project_settings()
+    command.settings.setdict(command.default_settings, priority="command")
+    parser = ScrapyArgumentParser(conflict_handler="resolve")
+    command.add_options(parser)
+    return parser
+
+
+def scrapy(words):
+    options, arguments = parser_of(words[0]).parse_known_args(words[1:])
+    assert not [word for word in arguments if word[:1] == "-" and word != "-"]
+    for word in options.set:
+        known_setting(word)
+
+
+def known_setting(word):
+    name, is_given, _ = word.partition("=")
+    known = vars(own_settings) | vars(default_settings) | own_settings.web_spider
+    assert is_given, word
+    assert name in known, word
+
+
+def script(words):
+    path, *rest = words
+    assert path in FILES
+    text = (ROOT / path).read_text(encoding="utf-8")
+    for word in rest:
+        assert word[:2] != "--" or word in text, word
+
+
+def make(words):
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for word in words:
+        if "=" in word:
+            assert f"\n{word.partition('=')[0]} " in text
+        else:
+            assert f"\n{word}: " in text
+
+
+def check_command(line):
+    program, *words = shlex.split(line, comments=True) or [""]
+    program = program.rpartition("/")[2] if "/.venv/bin/" in f"/{program}" else program
+    if program == "-s":
+        known_setting(words[0])
+    elif program in {"scrapy", "make", "python"}:
+        {"scrapy": scrapy, "make": make, "python": script}[program](words)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_command_of_a_page_can_be_parsed(page):
+    text = re.sub(r"\\\n\s*", "", PAGES[page])
+    for line in re.findall(r"^    (\S.*)$", text, re.MULTILINE):
+        for part in line.split(" && "):
+            check_command(part)
+    for command in re.findall(r"`((?:scrapy|make) [^`]+)`", text):
+        program, name, *words = command.split()
+        if program == "make":
+            make([name])
+        else:
+            options = parser_of(name).format_help()
+            assert all(word in options for word in words if word[:2] == "--"), command
+
+
+# --- files and links
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_file_that_a_page_names_is_there(page):
+    folders = "|".join(FOLDERS)
+    named = re.findall(r"`([\w./-]+\.(?:py|md|toml|cfg))`", PAGES[page])
+    named += re.findall(rf"`((?:{folders})/(?:[\w/-]+/)?)`", PAGES[page])
+    for name in named:
+        assert any(f"/{file}".endswith(f"/{name.rstrip('/')}") for file in FILES), name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_link_of_a_page_leads_somewhere(page):
+    for link in re.findall(r"\]\((?!https?:)(.+?)\)", PAGES[page]):
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall("^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            spelled = (re.sub(r"[^\w -]", "", heading.lower()) for heading in headings)
+            assert anchor in {heading.replace(" ", "-") for heading in spelled}, link
