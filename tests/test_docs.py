@@ -14,7 +14,7 @@ from scrapy.utils.project import get_project_settings
 
 import webcrawl.settings as own_settings
 from webcrawl.commands.crawl import EXIT_CODES
-from webcrawl.memory import TABLE, sizes
+from webcrawl.configuration.memory_budget import TABLE, sizes
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {

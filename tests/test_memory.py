@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
 
+from webcrawl.configuration.memory_budget import TABLE, size_of, sizes
 from webcrawl.errors import FatalError
-from webcrawl.memory import TABLE, size_of, sizes
 
 
 def taken(found):

@@ -8,8 +8,8 @@ import re
 import pytest
 from scrapy.settings import Settings
 
+from webcrawl.configuration.values import flag, number, positive, share, whole
 from webcrawl.errors import FatalError
-from webcrawl.setting_values import flag, number, positive, share, whole
 
 NONSENSE = ["", "soon", "1,5", "0x10", "ten", [1], {"a": 1}, "nan", "1e400", math.nan]
 

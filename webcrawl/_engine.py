@@ -29,9 +29,9 @@ from scrapy.exceptions import CloseSpider
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
+from webcrawl.configuration.values import flag, whole
 from webcrawl.errors import FatalError
 from webcrawl.net.schemes import followed_schemes
-from webcrawl.setting_values import flag, whole
 from webcrawl.url_rules import redirect_filters_of
 
 if TYPE_CHECKING:

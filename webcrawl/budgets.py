@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webcrawl.admission import Gate
+from webcrawl.configuration.values import whole
 from webcrawl.ledger import Ledger, domain_of, server_of
-from webcrawl.setting_values import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

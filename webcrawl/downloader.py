@@ -21,10 +21,10 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler
 
 from webcrawl._engine import takes_fast_path
+from webcrawl.configuration.values import flag, number, whole
 from webcrawl.fetch import fetch_of
 from webcrawl.net.outcomes import error_of
 from webcrawl.net.turn import TURN
-from webcrawl.setting_values import flag, number, whole
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:

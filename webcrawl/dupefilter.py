@@ -21,11 +21,11 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.misc import load_object
 from scrapy.utils.request import referer_str
 
+from webcrawl.configuration.memory_budget import size_of
+from webcrawl.configuration.values import share, whole
 from webcrawl.errors import FatalError
-from webcrawl.memory import size_of
 from webcrawl.seen import BloomEliminator
 from webcrawl.seen.cache import ClockCache
-from webcrawl.setting_values import share, whole
 from webcrawl.storage.atomic import sync_paths, write_atomic
 from webcrawl.storage.records import CorruptRecordError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.setting_values import whole
+from webcrawl.configuration.values import whole
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from webcrawl.setting_values import positive, whole
+from webcrawl.configuration.values import positive, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -37,10 +37,10 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from webcrawl import signals
+from webcrawl.configuration.values import whole
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.pages import truncation
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
-from webcrawl.setting_values import whole
 from webcrawl.storage.lines import LineLog
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Self
 
+from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.robots.rules import user_agent_token
-from webcrawl.setting_values import whole
 from webcrawl.urls.css import extract_css_links, iter_css_links
 from webcrawl.urls.extraction import HTML_TYPES, extract
 from webcrawl.urls.feeds import iter_feed

@@ -16,8 +16,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from webcrawl.configuration.values import number, whole
 from webcrawl.errors import FatalError
-from webcrawl.setting_values import number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -71,9 +71,10 @@ INFO_LOG_MAX_FILE_BYTES = 1 << 26
 # Bytes that must be free on the disks of JOBDIR and WARC_DIR: with less the crawl pauses until
 # there is room again; 0: it goes on until the disk is full. A large checkpoint takes 100 MB.
 DISK_MIN_FREE_BYTES = 1 << 28
-# Bytes of memory for caches and buffers (webcrawl/memory.py has their shares). The interpreter, the
-# pages under way and what has a bound of its own take 150 to 400 MB besides. None in one of the
-# settings that are a share of it: as many as that allows; a number is taken off what others share.
+# Bytes of memory for caches and buffers (webcrawl/configuration/memory_budget.py has their shares).
+# The interpreter, the pages under way and what has a bound of its own take 150 to 400 MB besides.
+# None in one of the settings that are a share of it: as many as that allows; a number is taken off
+# what others share.
 MEMORY_BUDGET = 1 << 29
 # Seconds that downloads under way get when the crawl is stopped; then their URLs go back.
 SHUTDOWN_GRACE_SECS = 4.0

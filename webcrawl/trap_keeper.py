@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from webcrawl.configuration.values import number, share, whole
 from webcrawl.rules_file import RulesFile
-from webcrawl.setting_values import number, share, whole
 from webcrawl.trap_gates import LearnedTrapGate, UrlSpaceGate
 from webcrawl.traps import ExceptionRules, LearnedTraps, UrlSpace
 from webcrawl.traps.noted import Notes

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
-from webcrawl.setting_values import whole
 from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters import DepthFilter, FilterChain, LengthFilter, SchemeFilter
 from webcrawl.urls.host_rules import HostRules

@@ -20,6 +20,8 @@ from webcrawl._engine import wake
 from webcrawl.addresses import HostAddresses
 from webcrawl.admission import Admission
 from webcrawl.budgets import budgets_of
+from webcrawl.configuration.memory_budget import size_of
+from webcrawl.configuration.values import flag, number, positive, whole
 from webcrawl.downloader import MercatorDownloader
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
@@ -33,7 +35,6 @@ from webcrawl.inner_depths import DepthBudgets
 from webcrawl.job import Job
 from webcrawl.kept import KeptCheckpoints
 from webcrawl.links import SITEMAP, LinkSubmitter
-from webcrawl.memory import size_of
 from webcrawl.net.gopher import gopher_ports
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits, page_max_bytes
@@ -53,7 +54,6 @@ from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
 from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
-from webcrawl.setting_values import flag, number, positive, whole
 from webcrawl.sitemaps import Sitemaps
 from webcrawl.steady_wall import SteadyWall
 from webcrawl.suffix_lists import suffix_list_of

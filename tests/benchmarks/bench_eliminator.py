@@ -318,7 +318,7 @@ def in_process(step: Callable[..., None], *values: object) -> None:
 def main() -> None:
     from scrapy.settings import Settings  # not in the measured processes
 
-    from webcrawl.memory import sizes
+    from webcrawl.configuration.memory_budget import sizes
 
     size = sizes(Settings())
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])

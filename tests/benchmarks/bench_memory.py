@@ -23,6 +23,7 @@ from scrapy.settings import Settings
 from xxhash import xxh3_64_intdigest
 
 from webcrawl import settings
+from webcrawl.configuration.memory_budget import sizes
 from webcrawl.extensions.large_blocks import return_large_blocks
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -36,7 +37,6 @@ from webcrawl.frontier.entry import host_of
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.hosts import HostRecords
 from webcrawl.job import Job
-from webcrawl.memory import sizes
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.eliminator import DiskEliminator

@@ -23,8 +23,8 @@ from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
 
 from webcrawl import settings as own_settings
+from webcrawl.configuration.values import flag, whole
 from webcrawl.errors import FatalError
-from webcrawl.setting_values import flag, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
+from webcrawl.configuration.values import number
 from webcrawl.scheduler import scheduler_of
-from webcrawl.setting_values import number
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

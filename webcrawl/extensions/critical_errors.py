@@ -33,11 +33,11 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from webcrawl._engine import is_closing
+from webcrawl.configuration.values import positive, whole
 from webcrawl.items import Page
 from webcrawl.pages import page_of
 from webcrawl.pipelines.warc_file import WarcWriter
 from webcrawl.scheduler import scheduler_of
-from webcrawl.setting_values import positive, whole
 from webcrawl.signals import unforeseen
 from webcrawl.storage.lines import LineLog
 

@@ -17,8 +17,8 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
+from webcrawl.configuration.values import whole
 from webcrawl.scheduler import scheduler_of
-from webcrawl.setting_values import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from scrapy import signals
 
 from webcrawl import __version__
+from webcrawl.configuration.values import flag
 from webcrawl.errors import FatalError
-from webcrawl.setting_values import flag
 
 if TYPE_CHECKING:
     from scrapy import Spider

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
 
+from webcrawl.configuration.values import flag, whole
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import FetchLimits
-from webcrawl.setting_values import flag, whole
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -26,8 +26,8 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
+from webcrawl.configuration.values import number
 from webcrawl.scheduler import scheduler_of
-from webcrawl.setting_values import number
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.lines import LineLog
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.configuration.values import flag
 from webcrawl.counts import Counts, refused_seeds
-from webcrawl.setting_values import flag
 from webcrawl.totals import PREFIX
 from webcrawl.user_messages import tell
 

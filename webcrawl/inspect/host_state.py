@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.configuration.values import flag
 from webcrawl.frontier.hosts import stored_rest
 from webcrawl.hosts import HostRecord
 from webcrawl.robots.cache import RobotsCache
-from webcrawl.setting_values import flag
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ import time
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.memory import size_of
+from webcrawl.configuration.memory_budget import size_of
+from webcrawl.configuration.values import positive, whole
 from webcrawl.net import dnswire
 from webcrawl.net.dnsquery import NameServers, Unanswered
 from webcrawl.net.dnsservers import SystemServers, server_address
-from webcrawl.setting_values import positive, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -29,6 +29,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
+from webcrawl.configuration.values import flag
 from webcrawl.net import outcomes
 from webcrawl.net.contact import Connection, Contact, Dialer, Ending, contact_for
 from webcrawl.net.documents import Document, response_of, type_of_name
@@ -37,7 +38,6 @@ from webcrawl.net.ftp_session import Reply, Session
 from webcrawl.net.large_bodies import free_bytes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.links_page import CONTENT_TYPE, PAGE_CUT, links_page
-from webcrawl.setting_values import flag
 
 if TYPE_CHECKING:
     from scrapy import Request

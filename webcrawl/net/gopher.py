@@ -24,6 +24,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
+from webcrawl.configuration.values import flag
 from webcrawl.errors import FatalError
 from webcrawl.net import outcomes
 from webcrawl.net.contact import Dialer, contact_for
@@ -40,7 +41,6 @@ from webcrawl.net.gopher_menu import (
 from webcrawl.net.large_bodies import free_bytes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.links_page import PAGE_CUT, links_page
-from webcrawl.setting_values import flag
 
 if TYPE_CHECKING:
     from scrapy import Request

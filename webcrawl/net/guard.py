@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy.utils.misc import load_object
 
+from webcrawl.configuration.values import flag
 from webcrawl.net.outcomes import ForbiddenAddressError
-from webcrawl.setting_values import flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

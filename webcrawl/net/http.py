@@ -55,6 +55,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from scrapy.utils._download_handlers import check_stop_download
 from scrapy.utils.ssl import _make_ssl_context
 
+from webcrawl.configuration.values import flag
 from webcrawl.net import dns, outcomes
 from webcrawl.net.answers import Answer, headers_of, response_of
 from webcrawl.net.body import read_body
@@ -67,7 +68,6 @@ from webcrawl.net.large_bodies import LARGE_BODY, free_bytes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.shared import resolver_of
 from webcrawl.net.tls import CURVES, offer_groups
-from webcrawl.setting_values import flag
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:

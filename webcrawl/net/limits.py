@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from webcrawl.configuration.memory_budget import size_of
+from webcrawl.configuration.values import number, positive, whole
 from webcrawl.errors import FatalError
-from webcrawl.memory import size_of
 from webcrawl.net.content_type import content_type_of
-from webcrawl.setting_values import number, positive, whole
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

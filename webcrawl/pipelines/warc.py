@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import scrapy
 
+from webcrawl.configuration.values import whole
 from webcrawl.disk_trouble import refusal
 from webcrawl.errors import FatalError
 from webcrawl.items import Page
 from webcrawl.pipelines.warc_file import LEVELS, WarcWriteError, WarcWriter
-from webcrawl.setting_values import whole
 from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:

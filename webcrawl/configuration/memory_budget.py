@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
-from webcrawl.setting_values import whole
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
