@@ -10,6 +10,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor
 
+from webcrawl.clock import SteadyWall
 from webcrawl.exclusions import Exclusions
 from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts import HostRecord
@@ -21,7 +22,6 @@ from webcrawl.prelude import HostPrelude
 from webcrawl.retry_policy import RetryPolicy
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.robots_search import RobotsSearch
-from webcrawl.steady_wall import SteadyWall
 from webcrawl.trap_keeper import TrapKeeper, exceptions_in
 from webcrawl.traps import LearnedTraps, UrlSpace
 from webcrawl.traps.noted import Notes

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from webcrawl.steady_wall import SteadyWall, since_boot
+from webcrawl.clock import SteadyWall, since_boot
 
 
 @pytest.mark.parametrize("jump", [3600.0, -3600.0])

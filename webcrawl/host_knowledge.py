@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.addresses import HostAddresses
+    from webcrawl.clock import SteadyWall
     from webcrawl.exclusions import Exclusions
     from webcrawl.hosts import HostRecords
     from webcrawl.origin_rests import OriginRests
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from webcrawl.prelude import HostPrelude
     from webcrawl.retry_policy import RetryPolicy
     from webcrawl.robots_search import RobotsSearch
-    from webcrawl.steady_wall import SteadyWall
     from webcrawl.trap_keeper import TrapKeeper
 
 # Seconds between two writes of what is new in the records.

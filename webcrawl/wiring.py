@@ -20,6 +20,7 @@ from webcrawl._engine import wake
 from webcrawl.addresses import HostAddresses
 from webcrawl.admission import Admission
 from webcrawl.budgets import budgets_of
+from webcrawl.clock import SteadyWall
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive, whole
 from webcrawl.downloader import MercatorDownloader
@@ -55,7 +56,6 @@ from webcrawl.robots_search import RobotsSearch
 from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.sitemaps import Sitemaps
-from webcrawl.steady_wall import SteadyWall
 from webcrawl.suffix_lists import suffix_list_of
 from webcrawl.trap_keeper import TrapKeeper
 from webcrawl.url_rules import (

@@ -20,10 +20,10 @@ from webcrawl.check.mend_frontier import mend_frontier
 from webcrawl.check.mend_seen import mend_content, mend_seen
 from webcrawl.check.mending import Loss, Mending
 from webcrawl.check.whole import Report, check_job
+from webcrawl.clock import SteadyWall
 from webcrawl.errors import FatalError
 from webcrawl.job import Job, PreparedCheckpoint, boot_id, read_checkpoint
 from webcrawl.kept import refuse_kept
-from webcrawl.steady_wall import SteadyWall
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
