@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 
-from webcrawl import rules_file as module
 from webcrawl.errors import FatalError
 from webcrawl.exclusion_rules import ExclusionRules
 from webcrawl.exclusions import Exclusions
+from webcrawl.storage import watched_rules as module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, left_behind, records_in, save
 
-from webcrawl.rules_file import RulesFile
+from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.traps import ExceptionRules, LearnedTraps
 from webcrawl.traps import learned as module
 from webcrawl.traps.noted import Notes

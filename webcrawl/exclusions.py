@@ -2,7 +2,7 @@
 
 Made by the wiring; the scheduler asks `excludes` for the host of every URL it is about to hand out
 and calls `reload_if_changed` every second, so a line added to the file acts on what is queued. How
-it is read, and what happens if it cannot be, is the business of rules_file.py.
+it is read, and what happens if it cannot be, is the business of storage/watched_rules.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.exclusion_rules import ExclusionRules
-from webcrawl.rules_file import RulesFile
+from webcrawl.storage.watched_rules import RulesFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

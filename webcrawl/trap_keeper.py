@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import number, share, whole
-from webcrawl.rules_file import RulesFile
+from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.trap_gates import LearnedTrapGate, UrlSpaceGate
 from webcrawl.traps import ExceptionRules, LearnedTraps, UrlSpace
 from webcrawl.traps.noted import Notes
