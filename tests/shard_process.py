@@ -46,7 +46,7 @@ from webcrawl.sitemaps import Sitemaps
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.lines import LineLog
 from webcrawl.urls import host_of
-from webcrawl.urls.filters import standard_filters
+from webcrawl.urls.filters.chain import standard_filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

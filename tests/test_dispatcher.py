@@ -47,7 +47,7 @@ from webcrawl.sitemaps import Sitemaps
 from webcrawl.storage.lines import LineLog
 from webcrawl.urls import host_of
 from webcrawl.urls.equivalence import Equivalence
-from webcrawl.urls.filters import standard_filters
+from webcrawl.urls.filters.chain import standard_filters
 
 MAX_DELAY = 120.0
 LEASE_SECS = 900.0

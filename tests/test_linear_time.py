@@ -15,21 +15,21 @@ import pytest
 from webcrawl.net import ftp_listing, gopher_menu
 from webcrawl.net.content_type import content_type_of
 from webcrawl.robots.rules import Rules
-from webcrawl.urls import charset, thinning
-from webcrawl.urls.css import iter_css_links
 from webcrawl.urls.equivalence import RULES, Equivalence
-from webcrawl.urls.extraction import extract
-from webcrawl.urls.feeds import iter_feed
-from webcrawl.urls.header_links import extract_header_links
+from webcrawl.urls.extraction import charset, thinning
+from webcrawl.urls.extraction.css import iter_css_links
+from webcrawl.urls.extraction.feeds import iter_feed
+from webcrawl.urls.extraction.header_links import extract_header_links
+from webcrawl.urls.extraction.html import extract
+from webcrawl.urls.extraction.kinds import KINDS
+from webcrawl.urls.extraction.markup import root_of
+from webcrawl.urls.extraction.references import refresh_target, srcset_references
+from webcrawl.urls.extraction.robots_meta import robots_directives
+from webcrawl.urls.extraction.sitemaps import iter_sitemap
+from webcrawl.urls.filters.path_filters import ActionFilter, CalendarFilter, ListingSortFilter
+from webcrawl.urls.filters.pattern import patterns_of
 from webcrawl.urls.host import host_of, origin_of
-from webcrawl.urls.kinds import KINDS
-from webcrawl.urls.markup import root_of
 from webcrawl.urls.normalizer import normalize
-from webcrawl.urls.path_filters import ActionFilter, CalendarFilter, ListingSortFilter
-from webcrawl.urls.pattern import patterns_of
-from webcrawl.urls.references import refresh_target, srcset_references
-from webcrawl.urls.robots_meta import robots_directives
-from webcrawl.urls.sitemaps import iter_sitemap
 
 URL = "http://a.test/dir/page"
 SCHEMES = frozenset({"http", "ftp", "gopher"})

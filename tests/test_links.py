@@ -17,9 +17,9 @@ from webcrawl.seeds.reader import Seed
 from webcrawl.storage.records import read_records
 from webcrawl.urls import Link
 from webcrawl.urls.equivalence import Equivalence
-from webcrawl.urls.filters import FilterChain, standard_filters
+from webcrawl.urls.filters.chain import FilterChain, standard_filters
+from webcrawl.urls.filters.scope import OwnDomainFilter, WhitelistFilter
 from webcrawl.urls.politeness_key import KEYS
-from webcrawl.urls.scope import OwnDomainFilter, WhitelistFilter
 
 NO_BUDGETS = DepthBudgets()
 NOW = 1_800_000_000.0

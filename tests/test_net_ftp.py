@@ -18,7 +18,7 @@ from scrapy.http import HtmlResponse, TextResponse
 from webcrawl.net.ftp import target_of
 from webcrawl.net.outcomes import BadUrlError
 from webcrawl.urls import SCHEMES, normalize
-from webcrawl.urls.extraction import extract_links
+from webcrawl.urls.extraction.html import extract_links
 
 # An independent implementation: Twisted's, in a process of its own.
 SERVER = """

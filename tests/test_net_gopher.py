@@ -20,7 +20,7 @@ from webcrawl.net.gopher import gopher_ports, target_of
 from webcrawl.net.gopher_menu import Item, items, row_of
 from webcrawl.net.outcomes import BadUrlError
 from webcrawl.urls import SCHEMES, normalize
-from webcrawl.urls.extraction import extract_links
+from webcrawl.urls.extraction.html import extract_links
 
 MENU = (
     b"iWelcome to <b>Floodgap</b>\t\terror.host\t1\r\n"

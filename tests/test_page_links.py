@@ -13,7 +13,7 @@ from webcrawl.errors import FatalError
 from webcrawl.items import Page
 from webcrawl.page_links import PageLinks, in_slices
 from webcrawl.urls import Link
-from webcrawl.urls.kinds import DEFAULT_KINDS, KINDS
+from webcrawl.urls.extraction.kinds import DEFAULT_KINDS, KINDS
 
 URL = "http://a.test/dir/page"
 SITEMAP = b'<?xml version="1.0"?><urlset><url><loc>http://a.test/1</loc></url></urlset>'

@@ -7,8 +7,8 @@ import pytest
 from webcrawl.errors import FatalError
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.seed_domains import SeedDomains
-from webcrawl.urls.filters import FilterChain
-from webcrawl.urls.scope import WhitelistFilter
+from webcrawl.urls.filters.chain import FilterChain
+from webcrawl.urls.filters.scope import WhitelistFilter
 
 
 @pytest.fixture

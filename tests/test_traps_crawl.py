@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from crawling import crawl_command, run_crawl, start_crawl, stats_of, wait_until
 
-from webcrawl.urls.pattern import patterns_of
+from webcrawl.urls.filters.pattern import patterns_of
 
 PAGES = 100
 SCRAPY = [sys.executable, "-m", "scrapy"]

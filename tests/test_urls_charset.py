@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
-from webcrawl.urls.charset import HEAD_BYTES, codec_for, decode, detect
+from webcrawl.urls.extraction.charset import HEAD_BYTES, codec_for, decode, detect
 
 META = b'<html><head><meta charset="windows-1251">'
 EQUIV = b'<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">'

@@ -9,8 +9,9 @@ from holding import gives_way
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.urls import Link, css, normalize
-from webcrawl.urls.css import css_references, extract_css_links, iter_css_links
+from webcrawl.urls import Link, normalize
+from webcrawl.urls.extraction import css
+from webcrawl.urls.extraction.css import css_references, extract_css_links, iter_css_links
 
 URL = "http://a.test/dir/style.css"
 

@@ -13,7 +13,7 @@ from strategies import urls
 
 from webcrawl.urls import equivalence, host_of, normalize, origin_of
 from webcrawl.urls.equivalence import DEFAULT, RULES, STANDARD, Equivalence
-from webcrawl.urls.host_rules import HostRules
+from webcrawl.urls.filters.host_rules import HostRules
 
 ALL = Equivalence(RULES)
 

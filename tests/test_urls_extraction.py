@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
-from webcrawl.urls.extraction import MAX_HREF_CHARS, MAX_TEXT_CHARS, extract_links
+from webcrawl.urls.extraction.html import MAX_HREF_CHARS, MAX_TEXT_CHARS, extract_links
 
 URL = "http://a.test/dir/page.html"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from broken_pages import PAGES, URL
 
-from webcrawl.urls.extraction import extract_links
+from webcrawl.urls.extraction.html import extract_links
 
 
 @pytest.mark.parametrize(("page", "expected"), PAGES.values(), ids=PAGES)

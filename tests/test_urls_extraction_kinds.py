@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webcrawl.urls import Link, extraction, normalize
-from webcrawl.urls.extraction import MAX_METAS, extract, extract_links
-from webcrawl.urls.kinds import DEFAULT_KINDS, KINDS, search_for
-from webcrawl.urls.references import MAX_CANDIDATES, srcset_references
+from webcrawl.urls import Link, normalize
+from webcrawl.urls.extraction import html as extraction
+from webcrawl.urls.extraction.html import MAX_METAS, extract, extract_links
+from webcrawl.urls.extraction.kinds import DEFAULT_KINDS, KINDS, search_for
+from webcrawl.urls.extraction.references import MAX_CANDIDATES, srcset_references
 
 URL = "http://a.test/dir/page.html"
 

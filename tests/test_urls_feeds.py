@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
-from webcrawl.urls.feeds import iter_feed
+from webcrawl.urls.extraction.feeds import iter_feed
 
 URL = "http://a.test/dir/feed"
 

@@ -9,16 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
 
-from webcrawl.urls import filters
-from webcrawl.urls.filters import (
+from webcrawl.urls.filters import chain as filters
+from webcrawl.urls.filters.chain import (
     DepthFilter,
     FilterChain,
     LengthFilter,
     SchemeFilter,
     standard_filters,
 )
-from webcrawl.urls.path_filters import CalendarFilter, ParametersFilter, RepeatedSegmentsFilter
-from webcrawl.urls.scope import (
+from webcrawl.urls.filters.path_filters import (
+    CalendarFilter,
+    ParametersFilter,
+    RepeatedSegmentsFilter,
+)
+from webcrawl.urls.filters.scope import (
     OwnDomainFilter,
     PatternFilter,
     PortFilter,

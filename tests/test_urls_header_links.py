@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
-from webcrawl.urls.header_links import MAX_HEADER_BYTES, extract_header_links
-from webcrawl.urls.kinds import KINDS
+from webcrawl.urls.extraction.header_links import MAX_HEADER_BYTES, extract_header_links
+from webcrawl.urls.extraction.kinds import KINDS
 
 URL = "http://a.test/dir/page"
 

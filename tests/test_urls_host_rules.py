@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import hosts
 
-from webcrawl.urls import host_rules
-from webcrawl.urls.host_rules import HostRules
+from webcrawl.urls.filters import host_rules
+from webcrawl.urls.filters.host_rules import HostRules
 
 # As printed in LARM's overview, section "Configuring HostResolver in a config file".
 LARM = """\

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import urls
 
-from webcrawl.urls.filters import FilterChain, LengthFilter
-from webcrawl.urls.path_filters import (
+from webcrawl.urls.filters.chain import FilterChain, LengthFilter
+from webcrawl.urls.filters.path_filters import (
     ActionFilter,
     CalendarFilter,
     ExtensionFilter,

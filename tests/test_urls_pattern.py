@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strategies import urls
 
 from webcrawl.urls import normalize
-from webcrawl.urls.pattern import MAX_PATTERN, is_broad, is_root, patterns_of
+from webcrawl.urls.filters.pattern import MAX_PATTERN, is_broad, is_root, patterns_of
 
 
 @pytest.mark.parametrize(

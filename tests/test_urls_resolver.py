@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from webcrawl.urls import SCHEMES, normalize
-from webcrawl.urls.resolver import Resolver
+from webcrawl.urls.extraction.resolver import Resolver
 
 VECTORS = Path(__file__).parent / "data" / "wpt-urltestdata.json"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.urls import Link
-from webcrawl.urls.robots_meta import RobotsDirectives, followed, robots_directives
+from webcrawl.urls.extraction.robots_meta import RobotsDirectives, followed, robots_directives
 
 NOTHING = RobotsDirectives()
 NOINDEX = RobotsDirectives(noindex=True)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from strategies import urls
 
 from webcrawl.urls import SCHEMES
-from webcrawl.urls.filters import FilterChain, SchemeFilter
-from webcrawl.urls.scope import (
+from webcrawl.urls.filters.chain import FilterChain, SchemeFilter
+from webcrawl.urls.filters.scope import (
     BAD_PORTS,
     MAX_PATTERNS,
     HostLabelsFilter,

@@ -12,9 +12,10 @@ from holding import gives_way
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.urls import Link, markup, normalize, sitemaps
-from webcrawl.urls.markup import CHUNK, MAX_PIECE, root_of
-from webcrawl.urls.sitemaps import MAX_URLS, extract_sitemap, iter_sitemap
+from webcrawl.urls import Link, normalize
+from webcrawl.urls.extraction import markup, sitemaps
+from webcrawl.urls.extraction.markup import CHUNK, MAX_PIECE, root_of
+from webcrawl.urls.extraction.sitemaps import MAX_URLS, extract_sitemap, iter_sitemap
 
 URL = "http://a.test/sitemap.xml"
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>'

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webcrawl.urls import extraction, thinning
-from webcrawl.urls.extraction import extract_links
-from webcrawl.urls.kinds import KINDS
-from webcrawl.urls.thinning import (
+from webcrawl.urls.extraction import html as extraction
+from webcrawl.urls.extraction import thinning
+from webcrawl.urls.extraction.html import extract_links
+from webcrawl.urls.extraction.kinds import KINDS
+from webcrawl.urls.extraction.thinning import (
     MAX_KEPT,
     MAX_MARKED,
     SAFE_BYTES,

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 from parsel import Selector
 
-from webcrawl.urls import charset
+from webcrawl.urls.extraction import charset
+from webcrawl.urls.extraction.robots_meta import NO_DIRECTIVES, RobotsDirectives
 from webcrawl.urls.link import Link
-from webcrawl.urls.robots_meta import NO_DIRECTIVES, RobotsDirectives
 
 if TYPE_CHECKING:
     from parsel import SelectorList

@@ -15,8 +15,8 @@ from webcrawl.frontier.entry import Entry, encode
 from webcrawl.inner_depths import Depths
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, host_of, normalize
+from webcrawl.urls.extraction.robots_meta import followed
 from webcrawl.urls.registered_domain import registered_domain
-from webcrawl.urls.robots_meta import followed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.seed_domains import SeedDomains
     from webcrawl.seeds import Seed
     from webcrawl.seen.interface import Eliminator
-    from webcrawl.urls.filters import FilterChain
+    from webcrawl.urls.filters.chain import FilterChain
 
 # Kinds of links whose page is nothing but the way to another.
 _FORWARDS = frozenset({"redirect", "refresh"})

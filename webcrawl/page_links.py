@@ -19,14 +19,14 @@ from webcrawl.errors import FatalError
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.robots.rules import user_agent_token
-from webcrawl.urls.css import extract_css_links, iter_css_links
-from webcrawl.urls.extraction import HTML_TYPES, extract
-from webcrawl.urls.feeds import iter_feed
-from webcrawl.urls.header_links import extract_header_links
-from webcrawl.urls.kinds import CSS_KINDS, FEED_KINDS, KINDS, SITEMAP_KINDS
-from webcrawl.urls.markup import root_of
-from webcrawl.urls.robots_meta import ALL_ROBOTS, robots_directives
-from webcrawl.urls.sitemaps import MAX_URLS, iter_sitemap
+from webcrawl.urls.extraction.css import extract_css_links, iter_css_links
+from webcrawl.urls.extraction.feeds import iter_feed
+from webcrawl.urls.extraction.header_links import extract_header_links
+from webcrawl.urls.extraction.html import HTML_TYPES, extract
+from webcrawl.urls.extraction.kinds import CSS_KINDS, FEED_KINDS, KINDS, SITEMAP_KINDS
+from webcrawl.urls.extraction.markup import root_of
+from webcrawl.urls.extraction.robots_meta import ALL_ROBOTS, robots_directives
+from webcrawl.urls.extraction.sitemaps import MAX_URLS, iter_sitemap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 from webcrawl.urls.equivalence import Equivalence
-from webcrawl.urls.filters import DepthFilter, FilterChain, LengthFilter, SchemeFilter
-from webcrawl.urls.host_rules import HostRules
-from webcrawl.urls.path_filters import (
+from webcrawl.urls.filters.chain import DepthFilter, FilterChain, LengthFilter, SchemeFilter
+from webcrawl.urls.filters.host_rules import HostRules
+from webcrawl.urls.filters.path_filters import (
     ActionFilter,
     CalendarFilter,
     ExtensionFilter,
@@ -25,7 +25,7 @@ from webcrawl.urls.path_filters import (
     SegmentNamesFilter,
     SegmentsFilter,
 )
-from webcrawl.urls.scope import (
+from webcrawl.urls.filters.scope import (
     HostLabelsFilter,
     OwnDomainFilter,
     PatternFilter,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.urls.filters import Filter
+    from webcrawl.urls.filters.chain import Filter
 
 OPEN, SEEDS, DOMAIN = "open", "seeds", "domain"
 

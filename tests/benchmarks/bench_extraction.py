@@ -41,8 +41,8 @@ import broken_pages
 
 from webcrawl.net.limits import PAGE_MAX_BYTES
 from webcrawl.urls import normalize
-from webcrawl.urls.extraction import extract_links
-from webcrawl.urls.references import RELATIONS
+from webcrawl.urls.extraction.html import extract_links
+from webcrawl.urls.extraction.references import RELATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -51,7 +51,7 @@ from webcrawl.url_rules import filters_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webcrawl.urls.filters import FilterChain
+    from webcrawl.urls.filters.chain import FilterChain
 
 LINKS = 40
 # How many of them are the same on all pages of a host.

@@ -14,7 +14,7 @@ import msgspec
 from webcrawl.trap_keeper import exceptions_in
 from webcrawl.traps.record import HostPatterns, decode
 from webcrawl.urls import host_of
-from webcrawl.urls.pattern import patterns_of
+from webcrawl.urls.filters.pattern import patterns_of
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

@@ -14,7 +14,7 @@ import re
 from typing import Final
 
 from webcrawl.urls import host_of, normalize
-from webcrawl.urls.pattern import MAX_PATTERN
+from webcrawl.urls.filters.pattern import MAX_PATTERN
 
 _COMMENT: Final = re.compile(r"(?:\A|\s)#.*")
 

@@ -20,7 +20,7 @@ from webcrawl.traps.record import (
     encode_counts,
 )
 from webcrawl.urls import host_of
-from webcrawl.urls.pattern import is_broad, is_root, patterns_of
+from webcrawl.urls.filters.pattern import is_broad, is_root, patterns_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -84,7 +84,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from webcrawl.urls.host_rules import HostRules
+    from webcrawl.urls.filters.host_rules import HostRules
 
 STANDARD: Final = frozenset(
     {"host_case", "idn", "default_port", "dot_segments", "empty_path", "fragment"}

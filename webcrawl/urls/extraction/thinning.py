@@ -25,8 +25,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from webcrawl.urls.foreign import Foreign
-from webcrawl.urls.tokens import ATTRIBUTE, FINISHED, NAME, RAW_TEXT, comment_end, raw_text_end
+from webcrawl.urls.extraction.foreign import Foreign
+from webcrawl.urls.extraction.tokens import (
+    ATTRIBUTE,
+    FINISHED,
+    NAME,
+    RAW_TEXT,
+    comment_end,
+    raw_text_end,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

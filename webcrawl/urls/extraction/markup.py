@@ -15,7 +15,7 @@ import re
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.urls import charset as charsets
+from webcrawl.urls.extraction import charset as charsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

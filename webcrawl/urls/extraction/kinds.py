@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from webcrawl.urls.references import RELATIONS
+from webcrawl.urls.extraction.references import RELATIONS
 
 DEFAULT_KINDS: Final = frozenset(
     {"a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate", "sitemap"}

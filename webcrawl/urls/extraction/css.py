@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.urls import charset as charsets
+from webcrawl.urls.extraction import charset as charsets
+from webcrawl.urls.extraction.resolver import Resolver
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
-from webcrawl.urls.resolver import Resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import re
 from collections import Counter, deque
 from typing import Final
 
-from webcrawl.urls.tokens import FINISHED, RAW_TEXT, comment_end, raw_text_end
+from webcrawl.urls.extraction.tokens import FINISHED, RAW_TEXT, comment_end, raw_text_end
 
 _ROOT: Final = re.compile(rb"<(/?)(svg|math)(?=[\t\n\f\r />])", re.IGNORECASE)
 

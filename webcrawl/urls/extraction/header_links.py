@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.urls.kinds import DEFAULT_KINDS
+from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
+from webcrawl.urls.extraction.references import refresh_target, relation_kind
+from webcrawl.urls.extraction.resolver import Resolver
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
-from webcrawl.urls.references import refresh_target, relation_kind
-from webcrawl.urls.resolver import Resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.urls.extraction.markup import attributes_of, tags, texts
+from webcrawl.urls.extraction.resolver import MAX_BASE_CHARS, Resolver
 from webcrawl.urls.link import Link
-from webcrawl.urls.markup import attributes_of, tags, texts
 from webcrawl.urls.normalizer import HTTP_SCHEMES
-from webcrawl.urls.resolver import MAX_BASE_CHARS, Resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from webcrawl.urls.resolver import Resolver
+    from webcrawl.urls.extraction.resolver import Resolver
 
 # What the URL Standard keeps as it is: no dot segment, no escape, no second directory. The fragment
 # is matched to be dropped.

@@ -1,0 +1,1 @@
+"""Links, charset and robots directives of a document, by content type."""

@@ -1,0 +1,1 @@
+"""URL filters: the chain, path filters, scope, host rules, patterns."""
