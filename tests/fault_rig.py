@@ -54,7 +54,7 @@ from faulty_crawl import Fault, Orders, Told
 from webcrawl import job
 from webcrawl.check.whole import check_job
 from webcrawl.errors import FatalError
-from webcrawl.hosts.database import FILE as SQLITE
+from webcrawl.hosts.records.database import FILE as SQLITE
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from conftest import FakeClock
 
     from webcrawl.frontier import Selector
-    from webcrawl.hosts import HostRecords
+    from webcrawl.hosts.records import HostRecords
 
 EPOCH = 1_700_000_000.0
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)

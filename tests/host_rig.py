@@ -13,7 +13,7 @@ from seen_rig import InlineExecutor
 from webcrawl.clock import SteadyWall
 from webcrawl.exclusions import Exclusions
 from webcrawl.host_knowledge import HostKnowledge
-from webcrawl.hosts import HostRecord
+from webcrawl.hosts.records import HostRecord
 from webcrawl.origin_rests import OriginRests
 from webcrawl.outage import Outage
 from webcrawl.pauses import Pauses

@@ -11,8 +11,8 @@ from crawling import crawl_command, start_crawl, wait_until
 from webcrawl.check.mend_checkpoint import live_number
 from webcrawl.frontier.bodies import body_path
 from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.hosts.database import FILE, SCAN, checksum
-from webcrawl.hosts.reader import RecordsReader
+from webcrawl.hosts.records.database import FILE, SCAN, checksum
+from webcrawl.hosts.records.reader import RecordsReader
 from webcrawl.inspect.job_view import JobView
 from webcrawl.job import read_checkpoint
 from webcrawl.kept import kept_in

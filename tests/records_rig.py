@@ -6,7 +6,7 @@ import shutil
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.hosts import HostRecords
+from webcrawl.hosts.records import HostRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.frontier import Entry
-    from webcrawl.hosts import HostRecords
+    from webcrawl.hosts.records import HostRecords
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from webcrawl.frontier.back_queue import QueueSnapshot
 from webcrawl.frontier.bodies import body_path
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
-from webcrawl.hosts.database import FILE
+from webcrawl.hosts.records.database import FILE
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.url_log import parse_record
 from webcrawl.simweb import allowed_urls, start_in_process

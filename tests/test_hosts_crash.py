@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from crash import die_between_lines
 from records_rig import PatientExecutor, left_behind, records_in, save
 
-from webcrawl.hosts import HostRecord
+from webcrawl.hosts.records import HostRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ sys.path[:0] = sys.argv[1:3]
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from records_rig import records_in
-from webcrawl.hosts import HostRecord
+from webcrawl.hosts.records import HostRecord
 
 records = records_in(Path(sys.argv[3]), ThreadPoolExecutor(1), size=20, robots_bytes=2000)
 records.open()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from records_rig import PatientExecutor, left_behind, records_in, save
 
-from webcrawl.hosts import HostRecord
+from webcrawl.hosts.records import HostRecord
 
 Facts = dict[tuple[str, str], bytes | int]
 

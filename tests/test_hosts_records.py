@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from records_rig import PatientExecutor, records_in, save
 
 from webcrawl.disk_trouble import is_disk_full
-from webcrawl.hosts import HostRecord, database
-from webcrawl.hosts.record import decode, encode
+from webcrawl.hosts.records import HostRecord, database
+from webcrawl.hosts.records.record import decode, encode
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from webcrawl.hosts import HostRecords
+    from webcrawl.hosts.records import HostRecords
 
 
 @pytest.fixture

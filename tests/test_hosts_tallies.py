@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, left_behind, records_in, save
 
-from webcrawl.hosts.tallies import Tallies, Tally, _with
+from webcrawl.hosts.records.tallies import Tallies, Tally, _with
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from webcrawl.hosts import HostRecords
-    from webcrawl.hosts.shelf import Shelf
+    from webcrawl.hosts.records import HostRecords
+    from webcrawl.hosts.records.shelf import Shelf
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import sqlite3
 
 import pytest
 
-from webcrawl.hosts.database import FILE, Database
-from webcrawl.hosts.reader import RecordsReader
-from webcrawl.hosts.wal import wal_damage
+from webcrawl.hosts.records.database import FILE, Database
+from webcrawl.hosts.records.reader import RecordsReader
+from webcrawl.hosts.records.wal import wal_damage
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from seen_rig import bloom_eliminator, disk_eliminator
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
-from webcrawl.hosts import HostRecord, HostRecords
+from webcrawl.hosts.records import HostRecord, HostRecords
 from webcrawl.job import Job, read_checkpoint
 from webcrawl.kept import KeptCheckpoints
 from webcrawl.seen.fingerprint import fingerprint

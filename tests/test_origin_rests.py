@@ -11,7 +11,7 @@ from host_rig import Records
 from webcrawl import origin_rests
 from webcrawl.admission import Admission
 from webcrawl.frontier import Entry, Supply, encode
-from webcrawl.hosts import HostRecord
+from webcrawl.hosts.records import HostRecord
 from webcrawl.ledger import Ledger
 from webcrawl.origin_rests import OriginRests
 

@@ -8,7 +8,7 @@ from host_rig import Records, host_knowledge
 from scrapy.http import Response
 
 from webcrawl.frontier import ERRAND, Entry
-from webcrawl.hosts import HostRecord
+from webcrawl.hosts.records import HostRecord
 from webcrawl.net.dns import LookupTimeoutError, NameNotFoundError
 from webcrawl.prelude import Decision, Verdict
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.hosts import HostRecords
+from webcrawl.hosts.records import HostRecords
 from webcrawl.robots.cache import RobotsCache
 
 DAY = 86_400.0

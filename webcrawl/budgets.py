@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import Entry
-    from webcrawl.hosts import HostRecords
-    from webcrawl.hosts.tallies import Tallies
+    from webcrawl.hosts.records import HostRecords
+    from webcrawl.hosts.records.tallies import Tallies
 
 
 class BudgetGate(Gate):

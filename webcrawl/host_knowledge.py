@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webcrawl.addresses import HostAddresses
     from webcrawl.clock import SteadyWall
     from webcrawl.exclusions import Exclusions
-    from webcrawl.hosts import HostRecords
+    from webcrawl.hosts.records import HostRecords
     from webcrawl.origin_rests import OriginRests
     from webcrawl.outage import Outage
     from webcrawl.pauses import Pauses

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from webcrawl.frontier import Entry
-    from webcrawl.hosts.tallies import Tallies
+    from webcrawl.hosts.records.tallies import Tallies
 
 
 def domain_of(entry: Entry) -> str:

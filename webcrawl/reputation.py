@@ -14,9 +14,9 @@ endless gets its share and no more. No round begins for the sake of URLs whose h
 After the last round the rest stays parked, and a crawl that is run again with more rounds goes on.
 Domains that have become better known are let in while hosts rest, without a round.
 
-The counts are the domains' tallies (hosts/tallies.py). What was let in and not fetched, such as
-URLs that robots.txt forbids, counts until a round, or a look at all that is parked, begins when
-nothing waits and nothing is under way; so does what ``kill -9`` made to be let in twice. The
+The counts are the domains' tallies (hosts/records/tallies.py). What was let in and not fetched,
+such as URLs that robots.txt forbids, counts until a round, or a look at all that is parked, begins
+when nothing waits and nothing is under way; so does what ``kill -9`` made to be let in twice. The
 invariant: a budget never shrinks, so what was let in once need not be asked again.
 
 Requests that a spider made itself (they have an ``extra``) pass: nobody put them in its way.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webcrawl.frontier import Entry
-    from webcrawl.hosts.tallies import Tallies, Tally
+    from webcrawl.hosts.records.tallies import Tallies, Tally
 
 # Seconds between two looks at what is held for domains that have become better known, and for each
 # URL that is held: a look takes some 5 us, so it is at most a twentieth of the time.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from webcrawl.admission import Gate
     from webcrawl.fetch import Fetch
     from webcrawl.frontier import Entry
-    from webcrawl.hosts import HostRecords
+    from webcrawl.hosts.records import HostRecords
 
 
 def exceptions_in(path: Path | None, *, clock: Callable[[], float]) -> RulesFile[ExceptionRules]:

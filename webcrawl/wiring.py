@@ -31,7 +31,7 @@ from webcrawl.frontier import Frontier
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.host_knowledge import HostKnowledge
-from webcrawl.hosts import HostRecords
+from webcrawl.hosts.records import HostRecords
 from webcrawl.inner_depths import DepthBudgets
 from webcrawl.job import Job
 from webcrawl.kept import KeptCheckpoints

@@ -35,7 +35,7 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier.entry import host_of
 from webcrawl.frontier.ranks import HostRanks
-from webcrawl.hosts import HostRecords
+from webcrawl.hosts.records import HostRecords
 from webcrawl.job import Job
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen

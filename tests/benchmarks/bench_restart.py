@@ -31,7 +31,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.frontier import Entry, encode
-from webcrawl.hosts import HostRecord
+from webcrawl.hosts.records import HostRecord
 from webcrawl.opening import open_parts
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.spiders.web import WebSpider

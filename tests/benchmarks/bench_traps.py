@@ -40,7 +40,7 @@ from webcrawl.frontier import (
     Supply,
     encode,
 )
-from webcrawl.hosts import HostRecords
+from webcrawl.hosts.records import HostRecords
 from webcrawl.reputation import ReputationGate
 from webcrawl.trap_keeper import TrapKeeper, exceptions_in
 from webcrawl.traps import LearnedTraps, UrlSpace

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.hosts.database import FILE
-from webcrawl.hosts.reader import RecordsReader
-from webcrawl.hosts.wal import wal_damage
+from webcrawl.hosts.records.database import FILE
+from webcrawl.hosts.records.reader import RecordsReader
+from webcrawl.hosts.records.wal import wal_damage
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from webcrawl.check.finished_since import finished_since
 from webcrawl.check.mend_frontier import quieted
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.hosts.database import FILE
+from webcrawl.hosts.records.database import FILE
 from webcrawl.job import (
     Checkpoint,
     Job,

@@ -17,8 +17,8 @@ from webcrawl.check.hosts import check_hosts
 from webcrawl.check.logs import LOGS, MAX_LINE_BYTES, check_log, damage_of
 from webcrawl.check.tables import check_table
 from webcrawl.frontier.ranks import PAIR, RanksSnapshot, log_of
-from webcrawl.hosts.database import FILE, Database
-from webcrawl.hosts.reader import RecordsReader
+from webcrawl.hosts.records.database import FILE, Database
+from webcrawl.hosts.records.reader import RecordsReader
 from webcrawl.storage.atomic import make_directory, sync_path
 from webcrawl.storage.lines import numbered
 from webcrawl.storage.records import CorruptRecordError, RecordLog
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.check.mending import Mending
-    from webcrawl.hosts.database import Fact
+    from webcrawl.hosts.records.database import Fact
 
 
 def mend_table(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) -> bytes:

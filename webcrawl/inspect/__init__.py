@@ -6,8 +6,8 @@ lock is taken and not a byte is changed, so looking can do no harm. What is seen
     CURRENT ─► manifest ─► snapshot        frontier/view.py, seen/view.py   as of the checkpoint
                              + done log    what was finished, requeued, released since
                              + URL log     what was submitted since
-    hosts/records.sqlite                   hosts/reader.py                  two seconds old at most
-    logs/info.jsonl                        outcomes, up to the last one
+    hosts/records.sqlite                   hosts/records/reader.py                  two seconds old
+    at most logs/info.jsonl                        outcomes, up to the last one
 
 A crawl that runs moves URLs in its memory, too: one that was waiting in a front-end queue at the
 checkpoint may stand in a host's queue by now. Each answer says as of when it is.

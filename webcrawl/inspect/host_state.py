@@ -9,7 +9,7 @@ import msgspec
 
 from webcrawl.configuration.values import flag
 from webcrawl.frontier.hosts import stored_rest
-from webcrawl.hosts import HostRecord
+from webcrawl.hosts.records import HostRecord
 from webcrawl.robots.cache import RobotsCache
 from webcrawl.urls import origin_of
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from webcrawl.errors import FatalError
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.frontier.view import FrontierView
-from webcrawl.hosts.reader import RecordsReader
+from webcrawl.hosts.records.reader import RecordsReader
 from webcrawl.job import read_checkpoint
 from webcrawl.seen.view import SeenView
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError

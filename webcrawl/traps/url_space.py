@@ -29,7 +29,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.hosts import HostRecord
+    from webcrawl.hosts.records import HostRecord
 
 # Hosts whose counts are in memory, 0.3 kB each.
 _HOSTS: Final = 1 << 14

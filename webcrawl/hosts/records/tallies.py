@@ -28,7 +28,7 @@ from webcrawl.storage.records import CorruptRecordError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from webcrawl.hosts.shelf import Shelf
+    from webcrawl.hosts.records.shelf import Shelf
 
 _BITS: Final = 256
 _SIZE: Final = _BITS // 8

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.hosts.database import Database
-from webcrawl.hosts.record import HostRecord, decode, encode
-from webcrawl.hosts.shelf import Shelf
-from webcrawl.hosts.tallies import Tallies
+from webcrawl.hosts.records.database import Database
+from webcrawl.hosts.records.record import HostRecord, decode, encode
+from webcrawl.hosts.records.shelf import Shelf
+from webcrawl.hosts.records.tallies import Tallies
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
     from pathlib import Path
 
-    from webcrawl.hosts.database import Fact
+    from webcrawl.hosts.records.database import Fact
 
 logger = logging.getLogger(__name__)
 

@@ -21,16 +21,16 @@ from urllib.parse import quote
 
 import msgspec
 
-from webcrawl.hosts.database import FILE, READ, SCAN, VERSION, checksum
-from webcrawl.hosts.record import HostRecord, decode
-from webcrawl.hosts.records import HOSTS, RESTS, ROBOTS, TRAPS
+from webcrawl.hosts.records.database import FILE, READ, SCAN, VERSION, checksum
+from webcrawl.hosts.records.host_records import HOSTS, RESTS, ROBOTS, TRAPS
+from webcrawl.hosts.records.record import HostRecord, decode
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from webcrawl.hosts.database import Fact
+    from webcrawl.hosts.records.database import Fact
 
 
 class RecordsReader:

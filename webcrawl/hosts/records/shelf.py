@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from webcrawl.hosts.database import Database
+    from webcrawl.hosts.records.database import Database
 
 
 class Shelf:
