@@ -14,14 +14,14 @@ from webcrawl.clock import SteadyWall
 from webcrawl.exclusions import Exclusions
 from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts.records import HostRecord
+from webcrawl.hosts.robots.cache import RobotsCache
+from webcrawl.hosts.robots.lookup import RobotsSearch
 from webcrawl.origin_rests import OriginRests
 from webcrawl.outage import Outage
 from webcrawl.pauses import Pauses
 from webcrawl.politeness import Politeness
 from webcrawl.prelude import HostPrelude
 from webcrawl.retry_policy import RetryPolicy
-from webcrawl.robots.cache import RobotsCache
-from webcrawl.robots_search import RobotsSearch
 from webcrawl.trap_keeper import TrapKeeper, exceptions_in
 from webcrawl.traps import LearnedTraps, UrlSpace
 from webcrawl.traps.noted import Notes

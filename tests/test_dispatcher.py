@@ -30,6 +30,7 @@ from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry, LargestDelay, decode
 from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.ranks import HostRanks
+from webcrawl.hosts.robots.lookup import Finding
 from webcrawl.inner_depths import DepthBudgets
 from webcrawl.ledger import Ledger
 from webcrawl.links import LinkSubmitter
@@ -39,7 +40,6 @@ from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotF
 from webcrawl.outcomes import Outcome, Outcomes
 from webcrawl.reading import ReadingWatch
 from webcrawl.request_codec import RequestCodec
-from webcrawl.robots_search import Finding
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.fingerprint import fingerprint

@@ -13,7 +13,7 @@ from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
-from webcrawl.robots.rules import user_agent_token
+from webcrawl.hosts.robots.rules import user_agent_token
 from webcrawl.simweb import preset, start_in_process
 
 PAGE = "https://example.org/crawler"

@@ -29,13 +29,13 @@ from stored_job import Stored
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier import encode
+from webcrawl.hosts.robots.rules import Rules
 from webcrawl.inspect import job_view
 from webcrawl.inspect.explanation import explain
 from webcrawl.inspect.info_log import find_outcomes
 from webcrawl.inspect.job_view import ask, process_of
 from webcrawl.inspect.why_text import moment, why_text
 from webcrawl.outcomes import INFO_LOG
-from webcrawl.robots.rules import Rules
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 from webcrawl.storage.lines import numbered
 from webcrawl.urls import normalize

@@ -12,9 +12,9 @@ from functools import partial
 
 import pytest
 
+from webcrawl.hosts.robots.rules import Rules
 from webcrawl.net import ftp_listing, gopher_menu
 from webcrawl.net.content_type import content_type_of
-from webcrawl.robots.rules import Rules
 from webcrawl.urls.equivalence import RULES, Equivalence
 from webcrawl.urls.extraction import charset, thinning
 from webcrawl.urls.extraction.css import iter_css_links

@@ -12,7 +12,7 @@ from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records import HostRecords
-from webcrawl.robots.cache import RobotsCache
+from webcrawl.hosts.robots.cache import RobotsCache
 
 DAY = 86_400.0
 RETRY = 600.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl.robots.rules import Rules
+from webcrawl.hosts.robots.rules import Rules
 
 CASES = json.loads(
     (Path(__file__).parent / "data" / "google-spec-cases.json").read_text(encoding="utf-8")

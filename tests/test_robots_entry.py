@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.robots.entry import VERSION, Entry, after, pack, unpack
-from webcrawl.robots.grammar import MAX_BYTES
+from webcrawl.hosts.robots.entry import VERSION, Entry, after, pack, unpack
+from webcrawl.hosts.robots.grammar import MAX_BYTES
 
 TIMES = st.floats(-1e11, 1e11)
 ENTRIES = st.builds(

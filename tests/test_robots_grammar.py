@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from webcrawl.robots.grammar import MAX_BYTES, MAX_CRAWL_DELAY, read
+from webcrawl.hosts.robots.grammar import MAX_BYTES, MAX_CRAWL_DELAY, read
 
 ONLY_X = [(False, "/x", "Disallow: /x")]
 

@@ -12,9 +12,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from protego import Protego
 
-from webcrawl.robots.grammar import MAX_BYTES
-from webcrawl.robots.match import RuleSet
-from webcrawl.robots.rules import Rules
+from webcrawl.hosts.robots.grammar import MAX_BYTES
+from webcrawl.hosts.robots.match import RuleSet
+from webcrawl.hosts.robots.rules import Rules
 
 ORIGIN = "https://a.test"
 

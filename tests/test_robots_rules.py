@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.robots.rules import Rules, user_agent_token
+from webcrawl.hosts.robots.rules import Rules, user_agent_token
 
 ORIGIN = "https://a.test"
 

@@ -6,8 +6,8 @@ import pytest
 from host_rig import Records, robots_cache
 from scrapy.http import Request, Response
 
+from webcrawl.hosts.robots.lookup import Finding, RobotsSearch
 from webcrawl.retry_policy import RetryPolicy
-from webcrawl.robots_search import Finding, RobotsSearch
 
 PAGE = "http://a.test/page"
 SECRET = "http://a.test/private/page"
@@ -278,7 +278,7 @@ def test_what_has_no_robots_txt_is_the_handlers_business(search, url):
 
 
 def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
-    monkeypatch.setattr("webcrawl.robots_search._REASONS", 2)
+    monkeypatch.setattr("webcrawl.hosts.robots.lookup._REASONS", 2)
     for name in ("a", "b", "c"):
         search.answered(f"http://{name}.test/", "timeout_never_heard_of", None)
     assert search.reason("http://a.test/") == "robots_unreachable"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.robots.rules import Rules
-from webcrawl.robots.spelling import loosened, path_of, spelled
+from webcrawl.hosts.robots.rules import Rules
+from webcrawl.hosts.robots.spelling import loosened, path_of, spelled
 
 OCTETS = st.text(st.characters(max_codepoint=255), max_size=40)
 

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from webcrawl.clock import SteadyWall
     from webcrawl.exclusions import Exclusions
     from webcrawl.hosts.records import HostRecords
+    from webcrawl.hosts.robots.lookup import RobotsSearch
     from webcrawl.origin_rests import OriginRests
     from webcrawl.outage import Outage
     from webcrawl.pauses import Pauses
     from webcrawl.politeness import Politeness
     from webcrawl.prelude import HostPrelude
     from webcrawl.retry_policy import RetryPolicy
-    from webcrawl.robots_search import RobotsSearch
     from webcrawl.trap_keeper import TrapKeeper
 
 # Seconds between two writes of what is new in the records.

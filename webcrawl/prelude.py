@@ -3,8 +3,8 @@
 The scheduler asks ``decide`` for every URL it is about to hand out, in the order of what is
 cheapest to know: whether the host asked to be left alone (exclusions.py), whether it has failed too
 often (politeness.py), what its address is and whether that may be contacted (addresses.py), what
-its robots.txt says (robots_search.py). Nothing here waits: what is not known yet is looked for
-while the URL waits in its queue and no worker is held.
+its robots.txt says (hosts/robots/lookup.py). Nothing here waits: what is not known yet is looked
+for while the URL waits in its queue and no worker is held.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.addresses import is_temporary
 from webcrawl.frontier import ERRAND
+from webcrawl.hosts.robots.lookup import Finding
 from webcrawl.net.dns import DnsError, InvalidNameError
-from webcrawl.robots_search import Finding
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from webcrawl.addresses import HostAddresses
     from webcrawl.exclusions import Exclusions
     from webcrawl.frontier import Entry
+    from webcrawl.hosts.robots.lookup import RobotsSearch
     from webcrawl.politeness import Politeness
-    from webcrawl.robots_search import RobotsSearch
 
 # When a host is looked at again whose robots.txt is fetched in another host's turn: after as long
 # as it has waited already, within these seconds. Thousands may wait for one host.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from webcrawl.frontier import Entry
+    from webcrawl.hosts.robots.lookup import RobotsSearch
     from webcrawl.links import LinkSubmitter
-    from webcrawl.robots_search import RobotsSearch
 
 #: Sitemaps and pages of more than 1 MiB at once: each may be held as received, decoded and stored.
 SITEMAPS_AT_ONCE: Final = 4

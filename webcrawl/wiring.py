@@ -32,6 +32,8 @@ from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts.records import HostRecords
+from webcrawl.hosts.robots.cache import RobotsCache
+from webcrawl.hosts.robots.lookup import RobotsSearch
 from webcrawl.inner_depths import DepthBudgets
 from webcrawl.job import Job
 from webcrawl.kept import KeptCheckpoints
@@ -51,8 +53,6 @@ from webcrawl.prelude import HostPrelude
 from webcrawl.reading import ReadingWatch
 from webcrawl.reputation import ReputationGate
 from webcrawl.retry_policy import RetryPolicy
-from webcrawl.robots.cache import RobotsCache
-from webcrawl.robots_search import RobotsSearch
 from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.sitemaps import Sitemaps

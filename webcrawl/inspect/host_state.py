@@ -10,7 +10,7 @@ import msgspec
 from webcrawl.configuration.values import flag
 from webcrawl.frontier.hosts import stored_rest
 from webcrawl.hosts.records import HostRecord
-from webcrawl.robots.cache import RobotsCache
+from webcrawl.hosts.robots.cache import RobotsCache
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.errors import FatalError
-from webcrawl.robots.grammar import read
-from webcrawl.robots.match import Decision, RuleSet
-from webcrawl.robots.spelling import path_of, spelled
+from webcrawl.hosts.robots.grammar import read
+from webcrawl.hosts.robots.match import Decision, RuleSet
+from webcrawl.hosts.robots.spelling import path_of, spelled
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

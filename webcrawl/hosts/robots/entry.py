@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from webcrawl.robots.grammar import MAX_BYTES
-from webcrawl.robots.rules import is_file, is_unreachable
+from webcrawl.hosts.robots.grammar import MAX_BYTES
+from webcrawl.hosts.robots.rules import is_file, is_unreachable
 
 # packed := msgpack array [version, status, fetched_at, failing_for, file_at, file]
 #   version      1; another one is not read

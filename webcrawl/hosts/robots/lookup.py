@@ -6,7 +6,7 @@ back-end queue without holding a worker (LARM's state machine; Mercator, section
 exclusion cache of the HTTP module). A redirect to another host becomes an errand: an entry of that
 host's own queue, in that host's turn.
 
-The rules are kept by robots/cache.py, over a restart too; a search that was under way begins anew.
+The rules are kept by cache.py, over a restart too; a search that was under way begins anew.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
+    from webcrawl.hosts.robots.cache import RobotsCache
+    from webcrawl.hosts.robots.rules import Rules
     from webcrawl.retry_policy import RetryPolicy
-    from webcrawl.robots.cache import RobotsCache
-    from webcrawl.robots.rules import Rules
 
 # RFC 9309, 2.3.1.2: at least five consecutive redirects should be followed.
 _MAX_REDIRECTS = 5

@@ -14,13 +14,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from webcrawl.robots.grammar import MAX_BYTES
-from webcrawl.robots.spelling import loosened, spelled
+from webcrawl.hosts.robots.grammar import MAX_BYTES
+from webcrawl.hosts.robots.spelling import loosened, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from webcrawl.robots.grammar import RuleLine
+    from webcrawl.hosts.robots.grammar import RuleLine
 
 _Key = TypeVar("_Key")
 

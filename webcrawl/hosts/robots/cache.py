@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 import msgspec
 
 from webcrawl.configuration.values import positive
-from webcrawl.robots.entry import Entry, after, pack, unpack
-from webcrawl.robots.rules import Rules, user_agent_token
+from webcrawl.hosts.robots.entry import Entry, after, pack, unpack
+from webcrawl.hosts.robots.rules import Rules, user_agent_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
