@@ -11,17 +11,17 @@ from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor
 
 from webcrawl.clock import SteadyWall
-from webcrawl.exclusions import Exclusions
 from webcrawl.host_knowledge import HostKnowledge
+from webcrawl.hosts.politeness.delays import Politeness
+from webcrawl.hosts.politeness.exclusions import Exclusions
+from webcrawl.hosts.politeness.origin_rests import OriginRests
+from webcrawl.hosts.politeness.outage import Outage
+from webcrawl.hosts.politeness.pauses import Pauses
+from webcrawl.hosts.politeness.preconditions import HostPrelude
 from webcrawl.hosts.records import HostRecord
+from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.cache import RobotsCache
 from webcrawl.hosts.robots.lookup import RobotsSearch
-from webcrawl.origin_rests import OriginRests
-from webcrawl.outage import Outage
-from webcrawl.pauses import Pauses
-from webcrawl.politeness import Politeness
-from webcrawl.prelude import HostPrelude
-from webcrawl.retry_policy import RetryPolicy
 from webcrawl.trap_keeper import TrapKeeper, exceptions_in
 from webcrawl.traps import LearnedTraps, UrlSpace
 from webcrawl.traps.noted import Notes
@@ -29,8 +29,8 @@ from webcrawl.traps.noted import Notes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.addresses import HostAddresses
     from webcrawl.frontier import DelayPolicy, Entry
+    from webcrawl.hosts.politeness.addresses import HostAddresses
 
 
 class Records:

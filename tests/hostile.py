@@ -27,9 +27,9 @@ MAX_LINKS = 8
 MAX_REDIRECTS = 3
 
 # One line each: the kind; how the URL of its page ends, once all retries are over (the names are
-# those of webcrawl/net/outcomes.py, webcrawl/prelude.py and webcrawl/hosts/robots/lookup.py); why
-# the body of its Page is not whole, in the words of webcrawl/items.py, or "-"; and why that is
-# right.
+# those of webcrawl/net/outcomes.py, webcrawl/hosts/politeness/preconditions.py and
+# webcrawl/hosts/robots/lookup.py); why the body of its Page is not whole, in the words of
+# webcrawl/items.py, or "-"; and why that is right.
 TABLE = """
 silence                  first_byte_timeout    -           nothing comes at all
 half-header              first_byte_timeout    -           a header that stops is no header

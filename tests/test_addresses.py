@@ -11,7 +11,7 @@ import pytest
 from host_rig import Records
 from loopback import name_server, zone
 
-from webcrawl.addresses import HostAddresses, is_temporary
+from webcrawl.hosts.politeness.addresses import HostAddresses, is_temporary
 from webcrawl.hosts.records import HostRecord
 from webcrawl.net.dns import DnsError, LookupFailedError, NameNotFoundError, Resolver
 from webcrawl.net.guard import AddressGuard

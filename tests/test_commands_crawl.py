@@ -275,7 +275,10 @@ def test_a_crawl_outlives_its_standard_error(web, jobdir, tmp_path):
     ("settings", "parts"),
     [
         ({"FRONTIER_PRIORITIZER": "builtins.int"}, ["FRONTIER_PRIORITIZER", "does not fit"]),
-        ({"FRONTIER_SELECTOR": "webcrawl.prelude.host_of"}, ["FRONTIER_SELECTOR", "not fit"]),
+        (
+            {"FRONTIER_SELECTOR": "webcrawl.hosts.politeness.preconditions.host_of"},
+            ["FRONTIER_SELECTOR", "not fit"],
+        ),
         ({"POLITENESS_POLICY": "nonsense"}, ["POLITENESS_POLICY", "cannot be loaded"]),
         ({"POLITENESS_POLICY": 5}, ["POLITENESS_POLICY", "cannot be loaded"]),
         ({"SEEN_ELIMINATOR": "webcrawl.links.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.exclusion_rules import ExclusionRules
-from webcrawl.exclusions import Exclusions
+from webcrawl.hosts.politeness.exclusion_rules import ExclusionRules
+from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.storage import watched_rules as module
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import pytest
 from frontier_rig import Rig
 from host_rig import Records
 
-from webcrawl import origin_rests
 from webcrawl.admission import Admission
 from webcrawl.frontier import Entry, Supply, encode
+from webcrawl.hosts.politeness import origin_rests
+from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.records import HostRecord
 from webcrawl.ledger import Ledger
-from webcrawl.origin_rests import OriginRests
 
 if TYPE_CHECKING:
     from pathlib import Path

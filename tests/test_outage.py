@@ -10,8 +10,8 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
-from webcrawl.outage import Outage
-from webcrawl.pauses import Pauses
+from webcrawl.hosts.politeness.outage import Outage
+from webcrawl.hosts.politeness.pauses import Pauses
 
 
 class Rig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webcrawl.pauses import Pauses
+from webcrawl.hosts.politeness.pauses import Pauses
 
 
 @pytest.fixture

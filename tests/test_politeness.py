@@ -14,8 +14,8 @@ from scrapy.settings import Settings
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
 from webcrawl.frontier import HostFacts, LargestDelay
-from webcrawl.politeness import PROFILES, Politeness, longest_crawl_delay, profile_of
-from webcrawl.retry_policy import RetryPolicy, Rule
+from webcrawl.hosts.politeness.delays import PROFILES, Politeness, longest_crawl_delay, profile_of
+from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 
 POLICY = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
 HOST = "a.test"

@@ -6,8 +6,8 @@ import pytest
 from host_rig import Records, robots_cache
 from scrapy.http import Request, Response
 
+from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.lookup import Finding, RobotsSearch
-from webcrawl.retry_policy import RetryPolicy
 
 PAGE = "http://a.test/page"
 SECRET = "http://a.test/private/page"

@@ -9,7 +9,7 @@ extensions its background thread. One URL's life, room by room::
     links.py ──► seen/  eliminator ──► frontier/  front end ─► back end ─► acquire
        ▲         (only new URLs, in first-seen order)                        │
        │                                                                     ▼
-    spiders/web.py ◄── content-seen test ◄── net/ fetch ◄── dispatcher.py ── prelude.py
+    spiders/web.py ◄── content-seen test ◄── net/ fetch ◄── dispatcher.py ── hosts/politeness/preconditions.py
        │                                       │            (lease)          (exclusions, address,
        ▼                                       ▼                              guard, robots.txt)
     pipelines/  WARC, yours                 release: the host's pause begins

@@ -1,8 +1,8 @@
 """What the end of a contact or of a look-up means for the host: its rest, its record, its rules.
 
 Told by the downloader, by way of ``Fetch.release``, and by the dispatcher, who sees to the URL
-itself. While the network here is gone (outage.py) it means nothing: neither the host's patience nor
-a try of its URL is used up.
+itself. While the network here is gone (hosts/politeness/outage.py) it means nothing: neither the
+host's patience nor a try of its URL is used up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.fetch import Fetch
     from webcrawl.frontier import Frontier
     from webcrawl.host_knowledge import HostKnowledge
-    from webcrawl.prelude import Decision
+    from webcrawl.hosts.politeness.preconditions import Decision
     from webcrawl.reading import ReadingWatch
 
 logger = logging.getLogger(__name__)

@@ -21,14 +21,14 @@ from scrapy.utils.log import failure_to_exc_info
 from webcrawl.aftermath import Aftermath
 from webcrawl.fetch import Fetch, fetch_of
 from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
+from webcrawl.hosts.politeness.preconditions import Decision, Verdict
+from webcrawl.hosts.retry_policy import BUG
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import error_of, outcome_of
 from webcrawl.pages import PERMANENT, REDIRECTS
-from webcrawl.prelude import Decision, Verdict
 from webcrawl.request_codec import LostRequestError
 from webcrawl.retries import Retries
-from webcrawl.retry_policy import BUG
 from webcrawl.signals import unforeseen
 from webcrawl.urls import host_of
 

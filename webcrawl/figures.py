@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from webcrawl.dispatcher import Dispatcher
     from webcrawl.frontier import Frontier
     from webcrawl.host_knowledge import HostKnowledge
+    from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.job import Job
     from webcrawl.links import LinkSubmitter
-    from webcrawl.pauses import Pauses
     from webcrawl.politeness_bound import PolitenessBound
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator

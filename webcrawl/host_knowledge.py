@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from webcrawl.addresses import HostAddresses
     from webcrawl.clock import SteadyWall
-    from webcrawl.exclusions import Exclusions
+    from webcrawl.hosts.politeness.addresses import HostAddresses
+    from webcrawl.hosts.politeness.delays import Politeness
+    from webcrawl.hosts.politeness.exclusions import Exclusions
+    from webcrawl.hosts.politeness.origin_rests import OriginRests
+    from webcrawl.hosts.politeness.outage import Outage
+    from webcrawl.hosts.politeness.pauses import Pauses
+    from webcrawl.hosts.politeness.preconditions import HostPrelude
     from webcrawl.hosts.records import HostRecords
+    from webcrawl.hosts.retry_policy import RetryPolicy
     from webcrawl.hosts.robots.lookup import RobotsSearch
-    from webcrawl.origin_rests import OriginRests
-    from webcrawl.outage import Outage
-    from webcrawl.pauses import Pauses
-    from webcrawl.politeness import Politeness
-    from webcrawl.prelude import HostPrelude
-    from webcrawl.retry_policy import RetryPolicy
     from webcrawl.trap_keeper import TrapKeeper
 
 # Seconds between two writes of what is new in the records.

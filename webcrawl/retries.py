@@ -1,8 +1,8 @@
 """The URLs that are tried again after a fetch that failed.
 
-Asked by the dispatcher when a fetch has ended. How often is in retry_policy.py; how long the host
-rests before that is politeness.py's business: a URL that is tried again stands behind the others
-of its host.
+Asked by the dispatcher when a fetch has ended. How often is in hosts/retry_policy.py; how long the
+host rests before that is hosts/politeness/delays.py's business: a URL that is tried again stands
+behind the others of its host.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.retry_policy import BUG
+from webcrawl.hosts.retry_policy import BUG
 
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from webcrawl.frontier import Entry, Frontier
-    from webcrawl.retry_policy import RetryPolicy
+    from webcrawl.hosts.retry_policy import RetryPolicy
 
 # URLs given up for a bug that the next run may try again.
 _MOST_LOST = 1000

@@ -122,7 +122,7 @@ FRONTIER_BACK_QUEUES_MAX = None
 # any download's timeout.
 FRONTIER_LEASE_SECS = 900.0
 # How often a URL is tried again after a failure that may pass, unless the table of outcomes
-# (retry_policy.py) has more or less for it.
+# (hosts/retry_policy.py) has more or less for it.
 FRONTIER_RETRY_TIMES = 2
 # Changes of that table: {"connect_timeout": [1, 120, 3]} means one more try, no sooner than 120
 # seconds after the failure, and after three of these in a row the origin is given up (0: never).

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 
 from webcrawl._engine import wake
-from webcrawl.addresses import HostAddresses
 from webcrawl.admission import Admission
 from webcrawl.budgets import budgets_of
 from webcrawl.clock import SteadyWall
@@ -26,12 +25,19 @@ from webcrawl.configuration.values import flag, number, positive, whole
 from webcrawl.downloader import MercatorDownloader
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
-from webcrawl.exclusions import Exclusions
 from webcrawl.frontier import Frontier
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.host_knowledge import HostKnowledge
+from webcrawl.hosts.politeness.addresses import HostAddresses
+from webcrawl.hosts.politeness.delays import Politeness, longest_crawl_delay, profile_of
+from webcrawl.hosts.politeness.exclusions import Exclusions
+from webcrawl.hosts.politeness.origin_rests import OriginRests
+from webcrawl.hosts.politeness.outage import Outage
+from webcrawl.hosts.politeness.pauses import Pauses
+from webcrawl.hosts.politeness.preconditions import HostPrelude
 from webcrawl.hosts.records import HostRecords
+from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.cache import RobotsCache
 from webcrawl.hosts.robots.lookup import RobotsSearch
 from webcrawl.inner_depths import DepthBudgets
@@ -43,16 +49,10 @@ from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits, page_max_bytes
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.net.shared import resolver_of
-from webcrawl.origin_rests import OriginRests
-from webcrawl.outage import Outage
 from webcrawl.outcomes import Outcomes
 from webcrawl.page_links import link_kinds, sitemap_max_bytes
-from webcrawl.pauses import Pauses
-from webcrawl.politeness import Politeness, longest_crawl_delay, profile_of
-from webcrawl.prelude import HostPrelude
 from webcrawl.reading import ReadingWatch
 from webcrawl.reputation import ReputationGate
-from webcrawl.retry_policy import RetryPolicy
 from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.sitemaps import Sitemaps

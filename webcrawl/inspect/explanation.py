@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.errors import FatalError
-from webcrawl.exclusions import Exclusions
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
 from webcrawl.given_settings import as_given
+from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.inspect.host_state import HostState, RobotsState, host_state, robots_state
 from webcrawl.inspect.info_log import find_original, find_outcomes, find_redirects
 from webcrawl.inspect.job_view import process_of

@@ -1,5 +1,5 @@
 """How a fetch ended, in one word: the names under which fetches are counted, and tried again
-by retry_policy.py.
+by hosts/retry_policy.py.
 
 Called by the download handlers, which raise the exceptions of this module, and by whoever counts
 errors by class or decides on a retry. The exceptions refine those of Scrapy, so that Scrapy's

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
+    from webcrawl.hosts.retry_policy import RetryPolicy
     from webcrawl.hosts.robots.cache import RobotsCache
     from webcrawl.hosts.robots.rules import Rules
-    from webcrawl.retry_policy import RetryPolicy
 
 # RFC 9309, 2.3.1.2: at least five consecutive redirects should be followed.
 _MAX_REDIRECTS = 5

@@ -2,7 +2,7 @@
 
 Politeness keeps one contact of a host at a time, whatever its ports and schemes. A port that fails
 says nothing about the others, though: it backs off by itself, and its URLs wait at a gate, so that
-those of the host's other origins go on. How long is politeness.py's business.
+those of the host's other origins go on. How long is delays.py's business.
 
 A rest is in the record of its origin, too, where it is found again after a restart. What is in
 memory is bounded: a page may name 65,535 ports. The invariant: what is held is let in when its
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webcrawl.frontier import Entry, Supply
-    from webcrawl.politeness import Records
+    from webcrawl.hosts.politeness.delays import Records
 
 # Origins whose rests are in memory, 0.2 kB each; the oldest are forgotten, and tried earlier.
 _ORIGINS: Final = 1 << 14

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.exclusion_rules import ExclusionRules
+from webcrawl.hosts.politeness.exclusion_rules import ExclusionRules
 from webcrawl.storage.watched_rules import RulesFile
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from webcrawl.net.dns import DnsError, LookupFailedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from webcrawl.hosts.politeness.delays import Records
     from webcrawl.net.dns import Resolver
     from webcrawl.net.guard import AddressGuard
-    from webcrawl.politeness import Records
 
 
 class HostAddresses:

@@ -2,7 +2,7 @@
 
 The scheduler asks ``decide`` for every URL it is about to hand out, in the order of what is
 cheapest to know: whether the host asked to be left alone (exclusions.py), whether it has failed too
-often (politeness.py), what its address is and whether that may be contacted (addresses.py), what
+often (delays.py), what its address is and whether that may be contacted (addresses.py), what
 its robots.txt says (hosts/robots/lookup.py). Nothing here waits: what is not known yet is looked
 for while the URL waits in its queue and no worker is held.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.addresses import is_temporary
 from webcrawl.frontier import ERRAND
+from webcrawl.hosts.politeness.addresses import is_temporary
 from webcrawl.hosts.robots.lookup import Finding
 from webcrawl.net.dns import DnsError, InvalidNameError
 from webcrawl.urls import host_of
@@ -21,11 +21,11 @@ from webcrawl.urls import host_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.addresses import HostAddresses
-    from webcrawl.exclusions import Exclusions
     from webcrawl.frontier import Entry
+    from webcrawl.hosts.politeness.addresses import HostAddresses
+    from webcrawl.hosts.politeness.delays import Politeness
+    from webcrawl.hosts.politeness.exclusions import Exclusions
     from webcrawl.hosts.robots.lookup import RobotsSearch
-    from webcrawl.politeness import Politeness
 
 # When a host is looked at again whose robots.txt is fetched in another host's turn: after as long
 # as it has waited already, within these seconds. Thousands may wait for one host.

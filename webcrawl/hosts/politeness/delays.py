@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import DelayPolicy
-    from webcrawl.retry_policy import RetryPolicy
+    from webcrawl.hosts.retry_policy import RetryPolicy
 
 # A server notices some milliseconds later that we hung up, and for it the pause begins then.
 _HANG_UP_SECS = 0.1

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import Entry
-    from webcrawl.pauses import Pauses
+    from webcrawl.hosts.politeness.pauses import Pauses
 
 logger = logging.getLogger(__name__)
 

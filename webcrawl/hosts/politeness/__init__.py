@@ -1,0 +1,1 @@
+"""Preconditions of a contact, and the rest that follows it."""
