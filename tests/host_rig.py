@@ -12,6 +12,9 @@ from seen_rig import InlineExecutor
 
 from webcrawl.clock import SteadyWall
 from webcrawl.host_knowledge import HostKnowledge
+from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
+from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
+from webcrawl.hosts.budgets.traps.noted import Notes
 from webcrawl.hosts.politeness.delays import Politeness
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.origin_rests import OriginRests
@@ -22,9 +25,6 @@ from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.cache import RobotsCache
 from webcrawl.hosts.robots.lookup import RobotsSearch
-from webcrawl.trap_keeper import TrapKeeper, exceptions_in
-from webcrawl.traps import LearnedTraps, UrlSpace
-from webcrawl.traps.noted import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -33,9 +33,9 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.ranks import HostRanks
-from webcrawl.inner_depths import DepthBudgets
+from webcrawl.hosts.budgets.depths import DepthBudgets
+from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.job import Job
-from webcrawl.ledger import Ledger
 from webcrawl.links import LinkSubmitter
 from webcrawl.outcomes import INFO_LOG, Outcomes
 from webcrawl.seeds import SeedReader

@@ -10,11 +10,11 @@ from host_rig import Records
 
 from webcrawl.admission import Admission, Gate
 from webcrawl.frontier import Supply, encode
+from webcrawl.hosts.budgets.ledger import Ledger
+from webcrawl.hosts.budgets.traps import UrlSpace
+from webcrawl.hosts.budgets.traps.gates import UrlSpaceGate
+from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 from webcrawl.inflow import Inflow
-from webcrawl.ledger import Ledger
-from webcrawl.trap_gates import UrlSpaceGate
-from webcrawl.trap_keeper import exceptions_in
-from webcrawl.traps import UrlSpace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,10 @@ from frontier_rig import entry
 from records_rig import PatientExecutor, records_in
 from scrapy.settings import Settings
 
-from webcrawl.budgets import budgets_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
-from webcrawl.reputation import ReputationGate
+from webcrawl.hosts.budgets.quotas import budgets_of
+from webcrawl.hosts.budgets.reputation import ReputationGate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

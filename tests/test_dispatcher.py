@@ -30,9 +30,9 @@ from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry, LargestDelay, decode
 from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.ranks import HostRanks
+from webcrawl.hosts.budgets.depths import DepthBudgets
+from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.robots.lookup import Finding
-from webcrawl.inner_depths import DepthBudgets
-from webcrawl.ledger import Ledger
 from webcrawl.links import LinkSubmitter
 from webcrawl.net.dns import LookupFailedError, NameNotFoundError
 from webcrawl.net.large_bodies import LARGE_BODY

@@ -9,7 +9,7 @@ from disk import file_size_limit
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, decode
 from webcrawl.frontier.ranks import HostRanks
-from webcrawl.inner_depths import DepthBudgets, Depths
+from webcrawl.hosts.budgets.depths import DepthBudgets, Depths
 from webcrawl.items import Page, RobotsDirectives
 from webcrawl.links import MAX_SITEMAPS, LinkSubmitter
 from webcrawl.seed_domains import SeedDomains

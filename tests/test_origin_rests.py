@@ -10,10 +10,10 @@ from host_rig import Records
 
 from webcrawl.admission import Admission
 from webcrawl.frontier import Entry, Supply, encode
+from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.politeness import origin_rests
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.records import HostRecord
-from webcrawl.ledger import Ledger
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,10 @@ from host_rig import Records, Shelf
 
 from webcrawl.admission import Admission
 from webcrawl.frontier import Entry, Supply, encode
-from webcrawl.ledger import Ledger
-from webcrawl.trap_keeper import TrapKeeper, exceptions_in
-from webcrawl.traps import LearnedTraps, UrlSpace
-from webcrawl.traps.noted import Notes
+from webcrawl.hosts.budgets.ledger import Ledger
+from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
+from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
+from webcrawl.hosts.budgets.traps.noted import Notes
 
 
 @pytest.fixture

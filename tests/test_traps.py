@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, left_behind, records_in, save
 
+from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps
+from webcrawl.hosts.budgets.traps import learned as module
+from webcrawl.hosts.budgets.traps.noted import Notes
 from webcrawl.storage.watched_rules import RulesFile
-from webcrawl.traps import ExceptionRules, LearnedTraps
-from webcrawl.traps import learned as module
-from webcrawl.traps.noted import Notes
 
 HOUR = 3600.0
 

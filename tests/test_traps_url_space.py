@@ -11,8 +11,8 @@ from host_rig import Records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webcrawl.traps import UrlSpace
-from webcrawl.traps import url_space as module
+from webcrawl.hosts.budgets.traps import UrlSpace
+from webcrawl.hosts.budgets.traps import url_space as module
 
 
 def space_of(records=None, clock=None, *, base=100, per_page=10):

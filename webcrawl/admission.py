@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webcrawl.frontier import Entry, Frontier
-    from webcrawl.ledger import Ledger
+    from webcrawl.hosts.budgets.ledger import Ledger
 
 # Entries of a pass that are looked at between two looks at the clock.
 _PASS_ENTRIES = 64

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.clock import SteadyWall
+    from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.politeness.exclusions import Exclusions
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records import HostRecords
     from webcrawl.hosts.retry_policy import RetryPolicy
     from webcrawl.hosts.robots.lookup import RobotsSearch
-    from webcrawl.trap_keeper import TrapKeeper
 
 # Seconds between two writes of what is new in the records.
 _FLUSH_SECS = 1.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import Entry, encode
-from webcrawl.inner_depths import Depths
+from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, host_of, normalize
 from webcrawl.urls.extraction.robots_meta import followed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from webcrawl.frontier.ranks import HostRanks
-    from webcrawl.inner_depths import DepthBudgets
+    from webcrawl.hosts.budgets.depths import DepthBudgets
     from webcrawl.items import Page
     from webcrawl.seed_domains import SeedDomains
     from webcrawl.seeds import Seed

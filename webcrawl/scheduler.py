@@ -43,8 +43,8 @@ from webcrawl.ending import Ending, unopened
 from webcrawl.errors import FatalError
 from webcrawl.figures import Figures
 from webcrawl.frontier import encode
+from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.inflow import Inflow
-from webcrawl.inner_depths import Depths
 from webcrawl.item_limit import ItemLimit
 from webcrawl.opening import open_parts
 from webcrawl.politeness_bound import PolitenessBound

@@ -18,7 +18,6 @@ from scrapy.utils.misc import load_object
 
 from webcrawl._engine import wake
 from webcrawl.admission import Admission
-from webcrawl.budgets import budgets_of
 from webcrawl.clock import SteadyWall
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive, whole
@@ -29,6 +28,10 @@ from webcrawl.frontier import Frontier
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.host_knowledge import HostKnowledge
+from webcrawl.hosts.budgets.depths import DepthBudgets
+from webcrawl.hosts.budgets.quotas import budgets_of
+from webcrawl.hosts.budgets.reputation import ReputationGate
+from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
 from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.politeness.delays import Politeness, longest_crawl_delay, profile_of
 from webcrawl.hosts.politeness.exclusions import Exclusions
@@ -40,7 +43,6 @@ from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.cache import RobotsCache
 from webcrawl.hosts.robots.lookup import RobotsSearch
-from webcrawl.inner_depths import DepthBudgets
 from webcrawl.job import Job
 from webcrawl.kept import KeptCheckpoints
 from webcrawl.links import SITEMAP, LinkSubmitter
@@ -52,12 +54,10 @@ from webcrawl.net.shared import resolver_of
 from webcrawl.outcomes import Outcomes
 from webcrawl.page_links import link_kinds, sitemap_max_bytes
 from webcrawl.reading import ReadingWatch
-from webcrawl.reputation import ReputationGate
 from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.sitemaps import Sitemaps
 from webcrawl.suffix_lists import suffix_list_of
-from webcrawl.trap_keeper import TrapKeeper
 from webcrawl.url_rules import (
     OPEN,
     SEEDS,

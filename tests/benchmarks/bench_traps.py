@@ -30,7 +30,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from scrapy.settings import Settings
 
 from webcrawl.admission import Admission
-from webcrawl.budgets import budgets_of
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
@@ -40,11 +39,12 @@ from webcrawl.frontier import (
     Supply,
     encode,
 )
+from webcrawl.hosts.budgets.quotas import budgets_of
+from webcrawl.hosts.budgets.reputation import ReputationGate
+from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
+from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
+from webcrawl.hosts.budgets.traps.noted import Notes
 from webcrawl.hosts.records import HostRecords
-from webcrawl.reputation import ReputationGate
-from webcrawl.trap_keeper import TrapKeeper, exceptions_in
-from webcrawl.traps import LearnedTraps, UrlSpace
-from webcrawl.traps.noted import Notes
 
 URLS, PAGES = 200_000, 50_000
 # As the eliminator gives them, see inflow.py.

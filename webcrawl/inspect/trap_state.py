@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.trap_keeper import exceptions_in
-from webcrawl.traps.record import HostPatterns, decode
+from webcrawl.hosts.budgets.traps.keeper import exceptions_in
+from webcrawl.hosts.budgets.traps.record import HostPatterns, decode
 from webcrawl.urls import host_of
 from webcrawl.urls.filters.pattern import patterns_of
 

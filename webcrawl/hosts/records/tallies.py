@@ -53,9 +53,9 @@ _ALL: Final = "*"
 class Tally(msgspec.Struct, array_like=True, gc=False):
     """One domain or host. *pages* are URLs whose download was begun, *received* bytes of bodies.
 
-    *admitted* counts what was let in of it since the round *round* (reputation.py). *linking* is
-    the list or, if it has 32 bytes, the bitmap. Fields are only ever added at the end, with a
-    default.
+    *admitted* counts what was let in of it since the round *round* (hosts/budgets/reputation.py).
+    *linking* is the list or, if it has 32 bytes, the bitmap. Fields are only ever added at the end,
+    with a default.
     """
 
     pages: int = 0

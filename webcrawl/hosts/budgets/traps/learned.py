@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
-from webcrawl.traps.record import (
+from webcrawl.hosts.budgets.traps.record import (
     HostPatterns,
     PatternRecord,
     TrapCounts,
@@ -25,8 +25,8 @@ from webcrawl.urls.filters.pattern import is_broad, is_root, patterns_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.traps.exceptions import ExceptionRules
-    from webcrawl.traps.noted import Notes
+    from webcrawl.hosts.budgets.traps.exceptions import ExceptionRules
+    from webcrawl.hosts.budgets.traps.noted import Notes
 
 # Hosts whose patterns are held, decoded, and patterns kept for one host: 30 MB if all of them are
 # of a kind that nobody has seen yet.

@@ -1,8 +1,8 @@
 """The gates at which URLs of traps wait: parked patterns, and hosts that outgrow their pages.
 
-Asked by the Admission for each URL on its way. What they go by is in ``webcrawl.traps``. Requests
-that a spider made itself (they have an ``extra``) are no links that anybody put in its way: they
-pass.
+Asked by the Admission for each URL on its way. What they go by is in
+``webcrawl.hosts.budgets.traps``. Requests that a spider made itself (they have an ``extra``) are no
+links that anybody put in its way: they pass.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from webcrawl.frontier import Entry, Supply
-    from webcrawl.traps import LearnedTraps, UrlSpace
-    from webcrawl.traps.learned import Exceptions
+    from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
+    from webcrawl.hosts.budgets.traps.learned import Exceptions
 
 
 class LearnedTrapGate(Gate):

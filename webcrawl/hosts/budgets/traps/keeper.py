@@ -1,4 +1,4 @@
-"""The traps of a crawl: the parts of ``webcrawl.traps`` with their files and settings.
+"""The traps of a crawl: the parts of ``hosts.budgets.traps`` with their files and settings.
 
 Held by HostKnowledge, whose records they are kept in. The dispatcher tells ``ended`` what came of
 each URL; ``work`` is called with every slice of background work.
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import number, share, whole
+from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps, UrlSpace
+from webcrawl.hosts.budgets.traps.gates import LearnedTrapGate, UrlSpaceGate
+from webcrawl.hosts.budgets.traps.noted import Notes
 from webcrawl.storage.watched_rules import RulesFile
-from webcrawl.trap_gates import LearnedTrapGate, UrlSpaceGate
-from webcrawl.traps import ExceptionRules, LearnedTraps, UrlSpace
-from webcrawl.traps.noted import Notes
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.admission import Gate
 from webcrawl.configuration.values import whole
-from webcrawl.ledger import Ledger, domain_of, server_of
+from webcrawl.hosts.budgets.ledger import Ledger, domain_of, server_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

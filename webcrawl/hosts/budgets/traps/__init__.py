@@ -37,8 +37,8 @@ The room imports only hosts and urls. What must last is in the stores it is give
 are epoch seconds.
 """
 
-from webcrawl.traps.exceptions import ExceptionRules
-from webcrawl.traps.learned import LearnedTraps
-from webcrawl.traps.url_space import UrlSpace
+from webcrawl.hosts.budgets.traps.exceptions import ExceptionRules
+from webcrawl.hosts.budgets.traps.learned import LearnedTraps
+from webcrawl.hosts.budgets.traps.url_space import UrlSpace
 
 __all__ = ["ExceptionRules", "LearnedTraps", "UrlSpace"]

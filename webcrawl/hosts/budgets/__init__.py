@@ -1,0 +1,1 @@
+"""Shares of the crawl: quotas, reputation, depths, traps."""
