@@ -18,8 +18,8 @@ from webcrawl.frontier import (
     Lease,
     encode,
 )
+from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
-from webcrawl.frontier.politeness import cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

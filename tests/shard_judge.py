@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from shard_process import POLICY, RETRY_TIMES, Attempt
 
 from webcrawl.frontier import done_log, key
-from webcrawl.frontier.politeness import cut_off
+from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.storage.records import read_records
 
 if TYPE_CHECKING:

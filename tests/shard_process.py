@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from host_rig import Records, host_knowledge
 from scrapy.signalmanager import SignalManager
 
-from webcrawl.admission import Admission
 from webcrawl.asides import Asides
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import (
@@ -32,6 +31,7 @@ from webcrawl.frontier import (
     frontier,
 )
 from webcrawl.frontier import snapshot as frontier_snapshot
+from webcrawl.frontier.admission import Admission
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.ledger import Ledger

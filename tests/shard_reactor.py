@@ -13,7 +13,7 @@ import xxhash
 from scrapy.http import Response
 from shard_process import MAX_CRAWL_DELAY, POLICY, RETRY_TIMES, Flight, HeldExecutor
 
-from webcrawl.frontier.politeness import cut_off
+from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.items import Page
 from webcrawl.net.outcomes import ConnectionLostError
 from webcrawl.urls import Link

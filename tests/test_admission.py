@@ -8,8 +8,8 @@ import pytest
 from frontier_rig import Rig, entry
 from host_rig import Records
 
-from webcrawl.admission import Admission, Gate
 from webcrawl.frontier import Supply, encode
+from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.budgets.traps import UrlSpace
 from webcrawl.hosts.budgets.traps.gates import UrlSpaceGate
@@ -132,7 +132,7 @@ def test_gates_relent_when_nothing_else_is_left_to_fetch(rig: Rig) -> None:
 def test_a_pass_is_finished_before_a_gate_relents_again(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webcrawl.admission._PASS_ENTRIES", 2)
+    monkeypatch.setattr("webcrawl.frontier.admission._PASS_ENTRIES", 2)
     gate = HostGate("full", "a.test", "b.test", more=["c.test", "b.test"])
     admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
     admission.push(batch("a.test", "a.test", "a.test", "b.test"))
@@ -146,7 +146,7 @@ def test_a_pass_is_finished_before_a_gate_relents_again(
 def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webcrawl.admission._PASS_ENTRIES", 1)
+    monkeypatch.setattr("webcrawl.frontier.admission._PASS_ENTRIES", 1)
     gate = HostGate("full", "a.test", more=["a.test"])
     admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
     admission.push(batch("a.test", "a.test"))

@@ -24,11 +24,11 @@ from seen_rig import InlineExecutor, disk_eliminator
 from twisted.python.failure import Failure
 
 from webcrawl import signals
-from webcrawl.admission import Admission, Gate
 from webcrawl.asides import Asides
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry, LargestDelay, decode
-from webcrawl.frontier.politeness import cut_off
+from webcrawl.frontier.admission import Admission, Gate
+from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.ledger import Ledger

@@ -9,7 +9,7 @@ from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.back_queue import State
 from webcrawl.frontier.clocks import Clocks
 from webcrawl.frontier.domain_share import DomainShares
-from webcrawl.frontier.hosts import HostClocks
+from webcrawl.frontier.rests import HostClocks
 
 if TYPE_CHECKING:
     from pathlib import Path

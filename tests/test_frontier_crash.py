@@ -16,8 +16,8 @@ from frontier_rig import POLICY, Rig, entry, urls_of
 
 from webcrawl.check.mend_frontier import quieted
 from webcrawl.frontier import back_queue, bodies, front_end
+from webcrawl.frontier.delay_policy import HostFacts, cut_off
 from webcrawl.frontier.done_log import Contact
-from webcrawl.frontier.politeness import HostFacts, cut_off
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.records import CorruptRecordError
 

@@ -28,8 +28,8 @@ from webcrawl.frontier import (
     parked,
 )
 from webcrawl.frontier import snapshot as frontier_snapshot
+from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
-from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 

@@ -21,8 +21,8 @@ from webcrawl.frontier import (
     LargestDelay,
 )
 from webcrawl.frontier.clocks import Clocks
-from webcrawl.frontier.hosts import HostClocks
-from webcrawl.frontier.politeness import cut_off
+from webcrawl.frontier.delay_policy import cut_off
+from webcrawl.frontier.rests import HostClocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from webcrawl.frontier.politeness import cut_off
+from webcrawl.frontier.delay_policy import cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from disk import file_size_limit
 from frontier_rig import POLICY, Rig, entry
 
 from webcrawl.frontier import Lease, shared
-from webcrawl.frontier.politeness import cut_off
+from webcrawl.frontier.delay_policy import cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

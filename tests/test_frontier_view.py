@@ -11,7 +11,7 @@ from frontier_rig import EPOCH, Rig, entry, urls_of
 from looking import contents
 
 from webcrawl.frontier import Entry, encode
-from webcrawl.frontier.hosts import stored_rest
+from webcrawl.frontier.rests import stored_rest
 from webcrawl.frontier.view import FrontierView, Where
 from webcrawl.storage import fifo
 from webcrawl.storage.records import CorruptRecordError

@@ -8,8 +8,8 @@ import pytest
 from frontier_rig import Rig
 from host_rig import Records
 
-from webcrawl.admission import Admission
 from webcrawl.frontier import Entry, Supply, encode
+from webcrawl.frontier.admission import Admission
 from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.politeness import origin_rests
 from webcrawl.hosts.politeness.origin_rests import OriginRests

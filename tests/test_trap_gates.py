@@ -8,8 +8,8 @@ import pytest
 from conftest import FakeClock
 from host_rig import Records, Shelf
 
-from webcrawl.admission import Admission
 from webcrawl.frontier import Entry, Supply, encode
+from webcrawl.frontier.admission import Admission
 from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
-    from webcrawl.admission import Admission
     from webcrawl.asides import Asides
     from webcrawl.ending import Ending
     from webcrawl.frontier import Frontier, Lease
+    from webcrawl.frontier.admission import Admission
     from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.outcomes import Outcomes
     from webcrawl.reading import ReadingWatch

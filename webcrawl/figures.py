@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
-    from webcrawl.admission import Admission
     from webcrawl.dispatcher import Dispatcher
     from webcrawl.frontier import Frontier
+    from webcrawl.frontier.admission import Admission
     from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.job import Job

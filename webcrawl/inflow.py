@@ -13,8 +13,8 @@ from webcrawl.frontier import Supply
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.admission import Admission
     from webcrawl.frontier import Frontier
+    from webcrawl.frontier.admission import Admission
     from webcrawl.seen.interface import Eliminator
 
 # One slice takes about this long, so that the reactor is never held for more than 50 ms.

@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-    from webcrawl.admission import Admission
     from webcrawl.fetch import Fetch
     from webcrawl.frontier import Frontier
+    from webcrawl.frontier.admission import Admission
     from webcrawl.frontier.ranks import HostRanks
     from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.items import Page

@@ -146,7 +146,7 @@ POLITENESS_MIN_DELAY = None
 POLITENESS_MAX_DELAY = None
 POLITENESS_UNMEASURED_DELAY = None
 # Any object with frontier.politeness.DelayPolicy's one method.
-POLITENESS_POLICY = "webcrawl.frontier.politeness.LargestDelay"
+POLITENESS_POLICY = "webcrawl.frontier.delay_policy.LargestDelay"
 # Up to this share of a pause is added to it at random: hosts must not fall into step.
 POLITENESS_JITTER = 0.1
 # robots.txt's Crawl-delay is honoured in full up to so many seconds. A host that wants more is let

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 
 from webcrawl._engine import wake
-from webcrawl.admission import Admission
 from webcrawl.clock import SteadyWall
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive, whole
@@ -25,6 +24,7 @@ from webcrawl.downloader import MercatorDownloader
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier
+from webcrawl.frontier.admission import Admission
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.ranks import HostRanks
 from webcrawl.host_knowledge import HostKnowledge
@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from webcrawl.admission import Gate
     from webcrawl.frontier import DelayPolicy
+    from webcrawl.frontier.admission import Gate
 
 # Hosts of seeds whose ranks, and sites of seeds that, are remembered.
 _SEEDS = 1 << 20

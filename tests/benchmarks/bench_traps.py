@@ -29,7 +29,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from scrapy.settings import Settings
 
-from webcrawl.admission import Admission
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
@@ -39,6 +38,7 @@ from webcrawl.frontier import (
     Supply,
     encode,
 )
+from webcrawl.frontier.admission import Admission
 from webcrawl.hosts.budgets.quotas import budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace

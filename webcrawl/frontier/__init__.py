@@ -99,10 +99,10 @@ The core knows no Scrapy: clock, wall clock, chance, prioritizer, selector and d
 handed in. Nothing here is thread-safe.
 """
 
+from webcrawl.frontier.delay_policy import DelayPolicy, HostFacts, LargestDelay
 from webcrawl.frontier.entry import ASIDE, ERRAND, NO_URLS, Entry, decode, encode, host_of, key
 from webcrawl.frontier.frontier import Frontier, Supply
 from webcrawl.frontier.leases import Lease
-from webcrawl.frontier.politeness import DelayPolicy, HostFacts, LargestDelay
 from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
 from webcrawl.frontier.selector import GeometricSelector, Selector
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.clocks import Clocks
     from webcrawl.frontier.domain_share import Domain, DomainShares
-    from webcrawl.frontier.hosts import HostClocks
+    from webcrawl.frontier.rests import HostClocks
     from webcrawl.frontier.snapshot import Series
     from webcrawl.storage.fifo import DiskFifo
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.clocks import Clocks
+from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import Contact, DoneLog, Finish, Release, Requeue
 from webcrawl.frontier.entry import decode, encode, host_of, key
 from webcrawl.frontier.figures import figures
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import FrontEnd
-from webcrawl.frontier.hosts import HostClocks
 from webcrawl.frontier.leases import Lease, Leases
 from webcrawl.frontier.parked import Parked
-from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.recovery import replay, rests
+from webcrawl.frontier.rests import HostClocks
 from webcrawl.frontier.shared import SharedClocks
 from webcrawl.frontier.snapshot import Counts, FrontierSnapshot, decode_snapshot, encode_snapshot
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from webcrawl.frontier.delay_policy import DelayPolicy
     from webcrawl.frontier.entry import Entry
-    from webcrawl.frontier.hosts import RestStore
-    from webcrawl.frontier.politeness import DelayPolicy
     from webcrawl.frontier.prioritizer import Prioritizer
+    from webcrawl.frontier.rests import RestStore
     from webcrawl.frontier.selector import Selector
 
 # Contacts journaled by one write. A host that was journaled and not contacted before a crash only

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Distrust, Finish, Record, Release, Requeue
-from webcrawl.frontier.politeness import cut_off
 from webcrawl.frontier.shared import is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from webcrawl.frontier.clocks import Clocks
-    from webcrawl.frontier.politeness import DelayPolicy
+    from webcrawl.frontier.delay_policy import DelayPolicy
     from webcrawl.frontier.snapshot import FrontierSnapshot
 
 

@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
+from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Release
-from webcrawl.frontier.politeness import cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from webcrawl.frontier.clocks import Clocks
+    from webcrawl.frontier.delay_policy import DelayPolicy
     from webcrawl.frontier.done_log import DoneLog
-    from webcrawl.frontier.hosts import HostClocks
-    from webcrawl.frontier.politeness import DelayPolicy
+    from webcrawl.frontier.rests import HostClocks
 
 # No host name has it.
 _MARK = "@"

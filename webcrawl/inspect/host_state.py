@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.configuration.values import flag
-from webcrawl.frontier.hosts import stored_rest
+from webcrawl.frontier.rests import stored_rest
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.robots.cache import RobotsCache
 from webcrawl.urls import origin_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webcrawl.admission import Gate
 from webcrawl.configuration.values import whole
+from webcrawl.frontier.admission import Gate
 from webcrawl.hosts.budgets.ledger import Ledger, domain_of, server_of
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.admission import Gate
 from webcrawl.frontier import Supply
+from webcrawl.frontier.admission import Gate
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
-from webcrawl.frontier.politeness import REMEMBERED_TIMES, HostFacts
+from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
 from webcrawl.hosts.records import HostRecord
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.politeness_key import KEYS

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.admission import Gate
+from webcrawl.frontier.admission import Gate
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webcrawl.admission import Gate
+from webcrawl.frontier.admission import Gate
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.admission import Gate
     from webcrawl.fetch import Fetch
     from webcrawl.frontier import Entry
+    from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.records import HostRecords
 
 
