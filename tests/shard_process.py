@@ -17,6 +17,8 @@ from host_rig import Records, host_knowledge
 from scrapy.signalmanager import SignalManager
 
 from webcrawl.asides import Asides
+from webcrawl.crawl.seeds import SeedReader
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -32,13 +34,11 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.admission import Admission
-from webcrawl.frontier.ranks import HostRanks
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.job import Job
 from webcrawl.links import LinkSubmitter
 from webcrawl.outcomes import INFO_LOG, Outcomes
-from webcrawl.seeds import SeedReader
 from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, runs
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen

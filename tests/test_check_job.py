@@ -24,8 +24,8 @@ from webcrawl.check.seen import check_content, check_seen
 from webcrawl.check.tables import check_table
 from webcrawl.check.text import report_text
 from webcrawl.check.whole import bytes_of, check_job
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
-from webcrawl.frontier.ranks import HostRanks
 from webcrawl.frontier.snapshot import FrontierSnapshot
 from webcrawl.job import Job
 from webcrawl.seen.content import ContentSeen

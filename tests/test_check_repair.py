@@ -27,11 +27,11 @@ from webcrawl.check.repair import repair_job
 from webcrawl.check.seen import check_content, check_seen
 from webcrawl.check.text import repair_text
 from webcrawl.check.whole import check_job
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.back_queue import QueueSnapshot
 from webcrawl.frontier.bodies import body_path
-from webcrawl.frontier.ranks import HostRanks
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 from webcrawl.hosts.records.database import FILE
 from webcrawl.seen.content import ContentSeen

@@ -25,11 +25,11 @@ from twisted.python.failure import Failure
 
 from webcrawl import signals
 from webcrawl.asides import Asides
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.dispatcher import Dispatcher
 from webcrawl.frontier import Entry, LargestDelay, decode
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.frontier.delay_policy import cut_off
-from webcrawl.frontier.ranks import HostRanks
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.robots.lookup import Finding

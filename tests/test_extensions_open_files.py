@@ -14,10 +14,10 @@ from scrapy.utils.project import get_project_settings
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor, disk_eliminator, names, publish, submit
 
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.extensions.open_files import FIXED, OpenFiles, most_open_files
 from webcrawl.frontier import encode
-from webcrawl.frontier.ranks import HostRanks
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.fingerprint import fingerprints
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from webcrawl.frontier import ranks as module
-from webcrawl.frontier.ranks import HostRanks
+from webcrawl.crawl.seeds import ranks as module
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError, RecordLog
 

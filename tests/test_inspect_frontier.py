@@ -30,6 +30,7 @@ from looking import contents
 from scrapy.utils.project import get_project_settings
 from stored_job import Stored
 
+from webcrawl.crawl.seeds import SeedReader
 from webcrawl.errors import FatalError
 from webcrawl.frontier import ASIDE, Entry, encode
 from webcrawl.inspect.explanation import AsOf
@@ -37,7 +38,6 @@ from webcrawl.inspect.job_view import ask
 from webcrawl.inspect.overview import HostRow, Overview, host_overview, overview
 from webcrawl.inspect.overview_text import overview_text
 from webcrawl.inspect.seeds_file import export
-from webcrawl.seeds import SeedReader
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 from webcrawl.urls import host_of
 

@@ -6,14 +6,14 @@ import pytest
 import seen_rig
 from disk import file_size_limit
 
+from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.crawl.seeds.ranks import HostRanks
+from webcrawl.crawl.seeds.reader import Seed
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, decode
-from webcrawl.frontier.ranks import HostRanks
 from webcrawl.hosts.budgets.depths import DepthBudgets, Depths
 from webcrawl.items import Page, RobotsDirectives
 from webcrawl.links import MAX_SITEMAPS, LinkSubmitter
-from webcrawl.seed_domains import SeedDomains
-from webcrawl.seeds.reader import Seed
 from webcrawl.storage.records import read_records
 from webcrawl.urls import Link
 from webcrawl.urls.equivalence import Equivalence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
-from webcrawl.frontier.ranks import HostRanks
-from webcrawl.seed_domains import SeedDomains
 from webcrawl.urls.filters.chain import FilterChain
 from webcrawl.urls.filters.scope import WhitelistFilter
 

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.seeds import SeedReader, SeedsError, line, lines, split_sources
-from webcrawl.seeds.line import BadLine, parse_line
-from webcrawl.seeds.lines import MAX_LINE_BYTES
-from webcrawl.seeds.reader import SPOOL_NAME
+from webcrawl.crawl.seeds import SeedReader, SeedsError, line, lines, split_sources
+from webcrawl.crawl.seeds.line import BadLine, parse_line
+from webcrawl.crawl.seeds.lines import MAX_LINE_BYTES
+from webcrawl.crawl.seeds.reader import SPOOL_NAME
 
 TOP1M = Path(__file__).parent.parent / "seeds" / "top1m.csv"
 
@@ -612,7 +612,7 @@ class TestAnyInput:
 MEASURE = """
 import io, resource, sys
 from pathlib import Path
-from webcrawl.seeds import SeedReader
+from webcrawl.crawl.seeds import SeedReader
 
 def peak_kilobytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

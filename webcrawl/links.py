@@ -21,11 +21,11 @@ from webcrawl.urls.registered_domain import registered_domain
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from webcrawl.frontier.ranks import HostRanks
+    from webcrawl.crawl.seeds import Seed
+    from webcrawl.crawl.seeds.domains import SeedDomains
+    from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.hosts.budgets.depths import DepthBudgets
     from webcrawl.items import Page
-    from webcrawl.seed_domains import SeedDomains
-    from webcrawl.seeds import Seed
     from webcrawl.seen.interface import Eliminator
     from webcrawl.urls.filters.chain import FilterChain
 

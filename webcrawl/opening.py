@@ -15,8 +15,8 @@ from webcrawl.suffix_lists import open_suffix_list
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.frontier import Frontier
-    from webcrawl.frontier.ranks import HostRanks
     from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.job import Job, Part
     from webcrawl.links import LinkSubmitter

@@ -61,10 +61,11 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
+    from webcrawl.crawl.seeds import Seed
+    from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.fetch import Fetch
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission
-    from webcrawl.frontier.ranks import HostRanks
     from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.items import Page
     from webcrawl.job import Job, Part
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from webcrawl.outcomes import Outcomes
     from webcrawl.progress import State
     from webcrawl.reading import ReadingWatch
-    from webcrawl.seeds import Seed
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
     from webcrawl.sitemaps import Sitemaps

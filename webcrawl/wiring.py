@@ -20,13 +20,14 @@ from webcrawl._engine import wake
 from webcrawl.clock import SteadyWall
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive, whole
+from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.downloader import MercatorDownloader
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier
 from webcrawl.frontier.admission import Admission
 from webcrawl.frontier.domain_share import DomainShares
-from webcrawl.frontier.ranks import HostRanks
 from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.quotas import budgets_of
@@ -54,7 +55,6 @@ from webcrawl.net.shared import resolver_of
 from webcrawl.outcomes import Outcomes
 from webcrawl.page_links import link_kinds, sitemap_max_bytes
 from webcrawl.reading import ReadingWatch
-from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.content import ContentSeen
 from webcrawl.sitemaps import Sitemaps
 from webcrawl.suffix_lists import suffix_list_of

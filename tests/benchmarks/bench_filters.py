@@ -44,8 +44,8 @@ from scrapy.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from webcrawl.frontier.ranks import HostRanks
-from webcrawl.seed_domains import SeedDomains
+from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.url_rules import filters_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import msgspec
 from webcrawl.check.hosts import check_hosts
 from webcrawl.check.logs import LOGS, MAX_LINE_BYTES, check_log, damage_of
 from webcrawl.check.tables import check_table
-from webcrawl.frontier.ranks import PAIR, RanksSnapshot, log_of
+from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
 from webcrawl.hosts.records.database import FILE, Database
 from webcrawl.hosts.records.reader import RecordsReader
 from webcrawl.storage.atomic import make_directory, sync_path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.check.logs_since import frames_of
-from webcrawl.frontier.ranks import PAIR, RanksSnapshot, log_of
+from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
 from webcrawl.storage.records import HEADER_SIZE
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
+from webcrawl.crawl.seeds import split_sources
 from webcrawl.errors import FatalError
 from webcrawl.inspect.importing import import_seeds
 from webcrawl.inspect.job_view import ask
@@ -24,7 +25,6 @@ from webcrawl.inspect.overview_text import host_overview_text, overview_text
 from webcrawl.inspect.printing import print_answer
 from webcrawl.inspect.retrying import retry, split_outcomes
 from webcrawl.inspect.seeds_file import export
-from webcrawl.seeds import split_sources
 from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:

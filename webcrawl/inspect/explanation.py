@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
@@ -23,7 +24,6 @@ from webcrawl.inspect.job_view import process_of
 from webcrawl.inspect.trap_state import TrapState, trap_state
 from webcrawl.links import forwarded
 from webcrawl.net.schemes import followed_schemes
-from webcrawl.seed_domains import SeedDomains
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.url_rules import OPEN, equivalence_of, filters_of, rules_of, scope_of
 from webcrawl.urls import SCHEMES, host_of, normalize_seed

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from webcrawl.crawl.seeds import SeedReader
 from webcrawl.inspect.stopped_job import opened
-from webcrawl.seeds import SeedReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

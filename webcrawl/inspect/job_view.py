@@ -7,8 +7,8 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
-from webcrawl.frontier.ranks import HostRanks
 from webcrawl.frontier.view import FrontierView
 from webcrawl.hosts.records.reader import RecordsReader
 from webcrawl.job import read_checkpoint

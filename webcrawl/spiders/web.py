@@ -26,13 +26,13 @@ from scrapy.exceptions import CloseSpider
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from webcrawl.crawl.seeds import SeedReader, SeedsError, split_sources
 from webcrawl.errors import FatalError
 from webcrawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.page_links import PageLinks, in_slices
 from webcrawl.pages import page_of
 from webcrawl.scheduler import is_mercator
-from webcrawl.seeds import SeedReader, SeedsError, split_sources
 from webcrawl.settings import web_spider
 from webcrawl.urls import Link
 

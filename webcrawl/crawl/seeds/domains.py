@@ -15,7 +15,7 @@ from webcrawl.urls.registered_domain import site_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from webcrawl.frontier.ranks import HostRanks
+    from webcrawl.crawl.seeds.ranks import HostRanks
 
 
 class SeedDomains:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
+from webcrawl.crawl.seeds.line import BadLine, parse_line
+from webcrawl.crawl.seeds.lines import BrokenGzip, Cursor, LineReader
 from webcrawl.errors import FatalError
-from webcrawl.seeds.line import BadLine, parse_line
-from webcrawl.seeds.lines import BrokenGzip, Cursor, LineReader
 from webcrawl.storage.atomic import sync_path
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.seeds.line import MAX_LINE_BYTES
+from webcrawl.crawl.seeds.line import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from io import BufferedReader

@@ -1,0 +1,1 @@
+"""One running process of a crawl: joins the parts to Scrapy's engine."""
