@@ -10,9 +10,9 @@ from loopback import raw_server
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 
-from webcrawl.net.http import HttpDownloadHandler
+from webcrawl.net.dns.shared import resolver_of
+from webcrawl.net.http.handler import HttpDownloadHandler
 from webcrawl.net.outcomes import outcome_of
-from webcrawl.net.shared import resolver_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

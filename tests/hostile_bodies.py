@@ -11,7 +11,7 @@ import zlib
 import brotli
 from isal import isal_zlib
 
-from webcrawl.net.decoding import zstd
+from webcrawl.net.http.decoding import zstd
 
 MEGABYTE = 1 << 20
 GIGABYTE = 1 << 30

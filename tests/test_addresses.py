@@ -13,7 +13,7 @@ from loopback import name_server, zone
 
 from webcrawl.hosts.politeness.addresses import HostAddresses, is_temporary
 from webcrawl.hosts.records import HostRecord
-from webcrawl.net.dns import DnsError, LookupFailedError, NameNotFoundError, Resolver
+from webcrawl.net.dns.resolver import DnsError, LookupFailedError, NameNotFoundError, Resolver
 from webcrawl.net.guard import AddressGuard
 
 ZONE = {

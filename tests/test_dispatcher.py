@@ -34,8 +34,8 @@ from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.robots.lookup import Finding
 from webcrawl.links import LinkSubmitter
-from webcrawl.net.dns import LookupFailedError, NameNotFoundError
-from webcrawl.net.large_bodies import LARGE_BODY
+from webcrawl.net.dns.resolver import LookupFailedError, NameNotFoundError
+from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
 from webcrawl.outcomes import Outcome, Outcomes
 from webcrawl.reading import ReadingWatch

@@ -13,8 +13,9 @@ from functools import partial
 import pytest
 
 from webcrawl.hosts.robots.rules import Rules
-from webcrawl.net import ftp_listing, gopher_menu
 from webcrawl.net.content_type import content_type_of
+from webcrawl.net.ftp import listing as ftp_listing
+from webcrawl.net.gopher import menu as gopher_menu
 from webcrawl.urls.equivalence import RULES, Equivalence
 from webcrawl.urls.extraction import charset, thinning
 from webcrawl.urls.extraction.css import iter_css_links

@@ -35,12 +35,12 @@ class Spider(scrapy.Spider):
 
 process = CrawlerProcess({
     "DOWNLOAD_HANDLERS": {
-        "http": "webcrawl.net.http.HttpDownloadHandler",
-        "https": "webcrawl.net.http.HttpDownloadHandler",
+        "http": "webcrawl.net.http.handler.HttpDownloadHandler",
+        "https": "webcrawl.net.http.handler.HttpDownloadHandler",
     },
     "DOWNLOADER_MIDDLEWARES": {
         "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
-        "webcrawl.net.decoding.ContentDecodingMiddleware": 590,
+        "webcrawl.net.http.decoding.ContentDecodingMiddleware": 590,
     },
     "DNS_SERVERS": [sys.argv[1]],
     "ALLOW_PRIVATE_ADDRESSES": True,

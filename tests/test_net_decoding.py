@@ -19,7 +19,7 @@ from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
-from webcrawl.net.decoding import ContentDecodingMiddleware, Gauge, decode
+from webcrawl.net.http.decoding import ContentDecodingMiddleware, Gauge, decode
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from loopback import raw_server
 from scrapy import Request
 
-from webcrawl.net import http
-from webcrawl.net.direct import plain_request
-from webcrawl.net.idle import Place
+from webcrawl.net.http import handler as http
+from webcrawl.net.http.direct import plain_request
+from webcrawl.net.http.idle import Place
 
 PATHS = st.one_of(
     st.sampled_from(["", "/", "/#", "//a//b", "/a%7Eb/%2e./c?q=%20&r=a+b#frag", "?q", "#f"]),

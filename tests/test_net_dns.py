@@ -21,8 +21,8 @@ from loopback import (
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.net import dnschannel
-from webcrawl.net.dns import (
+from webcrawl.net.dns import channel as dnschannel
+from webcrawl.net.dns.resolver import (
     InvalidNameError,
     LookupFailedError,
     LookupTimeoutError,
@@ -30,7 +30,7 @@ from webcrawl.net.dns import (
     NoAddressError,
     Resolver,
 )
-from webcrawl.net.dnsservers import SystemServers, server_address
+from webcrawl.net.dns.servers import SystemServers, server_address
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,7 +8,7 @@ from conftest import FakeClock
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from webcrawl.net.dns import Resolver
+from webcrawl.net.dns.resolver import Resolver
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ import time
 
 import uvloop
 
-from webcrawl.net.dns import Resolver
-from webcrawl.net.dnsservers import server_address
+from webcrawl.net.dns.resolver import Resolver
+from webcrawl.net.dns.servers import server_address
 from webcrawl.simweb import Faults, World, start_in_process
 
 NAMES = 2_000  # in each round, never the same

@@ -18,13 +18,14 @@ from loopback import (
     zone,
 )
 
-from webcrawl.net import dnschannel, dnsquery
-from webcrawl.net.dns import LookupFailedError, LookupTimeoutError, Resolver
+from webcrawl.net.dns import channel as dnschannel
+from webcrawl.net.dns import query as dnsquery
+from webcrawl.net.dns.resolver import LookupFailedError, LookupTimeoutError, Resolver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from webcrawl.net.dnschannel import Channel
+    from webcrawl.net.dns.channel import Channel
 
 ZONE = {f"{name}.test": ["300 A 127.0.0.1"] for name in "abcdefgh"}
 GOOD = zone(ZONE)

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from webcrawl.net import dnswire
-from webcrawl.net.dnswire import AAAA, A, Answer, MalformedAnswerError
+from webcrawl.net.dns import wire as dnswire
+from webcrawl.net.dns.wire import AAAA, A, Answer, MalformedAnswerError
 
 LABELS = st.text("abcxyz0189-_", min_size=1, max_size=12)
 HOSTS = st.lists(LABELS, min_size=1, max_size=6).map(".".join)

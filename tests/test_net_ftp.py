@@ -15,7 +15,7 @@ from contacting import FtpTalk, fetch, outcome
 from loopback import each_loop, raw_server  # noqa: F401  (a fixture)
 from scrapy.http import HtmlResponse, TextResponse
 
-from webcrawl.net.ftp import target_of
+from webcrawl.net.ftp.handler import target_of
 from webcrawl.net.outcomes import BadUrlError
 from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.extraction.html import extract_links

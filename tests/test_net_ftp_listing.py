@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webcrawl.net.ftp_listing import Entry, entries, row_of
+from webcrawl.net.ftp.listing import Entry, entries, row_of
 from webcrawl.urls import SCHEMES, normalize
 
 

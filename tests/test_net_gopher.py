@@ -16,8 +16,8 @@ from scrapy.http import HtmlResponse, TextResponse
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.net.gopher import gopher_ports, target_of
-from webcrawl.net.gopher_menu import Item, items, row_of
+from webcrawl.net.gopher.handler import gopher_ports, target_of
+from webcrawl.net.gopher.menu import Item, items, row_of
 from webcrawl.net.outcomes import BadUrlError
 from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.extraction.html import extract_links

@@ -23,7 +23,7 @@ from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
 from webcrawl.net.guard import AddressGuard, warn_of_unguarded_handlers
-from webcrawl.net.http import HttpDownloadHandler
+from webcrawl.net.http.handler import HttpDownloadHandler
 from webcrawl.net.outcomes import ForbiddenAddressError, outcome_of
 
 GUARD = AddressGuard(allow_private=False)

@@ -27,11 +27,13 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
-from webcrawl.net import dns, gopher, guard, limits
-from webcrawl.net.decoding import ContentDecodingMiddleware
+from webcrawl.net import guard, limits
+from webcrawl.net.dns import resolver as dns
+from webcrawl.net.dns.shared import resolver_of
+from webcrawl.net.gopher import handler as gopher
+from webcrawl.net.http.decoding import ContentDecodingMiddleware
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import HeaderTooLargeError
-from webcrawl.net.shared import resolver_of
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -13,8 +13,8 @@ from scrapy import Request
 from scrapy.http import Headers, Response
 from scrapy.utils.test import get_crawler
 
-from webcrawl.net.decoding import ContentDecodingMiddleware
-from webcrawl.net.large_bodies import LARGE_BODY, LargeBodies
+from webcrawl.net.http.decoding import ContentDecodingMiddleware
+from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies
 
 PAGE = {"PAGE_MAX_BYTES": 10_000}
 MIB = 1 << 20

@@ -16,8 +16,8 @@ from loopback import raw_server, self_signed
 from scrapy import Request
 
 from webcrawl import settings as project
+from webcrawl.net.http.tls import offer_groups
 from webcrawl.net.outcomes import outcome_of
-from webcrawl.net.tls import offer_groups
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,10 +16,10 @@ from scrapy.utils.test import get_crawler
 from webcrawl.downloader import MercatorDownloader
 from webcrawl.fetch import Fetch
 from webcrawl.net.contact import Dialer
+from webcrawl.net.dns.shared import resolver_of
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import ForbiddenAddressError
-from webcrawl.net.shared import resolver_of
 from webcrawl.net.turn import TURN
 
 __all__ = ["each_loop"]

@@ -10,7 +10,7 @@ from scrapy.http import Response
 from webcrawl.frontier import ERRAND, Entry
 from webcrawl.hosts.politeness.preconditions import Decision, Verdict
 from webcrawl.hosts.records import HostRecord
-from webcrawl.net.dns import LookupTimeoutError, NameNotFoundError
+from webcrawl.net.dns.resolver import LookupTimeoutError, NameNotFoundError
 
 PAGE = Entry("http://www.a.test/page", "www.a.test")
 FETCH_ROBOTS = Decision(Verdict.FETCH_ROBOTS, address="8.8.8.8")

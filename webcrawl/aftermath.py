@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from scrapy.http import Response
 
 from webcrawl.frontier import ERRAND, Entry
-from webcrawl.net.dns import NameNotFoundError
+from webcrawl.net.dns.resolver import NameNotFoundError
+from webcrawl.net.http.retry_after import retry_after
 from webcrawl.net.outcomes import outcome_of
-from webcrawl.net.retry_after import retry_after
 from webcrawl.reading import ReadingTooLongError
 from webcrawl.urls import host_of, origin_of
 

@@ -24,8 +24,8 @@ PERMANENT = frozenset({301, 308})
 def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_SCHEMES) -> Page:
     """The Page of *response*, without its links. A redirect leads to one of *schemes* or nowhere.
 
-    The handler leaves what was on the wire in the request's meta (net/http.py); without it, as
-    with a user's own handler, Scrapy's view of headers and body stands for it. Header fields are
+    The handler leaves what was on the wire in the request's meta (net/http/handler.py); without it,
+    as with a user's own handler, Scrapy's view of headers and body stands for it. Header fields are
     sent as UTF-8.
     """
     assert response.request is not None

@@ -22,7 +22,7 @@ from scrapy.utils.request import request_from_dict
 
 from webcrawl.frontier import Entry
 from webcrawl.links import forwarded
-from webcrawl.net.large_bodies import LARGE_BODY
+from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import normalize
 

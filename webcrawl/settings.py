@@ -27,11 +27,11 @@ SCHEDULER = "webcrawl.scheduler.MercatorScheduler"
 DUPEFILTER_CLASS = "webcrawl.dupefilter.MercatorDupeFilter"
 DOWNLOADER = "webcrawl.downloader.MercatorDownloader"
 DOWNLOAD_HANDLERS_BASE = default_settings.DOWNLOAD_HANDLERS_BASE | {
-    "http": "webcrawl.net.http.HttpDownloadHandler",
-    "https": "webcrawl.net.http.HttpDownloadHandler",
+    "http": "webcrawl.net.http.handler.HttpDownloadHandler",
+    "https": "webcrawl.net.http.handler.HttpDownloadHandler",
     # None for one of the four: its URLs are refused, as are those of all other schemes.
-    "ftp": "webcrawl.net.ftp.FtpDownloadHandler",
-    "gopher": "webcrawl.net.gopher.GopherDownloadHandler",
+    "ftp": "webcrawl.net.ftp.handler.FtpDownloadHandler",
+    "gopher": "webcrawl.net.gopher.handler.GopherDownloadHandler",
     # The crawl must not be led to files of its own machine or to paid storage.
     "file": None,
     "s3": None,
@@ -367,7 +367,7 @@ DOWNLOADER_MIDDLEWARES_BASE = default_settings.DOWNLOADER_MIDDLEWARES_BASE | {
     # The frontier asks for robots.txt, in its host's turn.
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
-    "webcrawl.net.decoding.ContentDecodingMiddleware": 590,
+    "webcrawl.net.http.decoding.ContentDecodingMiddleware": 590,
     # No redirect leads where no link may: to a mail server's port.
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
     "webcrawl._engine.PlainMetaRefreshMiddleware": 580,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.frontier import NO_URLS
 from webcrawl.links import SITEMAP
-from webcrawl.net.large_bodies import LARGE_BODY, LargeBodies
+from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:

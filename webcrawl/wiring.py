@@ -47,11 +47,11 @@ from webcrawl.hosts.robots.lookup import RobotsSearch
 from webcrawl.job import Job
 from webcrawl.kept import KeptCheckpoints
 from webcrawl.links import SITEMAP, LinkSubmitter
-from webcrawl.net.gopher import gopher_ports
+from webcrawl.net.dns.shared import resolver_of
+from webcrawl.net.gopher.handler import gopher_ports
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits, page_max_bytes
 from webcrawl.net.schemes import followed_schemes
-from webcrawl.net.shared import resolver_of
 from webcrawl.outcomes import Outcomes
 from webcrawl.page_links import link_kinds, sitemap_max_bytes
 from webcrawl.reading import ReadingWatch

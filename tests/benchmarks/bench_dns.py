@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import uvloop
 
-from webcrawl.net.dns import Resolver
+from webcrawl.net.dns.resolver import Resolver
 from webcrawl.simweb import Faults, World, start_in_process
 
 ROWS = ("getaddrinfo", "scrapy", "webcrawl")

@@ -2,9 +2,10 @@
 
     PYTHONPATH=. python tests/benchmarks/floor_once.py --urls FILE --names FILE
 
-aiohttp on uvloop with the options that webcrawl/net/http.py gives it, the same request headers, as
-many requests at once as the crawl has workers. Names come from a table. The body is read to its
-end and dropped: not unzipped, not looked at. Prints one JSON line as crawl_once.py does.
+aiohttp on uvloop with the options that webcrawl/net/http/handler.py gives it, the same request
+headers, as many requests at once as the crawl has workers. Names come from a table. The body is
+read to its end and dropped: not unzipped, not looked at. Prints one JSON line as crawl_once.py
+does.
 """
 
 from __future__ import annotations

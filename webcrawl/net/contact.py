@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
-from webcrawl.net import dns, outcomes
+from webcrawl.net import outcomes
+from webcrawl.net.dns import resolver as dns
+from webcrawl.net.dns.shared import resolver_of
 from webcrawl.net.guard import AddressGuard
-from webcrawl.net.large_bodies import LARGE_BODY
-from webcrawl.net.shared import resolver_of
+from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.net.turn import TURN
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.net.documents import Document
-    from webcrawl.net.large_bodies import Leave
+    from webcrawl.net.http.large_bodies import Leave
     from webcrawl.net.limits import FetchLimits
 
 # The longest line; a connection holds twice as much before it stops reading from the socket.

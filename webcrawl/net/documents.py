@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.http import Headers
 
-from webcrawl.net.answers import class_for
+from webcrawl.net.http.answers import class_for
 
 if TYPE_CHECKING:
     from scrapy import Request

@@ -13,7 +13,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.items import Page
 from webcrawl.net.content_type import content_type_of
-from webcrawl.net.decoding import codings_of, decode
+from webcrawl.net.http.decoding import codings_of, decode
 from webcrawl.urls import Link
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from webcrawl.net.dns import DnsError, LookupFailedError
+from webcrawl.net.dns.resolver import DnsError, LookupFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from webcrawl.hosts.politeness.delays import Records
-    from webcrawl.net.dns import Resolver
+    from webcrawl.net.dns.resolver import Resolver
     from webcrawl.net.guard import AddressGuard
 
 

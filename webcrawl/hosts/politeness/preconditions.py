@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from webcrawl.frontier import ERRAND
 from webcrawl.hosts.politeness.addresses import is_temporary
 from webcrawl.hosts.robots.lookup import Finding
-from webcrawl.net.dns import DnsError, InvalidNameError
+from webcrawl.net.dns.resolver import DnsError, InvalidNameError
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ _MAX_REDIRECTS = 5
 _WITH_ROBOTS = ("http://", "https://", "ftp://")
 # Unreachable origins of which the reason is remembered; the others are just unreachable.
 _REASONS = 65_536
-# Flags of an answer that ended before its end (net/http.py).
+# Flags of an answer that ended before its end (net/http/handler.py).
 _BROKEN_OFF = frozenset({"dataloss", "time"})
 # An errand that has not come back after so many seconds got lost, as with a host that is excluded
 # meanwhile: the search begins anew.

@@ -29,7 +29,7 @@ from webcrawl.errors import FatalError
 from webcrawl.net import outcomes
 from webcrawl.net.contact import Dialer, contact_for
 from webcrawl.net.documents import Document, response_of
-from webcrawl.net.gopher_menu import (
+from webcrawl.net.gopher.menu import (
     MENU,
     TEXT,
     content_type_of,
@@ -38,7 +38,7 @@ from webcrawl.net.gopher_menu import (
     items,
     row_of,
 )
-from webcrawl.net.large_bodies import free_bytes
+from webcrawl.net.http.large_bodies import free_bytes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.links_page import PAGE_CUT, links_page
 

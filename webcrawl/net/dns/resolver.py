@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import positive, whole
-from webcrawl.net import dnswire
-from webcrawl.net.dnsquery import NameServers, Unanswered
-from webcrawl.net.dnsservers import SystemServers, server_address
+from webcrawl.net.dns import wire as dnswire
+from webcrawl.net.dns.query import NameServers, Unanswered
+from webcrawl.net.dns.servers import SystemServers, server_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from scrapy.exceptions import StopDownload
 
-    from webcrawl.net.answers import Answer
-    from webcrawl.net.decoding import Gauge
-    from webcrawl.net.large_bodies import Leave
+    from webcrawl.net.http.answers import Answer
+    from webcrawl.net.http.decoding import Gauge
+    from webcrawl.net.http.large_bodies import Leave
 
 
 class Body(NamedTuple):

@@ -20,9 +20,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from multidict import CIMultiDict
 
-from webcrawl.net.answers import Answer
-from webcrawl.net.direct import is_hang_up
-from webcrawl.net.exchange import Exchange
+from webcrawl.net.http.answers import Answer
+from webcrawl.net.http.direct import is_hang_up
+from webcrawl.net.http.exchange import Exchange
 from webcrawl.net.outcomes import ForbiddenAddressError
 from webcrawl.net.turn import TURN
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from aiohttp.tracing import Trace
     from aiohttp.typedefs import LooseHeaders
 
-    from webcrawl.net.dns import Resolver
+    from webcrawl.net.dns.resolver import Resolver
     from webcrawl.net.guard import AddressGuard
     from webcrawl.net.limits import FetchLimits
 

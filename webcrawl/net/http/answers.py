@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, StreamReader
     from aiohttp.http import RawResponseMessage
 
-    from webcrawl.net.exchange import Exchange
+    from webcrawl.net.http.exchange import Exchange
 
 
 class Answer:

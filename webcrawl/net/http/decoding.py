@@ -28,8 +28,8 @@ from isal import isal_zlib
 from scrapy.http import Response, TextResponse
 from scrapy.utils.python import binary_is_text
 
-from webcrawl.net.answers import class_for
-from webcrawl.net.large_bodies import LARGE_BODY, free_bytes
+from webcrawl.net.http.answers import class_for
+from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes
 from webcrawl.net.limits import page_max_bytes
 
 if sys.version_info >= (3, 14):
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Headers
 
-    from webcrawl.net.large_bodies import Leave
+    from webcrawl.net.http.large_bodies import Leave
 
 _ACCEPTED: Final = b"gzip, deflate, br, zstd"
 # Servers say these of bodies that are not coded at all.

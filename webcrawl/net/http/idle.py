@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import asyncio
 
-    from webcrawl.net.exchange import Exchange
+    from webcrawl.net.http.exchange import Exchange
 
 
 class Place(NamedTuple):

@@ -13,12 +13,12 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from webcrawl.net import dnswire
+from webcrawl.net.dns import wire as dnswire
 
 if TYPE_CHECKING:
     import random
 
-    from webcrawl.net.dnsservers import Address
+    from webcrawl.net.dns.servers import Address
 
 # Seconds after which a name server that fell silent is asked one question again, and is spoken to
 # through another socket if it says nothing at all.

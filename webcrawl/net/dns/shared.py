@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import signals
 
-from webcrawl.net.dns import Resolver
+from webcrawl.net.dns.resolver import Resolver
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -17,7 +17,7 @@ for the rest. In ``request.meta``: ``download_latency``, ``download_seconds`` as
 response are made up here: Content-Type (by the name of the file) and Location. Flags as for HTTP.
 
 Invariant: one call opens one control connection, and at most one data connection, to one and the
-same address (see ftp_session.py); both are closed when it returns or raises.
+same address (see session.py); both are closed when it returns or raises.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from webcrawl.configuration.values import flag
 from webcrawl.net import outcomes
 from webcrawl.net.contact import Connection, Contact, Dialer, Ending, contact_for
 from webcrawl.net.documents import Document, response_of, type_of_name
-from webcrawl.net.ftp_listing import entries, row_of
-from webcrawl.net.ftp_session import Reply, Session
-from webcrawl.net.large_bodies import free_bytes
+from webcrawl.net.ftp.listing import entries, row_of
+from webcrawl.net.ftp.session import Reply, Session
+from webcrawl.net.http.large_bodies import free_bytes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.links_page import CONTENT_TYPE, PAGE_CUT, links_page
 

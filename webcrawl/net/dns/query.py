@@ -14,14 +14,14 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webcrawl.net import dnswire
-from webcrawl.net.dnschannel import PROBE_EVERY, Channel, QueryCounts
+from webcrawl.net.dns import wire as dnswire
+from webcrawl.net.dns.channel import PROBE_EVERY, Channel, QueryCounts
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Sequence
 
-    from webcrawl.net.dnsservers import Address, SystemServers
+    from webcrawl.net.dns.servers import Address, SystemServers
 
 # Questions under way; the others wait their turn. A name server drops what it has no room for:
 # unbound takes 1,024 for each of its threads, and its socket holds fewer. At 200 ms each these are

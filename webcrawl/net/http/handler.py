@@ -56,18 +56,19 @@ from scrapy.utils._download_handlers import check_stop_download
 from scrapy.utils.ssl import _make_ssl_context
 
 from webcrawl.configuration.values import flag
-from webcrawl.net import dns, outcomes
-from webcrawl.net.answers import Answer, headers_of, response_of
-from webcrawl.net.body import read_body
-from webcrawl.net.connections import Answered, Connector, GuardedResolver, Sent, send_once
-from webcrawl.net.decoding import Gauge
-from webcrawl.net.direct import DirectConnections, plain_request
-from webcrawl.net.exchange import READ_BUFFER
+from webcrawl.net import outcomes
+from webcrawl.net.dns import resolver as dns
+from webcrawl.net.dns.shared import resolver_of
 from webcrawl.net.guard import AddressGuard
-from webcrawl.net.large_bodies import LARGE_BODY, free_bytes
+from webcrawl.net.http.answers import Answer, headers_of, response_of
+from webcrawl.net.http.body import read_body
+from webcrawl.net.http.connections import Answered, Connector, GuardedResolver, Sent, send_once
+from webcrawl.net.http.decoding import Gauge
+from webcrawl.net.http.direct import DirectConnections, plain_request
+from webcrawl.net.http.exchange import READ_BUFFER
+from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes
+from webcrawl.net.http.tls import CURVES, offer_groups
 from webcrawl.net.limits import FetchLimits
-from webcrawl.net.shared import resolver_of
-from webcrawl.net.tls import CURVES, offer_groups
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:

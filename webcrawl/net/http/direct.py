@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import ConnectionTimeoutError
 
-from webcrawl.net.answers import Answer
-from webcrawl.net.exchange import Exchange
-from webcrawl.net.idle import IdleConnections, Place
+from webcrawl.net.http.answers import Answer
+from webcrawl.net.http.exchange import Exchange
+from webcrawl.net.http.idle import IdleConnections, Place
 from webcrawl.net.outcomes import ForbiddenAddressError
 from webcrawl.net.turn import TURN
 
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from webcrawl.net.dns import Resolver
+    from webcrawl.net.dns.resolver import Resolver
     from webcrawl.net.guard import AddressGuard
     from webcrawl.net.limits import FetchLimits
 

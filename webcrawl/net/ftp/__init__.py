@@ -1,0 +1,1 @@
+"""FTP: download handler, session, directory listings."""

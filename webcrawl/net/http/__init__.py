@@ -1,0 +1,1 @@
+"""HTTP and HTTPS: download handler, connections, the exchange on the wire, decoding."""
