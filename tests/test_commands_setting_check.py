@@ -50,7 +50,11 @@ def test_the_settings_of_the_project_are_good():
             {"no.Such": 1},
             "ITEM_PIPELINES names 'no.Such', which cannot",
         ),
-        ("ITEM_PIPELINES", {"webcrawl.pipelines.warc.WarcPipeline": "x"}, "the place of webcrawl"),
+        (
+            "ITEM_PIPELINES",
+            {"webcrawl.pipelines.warc.pipeline.WarcPipeline": "x"},
+            "the place of webcrawl",
+        ),
         ("EXTENSIONS", {"webcrawl.items.NoSuch": 1}, "doesn't define any object named 'NoSuch'"),
         ("SPIDER_MIDDLEWARES", {"no.such": 1}, "SPIDER_MIDDLEWARES names 'no.such'"),
         ("DOWNLOADER_MIDDLEWARES", {"no.such": 1}, "DOWNLOADER_MIDDLEWARES names 'no.such'"),
@@ -80,7 +84,7 @@ def test_what_cannot_be_is_a_sentence(name, value, sentence):
 @pytest.mark.parametrize(
     "given",
     [
-        {"ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": None}},
+        {"ITEM_PIPELINES": {"webcrawl.pipelines.warc.pipeline.WarcPipeline": None}},
         {"DOWNLOAD_HANDLERS": {"ftp": None}},
         {"FEEDS": {"x.jsonl": {"format": "jsonl"}}},
         {

@@ -18,8 +18,8 @@ from scrapy.utils.test import get_crawler
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.errors import DiskError, FatalError
-from webcrawl.pipelines.warc import WarcPipeline
-from webcrawl.pipelines.warc_file import WarcWriteError
+from webcrawl.pipelines.warc.pipeline import WarcPipeline
+from webcrawl.pipelines.warc.writer import WarcWriteError
 from webcrawl.signals import checkpoint
 
 
@@ -240,7 +240,7 @@ def test_file_that_a_killed_crawl_left_is_recovered_counted_and_logged(jobdir, c
     async def crawl(*pages, killed):
         crawler = crawler_with(JOBDIR=str(jobdir))
         pipeline = WarcPipeline.from_crawler(crawler)
-        with caplog.at_level(logging.INFO, "webcrawl.pipelines.warc"):
+        with caplog.at_level(logging.INFO, "webcrawl.pipelines.warc.pipeline"):
             await pipeline.open_spider()
         for one in pages:
             await pipeline.process_item(one)
@@ -337,7 +337,7 @@ class Pages(Spider):
 
 process = AsyncCrawlerProcess({
     "JOBDIR": sys.argv[1],
-    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": 100},
+    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.pipeline.WarcPipeline": 100},
     "LOG_LEVEL": "ERROR",
     "TELNETCONSOLE_ENABLED": False,
 })

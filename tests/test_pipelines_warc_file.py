@@ -18,7 +18,7 @@ from disk import PowerLoss, file_size_limit
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.disk_trouble import is_disk_full
-from webcrawl.pipelines.warc_file import LEVELS, WarcWriteError, WarcWriter
+from webcrawl.pipelines.warc.writer import LEVELS, WarcWriteError, WarcWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from isal import isal_zlib
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.items import Link
-from webcrawl.pipelines.warc_records import page_records, warcinfo_record
+from webcrawl.pipelines.warc.records import page_records, warcinfo_record
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from warc_checks import page
 
 from webcrawl.items import Link
-from webcrawl.pipelines.warc_file import WarcWriter
+from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.replay import DamagedWarcError, stored_pages
 
 LIMIT = 1 << 20

@@ -12,8 +12,8 @@ from isal import isal_zlib
 from warc_checks import page
 
 from webcrawl.items import Link
-from webcrawl.pipelines.warc_records import page_records, warcinfo_record
-from webcrawl.warc_recovery import whole_length
+from webcrawl.pipelines.warc.records import page_records, warcinfo_record
+from webcrawl.pipelines.warc.recovery import whole_length
 
 INFO = warcinfo_record(filename="x.warc.gz", at=0, fields=[("software", "tests")])
 

@@ -384,7 +384,7 @@ web_spider: dict[str, Any] = {
     # that set none keep what they know in a temporary directory, until they end.
     "JOBDIR": "crawls/web",
     # Processing modules (Mercator, section 3), by content type; users add theirs after the WARC.
-    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": 100},
+    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.pipeline.WarcPipeline": 100},
     "EXTENSIONS_BASE": EXTENSIONS_BASE
     | {
         "webcrawl.extensions.repeated_lines.RepeatedLines": 0,

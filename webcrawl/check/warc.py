@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.warc_recovery import whole_records
+from webcrawl.pipelines.warc.recovery import whole_records
 
 if TYPE_CHECKING:
     from pathlib import Path

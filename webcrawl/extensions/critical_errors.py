@@ -36,7 +36,7 @@ from webcrawl._engine import is_closing
 from webcrawl.configuration.values import positive, whole
 from webcrawl.items import Page
 from webcrawl.pages import page_of
-from webcrawl.pipelines.warc_file import WarcWriter
+from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import scheduler_of
 from webcrawl.signals import unforeseen
 from webcrawl.storage.lines import LineLog

@@ -1,4 +1,4 @@
-"""Pages of a WARC file, by this crawler (pipelines/warc_records.py) or any other.
+"""Pages of a WARC file, by this crawler (pipelines/warc/records.py) or any other.
 
 Called by the replay spider. One pass over the file, one page in memory. Whatever the file holds,
 nothing but DamagedWarcError and OSError is raised, and no body is longer than the caller allows.

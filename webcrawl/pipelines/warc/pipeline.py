@@ -32,7 +32,7 @@ from webcrawl.configuration.values import whole
 from webcrawl.disk_trouble import refusal
 from webcrawl.errors import FatalError
 from webcrawl.items import Page
-from webcrawl.pipelines.warc_file import LEVELS, WarcWriteError, WarcWriter
+from webcrawl.pipelines.warc.writer import LEVELS, WarcWriteError, WarcWriter
 from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:

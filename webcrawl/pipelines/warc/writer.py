@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Final
 from isal import isal_zlib
 
 from webcrawl.errors import StoreError
-from webcrawl.pipelines.warc_records import page_records, warcinfo_record
+from webcrawl.pipelines.warc.records import page_records, warcinfo_record
+from webcrawl.pipelines.warc.recovery import whole_length
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_all
-from webcrawl.warc_recovery import whole_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

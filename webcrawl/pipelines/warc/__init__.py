@@ -1,0 +1,1 @@
+"""WARC: processing module, writer, records, recovery."""
