@@ -11,7 +11,7 @@ from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor
 
 from webcrawl.clock import SteadyWall
-from webcrawl.host_knowledge import HostKnowledge
+from webcrawl.crawl.host_knowledge import HostKnowledge
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.budgets.traps.noted import Notes

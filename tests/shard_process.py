@@ -1,7 +1,7 @@
 """The process of the shard model: the real parts of one job, without Scrapy around them.
 
-Built as wiring.py builds them, opened and closed as the scheduler does it. What stands for Scrapy
-(statistics, the crawl's end, a worker that works when told to) is here too.
+Built as crawl/builder.py builds them, opened and closed as the scheduler does it. What stands for
+Scrapy (statistics, the crawl's end, a worker that works when told to) is here too.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from host_rig import Records, host_knowledge
 from scrapy.signalmanager import SignalManager
 
-from webcrawl.asides import Asides
+from webcrawl.crawl.dispatcher import Dispatcher
+from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.outcome_log import INFO_LOG, Outcomes
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.dispatcher import Dispatcher
+from webcrawl.crawl.side_downloads import Asides
+from webcrawl.crawl.sitemaps import Sitemaps
+from webcrawl.crawl.submission import LinkSubmitter
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
@@ -36,13 +40,9 @@ from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.admission import Admission
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.ledger import Ledger
-from webcrawl.job import Job
-from webcrawl.links import LinkSubmitter
-from webcrawl.outcomes import INFO_LOG, Outcomes
 from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, runs
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
-from webcrawl.sitemaps import Sitemaps
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.lines import LineLog
 from webcrawl.urls import host_of
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     import pytest
     from scrapy import Request
 
-    from webcrawl.fetch import Fetch
-    from webcrawl.job import PreparedCheckpoint
+    from webcrawl.crawl.fetch import Fetch
+    from webcrawl.crawl.jobdir import PreparedCheckpoint
     from webcrawl.seen import Eliminator
 
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
@@ -165,7 +165,7 @@ class Crawler:
 
 
 class Ending:
-    """As much of ``webcrawl.ending.Ending`` as works without Scrapy."""
+    """As much of ``webcrawl.crawl.stop.Ending`` as works without Scrapy."""
 
     def __init__(self) -> None:
         self.has_begun = False

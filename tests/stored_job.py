@@ -8,9 +8,9 @@ import msgspec
 from frontier_rig import Rig
 from seen_rig import disk_eliminator
 
+from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.outcome_log import INFO_LOG, Outcome
 from webcrawl.frontier import Entry, encode
-from webcrawl.job import Job
-from webcrawl.outcomes import INFO_LOG, Outcome
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.storage.lines import LineLog
 

@@ -8,13 +8,13 @@ import pytest
 from frontier_rig import Rig, entry
 from host_rig import Records
 
+from webcrawl.crawl.feeder import Inflow
 from webcrawl.frontier import Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.budgets.traps import UrlSpace
 from webcrawl.hosts.budgets.traps.gates import UrlSpaceGate
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
-from webcrawl.inflow import Inflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

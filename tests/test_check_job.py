@@ -24,10 +24,10 @@ from webcrawl.check.seen import check_content, check_seen
 from webcrawl.check.tables import check_table
 from webcrawl.check.text import report_text
 from webcrawl.check.whole import bytes_of, check_job
+from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import FrontierSnapshot
-from webcrawl.job import Job
 from webcrawl.seen.content import ContentSeen
 from webcrawl.simweb import start_in_process
 from webcrawl.storage.fifo import DiskFifo

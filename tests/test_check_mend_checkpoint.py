@@ -23,9 +23,9 @@ from webcrawl.check.mending import Mending
 from webcrawl.check.repair import repair_job
 from webcrawl.check.text import repair_text
 from webcrawl.check.whole import check_job
+from webcrawl.crawl.jobdir import Job, read_checkpoint
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.job import Job, read_checkpoint
 from webcrawl.simweb import allowed_urls, start_in_process
 
 MIN_DELAY = 0.02

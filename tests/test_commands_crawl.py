@@ -18,11 +18,11 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
+from webcrawl.crawl.builder import scheduler_parts
 from webcrawl.errors import FatalError
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.simweb import Faults, preset, start_in_process
 from webcrawl.spiders.web import WebSpider
-from webcrawl.wiring import scheduler_parts
 
 # Spiders that end in ways of their own.
 SPIDERS = """
@@ -281,7 +281,7 @@ def test_a_crawl_outlives_its_standard_error(web, jobdir, tmp_path):
         ),
         ({"POLITENESS_POLICY": "nonsense"}, ["POLITENESS_POLICY", "cannot be loaded"]),
         ({"POLITENESS_POLICY": 5}, ["POLITENESS_POLICY", "cannot be loaded"]),
-        ({"SEEN_ELIMINATOR": "webcrawl.links.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),
+        ({"SEEN_ELIMINATOR": "webcrawl.crawl.submission.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),
         ({"CONCURRENT_REQUESTS": "0"}, ["CONCURRENT_REQUESTS"]),
         ({"FRONTIER_BACK_QUEUES": "-1"}, ["FRONTIER_BACK_QUEUES"]),
         ({"FRONTIER_LEASE_SECS": "0"}, ["FRONTIER_LEASE_SECS"]),

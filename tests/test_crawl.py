@@ -26,7 +26,7 @@ from crawling import (
     warc_urls,
 )
 
-from webcrawl.outcomes import is_outcome
+from webcrawl.crawl.outcome_log import is_outcome
 from webcrawl.simweb import (
     Faults,
     allowed_urls,

@@ -24,26 +24,26 @@ from seen_rig import InlineExecutor, disk_eliminator
 from twisted.python.failure import Failure
 
 from webcrawl import signals
-from webcrawl.asides import Asides
+from webcrawl.crawl.dispatcher import Dispatcher
+from webcrawl.crawl.outcome_log import Outcome, Outcomes
+from webcrawl.crawl.reading import ReadingWatch
+from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.dispatcher import Dispatcher
+from webcrawl.crawl.side_downloads import Asides
+from webcrawl.crawl.sitemaps import Sitemaps
+from webcrawl.crawl.submission import LinkSubmitter
 from webcrawl.frontier import Entry, LargestDelay, decode
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.robots.lookup import Finding
-from webcrawl.links import LinkSubmitter
 from webcrawl.net.dns.resolver import LookupFailedError, NameNotFoundError
 from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
-from webcrawl.outcomes import Outcome, Outcomes
-from webcrawl.reading import ReadingWatch
-from webcrawl.request_codec import RequestCodec
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.fingerprint import fingerprint
-from webcrawl.sitemaps import Sitemaps
 from webcrawl.storage.lines import LineLog
 from webcrawl.urls import host_of
 from webcrawl.urls.equivalence import Equivalence

@@ -71,7 +71,7 @@ class Opening:
 # which has several URLs.
 CLUMSY = """
 import os
-import webcrawl.page_links as page_links
+import webcrawl.crawl.link_extractor as page_links
 
 met = {}
 copies = set(open(os.environ["COPIES"]).read().split())

@@ -24,15 +24,15 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
 
-from webcrawl._engine import (
+from webcrawl.crawl._engine import (
     SCRAPY,
     PlainRedirectMiddleware,
     PlainStats,
     check_engine,
     takes_fast_path,
 )
-from webcrawl._fast_path import DirectMiddlewares, DirectSignals, process_directly
-from webcrawl.downloader import MercatorDownloader
+from webcrawl.crawl._fast_path import DirectMiddlewares, DirectSignals, process_directly
+from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.errors import FatalError
 
 

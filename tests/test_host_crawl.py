@@ -18,7 +18,7 @@ from crawling import (
     wait_until,
 )
 
-from webcrawl.outcomes import INFO_LOG
+from webcrawl.crawl.outcome_log import INFO_LOG
 from webcrawl.simweb import preset, start_in_process
 
 

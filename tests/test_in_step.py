@@ -12,12 +12,12 @@ from scrapy.core.scraper import Scraper, Slot
 from scrapy.http import HtmlResponse
 from scrapy.utils.test import get_crawler
 
-from webcrawl._fast_path import take_fast_path
-from webcrawl.fetch import Fetch
+from webcrawl.crawl._fast_path import take_fast_path
+from webcrawl.crawl.fetch import Fetch
+from webcrawl.crawl.link_extractor import PageLinks
+from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.frontier import Entry, Lease
 from webcrawl.net.schemes import followed_schemes
-from webcrawl.page_links import PageLinks
-from webcrawl.reading import ReadingWatch
 from webcrawl.spiders.web import WebSpider
 
 URLS = [f"http://{name}.test/" for name in "abc"]

@@ -17,11 +17,11 @@ from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 from stored_job import Stored
 
+from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.outcome_log import MAX_URL
 from webcrawl.errors import FatalError
 from webcrawl.inspect.job_view import ask
 from webcrawl.inspect.retrying import Retried, retry, split_outcomes
-from webcrawl.job import Job
-from webcrawl.outcomes import MAX_URL
 from webcrawl.spiders.web import WebSpider
 
 

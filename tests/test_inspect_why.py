@@ -27,6 +27,7 @@ from looking import contents
 from scrapy.utils.project import get_project_settings
 from stored_job import Stored
 
+from webcrawl.crawl.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
 from webcrawl.frontier import encode
 from webcrawl.hosts.robots.rules import Rules
@@ -35,7 +36,6 @@ from webcrawl.inspect.explanation import explain
 from webcrawl.inspect.info_log import find_outcomes
 from webcrawl.inspect.job_view import ask, process_of
 from webcrawl.inspect.why_text import moment, why_text
-from webcrawl.outcomes import INFO_LOG
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 from webcrawl.storage.lines import numbered
 from webcrawl.urls import normalize

@@ -18,10 +18,10 @@ from contracts.fifo import drain, item
 from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
 
-from webcrawl import job as job_module
+from webcrawl.crawl import jobdir as job_module
+from webcrawl.crawl.jobdir import Job, boot_id
 from webcrawl.disk_trouble import is_disk_full
 from webcrawl.errors import DiskError, FatalError
-from webcrawl.job import Job, boot_id
 from webcrawl.storage import records
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 from webcrawl.storage.records import HEADER_SIZE
@@ -184,7 +184,7 @@ def test_a_system_that_does_not_name_its_boots_may_have_been_rebooted(jobdir):
 def test_the_boot_has_a_name_that_stays(monkeypatch, tmp_path):
     assert len(boot_id()) == 36
     assert boot_id() == boot_id()
-    monkeypatch.setattr("webcrawl.job._BOOT_ID", tmp_path / "of another system")
+    monkeypatch.setattr("webcrawl.crawl.jobdir._BOOT_ID", tmp_path / "of another system")
     assert boot_id() == ""
 
 
@@ -192,7 +192,7 @@ def test_the_boot_has_a_name_that_stays(monkeypatch, tmp_path):
 
 HOLDER = """
 import sys, pathlib
-from webcrawl.job import Job
+from webcrawl.crawl.jobdir import Job
 job = Job(path=pathlib.Path(sys.argv[1]))
 job.open()
 print("open", flush=True)

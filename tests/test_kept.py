@@ -21,11 +21,11 @@ from disk import PowerLoss, file_size_limit
 from frontier_rig import Rig
 from seen_rig import bloom_eliminator, disk_eliminator
 
+from webcrawl.crawl.jobdir import Job, read_checkpoint
+from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.hosts.records import HostRecord, HostRecords
-from webcrawl.job import Job, read_checkpoint
-from webcrawl.kept import KeptCheckpoints
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, read_fifo
 from webcrawl.storage.records import unpack_many

@@ -17,7 +17,7 @@ from crawling import (
 )
 
 from webcrawl.check.whole import check_job
-from webcrawl.job import read_checkpoint
+from webcrawl.crawl.jobdir import read_checkpoint
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 from webcrawl.storage.records import CorruptRecordError
 

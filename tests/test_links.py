@@ -9,11 +9,11 @@ from disk import file_size_limit
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.seeds.reader import Seed
+from webcrawl.crawl.submission import MAX_SITEMAPS, LinkSubmitter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, decode
 from webcrawl.hosts.budgets.depths import DepthBudgets, Depths
 from webcrawl.items import Page, RobotsDirectives
-from webcrawl.links import MAX_SITEMAPS, LinkSubmitter
 from webcrawl.storage.records import read_records
 from webcrawl.urls import Link
 from webcrawl.urls.equivalence import Equivalence

@@ -13,8 +13,8 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from webcrawl.downloader import MercatorDownloader
-from webcrawl.fetch import Fetch
+from webcrawl.crawl.downloader import MercatorDownloader
+from webcrawl.crawl.fetch import Fetch
 from webcrawl.net.contact import Dialer
 from webcrawl.net.dns.shared import resolver_of
 from webcrawl.net.guard import AddressGuard

@@ -9,9 +9,9 @@ import pytest
 from scrapy.settings import Settings
 
 import webcrawl.settings
+from webcrawl.crawl.link_extractor import PageLinks, in_slices
 from webcrawl.errors import FatalError
 from webcrawl.items import Page
-from webcrawl.page_links import PageLinks, in_slices
 from webcrawl.urls import Link
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS, KINDS
 

@@ -8,9 +8,9 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
-from webcrawl.fetch import Fetch
+from webcrawl.crawl.fetch import Fetch
+from webcrawl.crawl.page_builder import page_of
 from webcrawl.frontier import Entry, Lease
-from webcrawl.pages import page_of
 
 URL = "http://a.test/dir/page"
 ENTRY = Entry(

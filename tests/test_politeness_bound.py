@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from frontier_rig import Rig, entry
 
-from webcrawl.politeness_bound import PolitenessBound
+from webcrawl.crawl.politeness_bound import PolitenessBound
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from contextlib import contextmanager, suppress
 import pytest
 from crawling import ROOT, crawl_command, run_crawl, stats_of
 
-from webcrawl.reading import ReadingTooLongError, ReadingWatch
+from webcrawl.crawl.reading import ReadingTooLongError, ReadingWatch
 from webcrawl.simweb import Faults, allowed_urls, preset, start_in_process
 
 URL = "http://a.test/page"
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from webcrawl.reading import ReadingWatch
+from webcrawl.crawl.reading import ReadingWatch
 watch = ReadingWatch(jobdir=Path(sys.argv[1]), max_secs=5)
 watch.open()
 if sys.argv[2] == "reading":
@@ -32,7 +32,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 MURDEROUS = """
 import os
 import signal
-import webcrawl.page_links as page_links
+import webcrawl.crawl.link_extractor as page_links
 
 class Murderous:
     def __init__(self):

@@ -15,7 +15,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.test import get_crawler
 
-from webcrawl.request_codec import LostRequestError, RequestCodec
+from webcrawl.crawl.request_codec import LostRequestError, RequestCodec
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import host_of
 from webcrawl.urls.equivalence import Equivalence

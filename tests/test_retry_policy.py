@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
+from webcrawl.crawl.outcome_log import NAMES, is_outcome
 from webcrawl.errors import FatalError
 from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 from webcrawl.net.outcomes import OUTCOMES
-from webcrawl.outcomes import NAMES, is_outcome
 
 ROOT = Path(__file__).resolve().parents[1]
 FINAL = Rule(0, 0.0, 0)
@@ -52,7 +52,11 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
     """Fetches end in what ``outcome_of`` gives; the others are decided where nothing is sent."""
     source = "".join(
         (ROOT / "webcrawl" / name).read_text(encoding="utf-8")
-        for name in ("hosts/politeness/preconditions.py", "fetch.py", "hosts/robots/lookup.py")
+        for name in (
+            "hosts/politeness/preconditions.py",
+            "crawl/fetch.py",
+            "hosts/robots/lookup.py",
+        )
     )
     decided = set(re.findall(r'Verdict\.RE(?:FUSE|TRY), "(\w+)"', source))
     decided |= set(re.findall(r'self\.outcome = "(\w+)"', source))

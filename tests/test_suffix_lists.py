@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
+from webcrawl.crawl.jobdir import Job, read_checkpoint
+from webcrawl.crawl.suffix_lists import open_suffix_list, suffix_list_of, use_suffix_list_of
 from webcrawl.errors import FatalError
-from webcrawl.job import Job, read_checkpoint
-from webcrawl.suffix_lists import open_suffix_list, suffix_list_of, use_suffix_list_of
 from webcrawl.urls import registered_domain as module
 from webcrawl.urls.registered_domain import SuffixList, registered_domain, use
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
-from webcrawl.totals import Totals
+from webcrawl.crawl.totals import Totals
 
 
 def run(clock, saved, counts, secs):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from scrapy.settings import Settings
 
+from webcrawl.crawl.url_rules import equivalence_of, filters_of, redirect_filters_of, scope_of
 from webcrawl.errors import FatalError
-from webcrawl.url_rules import equivalence_of, filters_of, redirect_filters_of, scope_of
 from webcrawl.urls.equivalence import DEFAULT
 
 UNBALANCED = "missing ), unterminated subpattern at position 0"

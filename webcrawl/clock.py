@@ -1,9 +1,10 @@
 """Epoch time that goes on evenly, whatever is done to the clock of the machine meanwhile.
 
-Handed by wiring.py to all that store when something ends: rests, penalties, robots.txt, addresses.
-A clock that is set, by hand or by a time server, must neither end these early nor draw them out:
-the machine's clock is read once, and from then on what counts is the time since it was started. A
-later process goes on with the same reckoning (opening.py) until the machine is started anew.
+Handed by crawl/builder.py to all that store when something ends: rests, penalties, robots.txt,
+addresses. A clock that is set, by hand or by a time server, must neither end these early nor draw
+them out: the machine's clock is read once, and from then on what counts is the time since it was
+started. A later process goes on with the same reckoning (crawl/opening.py) until the machine is
+started anew.
 """
 
 from __future__ import annotations

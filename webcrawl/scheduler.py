@@ -1,11 +1,12 @@
 """The Mercator frontier as a Scrapy scheduler.
 
 ``next_request`` is Mercator's "remove a URL from the frontier"; what becomes of that URL is
-dispatcher.py's. Between requests a slice of background work moves new URLs from the eliminator
-to the frontier, and the engine is woken when the next host is ready.
+crawl/dispatcher.py's. Between requests a slice of background work moves new URLs from the
+eliminator to the frontier, and the engine is woken when the next host is ready.
 
-Job directory contents: see job.py. The durable parts are ``shards/00/frontier`` (frontier/),
-``shards/00/seen`` and ``content`` (seen/), ``ranks`` and ``domains`` (the seeds'), the seed cursor.
+Job directory contents: see crawl/jobdir.py. The durable parts are ``shards/00/frontier``
+(frontier/), ``shards/00/seen`` and ``content`` (seen/), ``ranks`` and ``domains`` (the seeds'), the
+seed cursor.
 
 What survives: ``kill -9`` loses nothing, as every part logs before it answers. After a power
 loss or a reboot, pages since the last checkpoint are fetched again.
@@ -22,7 +23,7 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
-from webcrawl._engine import (
+from webcrawl.crawl._engine import (
     abort_downloads,
     bound_items,
     check_engine,
@@ -35,22 +36,22 @@ from webcrawl._engine import (
     wake,
     watch_requests,
 )
-from webcrawl.alarm import Alarm
-from webcrawl.asides import Asides
-from webcrawl.checkpointer import Checkpointer
-from webcrawl.dispatcher import Dispatcher
-from webcrawl.ending import Ending, unopened
+from webcrawl.crawl.alarm import Alarm
+from webcrawl.crawl.checkpointer import Checkpointer
+from webcrawl.crawl.dispatcher import Dispatcher
+from webcrawl.crawl.feeder import Inflow
+from webcrawl.crawl.item_limit import ItemLimit
+from webcrawl.crawl.opening import open_parts
+from webcrawl.crawl.politeness_bound import PolitenessBound
+from webcrawl.crawl.request_codec import RequestCodec
+from webcrawl.crawl.side_downloads import Asides
+from webcrawl.crawl.statistics import Figures
+from webcrawl.crawl.stop import Ending, unopened
+from webcrawl.crawl.totals import Totals
 from webcrawl.errors import FatalError
-from webcrawl.figures import Figures
 from webcrawl.frontier import encode
 from webcrawl.hosts.budgets.depths import Depths
-from webcrawl.inflow import Inflow
-from webcrawl.item_limit import ItemLimit
-from webcrawl.opening import open_parts
-from webcrawl.politeness_bound import PolitenessBound
-from webcrawl.request_codec import RequestCodec
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
-from webcrawl.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,21 +62,21 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
+    from webcrawl.crawl.fetch import Fetch
+    from webcrawl.crawl.host_knowledge import HostKnowledge
+    from webcrawl.crawl.jobdir import Job, Part
+    from webcrawl.crawl.outcome_log import Outcomes
+    from webcrawl.crawl.progress import State
+    from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.seeds.ranks import HostRanks
-    from webcrawl.fetch import Fetch
+    from webcrawl.crawl.sitemaps import Sitemaps
+    from webcrawl.crawl.submission import LinkSubmitter
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission
-    from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.items import Page
-    from webcrawl.job import Job, Part
-    from webcrawl.links import LinkSubmitter
-    from webcrawl.outcomes import Outcomes
-    from webcrawl.progress import State
-    from webcrawl.reading import ReadingWatch
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
-    from webcrawl.sitemaps import Sitemaps
     from webcrawl.urls import Link
     from webcrawl.urls.registered_domain import SuffixList
 
@@ -206,7 +207,7 @@ class MercatorScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        from webcrawl.wiring import scheduler_parts  # noqa: PLC0415  # it imports every room
+        from webcrawl.crawl.builder import scheduler_parts  # noqa: PLC0415  # it imports every room
 
         return cls(crawler=crawler, **scheduler_parts(crawler))
 
@@ -249,7 +250,7 @@ class MercatorScheduler(BaseScheduler):
         watch_requests(self._crawler.engine, self._dispatcher.done)
         go_on_for_pages_in_process(self._crawler.engine, lambda: bool(self.asides))
         if takes_fast_path(self._crawler.settings):
-            from webcrawl._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
+            from webcrawl.crawl._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(self._crawler.engine)
         bound_items(self._crawler.engine, self._items.bound)
@@ -433,7 +434,7 @@ class MercatorScheduler(BaseScheduler):
         return is_first
 
     def try_bugs_again(self) -> None:
-        """URLs that were given up for a bug are for the next run: see retries.py."""
+        """URLs that were given up for a bug are for the next run: see crawl/retries.py."""
         try:
             self._dispatcher.retries.of_bugs()
         except _DISK_ERRORS as error:

@@ -25,7 +25,7 @@ COMMANDS_MODULE = "webcrawl.commands"
 
 SCHEDULER = "webcrawl.scheduler.MercatorScheduler"
 DUPEFILTER_CLASS = "webcrawl.dupefilter.MercatorDupeFilter"
-DOWNLOADER = "webcrawl.downloader.MercatorDownloader"
+DOWNLOADER = "webcrawl.crawl.downloader.MercatorDownloader"
 DOWNLOAD_HANDLERS_BASE = default_settings.DOWNLOAD_HANDLERS_BASE | {
     "http": "webcrawl.net.http.handler.HttpDownloadHandler",
     "https": "webcrawl.net.http.handler.HttpDownloadHandler",
@@ -52,7 +52,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
 # They listen on a port for code to run.
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
-STATS_CLASS = "webcrawl._engine.PlainStats"
+STATS_CLASS = "webcrawl.crawl._engine.PlainStats"
 LOG_LEVEL = "INFO"
 
 # --- the job (JOBDIR: see web_spider) ----------------------------------------------------------
@@ -370,9 +370,9 @@ DOWNLOADER_MIDDLEWARES_BASE = default_settings.DOWNLOADER_MIDDLEWARES_BASE | {
     "webcrawl.net.http.decoding.ContentDecodingMiddleware": 590,
     # No redirect leads where no link may: to a mail server's port.
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
-    "webcrawl._engine.PlainMetaRefreshMiddleware": 580,
+    "webcrawl.crawl._engine.PlainMetaRefreshMiddleware": 580,
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
-    "webcrawl._engine.PlainRedirectMiddleware": 600,
+    "webcrawl.crawl._engine.PlainRedirectMiddleware": 600,
 }
 
 # --- the web spider ----------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from webcrawl.crawl.user_messages import tell
 from webcrawl.errors import DiskError, FatalError
-from webcrawl.user_messages import tell
 
 if TYPE_CHECKING:
     import asyncio

@@ -2,10 +2,10 @@
 
     python tests/benchmarks/bench_eliminator.py [--stored 10_000_000 100_000_000 1_000_000_000]
 
-Stores fingerprints as sorted runs in a temporary directory (8 bytes each), then submits pages of
-40 links, real URL strings that are hashed within the measured time, and takes the new ones out.
-It runs as in the crawl: an event loop submits a page a turn, stops while the eliminator is full,
-takes slices of 10 ms, as inflow.py does, half of the time at most; merges run in the one worker
+Stores fingerprints as sorted runs in a temporary directory (8 bytes each), then submits pages of 40
+links, real URL strings that are hashed within the measured time, and takes the new ones out. It
+runs as in the crawl: an event loop submits a page a turn, stops while the eliminator is full, takes
+slices of 10 ms, as crawl/feeder.py does, half of the time at most; merges run in the one worker
 thread; cache and T have the crawl's default sizes. Two streams:
 
 crawl-like

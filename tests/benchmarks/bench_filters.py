@@ -46,7 +46,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.url_rules import filters_of
+from webcrawl.crawl.url_rules import filters_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

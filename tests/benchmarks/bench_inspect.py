@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from seen_rig import InlineExecutor
 
+from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.outcome_log import INFO_LOG, Outcome
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
@@ -32,8 +34,6 @@ from webcrawl.frontier import (
     LargestDelay,
     encode,
 )
-from webcrawl.job import Job
-from webcrawl.outcomes import INFO_LOG, Outcome
 from webcrawl.seen import DiskEliminator
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal

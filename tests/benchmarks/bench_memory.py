@@ -24,6 +24,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl import settings
 from webcrawl.configuration.memory_budget import sizes
+from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.extensions.large_blocks import return_large_blocks
 from webcrawl.frontier import (
@@ -36,7 +37,6 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier.entry import host_of
 from webcrawl.hosts.records import HostRecords
-from webcrawl.job import Job
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.eliminator import DiskEliminator

@@ -30,12 +30,12 @@ from typing import Any
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
+from webcrawl.crawl.builder import scheduler_parts
+from webcrawl.crawl.opening import open_parts
 from webcrawl.frontier import Entry, encode
 from webcrawl.hosts.records import HostRecord
-from webcrawl.opening import open_parts
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.spiders.web import WebSpider
-from webcrawl.wiring import scheduler_parts
 
 ROOT = Path(__file__).parents[2]
 _LINKS = 40

@@ -47,7 +47,7 @@ from webcrawl.hosts.budgets.traps.noted import Notes
 from webcrawl.hosts.records import HostRecords
 
 URLS, PAGES = 200_000, 50_000
-# As the eliminator gives them, see inflow.py.
+# As the eliminator gives them, see crawl/feeder.py.
 BATCH = 256
 BUDGETS = {
     "BUDGET_HOST_PAGES": 1000,

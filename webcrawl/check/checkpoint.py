@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.crawl.jobdir import read_checkpoint
 from webcrawl.errors import FatalError
-from webcrawl.job import read_checkpoint
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.check.findings import Findings
-    from webcrawl.job import Checkpoint
+    from webcrawl.crawl.jobdir import Checkpoint
 
 _ALL: Final = "the crawl cannot be resumed, and its queues cannot be told from what is left over"
 #: Without these there is no crawl.

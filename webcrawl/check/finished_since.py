@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.check.logs import MAX_LINE_BYTES
-from webcrawl.outcomes import INFO_LOG
+from webcrawl.crawl.outcome_log import INFO_LOG
 from webcrawl.storage.lines import numbered
 
 if TYPE_CHECKING:

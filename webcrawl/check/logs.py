@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from webcrawl.check.findings import Findings
 
 LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl")
-#: Longer ones nobody writes: see outcomes.py, critical_errors.py.
+#: Longer ones nobody writes: see crawl/outcome_log.py, critical_errors.py.
 MAX_LINE_BYTES: Final = 1 << 20
 _LINE: Final = "what became of that URL is not told; the crawl itself does not read it"
 _CUT: Final = "the next start cuts it off: it was being written when the process or the power died"

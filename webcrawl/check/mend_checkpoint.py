@@ -30,10 +30,7 @@ import msgspec
 from webcrawl.check.checkpoint import NEEDED
 from webcrawl.check.finished_since import finished_since
 from webcrawl.check.mend_frontier import quieted
-from webcrawl.errors import FatalError
-from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.hosts.records.database import FILE
-from webcrawl.job import (
+from webcrawl.crawl.jobdir import (
     Checkpoint,
     Job,
     PreparedCheckpoint,
@@ -41,7 +38,10 @@ from webcrawl.job import (
     read_checkpoint,
     read_snapshots,
 )
-from webcrawl.kept import DIRECTORY, kept_in
+from webcrawl.crawl.kept_checkpoints import DIRECTORY, kept_in
+from webcrawl.errors import FatalError
+from webcrawl.frontier.snapshot import decode_snapshot
+from webcrawl.hosts.records.database import FILE
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
 from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, NewerFormatError
 

@@ -21,16 +21,16 @@ from webcrawl.check.mend_seen import mend_content, mend_seen
 from webcrawl.check.mending import Loss, Mending
 from webcrawl.check.whole import Report, check_job
 from webcrawl.clock import SteadyWall
+from webcrawl.crawl.jobdir import Job, PreparedCheckpoint, boot_id, read_checkpoint
+from webcrawl.crawl.kept_checkpoints import refuse_kept
 from webcrawl.errors import FatalError
-from webcrawl.job import Job, PreparedCheckpoint, boot_id, read_checkpoint
-from webcrawl.kept import refuse_kept
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from webcrawl.job import Checkpoint
+    from webcrawl.crawl.jobdir import Checkpoint
 
 _SHARD: Final = "shards/00"
 _TABLES: Final = ("ranks", "domains")

@@ -16,16 +16,16 @@ from webcrawl.check.mending import DAMAGED
 from webcrawl.check.seen import check_content, check_seen
 from webcrawl.check.tables import check_table
 from webcrawl.check.warc import check_warc, warc_files
+from webcrawl.crawl.kept_checkpoints import DIRECTORY
 from webcrawl.errors import FatalError
 from webcrawl.inspect.job_view import process_of
-from webcrawl.kept import DIRECTORY
 from webcrawl.storage.records import NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from webcrawl.job import Checkpoint
+    from webcrawl.crawl.jobdir import Checkpoint
 
 _SHARD: Final = "shards/00"
 _TABLES: Final = ("ranks", "domains")

@@ -26,11 +26,11 @@ from scrapy.utils.misc import load_object
 
 from webcrawl import __version__
 from webcrawl.commands.setting_check import check_crawl, check_process
-from webcrawl.counts import Counts, refused_seeds
+from webcrawl.crawl.counts import Counts, refused_seeds
+from webcrawl.crawl.totals import PREFIX
+from webcrawl.crawl.user_messages import print_error, tell
 from webcrawl.errors import FatalError
 from webcrawl.start_failure import exit_code_of_start
-from webcrawl.totals import PREFIX
-from webcrawl.user_messages import print_error, tell
 
 if TYPE_CHECKING:
     import argparse

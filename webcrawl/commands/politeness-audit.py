@@ -19,8 +19,8 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.audit import KEYS, Pauses, as_json, as_text, audit_logs, read_delays
+from webcrawl.crawl.suffix_lists import suffix_list_of
 from webcrawl.errors import FatalError
-from webcrawl.suffix_lists import suffix_list_of
 from webcrawl.urls.registered_domain import use
 
 if TYPE_CHECKING:

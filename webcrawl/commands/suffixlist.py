@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.crawl.suffix_lists import suffix_list_of
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import make_directory, write_atomic
-from webcrawl.suffix_lists import suffix_list_of
 from webcrawl.urls.registered_domain import SuffixList
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """Errors that nobody anticipated: kept for whoever mends them, and the end of a crawl of many.
 
 Nielsen ("How to crawl a quarter billion webpages in 40 hours", error handling) tells two classes of
-errors apart. Anticipated ones are outcomes (outcomes.py). The others are bugs: in a spider's
-callback, in a processing module, in a middleware or download handler. Each of these has a line in
-``JOBDIR/logs/critical.jsonl``, and the page that it met is stored, so that the module can be run on
-it again::
+errors apart. Anticipated ones are outcomes (crawl/outcome_log.py). The others are bugs: in a
+spider's callback, in a processing module, in a middleware or download handler. Each of these has a
+line in ``JOBDIR/logs/critical.jsonl``, and the page that it met is stored, so that the module can
+be run on it again::
 
     scrapy replay JOBDIR/critical/*.warc.gz
 
@@ -32,10 +32,10 @@ import msgspec
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from webcrawl._engine import is_closing
 from webcrawl.configuration.values import positive, whole
+from webcrawl.crawl._engine import is_closing
+from webcrawl.crawl.page_builder import page_of
 from webcrawl.items import Page
-from webcrawl.pages import page_of
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import scheduler_of
 from webcrawl.signals import unforeseen
@@ -117,7 +117,7 @@ class CriticalErrors:
         self._trip_if_many()
 
     def _item_error(self, item: Any, failure: Failure) -> None:
-        """A processing module raised. A disk that refuses is told otherwise: see ending.py."""
+        """A processing module raised. A disk that refuses is told otherwise: see crawl/stop.py."""
         error = _error(failure)
         if isinstance(error, OSError):
             return

@@ -11,8 +11,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.configuration.values import number
-from webcrawl.counts import Counts
-from webcrawl.progress import Rates, progress_line
+from webcrawl.crawl.counts import Counts
+from webcrawl.crawl.progress import Rates, progress_line
 from webcrawl.scheduler import scheduler_of
 
 if TYPE_CHECKING:

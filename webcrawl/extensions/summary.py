@@ -9,9 +9,9 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.configuration.values import flag
-from webcrawl.counts import Counts, refused_seeds
-from webcrawl.totals import PREFIX
-from webcrawl.user_messages import tell
+from webcrawl.crawl.counts import Counts, refused_seeds
+from webcrawl.crawl.totals import PREFIX
+from webcrawl.crawl.user_messages import tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,10 +1,10 @@
 """What follows from each way in which a fetch can fail: the table of outcomes, tries, waits, hosts.
 
-Asked by those who try URLs again (retries.py), look for robots.txt (hosts/robots/lookup.py) and let
-hosts rest (hosts/politeness/delays.py). After BUbiNG's table of exception, wait, retries and host
-killer (frontier/ParsingThread): what is over in a moment is tried soon, what takes a server
-administrator waits longer, and what costs a worker a minute is not tried often. docs/stats.md has
-the same table; a test holds the two together.
+Asked by those who try URLs again (crawl/retries.py), look for robots.txt (hosts/robots/lookup.py)
+and let hosts rest (hosts/politeness/delays.py). After BUbiNG's table of exception, wait, retries
+and host killer (frontier/ParsingThread): what is over in a moment is tried soon, what takes a
+server administrator waits longer, and what costs a worker a minute is not tried often.
+docs/stats.md has the same table; a test holds the two together.
 
 The invariant: there is one rule for each outcome, and what has none is final and says nothing about
 its host.
@@ -134,7 +134,7 @@ class RetryPolicy:
         return tuple(self._rules)
 
     def rule(self, outcome: str) -> Rule:
-        """The rule for *outcome*, a name of webcrawl.outcomes."""
+        """The rule for *outcome*, a name of webcrawl.crawl.outcome_log."""
         rule = self._rules.get(outcome)
         if rule is None and outcome.startswith("http_"):
             rule = self._rules.get(f"{outcome[:6]}xx")

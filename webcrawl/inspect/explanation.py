@@ -12,30 +12,30 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.crawl.saved_settings import as_given
 from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.crawl.submission import forwarded
+from webcrawl.crawl.url_rules import OPEN, equivalence_of, filters_of, rules_of, scope_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
-from webcrawl.given_settings import as_given
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.inspect.host_state import HostState, RobotsState, host_state, robots_state
 from webcrawl.inspect.info_log import find_original, find_outcomes, find_redirects
 from webcrawl.inspect.job_view import process_of
 from webcrawl.inspect.trap_state import TrapState, trap_state
-from webcrawl.links import forwarded
 from webcrawl.net.schemes import followed_schemes
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
-from webcrawl.url_rules import OPEN, equivalence_of, filters_of, rules_of, scope_of
 from webcrawl.urls import SCHEMES, host_of, normalize_seed
 from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
+    from webcrawl.crawl.outcome_log import Outcome
     from webcrawl.frontier import Entry
     from webcrawl.frontier.view import Found
     from webcrawl.inspect.job_view import JobView
-    from webcrawl.outcomes import Outcome
 
 # Outcomes of one URL that are told: the last ones. A URL ends once, or again after a crash.
 _OUTCOMES = 20

@@ -1,4 +1,4 @@
-"""Searching the log of finished URLs (outcomes.py describes its lines).
+"""Searching the log of finished URLs (crawl/outcome_log.py describes its lines).
 
 The invariant: what stood in the log when the search began is found, whatever is appended or turned
 over meanwhile. Lines are only parsed when they contain what is looked for: a million of them take
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from webcrawl.outcomes import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, Outcome
+from webcrawl.crawl.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, Outcome
 from webcrawl.storage.lines import numbered
 
 if TYPE_CHECKING:

@@ -7,21 +7,21 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from webcrawl.crawl.jobdir import read_checkpoint
 from webcrawl.crawl.seeds.ranks import HostRanks
+from webcrawl.crawl.suffix_lists import use_suffix_list_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import FrontierView
 from webcrawl.hosts.records.reader import RecordsReader
-from webcrawl.job import read_checkpoint
 from webcrawl.seen.view import SeenView
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
-from webcrawl.suffix_lists import use_suffix_list_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
-    from webcrawl.job import Checkpoint
+    from webcrawl.crawl.jobdir import Checkpoint
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ _LOCKS = "/proc/locks"
 # How often a question is asked again because a checkpoint was published meanwhile.
 _TRIES = 10
 _SHARD = "shards/00"
-# Of the tables of the seeds, as the crawl makes them (wiring.py).
+# Of the tables of the seeds, as the crawl makes them (crawl/builder.py).
 _SEEDS = 1 << 20
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.crawl.saved_settings import as_given
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import Where
-from webcrawl.given_settings import as_given
 from webcrawl.inspect.explanation import AsOf, as_of
 from webcrawl.inspect.host_state import HostState, host_state, state_of
 from webcrawl.urls import normalize_seed

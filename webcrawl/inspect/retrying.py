@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from webcrawl.crawl.outcome_log import GIVEN_UP, MAX_URL, is_given_up
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry
 from webcrawl.inspect.info_log import ends
 from webcrawl.inspect.job_view import ask
 from webcrawl.inspect.stopped_job import opened
-from webcrawl.outcomes import GIVEN_UP, MAX_URL, is_given_up
 from webcrawl.seen.fingerprint import fingerprint
 
 if TYPE_CHECKING:

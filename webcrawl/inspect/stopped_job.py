@@ -10,12 +10,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from webcrawl.crawl.builder import scheduler_parts
+from webcrawl.crawl.opening import open_parts
+from webcrawl.crawl.stop import unopened
 from webcrawl.disk_trouble import is_disk_full
-from webcrawl.ending import unopened
 from webcrawl.errors import FatalError
-from webcrawl.opening import open_parts
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
-from webcrawl.wiring import scheduler_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from webcrawl.crawl.outcome_log import Outcome
     from webcrawl.inspect.explanation import AsOf, Explanation, Place
     from webcrawl.inspect.host_state import HostState, RobotsState
     from webcrawl.inspect.trap_state import PatternState
-    from webcrawl.outcomes import Outcome
 
 
 def why_text(told: Explanation, *, now: float) -> str:

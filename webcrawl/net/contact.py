@@ -98,7 +98,7 @@ class Contact:
     @property
     def is_for_robots(self) -> bool:
         """Whether it is for a robots.txt, half of which may permit what the other half forbids."""
-        # The crawl's own record of this contact (webcrawl/fetch.py), if it is the crawl's.
+        # The crawl's own record of this contact (webcrawl/crawl/fetch.py), if it is the crawl's.
         return bool(getattr(self.request.meta.get("fetch"), "robots_url", ""))
 
     def check_type(self, content_type: bytes, limits: FetchLimits) -> None:

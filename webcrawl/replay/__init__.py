@@ -3,7 +3,7 @@
 The life of a stored page::
 
     WARC file ─► records ─► Page ─► links ─► processing modules (item pipelines)
-              reader.py               page_links.py        spider.py
+              reader.py               crawl/link_extractor.py        spider.py
 
 ``reader`` makes a Page of a ``response`` or ``resource`` record and of the ``request`` and
 ``metadata`` records that name it, by this crawler or another one. ``spider`` is an ordinary Scrapy

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import xxhash
 from scrapy import Spider, signals
 
-from webcrawl._engine import process_item
+from webcrawl.crawl._engine import process_item
+from webcrawl.crawl.link_extractor import PageLinks, sitemap_max_bytes
 from webcrawl.net.limits import page_max_bytes
-from webcrawl.page_links import PageLinks, sitemap_max_bytes
 from webcrawl.replay.reader import DamagedWarcError, stored_pages
 
 if TYPE_CHECKING:

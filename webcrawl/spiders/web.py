@@ -26,12 +26,12 @@ from scrapy.exceptions import CloseSpider
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from webcrawl.crawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
+from webcrawl.crawl.link_extractor import PageLinks, in_slices
+from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.seeds import SeedReader, SeedsError, split_sources
 from webcrawl.errors import FatalError
-from webcrawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
 from webcrawl.net.schemes import followed_schemes
-from webcrawl.page_links import PageLinks, in_slices
-from webcrawl.pages import page_of
 from webcrawl.scheduler import is_mercator
 from webcrawl.settings import web_spider
 from webcrawl.urls import Link
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-    from webcrawl.fetch import Fetch
+    from webcrawl.crawl.fetch import Fetch
     from webcrawl.items import Page
     from webcrawl.scheduler import MercatorScheduler
 

@@ -7,8 +7,8 @@ away: ``alice.github.io`` is a site of its own, in the domain ``github.io``. A c
 to sites; budgets, reputation and politeness go by domains, or a farm would have a budget for each
 name that it gets for nothing.
 
-One list is in use in a process, set when a job is opened (``webcrawl.suffix_lists``): what is kept
-by domain is worth nothing under another list. Until then it is the list of the package
+One list is in use in a process, set when a job is opened (``webcrawl.crawl.suffix_lists``): what is
+kept by domain is worth nothing under another list. Until then it is the list of the package
 ``tldextract``; nothing is downloaded.
 """
 

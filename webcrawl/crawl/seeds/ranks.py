@@ -55,7 +55,7 @@ class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
 class HostRanks:
     """The ranks, kept for at most *capacity* hosts: who comes later is of the lowest class anyway.
 
-    Not thread-safe. A durable part: snapshot, written and forget as in job.py.
+    Not thread-safe. A durable part: snapshot, written and forget as in crawl/jobdir.py.
     """
 
     def __init__(self, *, path: Path, capacity: int = 1 << 20) -> None:

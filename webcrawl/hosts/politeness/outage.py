@@ -2,7 +2,7 @@
 
 When everything fails, nothing that fails says anything about a site: the crawl pauses, nobody's
 patience is used up, and something is tried now and then until there is an answer. Told of the end
-of every contact and look-up by aftermath.py.
+of every contact and look-up by crawl/completion.py.
 
 The network is gone when so many different hosts in a row did not answer, and none in between, that
 had answered before: what never answered may be dead, and the last hosts of a crawl often are. As

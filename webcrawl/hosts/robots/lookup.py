@@ -15,7 +15,7 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
-from webcrawl.pages import REDIRECTS
+from webcrawl.crawl.page_builder import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
 
 if TYPE_CHECKING:

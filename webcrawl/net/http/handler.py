@@ -327,7 +327,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
 
 
 def _is_for_robots(request: Request) -> bool:
-    # The crawl's own record of this contact (webcrawl/fetch.py), if it is the crawl's.
+    # The crawl's own record of this contact (webcrawl/crawl/fetch.py), if it is the crawl's.
     return bool(getattr(request.meta.get("fetch"), "robots_url", ""))
 
 

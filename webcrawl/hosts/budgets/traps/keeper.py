@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.fetch import Fetch
+    from webcrawl.crawl.fetch import Fetch
     from webcrawl.frontier import Entry
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.records import HostRecords

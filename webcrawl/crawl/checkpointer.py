@@ -1,4 +1,4 @@
-"""Makes checkpoints of a running crawl, one at a time: the steps of job.py around a loop.
+"""Makes checkpoints of a running crawl, one at a time: the steps of jobdir.py around a loop.
 
 Called by the scheduler: at an interval by way of the Checkpoints extension, and at the end.
 """
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from scrapy.signalmanager import SignalManager
     from scrapy.statscollectors import StatsCollector
 
-    from webcrawl.ending import Ending
-    from webcrawl.job import Job, PreparedCheckpoint
+    from webcrawl.crawl.jobdir import Job, PreparedCheckpoint
+    from webcrawl.crawl.stop import Ending
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """All that is known of hosts, and those who go by it: one object for the scheduler to hold.
 
-Built by wiring.py. ``open`` and ``close`` touch the disk; ``work`` is called with every slice of
+Built by builder.py. ``open`` and ``close`` touch the disk; ``work`` is called with every slice of
 background work. The records are durable by themselves (hosts/), they are no part of a checkpoint:
 what ``kill -9`` takes of them is at most two seconds old and can be found out again, and the rests
 of hosts are in the frontier's own log.

@@ -7,7 +7,7 @@ content-seen test, seed cursor). On disk::
     snapshot-NNNNNN.log                      record log: part name, snapshot, part name, ...;
                                              a large snapshot in pieces, each after the name
     shards/00/...                            the files of the parts
-    checkpoints/NNNNNN/...                   older checkpoints, see kept.py
+    checkpoints/NNNNNN/...                   older checkpoints, see kept_checkpoints.py
     reading  poison.json                     see reading.py
 
 A checkpoint has three steps, so that the reactor waits only for the first::
@@ -17,7 +17,7 @@ A checkpoint has three steps, so that the reactor waits only for the first::
     publish()  any thread: snapshot file written, everything fsynced, manifest published
     forget()   reactor thread: files that only older snapshots named are deleted
 
-Now and then a checkpoint is kept (kept.py) before the next one is published.
+Now and then a checkpoint is kept (kept_checkpoints.py) before the next one is published.
 
 Dying between any two lines of this leaves the last published checkpoint, and the parts' own
 logs, which are replayed from it.
@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import msgspec
 
+from webcrawl.crawl.kept_checkpoints import make_own, refuse_kept
 from webcrawl.disk_trouble import refusal
 from webcrawl.errors import FatalError
-from webcrawl.kept import make_own, refuse_kept
 from webcrawl.storage.atomic import sync_path, sync_paths
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.manifest import ManifestStore
@@ -52,7 +52,7 @@ from webcrawl.storage.records import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from webcrawl.kept import KeptCheckpoints
+    from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 
 # What shows that a directory is a job's; and what a power failure may leave of one.
 _MARKS: Final = frozenset({"LOCK", "CURRENT"})
@@ -64,7 +64,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Part(Protocol):
-    """Something with state that a checkpoint saves; the methods are described in job.py."""
+    """Something with state that a checkpoint saves; the methods are described in jobdir.py."""
 
     def snapshot(self) -> bytes | Iterator[bytes]: ...
     def written(self) -> list[Path]: ...

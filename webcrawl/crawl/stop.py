@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
-from webcrawl._engine import is_closing
+from webcrawl.crawl._engine import is_closing
+from webcrawl.crawl.item_limit import ItemOverdueError
+from webcrawl.crawl.reading import ReadingTooLongError
 from webcrawl.disk_trouble import explained, is_disk_full, refusal
 from webcrawl.errors import StoreError
-from webcrawl.item_limit import ItemOverdueError
-from webcrawl.reading import ReadingTooLongError
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
+    from webcrawl.crawl.fetch import Fetch
     from webcrawl.errors import FatalError
-    from webcrawl.fetch import Fetch
 
 logger = logging.getLogger(__name__)
 

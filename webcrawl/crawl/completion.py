@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 
 from scrapy.http import Response
 
+from webcrawl.crawl.reading import ReadingTooLongError
 from webcrawl.frontier import ERRAND, Entry
 from webcrawl.net.dns.resolver import NameNotFoundError
 from webcrawl.net.http.retry_after import retry_after
 from webcrawl.net.outcomes import outcome_of
-from webcrawl.reading import ReadingTooLongError
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
-    from webcrawl.ending import Ending
-    from webcrawl.fetch import Fetch
+    from webcrawl.crawl.fetch import Fetch
+    from webcrawl.crawl.host_knowledge import HostKnowledge
+    from webcrawl.crawl.reading import ReadingWatch
+    from webcrawl.crawl.stop import Ending
     from webcrawl.frontier import Frontier
-    from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.hosts.politeness.preconditions import Decision
-    from webcrawl.reading import ReadingWatch
 
 logger = logging.getLogger(__name__)
 

@@ -16,19 +16,35 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
-from webcrawl._engine import wake
 from webcrawl.clock import SteadyWall
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive, whole
+from webcrawl.crawl._engine import wake
+from webcrawl.crawl.downloader import MercatorDownloader
+from webcrawl.crawl.host_knowledge import HostKnowledge
+from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
+from webcrawl.crawl.link_extractor import link_kinds, sitemap_max_bytes
+from webcrawl.crawl.outcome_log import Outcomes
+from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.downloader import MercatorDownloader
+from webcrawl.crawl.sitemaps import Sitemaps
+from webcrawl.crawl.submission import SITEMAP, LinkSubmitter
+from webcrawl.crawl.suffix_lists import suffix_list_of
+from webcrawl.crawl.url_rules import (
+    OPEN,
+    SEEDS,
+    equivalence_of,
+    filters_of,
+    redirect_filters_of,
+    scope_of,
+)
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier
 from webcrawl.frontier.admission import Admission
 from webcrawl.frontier.domain_share import DomainShares
-from webcrawl.host_knowledge import HostKnowledge
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.quotas import budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
@@ -44,28 +60,12 @@ from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.cache import RobotsCache
 from webcrawl.hosts.robots.lookup import RobotsSearch
-from webcrawl.job import Job
-from webcrawl.kept import KeptCheckpoints
-from webcrawl.links import SITEMAP, LinkSubmitter
 from webcrawl.net.dns.shared import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.limits import FetchLimits, page_max_bytes
 from webcrawl.net.schemes import followed_schemes
-from webcrawl.outcomes import Outcomes
-from webcrawl.page_links import link_kinds, sitemap_max_bytes
-from webcrawl.reading import ReadingWatch
 from webcrawl.seen.content import ContentSeen
-from webcrawl.sitemaps import Sitemaps
-from webcrawl.suffix_lists import suffix_list_of
-from webcrawl.url_rules import (
-    OPEN,
-    SEEDS,
-    equivalence_of,
-    filters_of,
-    redirect_filters_of,
-    scope_of,
-)
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
@@ -342,8 +342,8 @@ def _check_downloader(settings: BaseSettings) -> None:
     kind = load_object(settings["DOWNLOADER"])
     if not (isinstance(kind, type) and issubclass(kind, MercatorDownloader)):
         raise FatalError(
-            "DOWNLOADER must be webcrawl.downloader.MercatorDownloader, or made of it: no other "
-            "one gives hosts back to the frontier."
+            "DOWNLOADER must be webcrawl.crawl.downloader.MercatorDownloader, or made of it: no "
+            "other one gives hosts back to the frontier."
         )
 
 

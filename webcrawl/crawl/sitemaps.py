@@ -1,6 +1,6 @@
 """Sitemaps that robots.txt files name, and leave for large bodies, of sitemaps and of pages.
 
-Called by the dispatcher; what is in a sitemap is read as in any document, see page_links.py.
+Called by the dispatcher; what is in a sitemap is read as in any document, see link_extractor.py.
 
 A robots.txt names its sitemaps when it is parsed, after its fetch and when a later run of the crawl
 takes it from the host's record: so no crash can lose them. The eliminator knows those that were
@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from webcrawl.crawl.submission import SITEMAP
 from webcrawl.frontier import NO_URLS
-from webcrawl.links import SITEMAP
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
     from scrapy import Request
 
+    from webcrawl.crawl.submission import LinkSubmitter
     from webcrawl.frontier import Entry
     from webcrawl.hosts.robots.lookup import RobotsSearch
-    from webcrawl.links import LinkSubmitter
 
 #: Sitemaps and pages of more than 1 MiB at once: each may be held as received, decoded and stored.
 SITEMAPS_AT_ONCE: Final = 4

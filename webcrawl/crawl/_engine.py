@@ -30,9 +30,9 @@ from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
 from webcrawl.configuration.values import flag, whole
+from webcrawl.crawl.url_rules import redirect_filters_of
 from webcrawl.errors import FatalError
 from webcrawl.net.schemes import followed_schemes
-from webcrawl.url_rules import redirect_filters_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

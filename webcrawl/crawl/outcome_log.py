@@ -38,8 +38,8 @@ import msgspec
 
 from webcrawl import signals
 from webcrawl.configuration.values import whole
+from webcrawl.crawl.page_builder import truncation
 from webcrawl.net.outcomes import OUTCOMES
-from webcrawl.pages import truncation
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.storage.lines import LineLog
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from webcrawl.fetch import Fetch
+    from webcrawl.crawl.fetch import Fetch
     from webcrawl.frontier import Entry
 
 #: Of a line. URLs are longer only where URL_MAX_LENGTH_BYTES is 0 or in ordinary Requests.

@@ -10,16 +10,16 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from webcrawl.suffix_lists import open_suffix_list
+from webcrawl.crawl.suffix_lists import open_suffix_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from webcrawl.crawl.host_knowledge import HostKnowledge
+    from webcrawl.crawl.jobdir import Job, Part
     from webcrawl.crawl.seeds.ranks import HostRanks
+    from webcrawl.crawl.submission import LinkSubmitter
     from webcrawl.frontier import Frontier
-    from webcrawl.host_knowledge import HostKnowledge
-    from webcrawl.job import Job, Part
-    from webcrawl.links import LinkSubmitter
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
     from webcrawl.urls.registered_domain import SuffixList

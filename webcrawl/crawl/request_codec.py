@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.request import request_from_dict
 
+from webcrawl.crawl.submission import forwarded
 from webcrawl.frontier import Entry
-from webcrawl.links import forwarded
 from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import normalize

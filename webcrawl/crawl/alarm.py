@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.asyncio import call_later
 
-from webcrawl._engine import wake
+from webcrawl.crawl._engine import wake
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.given_settings import given
-from webcrawl.progress import State
+from webcrawl.crawl.progress import State
+from webcrawl.crawl.saved_settings import given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
-    from webcrawl.dispatcher import Dispatcher
+    from webcrawl.crawl.dispatcher import Dispatcher
+    from webcrawl.crawl.host_knowledge import HostKnowledge
+    from webcrawl.crawl.jobdir import Job
+    from webcrawl.crawl.politeness_bound import PolitenessBound
+    from webcrawl.crawl.submission import LinkSubmitter
+    from webcrawl.crawl.totals import Totals
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission
-    from webcrawl.host_knowledge import HostKnowledge
     from webcrawl.hosts.politeness.pauses import Pauses
-    from webcrawl.job import Job
-    from webcrawl.links import LinkSubmitter
-    from webcrawl.politeness_bound import PolitenessBound
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
-    from webcrawl.totals import Totals
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

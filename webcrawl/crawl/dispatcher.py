@@ -2,7 +2,7 @@
 
 ``dispatch`` turns a lease into the Request for the URL, or for its host's robots.txt first, or
 into nothing when the host must be looked up, must wait, or is to be let alone. The downloader gives
-the host back by way of ``Fetch.release``, see aftermath.py; when the engine is through with the
+the host back by way of ``Fetch.release``, see completion.py; when the engine is through with the
 request, ``done`` finishes the URL, lets it be tried again, or puts it back.
 
 The invariant: a URL is finished only when everything that came of it (links, requests, retries)
@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
 
-from webcrawl.aftermath import Aftermath
-from webcrawl.fetch import Fetch, fetch_of
+from webcrawl.crawl.completion import Aftermath
+from webcrawl.crawl.fetch import Fetch, fetch_of
+from webcrawl.crawl.page_builder import PERMANENT, REDIRECTS
+from webcrawl.crawl.request_codec import LostRequestError
+from webcrawl.crawl.retries import Retries
 from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
 from webcrawl.hosts.politeness.preconditions import Decision, Verdict
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import error_of, outcome_of
-from webcrawl.pages import PERMANENT, REDIRECTS
-from webcrawl.request_codec import LostRequestError
-from webcrawl.retries import Retries
 from webcrawl.signals import unforeseen
 from webcrawl.urls import host_of
 
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
-    from webcrawl.asides import Asides
-    from webcrawl.ending import Ending
+    from webcrawl.crawl.host_knowledge import HostKnowledge
+    from webcrawl.crawl.outcome_log import Outcomes
+    from webcrawl.crawl.reading import ReadingWatch
+    from webcrawl.crawl.request_codec import RequestCodec
+    from webcrawl.crawl.side_downloads import Asides
+    from webcrawl.crawl.sitemaps import Sitemaps
+    from webcrawl.crawl.stop import Ending
     from webcrawl.frontier import Frontier, Lease
     from webcrawl.frontier.admission import Admission
-    from webcrawl.host_knowledge import HostKnowledge
-    from webcrawl.outcomes import Outcomes
-    from webcrawl.reading import ReadingWatch
-    from webcrawl.request_codec import RequestCodec
     from webcrawl.seen.content import ContentSeen
-    from webcrawl.sitemaps import Sitemaps
 
 logger = logging.getLogger(__name__)
 
@@ -412,7 +412,7 @@ class Dispatcher:
             self._stats.inc_value(f"redirects/{kind}")
 
     def _end(self, entry: Entry, outcome: str, fetch: Fetch | None = None) -> None:
-        """*entry* has come to its end; told before the frontier is, see outcomes.py."""
+        """*entry* has come to its end; told before the frontier is, see outcome_log.py."""
         line = self._hosts.robots.decided_by(entry.url) if outcome == "robots_denied" else ""
         self._outcomes.finished(entry, outcome, fetch=fetch, robots=line)
         self._hosts.traps.ended(entry, outcome, fetch)
@@ -426,4 +426,4 @@ class Dispatcher:
 
 
 def _ignore(_: object) -> None:
-    """Callback of a robots.txt, whose answer aftermath.py reads off the Fetch."""
+    """Callback of a robots.txt, whose answer completion.py reads off the Fetch."""

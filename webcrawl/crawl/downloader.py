@@ -20,9 +20,9 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler
 
-from webcrawl._engine import takes_fast_path
 from webcrawl.configuration.values import flag, number, whole
-from webcrawl.fetch import fetch_of
+from webcrawl.crawl._engine import takes_fast_path
+from webcrawl.crawl.fetch import fetch_of
 from webcrawl.net.outcomes import error_of
 from webcrawl.net.turn import TURN
 from webcrawl.signals import is_heard
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.internet.defer import Deferred
 
-    from webcrawl.asides import Asides
-    from webcrawl.fetch import Fetch
+    from webcrawl.crawl.fetch import Fetch
+    from webcrawl.crawl.side_downloads import Asides
 
 # FRONTIER_LEASE_SECS in a project without it, and the share of a lease that a download may take
 # whose request has a timeout of its own.
@@ -68,7 +68,7 @@ class MercatorDownloader:
         self._counts = not flag(crawler.settings, "DOWNLOADER_STATS", True)
         handlers, middlewares = DownloadHandlers, DownloaderMiddlewareManager
         if takes_fast_path(crawler.settings):
-            from webcrawl import _fast_path  # noqa: PLC0415  # of one Scrapy only
+            from webcrawl.crawl import _fast_path  # noqa: PLC0415  # of one Scrapy only
 
             handlers, middlewares = _fast_path.DirectHandlers, _fast_path.DirectMiddlewares
         self.handlers = handlers(crawler)

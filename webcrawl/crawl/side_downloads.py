@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from webcrawl.fetch import Fetch
+    from webcrawl.crawl.fetch import Fetch
     from webcrawl.frontier import Frontier, Lease
 
 

@@ -21,7 +21,7 @@ from webcrawl.urls.registered_domain import SuffixList, bundled, use
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.job import Checkpoint, Job
+    from webcrawl.crawl.jobdir import Checkpoint, Job
 
 logger = logging.getLogger(__name__)
 

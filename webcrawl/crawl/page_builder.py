@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import webcrawl.page_adapter  # noqa: F401  # Pages are items from now on
+import webcrawl.crawl.page_adapter  # noqa: F401  # Pages are items from now on
 from webcrawl.items import Headers, Page, Truncation
 from webcrawl.net.content_type import content_type_of
 from webcrawl.urls import HTTP_SCHEMES, normalize
@@ -13,7 +13,7 @@ from webcrawl.urls import HTTP_SCHEMES, normalize
 if TYPE_CHECKING:
     from scrapy.http import Response
 
-    from webcrawl.fetch import Fetch
+    from webcrawl.crawl.fetch import Fetch
 
 #: Statuses whose Location is followed (Fetch Standard, "redirect status"); 300 may have one, too.
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
