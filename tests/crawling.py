@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import warc_checks
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from webcrawl.check.whole import check_job
+from webcrawl.jobs.check.whole import check_job
 from webcrawl.simweb import fetchable_urls
 from webcrawl.simweb.accesslog import Hit, read_access_log
 from webcrawl.simweb.robots import SITEMAP_PATH
@@ -26,7 +26,7 @@ from webcrawl.simweb.robots import SITEMAP_PATH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from webcrawl.check.findings import Finding
+    from webcrawl.jobs.check.findings import Finding
     from webcrawl.simweb.process import SimWebProcess
     from webcrawl.simweb.world import World
 

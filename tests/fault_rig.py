@@ -51,10 +51,10 @@ from crawling import (
 from disk import PowerLoss
 from faulty_crawl import Fault, Orders, Told
 
-from webcrawl.check.whole import check_job
 from webcrawl.crawl import jobdir as job
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records.database import FILE as SQLITE
+from webcrawl.jobs.check.whole import check_job
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from crawling import crawl_command, start_crawl, wait_until
 
-from webcrawl.check.mend_checkpoint import live_number
 from webcrawl.crawl.jobdir import read_checkpoint
 from webcrawl.crawl.kept_checkpoints import kept_in
 from webcrawl.frontier.bodies import body_path
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.records.database import FILE, SCAN, checksum
 from webcrawl.hosts.records.reader import RecordsReader
-from webcrawl.inspect.job_view import JobView
+from webcrawl.jobs.check.mend_checkpoint import live_number
+from webcrawl.jobs.inspect.job_view import JobView
 from webcrawl.seen.levels import run_path
 from webcrawl.seen.runs import Run
 from webcrawl.simweb import preset

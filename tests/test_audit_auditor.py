@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.audit import Auditor, Contact, Pauses
-from webcrawl.audit.lines import MICRO
-from webcrawl.audit.order import by_start
+from webcrawl.jobs.audit import Auditor, Contact, Pauses
+from webcrawl.jobs.audit.lines import MICRO
+from webcrawl.jobs.audit.order import by_start
 from webcrawl.simweb import Hit, Outcome, pauses
 
 

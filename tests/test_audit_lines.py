@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.audit.lines import MICRO, Contact, parse
+from webcrawl.jobs.audit.lines import MICRO, Contact, parse
 from webcrawl.simweb import read_access_log
 from webcrawl.simweb.accesslog import Outcome
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.audit import Pauses, audit_logs
-from webcrawl.audit.lines import MICRO
 from webcrawl.errors import FatalError
+from webcrawl.jobs.audit import Pauses, audit_logs
+from webcrawl.jobs.audit.lines import MICRO
 
 
 def simweb_line(start, end, *, host="a.test", address="127.16.0.1", agent="webcrawl/1.0", path="/"):
@@ -283,7 +283,7 @@ def test_memory_does_not_grow_with_the_number_of_lines(log):
 def test_a_log_is_read_without_numpy_scrapy_or_the_crawler(log):
     """The judge does not rest on what it judges, and starts at once."""
     code = (
-        "import sys, webcrawl.audit\n"
+        "import sys, webcrawl.jobs.audit\n"
         "print(*sorted(name for name in sys.modules if name.split('.')[0] in "
         "{'scrapy', 'twisted', 'numpy'} or name.startswith('webcrawl.')))"
     )

@@ -16,18 +16,18 @@ from killed_job import SHARD, WORLD, command, in_a_queue, kill_in_the_middle, me
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
 
-from webcrawl.check.checkpoint import check_checkpoint
-from webcrawl.check.findings import MOST, Findings
-from webcrawl.check.frontier import check_frontier
-from webcrawl.check.logs import check_logs
-from webcrawl.check.seen import check_content, check_seen
-from webcrawl.check.tables import check_table
-from webcrawl.check.text import report_text
-from webcrawl.check.whole import bytes_of, check_job
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import FrontierSnapshot
+from webcrawl.jobs.check.checkpoint import check_checkpoint
+from webcrawl.jobs.check.findings import MOST, Findings
+from webcrawl.jobs.check.frontier import check_frontier
+from webcrawl.jobs.check.logs import check_logs
+from webcrawl.jobs.check.seen import check_content, check_seen
+from webcrawl.jobs.check.tables import check_table
+from webcrawl.jobs.check.text import report_text
+from webcrawl.jobs.check.whole import bytes_of, check_job
 from webcrawl.seen.content import ContentSeen
 from webcrawl.simweb import start_in_process
 from webcrawl.storage.fifo import DiskFifo

@@ -18,14 +18,14 @@ from crawling import ROOT, USER_AGENT, access_log, impolite, pages_asked_for, ru
 from killed_job import SHARD, WORLD, command, kill_in_the_middle, meaning
 from looking import contents
 
-from webcrawl.check.mend_checkpoint import Damaged, live_number, mend_checkpoint
-from webcrawl.check.mending import Mending
-from webcrawl.check.repair import repair_job
-from webcrawl.check.text import repair_text
-from webcrawl.check.whole import check_job
 from webcrawl.crawl.jobdir import Job, read_checkpoint
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import decode_snapshot
+from webcrawl.jobs.check.mend_checkpoint import Damaged, live_number, mend_checkpoint
+from webcrawl.jobs.check.mending import Mending
+from webcrawl.jobs.check.repair import repair_job
+from webcrawl.jobs.check.text import repair_text
+from webcrawl.jobs.check.whole import check_job
 from webcrawl.simweb import allowed_urls, start_in_process
 
 MIN_DELAY = 0.02

@@ -18,15 +18,6 @@ from killed_job import SHARD, WORLD, command, in_a_queue, kill_in_the_middle, me
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
 
-from webcrawl.check.findings import Findings
-from webcrawl.check.mend_files import mend_table
-from webcrawl.check.mend_frontier import mend_frontier
-from webcrawl.check.mend_seen import mend_content, mend_seen
-from webcrawl.check.mending import Mending
-from webcrawl.check.repair import repair_job
-from webcrawl.check.seen import check_content, check_seen
-from webcrawl.check.text import repair_text
-from webcrawl.check.whole import check_job
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
@@ -34,6 +25,15 @@ from webcrawl.frontier.back_queue import QueueSnapshot
 from webcrawl.frontier.bodies import body_path
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 from webcrawl.hosts.records.database import FILE
+from webcrawl.jobs.check.findings import Findings
+from webcrawl.jobs.check.mend_files import mend_table
+from webcrawl.jobs.check.mend_frontier import mend_frontier
+from webcrawl.jobs.check.mend_seen import mend_content, mend_seen
+from webcrawl.jobs.check.mending import Mending
+from webcrawl.jobs.check.repair import repair_job
+from webcrawl.jobs.check.seen import check_content, check_seen
+from webcrawl.jobs.check.text import repair_text
+from webcrawl.jobs.check.whole import check_job
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.url_log import parse_record
 from webcrawl.simweb import allowed_urls, start_in_process

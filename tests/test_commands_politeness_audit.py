@@ -258,7 +258,7 @@ def test_a_wrong_option_is_refused(arguments, sentence):
 
 
 def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_path, capsys):
-    logs = import_module("webcrawl.audit.logs")
+    logs = import_module("webcrawl.jobs.audit.logs")
     monkeypatch.setitem(logs.audit_logs.__kwdefaults__, "window", 1)
     path = tmp_path / "access.log"
     path.write_text("".join(simweb_line(BEGIN + at, BEGIN + at) for at in (50, 40, 30, 20)))

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 from frontier_rig import POLICY, Rig, entry, urls_of
 
-from webcrawl.check.mend_frontier import quieted
 from webcrawl.frontier import back_queue, bodies, front_end
 from webcrawl.frontier.delay_policy import HostFacts, cut_off
 from webcrawl.frontier.done_log import Contact
 from webcrawl.frontier.snapshot import decode_snapshot
+from webcrawl.jobs.check.mend_frontier import quieted
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:

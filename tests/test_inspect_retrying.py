@@ -20,8 +20,8 @@ from stored_job import Stored
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.outcome_log import MAX_URL
 from webcrawl.errors import FatalError
-from webcrawl.inspect.job_view import ask
-from webcrawl.inspect.retrying import Retried, retry, split_outcomes
+from webcrawl.jobs.inspect.job_view import ask
+from webcrawl.jobs.inspect.retrying import Retried, retry, split_outcomes
 from webcrawl.spiders.web import WebSpider
 
 

@@ -31,11 +31,11 @@ from webcrawl.crawl.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
 from webcrawl.frontier import encode
 from webcrawl.hosts.robots.rules import Rules
-from webcrawl.inspect import job_view
-from webcrawl.inspect.explanation import explain
-from webcrawl.inspect.info_log import find_outcomes
-from webcrawl.inspect.job_view import ask, process_of
-from webcrawl.inspect.why_text import moment, why_text
+from webcrawl.jobs.inspect import job_view
+from webcrawl.jobs.inspect.explanation import explain
+from webcrawl.jobs.inspect.info_log import find_outcomes
+from webcrawl.jobs.inspect.job_view import ask, process_of
+from webcrawl.jobs.inspect.why_text import moment, why_text
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 from webcrawl.storage.lines import numbered
 from webcrawl.urls import normalize

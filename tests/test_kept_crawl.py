@@ -16,8 +16,8 @@ from crawling import (
     wait_until,
 )
 
-from webcrawl.check.whole import check_job
 from webcrawl.crawl.jobdir import read_checkpoint
+from webcrawl.jobs.check.whole import check_job
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 from webcrawl.storage.records import CorruptRecordError
 

@@ -1,7 +1,8 @@
 """The proof of politeness: crawls of every kind of trouble, judged by the server's log.
 
 What is due is computed from the simulated web itself, its robots.txt files and its Retry-After
-headers, never from the crawler; and the judge is ``webcrawl.audit``, which knows nothing of it.
+headers, never from the crawler; and the judge is ``webcrawl.jobs.audit``, which knows nothing of
+it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from urllib.parse import urlsplit
 
 from crawling import crawl_command, is_robots, run_crawl, start_crawl
 
-from webcrawl.audit import Pauses, as_text, audit_logs
-from webcrawl.audit.lines import MICRO
+from webcrawl.jobs.audit import Pauses, as_text, audit_logs
+from webcrawl.jobs.audit.lines import MICRO
 from webcrawl.simweb import Behaviour, Faults, SimWeb, preset, read_access_log, start_in_process
 from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from warc_checks import page
 
 from webcrawl.items import Link
+from webcrawl.jobs.replay import DamagedWarcError, stored_pages
 from webcrawl.pipelines.warc.writer import WarcWriter
-from webcrawl.replay import DamagedWarcError, stored_pages
 
 LIMIT = 1 << 20
 

@@ -18,13 +18,13 @@ from scrapy.spiderloader import get_spider_loader
 
 from webcrawl.crawl.seeds import split_sources
 from webcrawl.errors import FatalError
-from webcrawl.inspect.importing import import_seeds
-from webcrawl.inspect.job_view import ask
-from webcrawl.inspect.overview import host_overview, overview
-from webcrawl.inspect.overview_text import host_overview_text, overview_text
-from webcrawl.inspect.printing import print_answer
-from webcrawl.inspect.retrying import retry, split_outcomes
-from webcrawl.inspect.seeds_file import export
+from webcrawl.jobs.inspect.importing import import_seeds
+from webcrawl.jobs.inspect.job_view import ask
+from webcrawl.jobs.inspect.overview import host_overview, overview
+from webcrawl.jobs.inspect.overview_text import host_overview_text, overview_text
+from webcrawl.jobs.inspect.printing import print_answer
+from webcrawl.jobs.inspect.retrying import retry, split_outcomes
+from webcrawl.jobs.inspect.seeds_file import export
 from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:

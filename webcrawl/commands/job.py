@@ -14,11 +14,11 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from tqdm import tqdm
 
-from webcrawl.check.repair import repair_job
-from webcrawl.check.text import repair_text, report_text
-from webcrawl.check.whole import bytes_of, check_job
 from webcrawl.errors import FatalError
-from webcrawl.inspect.printing import print_answer
+from webcrawl.jobs.check.repair import repair_job
+from webcrawl.jobs.check.text import repair_text, report_text
+from webcrawl.jobs.check.whole import bytes_of, check_job
+from webcrawl.jobs.inspect.printing import print_answer
 from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Final
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.audit import KEYS, Pauses, as_json, as_text, audit_logs, read_delays
 from webcrawl.crawl.suffix_lists import suffix_list_of
 from webcrawl.errors import FatalError
+from webcrawl.jobs.audit import KEYS, Pauses, as_json, as_text, audit_logs, read_delays
 from webcrawl.urls.registered_domain import use
 
 if TYPE_CHECKING:
     import argparse
 
-    from webcrawl.audit.logs import Tally
+    from webcrawl.jobs.audit.logs import Tally
 
 _TOP: Final = 20
 _TOLD_SECS: Final = 0.5

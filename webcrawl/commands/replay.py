@@ -16,7 +16,7 @@ from scrapy.exceptions import UsageError
 from tqdm import tqdm
 
 from webcrawl.errors import FatalError
-from webcrawl.replay import ReplaySpider
+from webcrawl.jobs.replay import ReplaySpider
 from webcrawl.settings import web_spider
 from webcrawl.start_failure import exit_code_of_start
 

@@ -15,10 +15,10 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.errors import FatalError
-from webcrawl.inspect.explanation import explain
-from webcrawl.inspect.job_view import ask
-from webcrawl.inspect.printing import print_answer
-from webcrawl.inspect.why_text import why_text
+from webcrawl.jobs.inspect.explanation import explain
+from webcrawl.jobs.inspect.job_view import ask
+from webcrawl.jobs.inspect.printing import print_answer
+from webcrawl.jobs.inspect.why_text import why_text
 from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:

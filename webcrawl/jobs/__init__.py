@@ -1,0 +1,1 @@
+"""A job directory, looked at beside its crawl: check, inspect, replay, audit."""

@@ -1,0 +1,153 @@
+"""Holds every contact against the one before it of the same politeness key.
+
+Fed by ``logs`` with contacts in the order of their beginnings. The invariant: of a key it
+remembers a few numbers, two contacts, and the ends of the requests under way, so its memory grows
+with the number of keys and not with the number of lines.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush, heappushpop
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.jobs.audit.delays import Pauses
+    from webcrawl.jobs.audit.lines import Contact
+
+
+class Violation(NamedTuple):
+    """*after* began before the pause after *before* was over. Times in microseconds."""
+
+    key: str
+    before: Contact
+    after: Contact
+    gap: int  # from the end of the one to the start of the other; negative: both at once
+    due: int
+
+
+class KeyRecord:
+    """What is known of one politeness key. Times in microseconds."""
+
+    __slots__ = (
+        "concurrency",
+        "contacts",
+        "due",
+        "ends",
+        "free_at",
+        "holder",
+        "last_end",
+        "last_start",
+        "smallest",
+        "violations",
+    )
+
+    def __init__(self, first: Contact) -> None:
+        self.contacts = 0
+        self.smallest: int | None = None  # gap; None as long as there was one contact only
+        self.concurrency = 0  # the most requests under way at once; 0 if it cannot be told
+        self.due = 0  # the longest pause that was due
+        self.violations = 0
+        self.last_start = first.start
+        self.last_end = first.end
+        self.free_at = 0  # when the pauses of all contacts so far are over
+        self.holder = first  # the contact whose pause lasts until then
+        self.ends: list[int] = []  # a heap: of the requests under way
+
+
+class Auditor:
+    """Keeps the *keep* worst violations, and counts all of them.
+
+    *key* gives the politeness key of a contact. Contacts come sorted by start. One that comes
+    later than its turn is judged if it overlaps what came last of its key, which is certain, and
+    else only counted, in ``unjudged``.
+    """
+
+    def __init__(self, *, key: Callable[[Contact], str], pauses: Pauses, keep: int) -> None:
+        self._key = key
+        self._pauses = pauses
+        self._keep = keep
+        self.keys: dict[str, KeyRecord] = {}
+        self.contacts = 0
+        self.violations = 0
+        self.unjudged = 0
+        self.blur = 0  # the largest of all contacts
+        self.first: int | None = None  # the first beginning and the last end
+        self.last = 0
+        # A heap, the least bad first: how much of the pause was missing, a number to break ties.
+        self._worst: list[tuple[int, int, Violation]] = []
+
+    def add(self, contact: Contact) -> None:
+        """Judge *contact*. O(log of the requests under way)."""
+        key = self._key(contact)
+        record = self.keys.get(key)
+        if record is None:
+            record = self.keys[key] = KeyRecord(contact)
+        self._note(contact)
+        record.contacts += 1
+        if record.contacts > 1:
+            if contact.start < record.last_start and contact.end <= record.last_start:
+                self.unjudged += 1
+                return
+            gap = contact.start - record.last_end
+            if record.smallest is None or gap < record.smallest:
+                record.smallest = gap
+            missing = record.free_at - contact.start - contact.blur
+            if missing > 0:
+                self._violated(key, record, contact, missing)
+        self._enter(record, contact)
+
+    def worst(self) -> list[Violation]:
+        """The violations that were kept, the worst first, equally bad ones in their order."""
+        return [violation for *_, violation in sorted(self._worst, reverse=True)]
+
+    @property
+    def concurrency(self) -> int:
+        """The most requests of one key under way at once; 0 if it cannot be told."""
+        return max((record.concurrency for record in self.keys.values()), default=0)
+
+    @property
+    def smallest(self) -> int | None:
+        """The smallest gap of all keys, in microseconds; None if no key had two contacts."""
+        gaps = (record.smallest for record in self.keys.values() if record.smallest is not None)
+        return min(gaps, default=None)
+
+    def _note(self, contact: Contact) -> None:
+        self.contacts += 1
+        self.blur = max(self.blur, contact.blur)
+        self.last = max(self.last, contact.end)
+        if self.first is None or contact.start < self.first:
+            self.first = contact.start
+
+    def _violated(self, key: str, record: KeyRecord, contact: Contact, missing: int) -> None:
+        self.violations += 1
+        record.violations += 1
+        if not self._keep:
+            return
+        before = record.holder
+        due = record.free_at - before.end
+        violation = Violation(key, before, contact, contact.start - before.end, due)
+        # Of equally bad ones the earlier are kept.
+        entry = (missing, -self.violations, violation)
+        if len(self._worst) < self._keep:
+            heappush(self._worst, entry)
+        else:
+            heappushpop(self._worst, entry)
+
+    def _enter(self, record: KeyRecord, contact: Contact) -> None:
+        """*contact* is now what the next one is held against."""
+        due = self._pauses.after(contact)
+        record.due = max(record.due, due)
+        if contact.end + due >= record.free_at:
+            record.free_at = contact.end + due
+            record.holder = contact
+        record.last_start = max(record.last_start, contact.start)
+        record.last_end = max(record.last_end, contact.end)
+        if contact.blur:
+            return
+        ends = record.ends
+        while ends and ends[0] <= contact.start:
+            heappop(ends)
+        heappush(ends, contact.end)
+        record.concurrency = max(record.concurrency, len(ends))

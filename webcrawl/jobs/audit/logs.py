@@ -1,0 +1,197 @@
+"""Access logs, from their bytes to the verdict: opened, read, merged by time, judged.
+
+Called by ``scrapy politeness-audit`` and by tests. Nothing is read whole: a log may be of any
+size, compressed or come from a pipe. The invariant: every line is counted as a contact, as one of
+another user agent, or as one that cannot be read, and a log in which no line can be read is an
+error, so that "no violation" is never said of a file that was no access log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import heapq
+import io
+import sys
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from webcrawl.errors import FatalError
+from webcrawl.jobs.audit.auditor import Auditor
+from webcrawl.jobs.audit.lines import parse
+from webcrawl.jobs.audit.order import WINDOW, by_start
+from webcrawl.urls.registered_domain import registered_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from webcrawl.jobs.audit.delays import Pauses
+    from webcrawl.jobs.audit.lines import Contact
+
+STDIN: Final = "-"
+KEYS: Final[dict[str, Callable[[Contact], str]]] = {
+    "host": lambda contact: contact.host,
+    "domain": lambda contact: registered_domain(contact.host),
+    "address": lambda contact: contact.address,
+}
+"""The politeness keys by name."""
+
+# Of a line; what is longer can be no request that a server took, and is not held in memory.
+_LINE_BYTES: Final = 1 << 17
+# So many lines without a single request, and the file is something else.
+_FOREIGN_LINES: Final = 1000
+# Progress is told every so many lines.
+_TOLD_LINES: Final = 1 << 16
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+class Tally:
+    """What became of the lines of all logs."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.other_agents = 0
+        self.unreadable = 0
+        self.first_unreadable = ""  # "FILE, line N"
+
+
+class LogReader:
+    """The contacts of one log, in the order in which they stand there.
+
+    *agent*: only contacts whose User-Agent contains it, in any case, and those of protocols that
+    have none. *host*: of the contacts whose line does not say it. *told* is called with the tally
+    now and then.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        agent: str,
+        host: str,
+        tally: Tally,
+        told: Callable[[Tally], None] | None,
+    ) -> None:
+        self._name = "standard input" if name == STDIN else name
+        self._path = name
+        self._agent = agent.lower()
+        self._host = host
+        self._tally = tally
+        self._told = told
+
+    def contacts(self) -> Iterator[Contact]:
+        """Raises FatalError for a file that cannot be read or has no line of an access log."""
+        tally, agent = self._tally, self._agent
+        number = 0
+        readable = 0
+        unreadable = 0
+        first_unreadable = 0
+        for number, line in self._lines():
+            text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
+            if not text:
+                continue
+            tally.lines += 1
+            if self._told is not None and not tally.lines % _TOLD_LINES:
+                self._told(tally)
+            contact = parse(text, log=self._name, line=number) if len(line) <= _LINE_BYTES else None
+            if contact is None:
+                if line[-1:] != b"\n" and len(line) <= _LINE_BYTES:
+                    break  # the server was writing it
+                first_unreadable = first_unreadable or number
+                unreadable += 1
+                tally.unreadable += 1
+                tally.first_unreadable = tally.first_unreadable or f"{self._name}, line {number}"
+                if not readable and unreadable >= _FOREIGN_LINES:
+                    break
+                continue
+            readable += 1
+            if agent and contact.agent is not None and agent not in contact.agent.lower():
+                tally.other_agents += 1
+                continue
+            yield contact if contact.host else contact._replace(host=self._host)
+        if unreadable and not readable:
+            raise FatalError(
+                f"{self._name}, line {first_unreadable}: neither this line nor any other of the "
+                f"first {number} is one of simweb's access log or of the combined format"
+            )
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """Number and bytes of each line; of one that is too long, a part that is too long too."""
+        number = 0
+        try:
+            with self._opened() as stream:
+                while line := stream.readline(_LINE_BYTES + 1):
+                    number += 1
+                    yield number, line
+                    while line[-1:] != b"\n" and len(line) > _LINE_BYTES:
+                        line = stream.readline(_LINE_BYTES + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise FatalError(
+                f"{self._name}: the compressed data is damaged after line {number}"
+            ) from error
+        except OSError as error:
+            raise FatalError(f"cannot read {self._name}: {error.strerror or error}") from error
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[io.BufferedReader]:
+        with contextlib.ExitStack() as stack:
+            if self._path == STDIN:
+                stream = cast("io.BufferedReader", sys.stdin.buffer)
+            else:
+                stream = stack.enter_context(Path(self._path).open("rb"))
+            if stream.peek(2)[:2] == _GZIP_MAGIC:
+                unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream))
+                stream = stack.enter_context(io.BufferedReader(cast("io.RawIOBase", unpacked)))
+            yield stream
+
+
+def audit_logs(
+    logs: Sequence[str],
+    *,
+    key: str,
+    pauses: Pauses,
+    agent: str,
+    host: str,
+    keep: int,
+    window: int = WINDOW,
+    told: Callable[[Tally], None] | None = None,
+) -> tuple[Auditor, Tally]:
+    """What *logs* say. *key* is one of `KEYS`; *keep* as in Auditor, the rest as in LogReader.
+
+    Raises FatalError, one sentence, if they cannot be judged.
+    """
+    _check_names(logs)
+    tally = Tally()
+    readers = [
+        LogReader(name=name, agent=agent, host=host, tally=tally, told=told) for name in logs
+    ]
+    merged = heapq.merge(
+        *(reader.contacts() for reader in readers), key=lambda contact: contact.end
+    )
+    auditor = Auditor(key=KEYS[key], pauses=pauses, keep=keep)
+    for contact in by_start(merged, window=window):
+        if key == "address" and not contact.address:
+            raise FatalError(
+                f"{contact.log}, line {contact.line}: the line does not say the address of the "
+                "server, so it cannot be judged with --key address"
+            )
+        auditor.add(contact)
+    if not auditor.contacts:
+        names = ", ".join(logs)
+        if tally.other_agents:
+            raise FatalError(
+                f"{names}: none of {tally.other_agents} requests is of a user agent with {agent!r}"
+            )
+        raise FatalError(f"{names}: there is not a single request, so there is nothing to judge")
+    return auditor, tally
+
+
+def _check_names(logs: Sequence[str]) -> None:
+    """A log that is read twice would have every request at once with itself."""
+    seen: set[str] = set()
+    for name in logs:
+        real = name if name == STDIN else str(Path(name).resolve())
+        if real in seen:
+            raise FatalError(f"{name} is named twice")
+        seen.add(real)

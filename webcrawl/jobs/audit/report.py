@@ -1,0 +1,214 @@
+"""The verdict as text for people and as JSON for machines.
+
+What stands in a log was written by whoever sent the requests: nothing of it reaches a terminal
+but printable characters.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from webcrawl.jobs.audit.lines import MICRO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webcrawl.jobs.audit.auditor import Auditor, KeyRecord, Violation
+    from webcrawl.jobs.audit.lines import Contact
+    from webcrawl.jobs.audit.logs import Tally
+
+JSON_FORMAT: Final = 1
+_HEADINGS: Final = ("contacts", "smallest gap", "concurrency", "required", "violations")
+
+
+def as_text(auditor: Auditor, tally: Tally, *, key: str, top: int) -> Iterator[str]:
+    """The lines of the report: totals, a table of *top* keys, the worst violations, a verdict."""
+    yield from _totals(auditor, tally, key)
+    yield ""
+    yield from _table(auditor, key, top)
+    for violation in auditor.worst():
+        yield ""
+        yield from _described(violation)
+    if auditor.violations > len(auditor.worst()):
+        yield ""
+        yield f"({auditor.violations - len(auditor.worst()):,} more that are not as bad)"
+    yield ""
+    yield _verdict(auditor, key)
+
+
+def as_json(auditor: Auditor, tally: Tally, *, key: str, top: int) -> str:
+    """The same for machines: one object. Times in seconds; null where something is unknown."""
+    shown = _by_gap(auditor, top)
+    report: dict[str, Any] = {
+        "format": JSON_FORMAT,
+        "politeness_key": key,
+        "resolution_secs": _resolution(auditor.blur),
+        "requests": auditor.contacts,
+        "lines": tally.lines,
+        "other_agents": tally.other_agents,
+        "unreadable": tally.unreadable,
+        "first_unreadable": tally.first_unreadable or None,
+        "unjudged": auditor.unjudged,
+        "first": _secs(auditor.first),
+        "last": _secs(auditor.last),
+        "keys": len(auditor.keys),
+        "smallest_gap": _secs(auditor.smallest),
+        "largest_concurrency": auditor.concurrency or None,
+        "violations": auditor.violations,
+        "by_key": [
+            {
+                "key": name,
+                "contacts": record.contacts,
+                "smallest_gap": _secs(record.smallest),
+                "largest_concurrency": record.concurrency or None,
+                "required": _secs(record.due),
+                "violations": record.violations,
+            }
+            for name, record in shown
+        ],
+        "worst": [
+            {
+                "key": one.key,
+                "gap": _secs(one.gap),
+                "required": _secs(one.due),
+                "before": _contact_json(one.before),
+                "after": _contact_json(one.after),
+            }
+            for one in auditor.worst()
+        ],
+    }
+    return json.dumps(report, indent=1)
+
+
+def _totals(auditor: Auditor, tally: Tally, key: str) -> Iterator[str]:
+    yield (
+        f"{_count(auditor.contacts, 'request')}, {_count(len(auditor.keys), 'politeness key')} "
+        f"({key}), {_when(auditor.first or 0, 0)} to {_when(auditor.last, 0)} UTC"
+    )
+    if tally.other_agents:
+        yield f"left out: {_count(tally.other_agents, 'request')} of other user agents"
+    if tally.unreadable:
+        yield (
+            f"left out: {_count(tally.unreadable, 'line')} that cannot be read, the first is "
+            f"{printable(tally.first_unreadable)}"
+        )
+    if auditor.unjudged:
+        yield (
+            f"not judged: {_count(auditor.unjudged, 'request')} too far out of order; "
+            "sort the log by time"
+        )
+    if auditor.blur:
+        yield (
+            "The log has whole seconds and no durations: a gap of n seconds may be one less or one "
+            "more, only certain violations are reported, and concurrency cannot be told."
+        )
+
+
+def _table(auditor: Auditor, key: str, top: int) -> Iterator[str]:
+    rows = [
+        (
+            printable(name),
+            f"{record.contacts:,}",
+            _gap(record.smallest, auditor.blur),
+            str(record.concurrency or "-"),
+            _pause(record.due),
+            f"{record.violations:,}",
+        )
+        for name, record in _by_gap(auditor, top)
+    ]
+    if rows:
+        widths = [max(map(len, column)) for column in zip(*rows, (key, *_HEADINGS), strict=True)]
+        for row in ((key, *_HEADINGS), *rows):
+            cells = [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
+            yield "  ".join((f"{row[0]:<{widths[0]}}", *cells))
+    if len(auditor.keys) > len(rows):
+        yield f"({len(auditor.keys) - len(rows):,} more with the same or larger gaps)"
+
+
+def _described(violation: Violation) -> Iterator[str]:
+    before, after = violation.before, violation.after
+    blur = max(before.blur, after.blur)
+    yield (
+        f"VIOLATION of {printable(violation.key)}: {_gap(violation.gap, blur)} "
+        f"where {_pause(violation.due)} were due"
+    )
+    for contact in (before, after):
+        times = _when(contact.start, contact.blur)
+        if not contact.blur:
+            times += f" to {_when(contact.end, contact.blur)}"
+        place = printable(f"{contact.log}:{contact.line}")
+        yield f"  {times}  {printable(contact.url)}  ({place})"
+
+
+def _verdict(auditor: Auditor, key: str) -> str:
+    if auditor.violations:
+        keys = sum(record.violations > 0 for record in auditor.keys.values())
+        return f"{_count(auditor.violations, 'violation')} of {_count(keys, key)}"
+    smallest = auditor.smallest
+    gap = "" if smallest is None else f"; the smallest gap is {_gap(smallest, auditor.blur)}"
+    crowd = f", the largest concurrency {auditor.concurrency}" if auditor.concurrency else ""
+    return f"no violation{gap}{crowd}"
+
+
+def _by_gap(auditor: Auditor, top: int) -> list[tuple[str, KeyRecord]]:
+    """The *top* keys with the smallest gaps; those with a single contact come last."""
+
+    def order(item: tuple[str, KeyRecord]) -> tuple[float, str]:
+        name, record = item
+        return math.inf if record.smallest is None else record.smallest, name
+
+    return heapq.nsmallest(top, auditor.keys.items(), key=order)
+
+
+def _contact_json(contact: Contact) -> dict[str, Any]:
+    return {
+        "start": _secs(contact.start),
+        "end": None if contact.blur else _secs(contact.end),
+        "url": contact.url,
+        "log": contact.log,
+        "line": contact.line,
+    }
+
+
+def printable(text: str) -> str:
+    """*text* without what a terminal would take for an order."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def _count(number: int, thing: str) -> str:
+    plural = "es" if thing.endswith("s") else "s"
+    return f"{number:,} {thing}{'' if number == 1 else plural}"
+
+
+def _resolution(blur: int) -> float:
+    return 1.0 if blur else 1e-06
+
+
+def _secs(micros: int | None) -> float | None:
+    return None if micros is None else micros / MICRO
+
+
+def _gap(micros: int | None, blur: int) -> str:
+    if micros is None:
+        return "-"
+    if blur:
+        return f"{micros // MICRO} s ±1"
+    return f"{micros / MICRO:.6f} s"
+
+
+def _pause(micros: int) -> str:
+    return f"{micros / MICRO:g} s"
+
+
+def _when(micros: int, blur: int) -> str:
+    """Of a contact: with microseconds if it has them. UTC."""
+    seconds, rest = divmod(micros, MICRO)
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):  # a year after 9999
+        moment = f"{seconds} s"
+    return moment if blur or not rest else f"{moment}.{rest:06d}"

@@ -1,0 +1,141 @@
+"""The frontier's files: every queue that the snapshot names, and the done log since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from webcrawl.frontier.bodies import body_path
+from webcrawl.frontier.done_log import done_log_files, records_in
+from webcrawl.frontier.entry import decode
+from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
+from webcrawl.jobs.check.logs_since import frames_of, tell_cut_off, unreadable
+from webcrawl.storage.fifo import FifoSnapshot, length_of
+from webcrawl.storage.records import HEADER_SIZE, unpack_many
+from webcrawl.storage.scan import Gap, scan_fifo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from webcrawl.jobs.check.findings import Findings
+
+_DONE: Final = (
+    "pages finished then may be fetched again, retries put off then are lost, and so are rests of "
+    "hosts that were contacted then"
+)
+_UNREAD: Final = "what it tells is not read: as if it were damaged"
+_NO_SNAPSHOT: Final = "the crawl cannot be resumed"
+
+
+class Kept(NamedTuple):
+    """A queue on disk. *name* is for people; *host* is whose it is, if it is a host's."""
+
+    name: str
+    path: Path
+    fifo: FifoSnapshot
+    host: str
+
+
+def check_frontier(path: Path, snapshot: bytes, findings: Findings, *, trusted: bool) -> None:
+    """The frontier in the directory *path* as of *snapshot*; *trusted* as in ``Checkpoint``."""
+    try:
+        state = decode_snapshot(snapshot)
+    except msgspec.DecodeError as error:
+        findings.add(path, 0, f"unreadable snapshot: {error}", _NO_SNAPSHOT)
+        return
+    _check_snapshot(path, state, findings)
+    for queue in kept_queues(path, state):
+        check_queue(queue, findings)
+    check_done_log(path / "done", state.segment, findings, trusted=trusted)
+
+
+def kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
+    """All queues of *state* that may have files."""
+    for number, fifo in enumerate(state.levels, start=1):
+        yield Kept(f"level {number}", path / "front" / f"{number:02d}", fifo, "")
+    for reason, fifo in state.parked.items():
+        yield Kept(f"URLs parked for {reason}", path / "parked" / reason, fifo, "")
+    for queue in state.queues:
+        if queue.body is not None:
+            body = body_path(path / "back", queue.number)
+            yield Kept(f"host {queue.host}", body, queue.body, queue.host)
+
+
+def _check_snapshot(path: Path, state: FrontierSnapshot, findings: Findings) -> None:
+    """What stands in the snapshot itself, and that no two queues are in one directory."""
+    hosts = [queue.host for queue in state.queues]
+    numbers = [queue.number for queue in state.queues if queue.body is not None]
+    if len(set(hosts)) < len(hosts) or len(set(numbers)) < len(numbers):
+        findings.add(path, 0, "a host or a directory has two queues", _NO_SNAPSHOT)
+    if len(state.finished) % 8:
+        findings.add(path, 0, "the names of finished entries are cut off", _NO_SNAPSHOT)
+    for name, host, items in _in_snapshot(state):
+        wrong = sum(not fits(item, host) for item in items)
+        if wrong:
+            what = f"{wrong} entries of {name} in the snapshot are none of its"
+            findings.add(path, 0, what, f"{wrong} waiting URLs of {name} cannot be fetched")
+
+
+def _in_snapshot(state: FrontierSnapshot) -> Iterator[tuple[str, str, Sequence[bytes]]]:
+    yield "what is in process", "", state.leased
+    for queue in state.queues:
+        yield f"host {queue.host}", queue.host, queue.items
+        if queue.body is not None:
+            yield f"host {queue.host}", queue.host, [*queue.body.head, *queue.body.tail]
+    for fifo in (*state.levels, *state.parked.values()):
+        yield "a queue", "", [*fifo.head, *fifo.tail]
+
+
+def fits(data: bytes, host: str) -> bool:
+    """Whether *data* is an entry, of *host* if there is one."""
+    try:
+        entry = decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return not host or entry.host == host
+
+
+def check_queue(queue: Kept, findings: Findings) -> None:
+    """The body of one queue."""
+    damaged: list[tuple[Path, int, str]] = []
+    found = 0
+    for file, piece in scan_fifo(queue.path, queue.fifo):
+        findings.told(piece.end - piece.start)
+        if isinstance(piece, Gap):
+            damaged.append((file, piece.start, unreadable(piece)))
+            continue
+        try:
+            items = unpack_many(piece.payload)
+        except ValueError as error:
+            damaged.append((file, piece.start, str(error)))
+            continue
+        found += len(items)
+        if not all(fits(item, queue.host) for item in items):
+            damaged.append((file, piece.start, "an entry that is none of this queue"))
+    missing = queue.fifo.body - found
+    if missing and not damaged:
+        what = f"{found:,} entries, {queue.fifo.body:,} expected"
+        damaged.append((queue.path, 0, what))
+    means = (
+        f"{missing:,} of {length_of(queue.fifo):,} URLs that wait in {queue.name} cannot be read"
+    )
+    for file, offset, what in damaged:
+        findings.add(file, offset, what, means)
+
+
+def check_done_log(path: Path, first: int, findings: Findings, *, trusted: bool) -> None:
+    """The segments at *path* that follow the snapshot, which names the *first* of them."""
+    files = done_log_files(path, first)
+    if not files:
+        findings.add(path / f"{first:08d}.log", 0, "the file is gone", _DONE)
+    for file in files:
+        for frame in frames_of(file, findings, _DONE, start=HEADER_SIZE, trusted=trusted):
+            try:
+                records_in(frame.payload)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                findings.add(file, frame.start, str(error), _DONE)
+    for file in sorted(path.glob("*.log")):
+        if file not in files and int(file.stem) > first:
+            tell_cut_off(file, "a segment", findings, _UNREAD, trusted=trusted)

@@ -1,0 +1,117 @@
+"""Mending what has one file under a name of its own: tables, host records, logs for people.
+
+What is left is written aside and takes the place of the file at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
+from webcrawl.hosts.records.database import FILE, Database
+from webcrawl.hosts.records.reader import RecordsReader
+from webcrawl.jobs.check.hosts import check_hosts
+from webcrawl.jobs.check.logs import LOGS, MAX_LINE_BYTES, check_log, damage_of
+from webcrawl.jobs.check.tables import check_table
+from webcrawl.storage.atomic import make_directory, sync_path
+from webcrawl.storage.lines import numbered
+from webcrawl.storage.records import CorruptRecordError, RecordLog
+from webcrawl.storage.scan import Gap, scan_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from webcrawl.hosts.records.database import Fact
+    from webcrawl.jobs.check.mending import Mending
+
+
+def mend_table(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) -> bytes:
+    """The snapshot to publish for the table of ranks in *path*; *snapshot* itself if it is
+    sound."""
+    damaged = mending.damaged_by(
+        lambda findings: check_table(path, snapshot, findings, trusted=trusted)
+    )
+    if not damaged:
+        return snapshot
+    make_directory(path)
+    file = log_of(path)
+    mending.put_aside(file)
+    aside = file.with_name(file.name + ".tmp")
+    with RecordLog.open(aside, size=0) as log:
+        for piece in scan_records(file):
+            if isinstance(piece, Gap):
+                mending.lost(f"ranks in {piece.end - piece.start:,} bytes of {file.name}")
+            elif not len(piece.payload) % PAIR.itemsize:
+                log.append(piece.payload)
+        log.sync()
+        size = log.size
+    aside.replace(file)
+    sync_path(path)
+    return msgspec.msgpack.encode(RanksSnapshot(size))
+
+
+def mend_hosts(path: Path, mending: Mending, *, trusted: bool) -> None:
+    """Host records: every row that can be read goes into a new file."""
+    damaged = mending.damaged_by(lambda findings: check_hosts(path, findings, trusted=trusted))
+    if not damaged:
+        return
+    file = path / FILE
+    beside = [file.with_name(file.name + suffix) for suffix in ("-wal", "-shm")]
+    for one in (file, *beside):
+        mending.put_aside(one)
+    new = path.with_name(path.name + ".tmp")
+    shutil.rmtree(new, ignore_errors=True)
+    database = Database(path=new)
+    database.open()
+    try:
+        saved = database.write(_readable(path))
+    finally:
+        database.close()
+    mending.lost(f"what was known of hosts, but for {saved:,} records of all kinds that were saved")
+    for one in beside:
+        one.unlink(missing_ok=True)
+    sync_path(new / FILE)
+    (new / FILE).replace(file)
+    shutil.rmtree(new)
+    sync_path(path)
+
+
+def _readable(path: Path) -> Iterator[Fact]:
+    """The rows from the first on up to one that cannot be read, and from the last one back."""
+    try:
+        with RecordsReader(path=path) as records:
+            yield from records.readable()
+    except (CorruptRecordError, sqlite3.Error):
+        return
+
+
+def mend_logs(jobdir: Path, mending: Mending) -> None:
+    """The logs for people: lines that are none are taken out."""
+    for name in LOGS:
+        active = jobdir / name
+        for file in chain(numbered(active), [active] if active.exists() else []):
+            if mending.damaged_by(partial(check_log, file, may_be_torn=file == active)):
+                _mend_log(file, mending)
+
+
+def _mend_log(path: Path, mending: Mending) -> None:
+    mending.put_aside(path)
+    aside = path.with_name(path.name + ".tmp")
+    lost = 0
+    with path.open("rb") as old, aside.open("wb") as new:
+        while line := old.readline(MAX_LINE_BYTES):
+            if damage_of(line):
+                lost += 1
+            else:
+                new.write(line)
+    mending.lost(f"{lost:,} lines of {path.name}")
+    sync_path(aside)
+    aside.replace(path)
+    sync_path(path.parent)

@@ -1,0 +1,170 @@
+"""Mending the frontier: queues without their unreadable records, the done log likewise.
+
+What is left of a queue is written into new segments behind the old ones, so that the snapshot that
+is live until then stays good.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from webcrawl.frontier.done_log import records_in
+from webcrawl.frontier.snapshot import VERSION, decode_snapshot
+from webcrawl.jobs.check.frontier import check_done_log, check_queue, fits, kept_queues
+from webcrawl.storage.atomic import make_directory
+from webcrawl.storage.fifo import SEGMENT_END, FifoSnapshot, length_of, segment_file
+from webcrawl.storage.records import HEADER_SIZE, RecordLog, pack_many, unpack_many
+from webcrawl.storage.scan import Gap, scan_fifo, scan_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from webcrawl.frontier.back_queue import QueueSnapshot
+    from webcrawl.frontier.snapshot import FrontierSnapshot
+    from webcrawl.jobs.check.frontier import Kept
+    from webcrawl.jobs.check.mending import Mending
+
+_SEGMENT_BYTES: Final = 16 << 20
+
+
+def mend_frontier(
+    path: Path,
+    snapshot: bytes,
+    mending: Mending,
+    *,
+    trusted: bool,
+    now: float,
+    rest_secs: float,
+) -> bytes:
+    """The snapshot to publish for the frontier in *path*; *snapshot* itself if it is sound.
+
+    When the done log was damaged, everyone rests for *rest_secs* from *now* on, epoch seconds, as
+    when they were last contacted may be lost.
+    """
+    state = decode_snapshot(snapshot)
+    mended = {
+        queue.path: _mend_queue(queue, mending)
+        for queue in kept_queues(path, state)
+        if mending.damaged_by(partial(check_queue, queue))
+    }
+    if mended:
+        state = _with_queues(path, state, mended)
+    done = path / "done"
+    damaged = mending.damaged_by(
+        lambda findings: check_done_log(done, state.segment, findings, trusted=trusted)
+    )
+    if damaged:
+        segment = _mend_done_log(done, state, mending, damaged)
+        state = quieted(msgspec.structs.replace(state, segment=segment), now, rest_secs)
+    return msgspec.msgpack.encode(state) if mended or damaged else snapshot
+
+
+def quieted(state: FrontierSnapshot, now: float, rest_secs: float) -> FrontierSnapshot:
+    """*state* with a rest for everyone until *rest_secs* after *now*, epoch seconds."""
+    quiet = max((now + rest_secs, rest_secs), state.quiet)
+    return msgspec.structs.replace(state, version=VERSION, quiet=quiet)
+
+
+def _with_queues(
+    path: Path, state: FrontierSnapshot, mended: dict[Path, FifoSnapshot]
+) -> FrontierSnapshot:
+    """*state* with the queues in the directories *mended* replaced; empty ones are left out."""
+    by_name = {kept.name: mended.get(kept.path, kept.fifo) for kept in kept_queues(path, state)}
+    parked = {word: by_name[f"URLs parked for {word}"] for word in state.parked}
+    return msgspec.structs.replace(
+        state,
+        levels=[by_name[f"level {number}"] for number, _ in enumerate(state.levels, start=1)],
+        queues=[_host_queue(queue, by_name.get(f"host {queue.host}")) for queue in state.queues],
+        parked={word: fifo for word, fifo in parked.items() if length_of(fifo)},
+    )
+
+
+def _host_queue(queue: QueueSnapshot, body: FifoSnapshot | None) -> QueueSnapshot:
+    if body is None:
+        return queue
+    if not length_of(body):
+        return msgspec.structs.replace(queue, body=None, number=0)
+    return msgspec.structs.replace(queue, body=body)
+
+
+def _mend_queue(queue: Kept, mending: Mending) -> FifoSnapshot:
+    first = segment = queue.fifo.tail_segment + 1
+    mending.written += [*make_directory(queue.path), queue.path]
+    found = size = 0
+    log: RecordLog | None = None
+    try:
+        for payload in _good_items(queue, mending):
+            if log is not None and size >= _SEGMENT_BYTES:
+                log.append(SEGMENT_END)
+                log.close()
+                log = None
+                segment += 1
+            if log is None:
+                file = segment_file(queue.path, segment)
+                log = RecordLog.open(file, size=0)
+                mending.written.append(file)
+            size = log.append(pack_many(payload))
+            found += len(payload)
+    finally:
+        if log is not None:
+            log.close()
+    missing = queue.fifo.body - found
+    mending.lost(f"{missing:,} of {length_of(queue.fifo):,} URLs that waited in {queue.name}")
+    old = range(queue.fifo.head_segment, first)
+    mending.superseded += [segment_file(queue.path, number) for number in old]
+    head, tail = queue.fifo.head, queue.fifo.tail
+    return FifoSnapshot(head, tail, first, HEADER_SIZE, segment, size, found)
+
+
+def _good_items(queue: Kept, mending: Mending) -> Iterator[list[bytes]]:
+    for file, piece in scan_fifo(queue.path, queue.fifo):
+        if isinstance(piece, Gap):
+            mending.put_aside(file)
+            continue
+        try:
+            items = unpack_many(piece.payload)
+        except ValueError:
+            mending.put_aside(file)
+            continue
+        good = [item for item in items if fits(item, queue.host)]
+        if len(good) < len(items):
+            mending.put_aside(file)
+        if good:
+            yield good
+
+
+def _mend_done_log(
+    path: Path, state: FrontierSnapshot, mending: Mending, damaged: set[Path]
+) -> int:
+    """Write what can be read of the log into a new segment; returns its number."""
+    files = sorted(file for file in path.glob("*.log") if int(file.stem) >= state.segment)
+    number = max([state.segment, *(int(file.stem) for file in files)]) + 1
+    mending.written += [*make_directory(path), path]
+    new = path / f"{number:08d}.log"
+    with RecordLog.open(new, size=0) as log:
+        for file in files:
+            if file in damaged:
+                mending.put_aside(file)
+            for piece in scan_records(file):
+                if not isinstance(piece, Gap) and _is_readable(piece.payload):
+                    log.append(piece.payload)
+                elif not (isinstance(piece, Gap) and piece.is_torn):
+                    mending.lost(
+                        f"what {piece.end - piece.start:,} bytes told of finished pages, "
+                        "retries and contacts"
+                    )
+    mending.written.append(new)
+    mending.superseded += files
+    return number
+
+
+def _is_readable(payload: bytes) -> bool:
+    try:
+        records_in(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True

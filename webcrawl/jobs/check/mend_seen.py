@@ -1,0 +1,241 @@
+"""Mending an eliminator and the content-seen test: runs and URL log without what is damaged.
+
+What is left of a run becomes a new one. What is left of the URL log, once a record of it is
+damaged, becomes one new stretch, to be submitted again by the next start: with its payloads what
+had not been taken out, without them what had.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from webcrawl.jobs.check.seen import check_log
+from webcrawl.seen.bloom import BloomSnapshot, filter_path
+from webcrawl.seen.bloom_file import read_filter
+from webcrawl.seen.content import ContentSnapshot
+from webcrawl.seen.drain import Cursor
+from webcrawl.seen.eliminator import DiskSnapshot
+from webcrawl.seen.levels import find, run_path
+from webcrawl.seen.run_scan import scan_run
+from webcrawl.seen.runs import Run, write_run
+from webcrawl.seen.snapshot import decode_snapshot, tag_of
+from webcrawl.seen.url_log import COUNT, Span, has_payloads, log_path, parse_record
+from webcrawl.storage.records import (
+    HEADER_SIZE,
+    CorruptRecordError,
+    RecordLog,
+    pack_many,
+    unpack_many,
+)
+from webcrawl.storage.scan import Gap, scan_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from webcrawl.jobs.check.mending import Mending
+
+
+def mend_seen(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) -> bytes:
+    """The snapshot to publish for the eliminator in *path*; *snapshot* itself if it is sound."""
+    state: DiskSnapshot | BloomSnapshot
+    mended: DiskSnapshot | BloomSnapshot
+    if tag_of(snapshot) == "Bloom":
+        state = bloom = decode_snapshot(snapshot, BloomSnapshot, path=path)
+        mended = _with_filter(path, bloom, mending)
+    else:
+        state = disk = decode_snapshot(snapshot, DiskSnapshot, path=path)
+        mended = msgspec.structs.replace(disk, runs=_mend_runs(path, disk.runs, mending))
+    damaged = mending.damaged_by(lambda findings: check_log(path, state, findings, trusted=trusted))
+    if damaged:
+        span = _mend_log(path, mended, mending, damaged)
+        if isinstance(mended, BloomSnapshot):
+            start = Cursor(HEADER_SIZE, 0, 0)
+            mended = msgspec.structs.replace(
+                mended,
+                since=(span.number, HEADER_SIZE),
+                taken=(span.number, start),
+                files=[span],
+            )
+        else:
+            mended = msgspec.structs.replace(mended, pending=[], cursor=None, active=span)
+    return snapshot if mended == state else msgspec.msgpack.encode(mended)
+
+
+def mend_content(path: Path, snapshot: bytes, mending: Mending) -> bytes:
+    """As ``mend_seen``, of the content-seen test."""
+    state = decode_snapshot(snapshot, ContentSnapshot, path=path)
+    runs = _mend_runs(path, state.runs, mending)
+    if runs == state.runs:
+        return snapshot
+    return msgspec.msgpack.encode(msgspec.structs.replace(state, runs=runs))
+
+
+def _mend_runs(
+    path: Path, runs: Sequence[tuple[int, int]], mending: Mending
+) -> list[tuple[int, int]]:
+    """(number, count) of each run, those with damage replaced."""
+    numbers = [int(file.stem) for file in path.glob("*.run")]
+    number = max([0, *numbers, *(number for number, _ in runs)])
+    kept: list[tuple[int, int]] = []
+    for old, count in runs:
+        file = run_path(path, old)
+        if not any(block.wrong for block in scan_run(file, count=count)):
+            kept.append((old, count))
+            continue
+        mending.put_aside(file)
+        mending.superseded.append(file)
+        found = sum(len(block.words) for block in scan_run(file, count=count))
+        mending.lost(f"{count - found:,} of {count:,} fingerprints in {file.name}")
+        if not found:
+            continue
+        number += 1
+        new = run_path(path, number)
+        write_run(new, (block.words for block in scan_run(file, count=count))).close()
+        mending.written += [new, path]
+        kept.append((number, found))
+    return kept
+
+
+def _with_filter(path: Path, state: BloomSnapshot, mending: Mending) -> BloomSnapshot:
+    """*state* without its filter if that is damaged: nothing of it can be believed."""
+    if not state.saved:
+        return state
+    file = filter_path(path, state.saved)
+    try:
+        read_filter(file)
+    except CorruptRecordError:
+        mending.put_aside(file)
+        mending.superseded.append(file)
+        mending.lost(f"all URLs that {file.name} had seen: they may be fetched again")
+        return msgspec.structs.replace(state, saved=0)
+    return state
+
+
+# The URL log
+
+
+def _mend_log(
+    path: Path, state: DiskSnapshot | BloomSnapshot, mending: Mending, damaged: set[Path]
+) -> Span:
+    """Write what can be read of the log into a new file; returns its stretch."""
+    files = {int(file.stem[11:]): file for file in path.glob("discovered-*.log")}
+    stretches = _stretches(state, files)
+    number = max([*files, *(span.number for span, _ in stretches)]) + 1
+    for file in damaged:
+        mending.put_aside(file)
+    new = log_path(path, number)
+    records = (
+        _bloom_records(path, state, stretches, mending)
+        if isinstance(state, BloomSnapshot)
+        else _disk_records(path, state, stretches, mending)
+    )
+    with RecordLog.open(new, size=0) as log:
+        for fps, packed in records:
+            log.append(COUNT.pack(len(fps)) + fps.tobytes() + packed)
+        size = log.size
+    mending.written += [new, path]
+    mending.superseded += files.values()
+    return Span(number, HEADER_SIZE, size)
+
+
+def _stretches(
+    state: DiskSnapshot | BloomSnapshot, files: dict[int, Path]
+) -> list[tuple[Span, bool]]:
+    """All that is to be read, in order, and whether the snapshot vouches for it."""
+    spans = state.files if isinstance(state, BloomSnapshot) else [*state.pending, state.active]
+    last = spans[-1]
+    stretches = [(span, True) for span in spans if span.end > span.start]
+    if last.number in files:
+        size = files[last.number].stat().st_size
+        start = max(last.end, HEADER_SIZE)
+        if size > start:
+            stretches.append((Span(last.number, start, size), False))
+    later = sorted(one for one in files if one > last.number)
+    sizes = {number: files[number].stat().st_size for number in later}
+    return stretches + [(Span(number, HEADER_SIZE, sizes[number]), False) for number in later]
+
+
+def _frames(
+    path: Path, span: Span, is_vouched: bool, mending: Mending
+) -> Iterator[tuple[int, array[int], bytes]]:
+    """Where each good record of *span* begins, its fingerprints and its payloads."""
+    end = span.end if is_vouched else None
+    for piece in scan_records(log_path(path, span.number), start=span.start, end=end):
+        if isinstance(piece, Gap):
+            if not piece.is_torn:
+                what = f"links of pages in {piece.end - piece.start:,} bytes of the URL log"
+                mending.lost(what)
+            continue
+        try:
+            yield piece.start, *parse_record(piece.payload)
+        except ValueError:
+            mending.lost("links of one page, in a record that is none of a URL log")
+
+
+def _disk_records(
+    path: Path, state: DiskSnapshot, stretches: Sequence[tuple[Span, bool]], mending: Mending
+) -> Iterator[tuple[array[int], bytes]]:
+    cursor = state.cursor
+    before = array("Q")
+    for number, (span, is_vouched) in enumerate(stretches):
+        for start, fps, packed in _frames(path, span, is_vouched, mending):
+            if number or cursor is None or start > cursor.offset or not has_payloads(packed):
+                yield fps, packed
+            elif start < cursor.offset:
+                before.extend(fps)
+                yield fps, pack_many([])
+            else:
+                taken = _first_new(path, state, before, fps, cursor.done)
+                yield from _divided(fps, packed, taken)
+
+
+def _first_new(
+    path: Path, state: DiskSnapshot, before: array[int], fps: array[int], count: int
+) -> set[int]:
+    """The places of the first *count* of *fps* that were new when the stretch was merged."""
+    if not count:
+        return set()
+    runs: list[Run] = []
+    try:
+        for number, size in state.runs:
+            runs.append(Run.open(run_path(path, number), count=size))
+        keys = np.unique(np.frombuffer(fps, np.uint64))
+        known = set(keys[find(runs, keys)].tolist())
+        known |= set(np.intersect1d(keys, np.frombuffer(before, np.uint64)).tolist())
+    finally:
+        for run in runs:
+            run.close()
+    places: set[int] = set()
+    for place, fp in enumerate(fps):
+        if fp not in known and len(places) < count:
+            known.add(fp)
+            places.add(place)
+    return places
+
+
+def _bloom_records(
+    path: Path, state: BloomSnapshot, stretches: Sequence[tuple[Span, bool]], mending: Mending
+) -> Iterator[tuple[array[int], bytes]]:
+    number, cursor = state.taken
+    for span, is_vouched in stretches:
+        for start, fps, packed in _frames(path, span, is_vouched, mending):
+            place = span.number, start
+            if place > (number, cursor.offset) or not has_payloads(packed):
+                yield fps, packed
+            elif place < (number, cursor.offset):
+                yield fps, pack_many([])
+            else:
+                yield from _divided(fps, packed, set(range(cursor.done)))
+
+
+def _divided(fps: array[int], packed: bytes, taken: set[int]) -> Iterator[tuple[array[int], bytes]]:
+    """A record as two: what had been *taken* out, without payloads, and the others."""
+    payloads = unpack_many(packed)
+    yield array("Q", [fps[place] for place in sorted(taken)]), pack_many([])
+    left = [place for place in range(len(fps)) if place not in taken]
+    yield array("Q", [fps[place] for place in left]), pack_many([payloads[place] for place in left])

@@ -1,0 +1,81 @@
+"""What all who mend a part of a job have in common: files put aside, and what was lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from webcrawl.jobs.check.findings import MOST, Findings
+from webcrawl.storage.atomic import make_directory, sync_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+#: Where files with damage in them are kept, below the job directory.
+DAMAGED: Final = "damaged"
+# A file system without hard links says one of these.
+_NO_LINKS: Final = {errno.EPERM, errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """Something of *part* that could not be saved."""
+
+    part: str
+    what: str
+
+
+class Mending:
+    """One repair of the job in *jobdir*; *number* names the directory of what it puts aside."""
+
+    def __init__(self, *, jobdir: Path, number: int, told: Callable[[int], object]) -> None:
+        self.jobdir = jobdir
+        self.part = ""
+        self.losses: list[Loss] = []
+        self.written: list[Path] = []
+        """Files and directories that the new checkpoint names, to be fsynced before it."""
+        self.superseded: list[Path] = []
+        """Files to delete when the new checkpoint is published."""
+        self._aside = jobdir / DAMAGED / f"{number:06d}"
+        self._told = told
+
+    @property
+    def aside(self) -> Path:
+        """Where files are put aside."""
+        return self._aside
+
+    def begin(self, part: str) -> None:
+        """What comes is about *part*."""
+        self.part = part
+
+    def lost(self, what: str) -> None:
+        """Could not be saved. What is said after the thousandth is left out."""
+        if len(self.losses) < MOST:
+            self.losses.append(Loss(self.part, what))
+
+    def put_aside(self, file: Path) -> None:
+        """Keep *file* as it is now under another name; it stays where it is, too."""
+        kept = self._aside / file.relative_to(self.jobdir)
+        if not file.is_file() or kept.exists():
+            return
+        made = make_directory(kept.parent)
+        try:
+            os.link(file, kept)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            shutil.copyfile(file, kept)
+            sync_path(kept)
+        for path in (kept.parent, *made):
+            sync_path(path)
+
+    def damaged_by(self, check: Callable[[Findings], object]) -> set[Path]:
+        """The files in which *check* finds damage."""
+        findings = Findings(jobdir=self.jobdir, told=self._told)
+        findings.begin(self.part)
+        check(findings)
+        return {self.jobdir / one.file for one in findings.damage}

@@ -1,0 +1,168 @@
+"""The files of an eliminator and of the content-seen test: runs, filter, URL log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from webcrawl.jobs.check.logs_since import frames_of, tell_cut_off
+from webcrawl.seen.bloom import BloomSnapshot, filter_path
+from webcrawl.seen.bloom_file import read_filter
+from webcrawl.seen.content import ContentSnapshot
+from webcrawl.seen.eliminator import DiskSnapshot
+from webcrawl.seen.levels import overlap, run_path
+from webcrawl.seen.run_scan import scan_run
+from webcrawl.seen.runs import Run
+from webcrawl.seen.snapshot import decode_snapshot, tag_of
+from webcrawl.seen.url_log import log_path, parse_record
+from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, count_packed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import msgspec
+
+    from webcrawl.jobs.check.findings import Findings
+    from webcrawl.seen.url_log import Span
+
+    T = TypeVar("T", bound=msgspec.Struct)
+
+_URLS: Final = "URLs that were seen may be taken for new ones and fetched again"
+_DOCUMENTS: Final = "documents that were seen may be taken for new ones and stored again"
+_LINKS: Final = "links that were found then are lost, unless they are found again"
+_LATER: Final = "links that were found since the checkpoint are lost, unless they are found again"
+_NO_SNAPSHOT: Final = "the crawl cannot be resumed"
+
+
+def check_seen(path: Path, snapshot: bytes, findings: Findings, *, trusted: bool) -> None:
+    """The eliminator, of either kind, in the directory *path* as of *snapshot*."""
+    if tag_of(snapshot) == "Bloom":
+        bloom = _decoded(snapshot, BloomSnapshot, path, findings)
+        if bloom is not None:
+            _check_bloom(path, bloom, findings, trusted=trusted)
+        return
+    disk = _decoded(snapshot, DiskSnapshot, path, findings)
+    if disk is None:
+        return
+    _check_runs(path, disk.runs, findings, _URLS)
+    check_log(path, disk, findings, trusted=trusted)
+
+
+def check_log(
+    path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings, *, trusted: bool
+) -> None:
+    """The URL log in the directory *path* as of *state*."""
+    if isinstance(state, DiskSnapshot):
+        spans = [*state.pending, state.active]
+        place = state.pending[:1], 0 if state.cursor is None else state.cursor.offset
+        is_named = state.cursor is not None
+    else:
+        spans = state.files
+        place = [span for span in spans if span.number == state.taken[0]], 0
+        is_named = True
+    if is_named and not _holds(*place):
+        findings.add(path, 0, "the place up to which links were taken is nowhere", _NO_SNAPSHOT)
+    for span in spans:
+        _check_span(path, span, findings)
+    _check_tail(path, spans[-1], findings, trusted=trusted)
+
+
+def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
+    """The content-seen test in the directory *path* as of *snapshot*."""
+    state = _decoded(snapshot, ContentSnapshot, path, findings)
+    if state is None:
+        return
+    if len(state.committed) % 8:
+        findings.add(path, 0, "the fingerprints in the snapshot are cut off", _NO_SNAPSHOT)
+    _check_runs(path, state.runs, findings, _DOCUMENTS)
+
+
+def _decoded(snapshot: bytes, kind: type[T], path: Path, findings: Findings) -> T | None:
+    try:
+        return decode_snapshot(snapshot, kind, path=path)
+    except CorruptRecordError as error:
+        findings.add(path, 0, error.why, _NO_SNAPSHOT)
+        return None
+
+
+def _check_runs(
+    path: Path, runs: Sequence[tuple[int, int]], findings: Findings, means: str
+) -> None:
+    """Header, index, every block and its order, and that no fingerprint stands in two runs."""
+    damage = findings.damage_count
+    for number, count in runs:
+        file = run_path(path, number)
+        for block in scan_run(file, count=count):
+            findings.told(block.size)
+            if block.wrong:
+                findings.add(file, block.offset, block.wrong, means)
+    if len(runs) < 2 or findings.damage_count > damage:
+        return
+    opened: list[Run] = []
+    try:
+        for number, count in runs:
+            opened.append(Run.open(run_path(path, number), count=count))
+        if overlap(opened):
+            findings.add(path, 0, "a fingerprint stands in two runs", "counts are wrong")
+    finally:
+        for run in opened:
+            run.close()
+
+
+def _check_bloom(path: Path, state: BloomSnapshot, findings: Findings, *, trusted: bool) -> None:
+    if state.saved:
+        file = filter_path(path, state.saved)
+        try:
+            read_filter(file)
+        except CorruptRecordError as error:
+            findings.add(file, error.offset, error.why, _URLS)
+    check_log(path, state, findings, trusted=trusted)
+
+
+def _holds(spans: Sequence[Span], offset: int) -> bool:
+    return bool(spans) and offset <= spans[0].end
+
+
+def _check_span(path: Path, span: Span, findings: Findings) -> None:
+    """A stretch of the URL log that the snapshot vouches for."""
+    if span.end > span.start:
+        file = log_path(path, span.number)
+        _parse(file, findings, _LINKS, start=span.start, end=span.end)
+
+
+def _check_tail(path: Path, active: Span, findings: Findings, *, trusted: bool) -> None:
+    """What was submitted since: the rest of that file, and the files after it."""
+    file = log_path(path, active.number)
+    if file.exists() or active.end > HEADER_SIZE:
+        _parse(file, findings, _LATER, start=max(active.end, HEADER_SIZE), trusted=trusted)
+    for file in later_logs(path, active.number):
+        _parse(file, findings, _LATER, start=HEADER_SIZE, trusted=trusted)
+    files = {one for one in path.glob("discovered-*.log") if int(one.stem[11:]) > active.number}
+    for file in sorted(files.difference(later_logs(path, active.number))):
+        tell_cut_off(file, "a file of the log", findings, _LATER, trusted=trusted)
+
+
+def later_logs(path: Path, number: int) -> Iterator[Path]:
+    """The files of the URL log that follow the one with *number*."""
+    while (file := log_path(path, number + 1)).exists():
+        yield file
+        number += 1
+
+
+def _parse(
+    file: Path,
+    findings: Findings,
+    means: str,
+    *,
+    start: int,
+    end: int | None = None,
+    trusted: bool = True,
+) -> None:
+    for frame in frames_of(file, findings, means, start=start, end=end, trusted=trusted):
+        try:
+            fps, packed = parse_record(frame.payload)
+            is_whole = count_packed(packed) in (0, len(fps))
+        except ValueError:
+            is_whole = False
+        if not is_whole:
+            findings.add(file, frame.start, "a record that is none of a URL log", means)

@@ -1,0 +1,268 @@
+"""All that is known of one URL: what it is, who refuses it, where it waits, what came of it.
+
+Asked by ``scrapy why``. The answer is data (``Explanation``), which why_text.py tells in words.
+Rules and filters are those of the settings at hand, and of what the crawl was given with ``-s``,
+which its checkpoints tell.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.crawl.saved_settings import as_given
+from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.crawl.submission import forwarded
+from webcrawl.crawl.url_rules import OPEN, equivalence_of, filters_of, rules_of, scope_of
+from webcrawl.errors import FatalError
+from webcrawl.frontier.entry import NO_URLS, decode
+from webcrawl.frontier.view import Where
+from webcrawl.hosts.politeness.exclusions import Exclusions
+from webcrawl.jobs.inspect.host_state import HostState, RobotsState, host_state, robots_state
+from webcrawl.jobs.inspect.info_log import find_original, find_outcomes, find_redirects
+from webcrawl.jobs.inspect.job_view import process_of
+from webcrawl.jobs.inspect.trap_state import TrapState, trap_state
+from webcrawl.net.schemes import followed_schemes
+from webcrawl.seen.fingerprint import fingerprint, hexadecimal
+from webcrawl.urls import SCHEMES, host_of, normalize_seed
+from webcrawl.urls.politeness_key import KEYS
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.crawl.outcome_log import Outcome
+    from webcrawl.frontier import Entry
+    from webcrawl.frontier.view import Found
+    from webcrawl.jobs.inspect.job_view import JobView
+
+# Outcomes of one URL that are told: the last ones. A URL ends once, or again after a crash.
+_OUTCOMES = 20
+# Places of one URL that are told. It waits in one, but for ordinary Requests.
+_PLACES = 20
+# Characters of what is no URL that an error repeats.
+_TOLD_OF_URL = 200
+
+
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where it waits: *where* is a value of ``Where`` or "eliminator", *queue* the level, host or
+    reason, *position* 1 for what comes first of *length*; neither counts URLs of its host that were
+    ahead and have been finished since the checkpoint. The others are of the entry."""
+
+    where: str
+    url: str
+    queue: str = ""
+    position: int = 0
+    length: int = 0
+    tries: int = 0
+    depth: int = 0
+    kind: str = ""
+    via: str = ""
+    discovered_at: float = 0.0
+
+
+class AsOf(msgspec.Struct, frozen=True):
+    """As of when the answer is: the checkpoint, and the logs up to now. *process* runs the crawl,
+    None if nobody does."""
+
+    jobdir: str
+    checkpoint: int
+    written_at: str
+    process: int | None
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """*state* is one of: waiting, leased, parked, undecided, finished, seen, refused, unknown.
+
+    *form* is what the URL is compared by, *rules* are the equivalences that made it of
+    *normalized*. *refused_by* is the filter that would refuse it today, or why the redirect to it
+    was not followed, as found by *judged_as*. *outcomes* are the last ones, the newest last;
+    *duplicate_of* is the URL with the same content that was there first. *redirects* are the last
+    ends of URLs that lead to it, if that is all that is known of it.
+    """
+
+    url: str
+    normalized: str
+    form: str
+    rules: list[str]
+    state: str
+    as_of: AsOf
+    host: HostState
+    robots: RobotsState
+    trap: TrapState
+    excluded: bool
+    refused_by: str = ""
+    judged_as: str = ""
+    places: list[Place] = []
+    outcomes: list[Outcome] = []
+    redirects: list[Outcome] = []
+    duplicate_of: str = ""
+
+
+def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
+    """Everything about *url*, as somebody has typed it, by *settings* and those that the crawl was
+    given. FatalError if it is none."""
+    settings = as_given(settings, view.checkpoint.facts)
+    normalized = normalize_seed(url)
+    if normalized is None:
+        raise FatalError(f"{url[:_TOLD_OF_URL]!r} is not a URL that this crawler knows.")
+    form = equivalence_of(settings).form(normalized)
+    name = fingerprint(form)
+    names = {name, forwarded(normalized, name, {name})}
+    places = _places(view, settings, normalized, form, names)
+    outcomes = [*find_outcomes(view.jobdir, form=hexadecimal(name))][-_OUTCOMES:]
+    known = bool(places or outcomes)
+    redirects = [] if known else [*find_redirects(view.jobdir, target=normalized)][-_OUTCOMES:]
+    found = places[0] if places else outcomes[-1] if outcomes else None
+    refused_by, judged_as = _refusal(view, settings, normalized, found, redirects)
+    exclusions = Exclusions.from_settings(settings)
+    exclusions.open()
+    key = KEYS[view.politeness_key](normalized)
+    host = host_state(view, key, url=normalized)
+    return Explanation(
+        url=url,
+        normalized=normalized,
+        form=form,
+        rules=_rules(normalized, form, settings),
+        state=_state(view, places, outcomes, names, refused_by),
+        as_of=as_of(view),
+        host=host,
+        robots=robots_state(view, normalized, settings=settings),
+        trap=trap_state(view, normalized, settings=settings),
+        excluded=any(map(exclusions.excludes, [host_of(normalized), *host.addresses])),
+        refused_by=refused_by,
+        judged_as=judged_as,
+        places=places,
+        outcomes=outcomes,
+        redirects=redirects,
+        duplicate_of=_original(view, outcomes),
+    )
+
+
+def as_of(view: JobView) -> AsOf:
+    """As of when answers are."""
+    checkpoint = view.checkpoint
+    process = process_of(view.jobdir)
+    return AsOf(str(view.jobdir), checkpoint.sequence, checkpoint.written_at, process)
+
+
+def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
+    """The equivalences that made *form* of *normalized*: those without which something else would
+    come out, or, where one would do the work of another, those that change something alone."""
+    if form == normalized:
+        return []
+    names = rules_of(settings)
+
+    def form_by(rules: frozenset[str]) -> str:
+        return equivalence_of(settings, rules=rules).form(normalized)
+
+    told = [rule for rule in names if form_by(names - {rule}) != form]
+    if equivalence_of(settings, with_hosts=False).form(normalized) != form:
+        told.append("host_rules")
+    return sorted(told or [rule for rule in names if form_by(frozenset({rule})) != normalized])
+
+
+def _places(
+    view: JobView, settings: BaseSettings, url: str, form: str, names: set[int]
+) -> list[Place]:
+    form_of = equivalence_of(settings).form
+
+    def wanted(entry: Entry) -> bool:
+        return entry.kind not in NO_URLS and (entry.url == url or form_of(entry.url) == form)
+
+    # With host rules another host's URL may be compared by the same form.
+    host = b"" if settings.get("URL_HOST_RULES_FILE") else host_of(url).encode()
+    places: list[Place] = []
+    finished = view.frontier.finished_keys()
+    for found in view.frontier.find(wanted, finished, containing=host):
+        places.append(_place(found))
+        if len(places) == _PLACES:
+            return places
+    if not places:
+        for submitted in view.seen.undecided(names):
+            entry = decode(submitted.payload)
+            if not finished.hides_entry(entry):
+                places.append(_place_of(entry, where="eliminator"))
+    return places
+
+
+def _place(found: Found) -> Place:
+    queue = found.queue
+    return msgspec.structs.replace(
+        _place_of(found.entry, where=queue.where.value),
+        queue=queue.name,
+        position=found.position,
+        length=queue.length - found.gone,
+    )
+
+
+def _place_of(entry: Entry, *, where: str) -> Place:
+    return Place(
+        where=where,
+        url=entry.url,
+        tries=entry.attempts,
+        depth=entry.depth,
+        kind=entry.kind,
+        via=entry.via,
+        discovered_at=entry.discovered_at,
+    )
+
+
+def _refusal(
+    view: JobView,
+    settings: BaseSettings,
+    url: str,
+    found: Place | Outcome | None,
+    redirects: list[Outcome],
+) -> tuple[str, str]:
+    """What refuses *url* as it was *found*, as the target of the last of *redirects*, or else as a
+    seed; and which of them."""
+    scope = scope_of(settings)
+    table = view.table("domains") if scope != OPEN else None
+    chain = filters_of(
+        settings,
+        schemes=followed_schemes(settings) & SCHEMES,
+        domains=() if table is None else SeedDomains(table=table, capacity=len(table) + 1),
+        this_year=time.gmtime().tm_year,
+    )
+    depth, via = (0, "") if found is None else (found.depth, found.via)
+    what = "link"
+    if redirects:  # the target stays on the level of the page
+        depth, via, what = redirects[-1].depth, redirects[-1].url, "redirect"
+    refused = chain.refusal(url, depth, host_of(via) if via else "")
+    if redirects and not refused:
+        refused = redirects[-1].redirect_refused
+    links = "link" if depth == 1 else "links"
+    judged_as = f"a {what} of {via}, {depth} {links} from a seed" if via else "a seed"
+    return refused or "", judged_as
+
+
+def _original(view: JobView, outcomes: list[Outcome]) -> str:
+    if not outcomes or not outcomes[-1].duplicate:
+        return ""
+    found = find_original(view.jobdir, content=outcomes[-1].content)
+    return "" if found is None else found.url
+
+
+_STATES = {
+    Where.LEASED.value: "leased",
+    Where.PARKED.value: "parked",
+    "eliminator": "undecided",
+}
+
+
+def _state(
+    view: JobView,
+    places: list[Place],
+    outcomes: list[Outcome],
+    names: set[int],
+    refused_by: str,
+) -> str:
+    if places:
+        return _STATES.get(places[0].where, "waiting")
+    if outcomes:
+        return "finished"
+    if any(map(view.seen.holds, names)):
+        return "seen"
+    return "refused" if refused_by else "unknown"

@@ -1,0 +1,128 @@
+"""What is known of a host and of its robots.txt, for explanations. Times are epoch seconds."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.configuration.values import flag
+from webcrawl.frontier.rests import stored_rest
+from webcrawl.hosts.records import HostRecord
+from webcrawl.hosts.robots.cache import RobotsCache
+from webcrawl.urls import origin_of
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.frontier.view import HostTimes
+    from webcrawl.jobs.inspect.job_view import JobView
+
+_WITH_ROBOTS = ("http://", "https://", "ftp://")
+
+
+class HostState(msgspec.Struct, frozen=True):
+    """*state* is "in process", "resting" or "ready"; *because* says why it rests. *waiting* counts
+    the URLs in its back-end queue, *failures* the contacts in a row that failed, those of the
+    origin in question if it has any. *penalty_until* is when what has failed too often is asked
+    again."""
+
+    name: str
+    state: str
+    ready_at: float = 0.0
+    because: str = ""
+    waiting: int = 0
+    contact_since: float = 0.0
+    pages: int = 0
+    failures: int = 0
+    penalty_until: float = 0.0
+    addresses: list[str] = []
+    took: list[float] = []
+
+
+class RobotsState(msgspec.Struct, frozen=True):
+    """*verdict* is "allowed", "denied", "unreachable", "unknown" or "not asked"; *line* is the line
+    of robots.txt that decides, empty when none does."""
+
+    origin: str
+    verdict: str
+    line: str = ""
+    status: int | None = None
+    fetched_at: float = 0.0
+    expires_at: float = 0.0
+    crawl_delay: float = 0.0
+
+
+def host_state(view: JobView, host: str, *, url: str) -> HostState:
+    """The state of *host*, the politeness key of *url*, now."""
+    record = view.records.record(host) or HostRecord(host)
+    origin = view.records.record(origin_of(url)) or HostRecord(host)
+    failing = origin if origin.failures else record
+    times = clock_of(view, host)
+    now = time.time()
+    penalty = max(record.penalty_until, origin.penalty_until)
+    state = state_of(times, now=now)
+    return HostState(
+        name=host,
+        state=state,
+        ready_at=times.ready_at,
+        because=_because(times, failing) if state == "resting" else "",
+        waiting=times.length,
+        contact_since=times.contact,
+        pages=record.pages,
+        failures=failing.failures,
+        penalty_until=penalty if penalty > now else 0.0,
+        addresses=record.addresses,
+        took=record.took,
+    )
+
+
+def clock_of(view: JobView, host: str) -> HostTimes:
+    """When *host* may be contacted, by the frontier's own files and its rest store."""
+    times = view.frontier.times(host)
+    if not times.ready_at and not times.contact:
+        data = view.records.rest(host)
+        if data is not None:
+            until, least = stored_rest(data)
+            return times._replace(ready_at=until, least=least)
+    return times
+
+
+def state_of(times: HostTimes, *, now: float) -> str:
+    """The state of a host whose clock says *times*."""
+    if times.contact:
+        return "in process"
+    return "resting" if times.ready_at > now else "ready"
+
+
+def _because(times: HostTimes, failing: HostRecord) -> str:
+    if failing.failures:
+        text = f"{failing.failures} contacts in a row have failed"
+        if failing.failed_alike:
+            text += f", the last {failing.failed_alike} of them with {failing.failed_with}"
+        return text
+    if times.least:
+        return f"the pause after a contact, of at least {times.least:g} s"
+    return "the pause after a contact"
+
+
+def robots_state(view: JobView, url: str, *, settings: BaseSettings) -> RobotsState:
+    """What robots.txt says of *url*, as it is kept."""
+    origin = origin_of(url)
+    if not flag(settings, "ROBOTSTXT_OBEY", default=True) or not url.startswith(_WITH_ROBOTS):
+        return RobotsState(origin, "not asked")
+    cache = RobotsCache.from_settings(settings, store=view.records)
+    facts, rules = cache.facts(origin), cache.last(origin)
+    if facts is None or rules is None:
+        return RobotsState(origin, "unknown")
+    verdict = "allowed" if rules.allowed(url) else "denied"
+    return RobotsState(
+        origin,
+        "unreachable" if rules.failed else verdict,
+        line=rules.decided_by(url),
+        status=facts.status,
+        fetched_at=facts.fetched_at,
+        expires_at=facts.expires_at,
+        crawl_delay=rules.crawl_delay or 0.0,
+    )

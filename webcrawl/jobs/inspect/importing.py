@@ -1,0 +1,82 @@
+"""A seed list into a job that is not running: as if its crawl had read it as seeds.
+
+Done by ``scrapy frontier --import``: the seeds are submitted through filters and eliminator
+(stopped_job.py opens the job and makes the checkpoint). The new URLs are left in the eliminator,
+decided: the crawl's next run takes them out before anything else.
+
+If the process dies in the middle, what was submitted by then is in the job, and importing the same
+list again is right: the eliminator knows what it has seen.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from webcrawl.crawl.seeds import SeedReader
+from webcrawl.jobs.inspect.stopped_job import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scrapy.crawler import Crawler
+
+    from webcrawl.seen.interface import Eliminator
+
+_SEEDS_PER_BATCH = 500
+_POLL_SECS = 0.01
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """*read* seeds in the list and *bad* lines; *refused* by the filters; *new* of the others."""
+
+    read: int
+    bad: int
+    refused: int
+    new: int
+
+
+def import_seeds(
+    crawler: Crawler, sources: Sequence[str], *, told: Callable[[int], None]
+) -> Imported:
+    """Submit the seeds in *sources* to the job that *crawler*'s settings name, a new one if it is
+    not there; *told* is called with the number so far. FatalError with one sentence."""
+    with opened(crawler) as parts:
+        return _import(parts, sources, told)
+
+
+def _import(parts: dict[str, Any], sources: Sequence[str], told: Callable[[int], None]) -> Imported:
+    job, links, eliminator = parts["job"], parts["links"], parts["eliminator"]
+    seeds = SeedReader(sources=sources, spool_dir=Path(job.path) / "seeds", stdin=sys.stdin.buffer)
+    try:
+        seeds.open(None)
+        if not job.resumed:
+            # The crawl that is begun with the same list has read it.
+            job.attach("seeds", seeds)
+        _decide(eliminator)
+        waiting = eliminator.waiting
+        while not seeds.exhausted:
+            links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
+            told(seeds.seeds_read)
+    finally:
+        seeds.close()
+    _decide(eliminator)
+    return Imported(
+        read=seeds.seeds_read,
+        bad=seeds.seeds_bad,
+        refused=links.refused.total(),
+        new=eliminator.waiting - waiting,
+    )
+
+
+def _decide(eliminator: Eliminator) -> None:
+    """Return when it is known which of the submitted URLs are new: ``waiting`` is exact then.
+    Raises what stops that."""
+    eliminator.merge()
+    while eliminator.merging:
+        time.sleep(_POLL_SECS)
+        eliminator.take(0)

@@ -1,0 +1,115 @@
+"""The frontier in figures: queues, hosts and their states, what waits beside them.
+
+Asked by ``scrapy frontier``. The answer is data, which overview_text.py tells in words.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.crawl.saved_settings import as_given
+from webcrawl.errors import FatalError
+from webcrawl.frontier.view import Where
+from webcrawl.jobs.inspect.explanation import AsOf, as_of
+from webcrawl.jobs.inspect.host_state import HostState, host_state, state_of
+from webcrawl.urls import normalize_seed
+from webcrawl.urls.politeness_key import KEYS
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.jobs.inspect.job_view import JobView
+
+
+# Characters of what is no host that an error repeats.
+_TOLD_OF_HOST = 200
+
+
+class HostRow(msgspec.Struct, frozen=True):
+    """A host with a back-end queue of *waiting* URLs. *ready_at* is epoch seconds."""
+
+    name: str
+    state: str
+    ready_at: float
+    waiting: int
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """*levels* are the lengths of the front-end queues, *hosts* the numbers of hosts with a queue
+    by state, *top* those with the longest queues. *submitted* are URLs in the eliminator or that
+    were submitted since the checkpoint, seen ones among them. *finished* and *requeued* count since
+    the crawl began and since the checkpoint."""
+
+    as_of: AsOf
+    waiting: int
+    levels: dict[str, int]
+    in_host_queues: int
+    hosts: dict[str, int]
+    top: list[HostRow]
+    leased: int
+    parked: dict[str, int]
+    submitted: int
+    finished: int
+    finished_since: int
+    requeued: int
+
+
+class HostOverview(msgspec.Struct, frozen=True):
+    """One host: its state, and how many of its URLs wait in which place, as "level 3"."""
+
+    as_of: AsOf
+    host: HostState
+    places: dict[str, int]
+
+
+def overview(view: JobView, *, top: int) -> Overview:
+    """The frontier in figures, with the *top* longest queues of hosts. Reads what was submitted
+    since the checkpoint, but no queue."""
+    lengths: dict[Where, dict[str, int]] = {where: {} for where in Where}
+    for queue in view.frontier.queues():
+        lengths[queue.where][queue.name] = queue.length
+    now = time.time()
+    states: Counter[str] = Counter({"ready": 0, "resting": 0, "in process": 0})
+    rows = []
+    for name, times in view.frontier.hosts():
+        state = state_of(times, now=now)
+        states[state] += 1
+        rows.append(HostRow(name, state, times.ready_at, times.length))
+    levels, in_host_queues = lengths[Where.LEVEL], sum(lengths[Where.HOST_QUEUE].values())
+    return Overview(
+        as_of=as_of(view),
+        waiting=sum(levels.values()) + in_host_queues,
+        levels=levels,
+        in_host_queues=in_host_queues,
+        hosts=dict(states),
+        top=heapq.nsmallest(top, rows, key=lambda row: (-row.waiting, row.name)),
+        leased=sum(lengths[Where.LEASED].values()),
+        parked=lengths[Where.PARKED],
+        submitted=view.seen.count_undecided(),
+        finished=view.frontier.finished,
+        finished_since=view.frontier.finished_since,
+        requeued=sum(lengths[Where.REQUEUED].values()),
+    )
+
+
+def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverview:
+    """One *host*, or the one of a URL, as somebody has typed it: what is waited for with it, so
+    its domain if that is the politeness key. Reads all queues: a million URLs in a fifth of a
+    second. FatalError if it is none."""
+    url = normalize_seed(host) or normalize_seed(f"[{host}]")
+    if url is None:
+        raise FatalError(f"{host[:_TOLD_OF_HOST]!r} is not a host.")
+    host = KEYS[view.politeness_key](url)
+    places: Counter[str] = Counter()
+    finished = view.frontier.finished_keys()
+    found = view.frontier.find(lambda entry: entry.host == host, finished, containing=host.encode())
+    for one in found:
+        name = "" if one.queue.where is Where.HOST_QUEUE else one.queue.name
+        places[f"{one.queue.where.value} {name}".strip()] += 1
+    settings = as_given(settings, view.checkpoint.facts)
+    return HostOverview(as_of(view), host_state(view, host, url=url), dict(places))

@@ -1,0 +1,156 @@
+"""URLs that were given up, back in line: ``scrapy frontier --retry``.
+
+Taken are the URLs whose *last* line in the log of finished URLs has one of the outcomes, unless
+they wait already. They go straight to the frontier, as the eliminator would take them for seen, and
+into its done log: if the process dies, running the command again does the rest. Their hosts are
+tried anew, however often they had failed; rests, robots.txt and budgets hold as for any URL.
+
+The log does not have all of an entry: links since the entrance of a host count from the URL itself,
+and redirects from none. Ordinary Requests of a spider are left out, and URLs that the log has cut.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from webcrawl.crawl.outcome_log import GIVEN_UP, MAX_URL, is_given_up
+from webcrawl.errors import FatalError
+from webcrawl.frontier import NO_URLS, Entry
+from webcrawl.jobs.inspect.info_log import ends
+from webcrawl.jobs.inspect.job_view import ask
+from webcrawl.jobs.inspect.stopped_job import opened
+from webcrawl.seen.fingerprint import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from scrapy.crawler import Crawler
+
+    from webcrawl.jobs.inspect.info_log import End
+    from webcrawl.jobs.inspect.job_view import JobView
+
+# Fingerprints held at once, 0.1 kB each; with more URLs the log is read once more for each share.
+_AT_ONCE: Final = 1 << 21
+_TOLD_EVERY: Final = 10_000
+
+
+class Retried(msgspec.Struct):
+    """*urls* were put back in line; *waiting* were there already, and *left_out* are ordinary
+    Requests and cut URLs."""
+
+    urls: int = 0
+    waiting: int = 0
+    left_out: int = 0
+
+
+def split_outcomes(text: str) -> frozenset[str]:
+    """The outcomes in *text*, joined by commas. FatalError if one is none of URLs given up."""
+    names = [name.strip() for name in text.split(",")]
+    unknown = next((name for name in names if not is_given_up(name)), None)
+    if unknown is not None:
+        known = ", ".join(sorted(GIVEN_UP))
+        raise FatalError(
+            f"{unknown!r} is no outcome of URLs that are given up; those are {known}, and http_ "
+            "with a status from 400 on."
+        )
+    return frozenset(names)
+
+
+def retry(
+    crawler: Crawler,
+    outcomes: Collection[str],
+    *,
+    told: Callable[[int, str], None],
+    at_once: int = _AT_ONCE,
+) -> Retried:
+    """Put back in line what was given up with one of *outcomes* in the stopped job that
+    *crawler*'s settings name. *told* is called with a number so far, and of what. FatalError with
+    one sentence."""
+    ask(Path(crawler.settings["JOBDIR"]), lambda _: None)  # FatalError if there is no crawl
+    done = Retried()
+    with opened(crawler) as parts:
+        jobdir = parts["job"].path
+        lines = sum(end.outcome in outcomes for end in _told(jobdir, told))
+        shares = 1 + lines // at_once
+        for share in range(shares):
+            wanted = _last_given_up(jobdir, outcomes, told, share=share, shares=shares)
+            done.waiting += ask(jobdir, partial(_take_waiting, wanted=wanted))
+            _requeue(parts, wanted, outcomes, told, done)
+    return done
+
+
+def _told(jobdir: Path, told: Callable[[int, str], None]) -> Iterator[End]:
+    for number, end in enumerate(ends(jobdir)):
+        if number % _TOLD_EVERY == 0:
+            told(number, "lines of the log read")
+        yield end
+
+
+def _last_given_up(
+    jobdir: Path,
+    outcomes: Collection[str],
+    told: Callable[[int, str], None],
+    *,
+    share: int,
+    shares: int,
+) -> set[int]:
+    """The fingerprints, of one of *shares*, of the URLs whose last line has one of *outcomes*."""
+    found: set[int] = set()
+    for end in _told(jobdir, told):
+        name = fingerprint(end.url)
+        if name % shares == share:
+            if end.outcome in outcomes:
+                found.add(name)
+            else:
+                found.discard(name)
+    return found
+
+
+def _take_waiting(view: JobView, *, wanted: set[int]) -> int:
+    """Take those out of *wanted* that wait in the frontier; how many they were."""
+    before = len(wanted)
+    if wanted:
+        for found in view.frontier.entries(view.frontier.finished_keys()):
+            if found.entry.kind not in NO_URLS:
+                wanted.discard(fingerprint(found.entry.url))
+    return before - len(wanted)
+
+
+def _requeue(
+    parts: dict[str, Any],
+    wanted: set[int],
+    outcomes: Collection[str],
+    told: Callable[[int, str], None],
+    done: Retried,
+) -> None:
+    frontier, hosts, links = parts["frontier"], parts["hosts"], parts["links"]
+    for end in ends(parts["job"].path) if wanted else ():
+        name = fingerprint(end.url)
+        if end.outcome not in outcomes or name not in wanted:
+            continue
+        wanted.discard(name)
+        if end.kind == "request" or len(end.url) >= MAX_URL:
+            done.left_out += 1
+            continue
+        key = hosts.key_of(end.url)
+        hosts.politeness.forgive(key, end.url)
+        frontier.requeue(
+            Entry(
+                url=end.url,
+                host=key,
+                depth=end.depth,
+                rank=links.rank_of(key),
+                via=end.via,
+                kind=end.kind,
+                discovered_at=time.time(),
+            )
+        )
+        done.urls += 1
+        if done.urls % _TOLD_EVERY == 0:
+            told(done.urls, "URLs put back in line")
+            hosts.records.flush()

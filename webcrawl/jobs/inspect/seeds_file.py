@@ -1,0 +1,136 @@
+"""The frontier as a seed list: every URL that is still to be fetched, one ``rank,URL`` a line.
+
+Written by ``scrapy frontier --export``, read by ``-a seeds=`` and ``--import``. The invariant: each
+line is read back as the very URL and rank that was written; what cannot be written so is counted.
+
+What a seed list cannot say is lost: depth, the linking page, earlier tries. Ordinary Requests of a
+spider (callbacks, POST) are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import msgspec
+
+from webcrawl.crawl.seeds.line import BadLine, parse_line
+from webcrawl.errors import FatalError
+from webcrawl.frontier.entry import NO_URLS, decode
+from webcrawl.storage.atomic import sync_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from webcrawl.frontier import Entry
+    from webcrawl.jobs.inspect.job_view import JobView
+
+_WRITTEN_AT_ONCE = 10_000
+_GZIP_LEVEL = 4
+
+
+class Exported(msgspec.Struct):
+    """*urls* were written; *requests* are ordinary Requests and *unsayable* URLs that no line of a
+    seed list says; both were left out."""
+
+    urls: int = 0
+    requests: int = 0
+    unsayable: int = 0
+
+
+def export(view: JobView, path: Path, *, told: Callable[[int], None]) -> Exported:
+    """Write all that waits, is leased, parked or undecided to *path*, gzip if its name ends in
+    ``.gz``. *path* has all of it or is as it was; *told* is called with the number so far.
+
+    8 us a URL. Raises FatalError when *path* cannot be written.
+    """
+    if not path.name:
+        raise FatalError(f"{path} cannot be written: it is no file.")
+    counts = Exported()
+    aside = path.with_name(path.name + ".tmp")
+    lines = [_heading(view).encode()]
+    try:
+        with ExitStack() as stack:
+            with _told_from_reading(path):
+                file = stack.enter_context(_open(aside, gzipped=path.suffix == ".gz"))
+            for entry in _entries(view):
+                _add(entry, lines, counts)
+                if len(lines) >= _WRITTEN_AT_ONCE:
+                    _write(lines, file, path)
+                    told(counts.urls)
+            _write(lines, file, path)
+            with _told_from_reading(path):
+                stack.close()  # gzip has something left to write
+        with _told_from_reading(path):
+            sync_path(aside)
+            aside.replace(path)
+            sync_path(path.parent)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    return counts
+
+
+@contextlib.contextmanager
+def _told_from_reading(path: Path) -> Iterator[None]:
+    """An OSError in here is of *path*, and not of the job that is read."""
+    try:
+        yield
+    except OSError as error:
+        raise FatalError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _open(path: Path, *, gzipped: bool) -> BinaryIO:
+    if not gzipped:
+        return path.open("wb")
+    return cast("BinaryIO", gzip.open(path, "wb", _GZIP_LEVEL))  # the caller closes
+
+
+def _write(lines: list[bytes], file: BinaryIO, path: Path) -> None:
+    with _told_from_reading(path):
+        file.write(b"".join(lines))
+    lines.clear()
+
+
+def _heading(view: JobView) -> str:
+    checkpoint = view.checkpoint
+    return (
+        f"# The frontier of {view.jobdir.name!r}, checkpoint {checkpoint.sequence} of "
+        f"{checkpoint.written_at} and the logs since.\n"
+    )
+
+
+def _entries(view: JobView) -> Iterator[Entry]:
+    """Each URL once: what comes out of the eliminator is in no queue."""
+    finished = view.frontier.finished_keys()
+    for found in view.frontier.entries(finished):
+        yield found.entry
+    for submitted in view.seen.undecided():
+        entry = decode(submitted.payload)
+        if not finished.hides_entry(entry):
+            yield entry
+
+
+def _add(entry: Entry, lines: list[bytes], counts: Exported) -> None:
+    """The line of *entry*, if it has one."""
+    if entry.kind in NO_URLS:
+        return
+    if entry.extra:
+        counts.requests += 1
+        return
+    line = f"{entry.rank},{entry.url}".encode()
+    if _read_back(line) != (entry.url, entry.rank):
+        counts.unsayable += 1
+        return
+    lines.append(line + b"\n")
+    counts.urls += 1
+
+
+def _read_back(line: bytes) -> tuple[str, int | None] | None:
+    try:
+        return parse_line(line)
+    except BadLine:
+        return None

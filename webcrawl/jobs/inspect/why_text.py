@@ -1,0 +1,187 @@
+"""An explanation in words, for people."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from webcrawl.crawl.outcome_log import Outcome
+    from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
+    from webcrawl.jobs.inspect.host_state import HostState, RobotsState
+    from webcrawl.jobs.inspect.trap_state import PatternState
+
+
+def why_text(told: Explanation, *, now: float) -> str:
+    """What *told* says: a sentence, then the facts behind it, a line each."""
+    rows = [("", _sentence(told, now)), ("URL", told.normalized)]
+    if told.form != told.normalized:
+        rows.append(("compared as", f"{told.form}  ({', '.join(told.rules)})"))
+    if told.refused_by:
+        rows.append(("filter", f"{told.refused_by} refuses it as {told.judged_as}"))
+    else:
+        rows.append(("filters", f"let it pass as {told.judged_as}"))
+    rows += [("waits", _place(place, now)) for place in told.places]
+    rows += [("ended", _outcome(outcome, now)) for outcome in told.outcomes]
+    rows += [("redirect of", _redirect(outcome, now)) for outcome in told.redirects]
+    if told.duplicate_of:
+        rows.append(("content of", told.duplicate_of))
+    rows.append(("host", host_text(told.host, now)))
+    if told.excluded:
+        rows.append(("", "is in EXCLUSION_FILE: nothing is asked of it"))
+    rows.append(("robots.txt", _robots(told.robots, now)))
+    rows += [("pattern", _pattern(pattern, now)) for pattern in told.trap.patterns]
+    if told.trap.excepted:
+        rows.append(("", "is in TRAP_EXCEPTIONS_FILE: never parked"))
+    fresh, fruitless = told.trap.fresh, told.trap.fruitless
+    rows.append(
+        ("pages", f"{fresh:,} of the host with new content, {fruitless:,} answers with none")
+    )
+    rows.append(("as of", as_of_text(told.as_of)))
+    return "".join(f"{name:>11}  {value}\n" for name, value in rows)
+
+
+_SENTENCES: Final = {
+    "leased": "It is being fetched.",
+    "cut off": "It was being fetched when the crawl was cut off, and will be fetched again.",
+    "undecided": "It waits in the duplicate URL eliminator, or has just left it for the frontier.",
+    "seen": "It has been seen, and the log has no line of its end.",
+    "unknown": "Nothing is known of it: no seed list has named it, and no page in a link that was "
+    "followed; what a page alone makes refuse (nofollow, depth, scope) is counted, not remembered.",
+}
+
+
+# What it waits for at the gates of the crawl, and what lets it in.
+_WAITS_FOR: Final = {
+    "host_budget": "its host has had its pages or bytes; raise BUDGET_HOST_PAGES or _BYTES and run "
+    "the crawl again",
+    "domain_budget": "its domain has had its pages or bytes; raise BUDGET_DOMAIN_PAGES or _BYTES "
+    "and run the crawl again",
+    "reputation": "its domain has had the pages that its reputation allows, which grow with the "
+    "domains that link to it and REPUTATION_ROUNDS times when nothing else can be fetched soon",
+    "failing_origin": "its origin (scheme, host, port) has failed while others of its host answer, "
+    "and is asked again after a while",
+    "learned_trap": "its pattern is taken for a trap, see below; TRAP_EXCEPTIONS_FILE frees it",
+    "url_space": "its host has more URLs than its pages have earned; new ones let it in, and "
+    "TRAP_EXCEPTIONS_FILE",
+}
+
+
+def _sentence(told: Explanation, now: float) -> str:
+    state = told.state
+    if state == "finished":
+        outcome = told.outcomes[-1]
+        done = "was fetched" if outcome.status else "was given up"
+        more = ", with content seen before under another URL" if outcome.duplicate else ""
+        return f"It {done} {moment(outcome.at, now)}: {outcome.outcome}{more}."
+    if state == "waiting":
+        return f"It waits, {_where(told.places[0])}."
+    if state == "parked":
+        gate = told.places[0].queue
+        return f"It is parked ({gate}): {_WAITS_FOR.get(gate, 'it will be reconsidered')}."
+    if state == "refused":
+        return f"It is not crawled: the filter {told.refused_by} refuses it."
+    if state == "leased" and told.as_of.process is None:
+        state = "cut off"
+    return _SENTENCES[state]
+
+
+def _where(place: Place) -> str:
+    of = f"{place.position:,} of {place.length:,}"
+    match place.where:
+        case "level":
+            return f"number {of} in front-end queue {place.queue}"
+        case "host queue":
+            return f"number {of} in the queue of its host"
+        case "parked":
+            return f"number {of} of those parked: {place.queue}"
+        case "requeued":
+            return "to be tried again"
+    return {"leased": "handed out", "eliminator": "in the duplicate URL eliminator"}[place.where]
+
+
+def _place(place: Place, now: float) -> str:
+    found = f"found {moment(place.discovered_at, now)}" if place.discovered_at else "found"
+    via = f" by {place.kind} on {place.via}" if place.via else f" as {place.kind}"
+    tries = f"; earlier tries: {place.tries}" if place.tries else ""
+    return f"{_where(place)}; {found}{via}, depth {place.depth}{tries}: {place.url}"
+
+
+def _outcome(outcome: Outcome, now: float) -> str:
+    text = f"{moment(outcome.at, now)}: {outcome.outcome}"
+    if outcome.status:
+        text += f", {outcome.bytes:,} bytes in {outcome.took:.3f} s"
+    if outcome.tries > 1:
+        text += f", after {outcome.tries} tries"
+    if outcome.redirect:
+        text += f", leads to {outcome.redirect}"
+    if outcome.redirect_refused:
+        text += f" (not followed: {outcome.redirect_refused})"
+    if outcome.robots:
+        text += f', by "{outcome.robots}"'
+    via = f" on {outcome.via}" if outcome.via else ""
+    return f"{text}; found by {outcome.kind}{via}, depth {outcome.depth}: {outcome.url}"
+
+
+def _redirect(outcome: Outcome, now: float) -> str:
+    refused = f", not followed: {outcome.redirect_refused}" if outcome.redirect_refused else ""
+    return f"{outcome.url}, {moment(outcome.at, now)}{refused}"
+
+
+def host_text(host: HostState, now: float) -> str:
+    """The state of a host in words."""
+    text = f"{host.name}: {host.state}"
+    if host.state == "resting":
+        text += f" until {moment(host.ready_at, now)}, {host.because}"
+    elif host.contact_since:
+        text += f" since {moment(host.contact_since, now)}"
+    text += f"; {host.waiting:,} URLs in its queue at the checkpoint, {host.pages:,} downloads"
+    if host.penalty_until:
+        text += f"; given up until {moment(host.penalty_until, now)}"
+    return text + (f"; {', '.join(host.addresses[:4])}" if host.addresses else "")
+
+
+def _robots(robots: RobotsState, now: float) -> str:
+    match robots.verdict:
+        case "not asked":
+            return "is not asked for"
+        case "unknown":
+            return f"of {robots.origin} has not been fetched yet"
+    by = f' by "{robots.line}"' if robots.line else ", no line speaks of it"
+    status = "no answer" if robots.status is None else f"status {robots.status}"
+    delay = f"; Crawl-delay {robots.crawl_delay:g}" if robots.crawl_delay else ""
+    return f"{robots.verdict}{by}; {status}, {moment(robots.fetched_at, now)}{delay}"
+
+
+def _pattern(pattern: PatternState, now: float) -> str:
+    text = pattern.pattern
+    if pattern.pages:
+        text += f": {pattern.seen:,} of the last {pattern.pages:,} pages had content already seen"
+    if pattern.parked_until == float("inf"):
+        text += "; parked for good"
+    elif pattern.parked_until:
+        text += f"; parked until {moment(pattern.parked_until, now)}"
+    return text
+
+
+def as_of_text(as_of: AsOf) -> str:
+    """As of when an answer is, in words."""
+    running = "stopped" if as_of.process is None else f"run by process {as_of.process}"
+    return (
+        f"checkpoint {as_of.checkpoint} of {as_of.written_at}, and the logs since; "
+        f"{as_of.jobdir} is {running}"
+    )
+
+
+def moment(at: float, now: float) -> str:
+    """A time as UTC, and how far away it is.
+
+    >>> moment(1_700_000_000.0, 1_700_000_090.0)
+    '2023-11-14 22:13:20 UTC (90 s ago)'
+    """
+    text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
+    away = abs(now - at)
+    span = f"{away:.0f} s" if away < 600 else f"{away / 60:.0f} min" if away < 36_000 else ""
+    if not span:
+        span = f"{away / 3600:.0f} h" if away < 172_800 else f"{away / 86_400:.0f} days"
+    return f"{text} ({f'{span} ago' if at <= now else f'in {span}'})"
