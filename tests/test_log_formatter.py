@@ -9,8 +9,8 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 
 from webcrawl.errors import StoreError
+from webcrawl.extensions.log_formatter import QuietLogFormatter
 from webcrawl.items import Page
-from webcrawl.log_formatter import QuietLogFormatter
 
 PAGE = Page(
     url="http://a.test/", status=200, headers=[], body=b"x" * 9, wire_body=b"", fetched_at=0.0

@@ -396,7 +396,7 @@ web_spider: dict[str, Any] = {
     },
     # They are in JOBDIR/stats.json, and the summary has those that matter.
     "STATS_DUMP": False,
-    "LOG_FORMATTER": "webcrawl.log_formatter.QuietLogFormatter",
+    "LOG_FORMATTER": "webcrawl.extensions.log_formatter.QuietLogFormatter",
     # The default of 100 starts 100 tasks for each page: half of all CPU time in a broad crawl.
     "CONCURRENT_ITEMS": 1,
     "COOKIES_ENABLED": False,

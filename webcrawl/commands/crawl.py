@@ -25,12 +25,12 @@ from scrapy.utils.log import configure_logging
 from scrapy.utils.misc import load_object
 
 from webcrawl import __version__
+from webcrawl.commands.exit_codes import exit_code_of_start
 from webcrawl.commands.setting_check import check_crawl, check_process
 from webcrawl.crawl.counts import Counts, refused_seeds
 from webcrawl.crawl.totals import PREFIX
 from webcrawl.crawl.user_messages import print_error, tell
 from webcrawl.errors import FatalError
-from webcrawl.start_failure import exit_code_of_start
 
 if TYPE_CHECKING:
     import argparse

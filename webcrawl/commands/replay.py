@@ -15,10 +15,10 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from tqdm import tqdm
 
+from webcrawl.commands.exit_codes import exit_code_of_start
 from webcrawl.errors import FatalError
 from webcrawl.jobs.replay import ReplaySpider
 from webcrawl.settings import web_spider
-from webcrawl.start_failure import exit_code_of_start
 
 if TYPE_CHECKING:
     import argparse
