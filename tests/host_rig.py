@@ -12,6 +12,7 @@ from seen_rig import InlineExecutor
 
 from webcrawl.clock import SteadyWall
 from webcrawl.crawl.host_knowledge import HostKnowledge
+from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.budgets.traps.noted import Notes
@@ -92,6 +93,7 @@ def host_knowledge(
     retry_times: int = 2,
     outage_hosts: int = 0,
     requeue: Callable[[Entry], None] = lambda _: None,
+    ledger: Ledger | None = None,
 ) -> HostKnowledge:
     """Without *addresses* names are nobody's business here, and nothing is an outage without
     *outage_hosts*."""
@@ -141,6 +143,7 @@ def host_knowledge(
         robots=robots,
         politeness=politeness,
         retries=retries,
+        ledger=ledger or Ledger([]),
         prelude=HostPrelude(
             exclusions=exclusions,
             politeness=politeness,

@@ -39,7 +39,6 @@ from webcrawl.frontier import (
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.admission import Admission
 from webcrawl.hosts.budgets.depths import DepthBudgets
-from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, runs
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
@@ -284,7 +283,7 @@ class Process:
             sitemaps=Sitemaps(
                 robots=hosts.robots, links=self.links, max_bytes=1, page_max_bytes=1, named=True
             ),
-            admission=Admission(frontier=self.frontier, gates=[], ledger=Ledger([])),
+            admission=Admission(frontier=self.frontier, gates=[]),
             asides=Asides(frontier=self.frontier, key_of=host_of, clock=machine.monotonic),
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only

@@ -11,7 +11,6 @@ from host_rig import Records
 from webcrawl.crawl.feeder import Inflow
 from webcrawl.frontier import Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
-from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.budgets.traps import UrlSpace
 from webcrawl.hosts.budgets.traps.gates import UrlSpaceGate
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
@@ -90,7 +89,7 @@ def urls(rig: Rig) -> list[str]:
 
 
 def test_without_gates_everything_goes_to_the_frontier(rig: Rig) -> None:
-    admission = Admission(frontier=rig.frontier, gates=[], ledger=Ledger([]))
+    admission = Admission(frontier=rig.frontier, gates=[])
     admission.push(batch("a.test", "b.test"))
     assert admission.stops(entry("a.test")) == ""
     assert not admission.may_admit
@@ -101,7 +100,7 @@ def test_without_gates_everything_goes_to_the_frontier(rig: Rig) -> None:
 
 def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig: Rig) -> None:
     gates = [HostGate("full", "a.test"), HostGate("trap", "a.test", "b.test")]
-    admission = Admission(frontier=rig.frontier, gates=gates, ledger=Ledger([]))
+    admission = Admission(frontier=rig.frontier, gates=gates)
     admission.push(batch("a.test", "b.test", "c.test", "c.test", "a.test"))
     assert rig.frontier.parked.counts == {"full": 2, "trap": 1}
     assert urls(rig) == ["http://c.test/2", "http://c.test/3"]
@@ -114,7 +113,7 @@ def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig: Rig) -> None:
 
 def test_gates_relent_when_nothing_else_is_left_to_fetch(rig: Rig) -> None:
     gate = HostGate("full", "a.test", "b.test", more=["a.test", "b.test"])
-    admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
+    admission = Admission(frontier=rig.frontier, gates=[gate])
     assert not admission.may_admit  # nobody waits for it
     admission.push(batch("a.test", "b.test", "a.test"))
     assert admission.may_admit
@@ -134,7 +133,7 @@ def test_a_pass_is_finished_before_a_gate_relents_again(
 ) -> None:
     monkeypatch.setattr("webcrawl.frontier.admission._PASS_ENTRIES", 2)
     gate = HostGate("full", "a.test", "b.test", more=["c.test", "b.test"])
-    admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
+    admission = Admission(frontier=rig.frontier, gates=[gate])
     admission.push(batch("a.test", "a.test", "a.test", "b.test"))
     assert admission.work(Supply.NONE)
     assert admission.work(Supply.NONE)
@@ -148,7 +147,7 @@ def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(
 ) -> None:
     monkeypatch.setattr("webcrawl.frontier.admission._PASS_ENTRIES", 1)
     gate = HostGate("full", "a.test", more=["a.test"])
-    admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
+    admission = Admission(frontier=rig.frontier, gates=[gate])
     admission.push(batch("a.test", "a.test"))
     for supply in (Supply.LATER, Supply.NONE, Supply.LATER):
         admission.work(supply)
@@ -157,7 +156,7 @@ def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(
 
 def test_news_of_a_gate_make_a_pass_at_once(rig: Rig) -> None:
     gate = HostGate("trap", "a.test")
-    admission = Admission(frontier=rig.frontier, gates=[gate], ledger=Ledger([]))
+    admission = Admission(frontier=rig.frontier, gates=[gate])
     admission.push(batch("a.test"))
     gate.hosts.clear()
     assert not admission.work(Supply.NOW)
@@ -167,14 +166,12 @@ def test_news_of_a_gate_make_a_pass_at_once(rig: Rig) -> None:
 
 
 def test_everything_is_looked_at_again_after_a_restart(rig: Rig) -> None:
-    Admission(
-        frontier=rig.frontier, gates=[HostGate("full", "a.test", "b.test")], ledger=Ledger([])
-    ).push(batch("a.test", "b.test", "c.test"))
+    Admission(frontier=rig.frontier, gates=[HostGate("full", "a.test", "b.test")]).push(
+        batch("a.test", "b.test", "c.test")
+    )
     rig.publish()
     rig.crash()
-    admission = Admission(
-        frontier=rig.frontier, gates=[HostGate("other", "b.test")], ledger=Ledger([])
-    )
+    admission = Admission(frontier=rig.frontier, gates=[HostGate("other", "b.test")])
     admission.open()
     assert admission.may_admit
     while admission.work(Supply.NOW):
@@ -190,7 +187,7 @@ def inflow_of(rig: Rig, *gates: Gate, workers: int = 1) -> tuple[Inflow, Nothing
     eliminator = Nothing()
     made = Inflow(
         eliminator=eliminator,  # type: ignore[arg-type]  # as much of it as is needed
-        admission=Admission(frontier=rig.frontier, gates=gates, ledger=Ledger([])),
+        admission=Admission(frontier=rig.frontier, gates=gates),
         frontier=rig.frontier,
         workers=workers,
         clock=rig.monotonic,

@@ -87,7 +87,6 @@ class Desk:
         obey,
         policy=POLICY,
         gates=(),
-        ledger=None,
         named_sitemaps=True,
         **options,
     ):
@@ -147,9 +146,7 @@ class Desk:
             crawler=crawler,
             frontier=self.rig.frontier,
             hosts=self.hosts,
-            admission=Admission(
-                frontier=self.rig.frontier, gates=gates, ledger=ledger or Ledger([])
-            ),
+            admission=Admission(frontier=self.rig.frontier, gates=gates),
             asides=self.asides,
             content=self.content,
             codec=self.codec,
@@ -310,7 +307,7 @@ class Book(Ledger):
 
 def test_what_is_fetched_is_counted_when_it_begins_and_what_came_of_it_at_the_end(tmp_path, clock):
     desk = Desk(tmp_path, clock, obey=False, ledger=Book())
-    told = desk.dispatcher._admission.ledger.told
+    told = desk.hosts.ledger.told
     desk.rig.push(entry("a.test", 0), entry("b.test", 0))
     first = desk.next()
     assert told == [("begun", "http://a.test/0")]
@@ -562,7 +559,7 @@ def test_an_expired_page_is_counted_once(tmp_path, clock, obey):
     desk.wait(LEASE_SECS + 1)
     desk.dispatcher.expire(LEASE_SECS)
     pages = [] if obey else [("begun", "http://a.test/0"), ("put back", "http://a.test/0")]
-    assert desk.dispatcher._admission.ledger.told == pages
+    assert desk.hosts.ledger.told == pages
     desk.close()
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, records_in, save
 
-from webcrawl.disk_trouble import is_disk_full
+from webcrawl.errors import is_disk_full
 from webcrawl.hosts.records import HostRecord, database
 from webcrawl.hosts.records.record import decode, encode
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError

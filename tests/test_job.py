@@ -20,8 +20,7 @@ from disk import PowerLoss, file_size_limit
 
 from webcrawl.crawl import jobdir as job_module
 from webcrawl.crawl.jobdir import Job, boot_id
-from webcrawl.disk_trouble import is_disk_full
-from webcrawl.errors import DiskError, FatalError
+from webcrawl.errors import DiskError, FatalError, is_disk_full
 from webcrawl.storage import records
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 from webcrawl.storage.records import HEADER_SIZE

@@ -10,7 +10,6 @@ from host_rig import Records
 
 from webcrawl.frontier import Entry, Supply, encode
 from webcrawl.frontier.admission import Admission
-from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.politeness import origin_rests
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.records import HostRecord
@@ -75,7 +74,7 @@ def test_a_crawl_does_not_end_before_they_are_over(
     rests: OriginRests, jobdir: Path, clock: FakeClock
 ) -> None:
     rig = Rig(jobdir / "frontier", clock)
-    admission = Admission(frontier=rig.frontier, gates=[rests], ledger=Ledger([]))
+    admission = Admission(frontier=rig.frontier, gates=[rests])
     rests.rest("http://a.test:81", 10.0)
     admission.push([encode(CLOSED)])
     assert not admission.work(Supply.NONE)

@@ -17,7 +17,7 @@ from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
 from warc_checks import complaints, page, records, urls
 
-from webcrawl.disk_trouble import is_disk_full
+from webcrawl.errors import is_disk_full
 from webcrawl.pipelines.warc.writer import LEVELS, WarcWriteError, WarcWriter
 
 if TYPE_CHECKING:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from conftest import FakeClock
 from host_rig import Records, Shelf
 
 from webcrawl.frontier import Entry, Supply, encode
 from webcrawl.frontier.admission import Admission
-from webcrawl.hosts.budgets.ledger import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.budgets.traps.noted import Notes
@@ -51,8 +48,8 @@ def entry(number, *, host="a.test", extra=b""):
     return Entry(url=f"http://{host}/x/{number}", host=host, extra=extra)
 
 
-def fetch(*, tested=0, duplicate=False, unprocessed=False):
-    return SimpleNamespace(tested_content=tested, is_duplicate=duplicate, unprocessed=unprocessed)
+def fetch(tested=False, duplicate=False):
+    return {"tested": tested, "seen": duplicate}
 
 
 class Parked:
@@ -73,9 +70,8 @@ class Parked:
 @pytest.mark.parametrize(
     ("outcome", "got", "counts"),
     [
-        ("http_200", fetch(tested=7), (1, 0)),
-        ("http_200", fetch(tested=7, duplicate=True), (0, 1)),
-        ("http_200", fetch(tested=7, unprocessed=True), (0, 0)),
+        ("http_200", fetch(tested=True), (1, 0)),
+        ("http_200", fetch(tested=True, duplicate=True), (0, 1)),
         ("http_200", fetch(), (0, 0)),
         ("http_301", fetch(), (0, 0)),
         ("http_404", fetch(), (0, 1)),
@@ -83,24 +79,24 @@ class Parked:
         ("http_429", fetch(), (0, 0)),
         ("http_503", fetch(), (0, 0)),
         ("timeout", fetch(), (0, 0)),
-        ("robots_denied", None, (0, 0)),
-        ("host_failing", None, (0, 0)),
+        ("robots_denied", fetch(), (0, 0)),
+        ("host_failing", fetch(), (0, 0)),
     ],
 )
 def test_an_outcome_counts_for_or_against_its_host(keeper, records, outcome, got, counts):
-    keeper.ended(entry(1), outcome, got)
+    keeper.ended(entry(1), outcome, **got)
     record = records.get("a.test")
     assert (record.fresh, record.fruitless) == counts
 
 
 def test_urls_wait_for_the_first_gate_that_holds_them(keeper):
     frontier = Parked()
-    admission = Admission(frontier=frontier, gates=keeper.gates(), ledger=Ledger([]))
+    admission = Admission(frontier=frontier, gates=keeper.gates())
     admission.push([encode(entry(number)) for number in range(15)])
     assert len(frontier.pushed) == 10
     assert frontier.counts == {"url_space": 5}
     for number in range(5):
-        keeper.ended(entry(number), "http_200", fetch(tested=7, duplicate=True))
+        keeper.ended(entry(number), "http_200", **fetch(tested=True, duplicate=True))
     # The pattern is parked: those that were let in are stopped, and give their room back.
     assert [admission.stops(entry(number)) for number in range(5, 10)] == 5 * ["learned_trap"]
     admission.push([encode(entry(number)) for number in range(20, 25)])
@@ -114,25 +110,25 @@ def test_urls_wait_for_the_first_gate_that_holds_them(keeper):
 
 def test_requests_of_a_spider_itself_pass(keeper):
     frontier = Parked()
-    admission = Admission(frontier=frontier, gates=keeper.gates(), ledger=Ledger([]))
+    admission = Admission(frontier=frontier, gates=keeper.gates())
     for number in range(50):
-        keeper.ended(entry(number), "http_200", fetch(tested=7, duplicate=True))
+        keeper.ended(entry(number), "http_200", **fetch(tested=True, duplicate=True))
     before = keeper.stats()
     own = [entry(number, extra=b"post") for number in range(50)]
     admission.push([encode(one) for one in own])
     assert len(frontier.pushed) == 50
     assert admission.stops(own[0]) == ""
     for one in own:
-        keeper.ended(one, "http_200", fetch(tested=7, duplicate=True))
+        keeper.ended(one, "http_200", **fetch(tested=True, duplicate=True))
     assert keeper.stats() == before
 
 
 def test_an_excepted_host_is_held_by_neither(keeper):
     frontier = Parked()
     gates = keeper.gates()
-    admission = Admission(frontier=frontier, gates=gates, ledger=Ledger([]))
+    admission = Admission(frontier=frontier, gates=gates)
     for number in range(20):
-        keeper.ended(entry(number), "http_200", fetch(tested=7, duplicate=True))
+        keeper.ended(entry(number), "http_200", **fetch(tested=True, duplicate=True))
     assert [gate.holds(entry(1)) for gate in gates] == [True, True]
     assert admission.stops(entry(1))
     for gate in gates:
@@ -154,7 +150,7 @@ def test_hosts_have_accounts_of_their_own_whatever_the_politeness_key_is(keeper,
         gate.let_in(www)
     assert gate.holds(www)
     assert not gate.holds(shop)
-    keeper.ended(www, "http_404", fetch())
+    keeper.ended(www, "http_404", **fetch())
     assert {host: record.fruitless for host, record in records.hosts.items()} == {"www.a.test": 1}
     keeper._exceptions.rules.add(b"www.a.test")
     assert not gate.holds(www)

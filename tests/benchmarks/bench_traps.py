@@ -128,7 +128,7 @@ def admission(directory: Path, executor: ThreadPoolExecutor, parked: int) -> Non
         max_queues=3000,
     )
     frontier.open(None)
-    ledger, budgets = budgets_of(Settings(BUDGETS), records)
+    _, budgets = budgets_of(Settings(BUDGETS), records)
     gates = [
         *budgets,
         *keeper.gates(),
@@ -140,7 +140,7 @@ def admission(directory: Path, executor: ThreadPoolExecutor, parked: int) -> Non
             clock=time.monotonic,
         ),
     ]
-    gate = Admission(frontier=frontier, gates=gates, ledger=ledger)
+    gate = Admission(frontier=frontier, gates=gates)
     spent = 0.0
     admitted = 0
     while frontier.parked.size < parked:

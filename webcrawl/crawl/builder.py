@@ -74,6 +74,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import DelayPolicy
     from webcrawl.frontier.admission import Gate
+    from webcrawl.hosts.budgets.ledger import Ledger
 
 # Hosts of seeds whose ranks, and sites of seeds that, are remembered.
 _SEEDS = 1 << 20
@@ -126,10 +127,18 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     form = equivalence_of(settings).form
     wall = SteadyWall()
     frontier = _frontier(crawler, shard, delay, records, wall)
-    hosts = _hosts(
-        crawler, delay, records, frontier, wall, jobdir=jobdir, executor=writer, key=profile.key
-    )
     ledger, budgets = budgets_of(settings, records)
+    hosts = _hosts(
+        crawler,
+        delay,
+        records,
+        frontier,
+        wall,
+        jobdir=jobdir,
+        executor=writer,
+        key=profile.key,
+        ledger=ledger,
+    )
     links = LinkSubmitter(
         eliminator=eliminator,
         filters=filters_of(
@@ -178,7 +187,6 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
                 *_reputation(settings, records, frontier),
                 hosts.origins,
             ],
-            ledger=ledger,
         ),
         "suffixes": suffix_list_of(settings),
         "executor": executor,
@@ -202,6 +210,7 @@ def _hosts(
     jobdir: Path,
     executor: ThreadPoolExecutor,
     key: str,
+    ledger: Ledger,
 ) -> HostKnowledge:
     settings = crawler.settings
     exclusions = Exclusions.from_settings(settings)
@@ -253,6 +262,7 @@ def _hosts(
         robots=robots,
         politeness=politeness,
         retries=retries,
+        ledger=ledger,
         prelude=HostPrelude(
             exclusions=exclusions,
             politeness=politeness,

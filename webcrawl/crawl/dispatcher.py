@@ -20,7 +20,6 @@ from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl.crawl.completion import Aftermath
 from webcrawl.crawl.fetch import Fetch, fetch_of
-from webcrawl.crawl.page_builder import PERMANENT, REDIRECTS
 from webcrawl.crawl.request_codec import LostRequestError
 from webcrawl.crawl.retries import Retries
 from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
@@ -28,7 +27,7 @@ from webcrawl.hosts.politeness.preconditions import Decision, Verdict
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.guard import plain_address
-from webcrawl.net.outcomes import error_of, outcome_of
+from webcrawl.net.outcomes import PERMANENT, REDIRECTS, error_of, outcome_of
 from webcrawl.signals import unforeseen
 from webcrawl.urls import host_of
 
@@ -317,7 +316,7 @@ class Dispatcher:
                 # The next one to fetch this URL must not find its document in process.
                 self._discard_content(fetch)
                 if not (fetch.robots_url or fetch.refusal or lease.entry.kind in NO_URLS):
-                    self._admission.ledger.put_back(lease.entry)
+                    self._hosts.ledger.put_back(lease.entry)
             self._stats.inc_value("scheduler/expired")
             logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
 
@@ -345,7 +344,7 @@ class Dispatcher:
         it, since an ordinary Request may have an errback that waits for it."""
         entry = lease.entry
         if not refusal:
-            self._admission.ledger.begun(entry)
+            self._hosts.ledger.begun(entry)
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, **self._sitemaps.meta(entry)}
             request = Request(entry.url, errback=self._unforeseen, meta=meta, dont_filter=True)
@@ -383,7 +382,7 @@ class Dispatcher:
             self._discard_content(fetch)
             self._frontier.put_back(lease)
             if entry.kind not in NO_URLS and not fetch.refusal:
-                self._admission.ledger.put_back(entry)
+                self._hosts.ledger.put_back(entry)
             return
         if entry.kind in NO_URLS:
             if entry.kind == ASIDE:
@@ -406,7 +405,7 @@ class Dispatcher:
 
     def _count_answer(self, fetch: Fetch, response: Response) -> None:
         self._stats.inc_value("fetch/bytes", fetch.received_bytes)
-        self._admission.ledger.received(fetch.lease.entry, fetch.received_bytes)
+        self._hosts.ledger.received(fetch.lease.entry, fetch.received_bytes)
         if response.status in REDIRECTS:
             kind = "permanent" if response.status in PERMANENT else "temporary"
             self._stats.inc_value(f"redirects/{kind}")
@@ -415,7 +414,9 @@ class Dispatcher:
         """*entry* has come to its end; told before the frontier is, see outcome_log.py."""
         line = self._hosts.robots.decided_by(entry.url) if outcome == "robots_denied" else ""
         self._outcomes.finished(entry, outcome, fetch=fetch, robots=line)
-        self._hosts.traps.ended(entry, outcome, fetch)
+        is_duplicate = fetch is not None and fetch.is_duplicate
+        is_tested = fetch is not None and bool(fetch.tested_content) and not fetch.unprocessed
+        self._hosts.traps.ended(entry, outcome, tested=is_tested, seen=is_duplicate)
         self._hosts.outage.given_up(entry, outcome)
 
     def _discard_content(self, fetch: Fetch) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.clock import SteadyWall
+    from webcrawl.hosts.budgets.ledger import Ledger
     from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
@@ -52,6 +53,7 @@ class HostKnowledge:
     robots: RobotsSearch
     politeness: Politeness
     retries: RetryPolicy
+    ledger: Ledger
     prelude: HostPrelude
     traps: TrapKeeper
     pauses: Pauses

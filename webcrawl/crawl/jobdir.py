@@ -36,8 +36,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 import msgspec
 
 from webcrawl.crawl.kept_checkpoints import make_own, refuse_kept
-from webcrawl.disk_trouble import refusal
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, refusal
 from webcrawl.storage.atomic import sync_path, sync_paths
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.manifest import ManifestStore

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 import webcrawl.crawl.page_adapter  # noqa: F401  # Pages are items from now on
 from webcrawl.items import Headers, Page, Truncation
 from webcrawl.net.content_type import content_type_of
+from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.urls import HTTP_SCHEMES, normalize
 
 if TYPE_CHECKING:
     from scrapy.http import Response
 
     from webcrawl.crawl.fetch import Fetch
-
-#: Statuses whose Location is followed (Fetch Standard, "redirect status"); 300 may have one, too.
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
-#: Moved for good (RFC 9110, section 15.4); all others may lead elsewhere tomorrow.
-PERMANENT = frozenset({301, 308})
 
 
 def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_SCHEMES) -> Page:

@@ -17,8 +17,7 @@ from scrapy import signals
 from webcrawl.crawl._engine import is_closing
 from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
-from webcrawl.disk_trouble import explained, is_disk_full, refusal
-from webcrawl.errors import StoreError
+from webcrawl.errors import StoreError, explained, is_disk_full, refusal
 from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.logformatter import LogFormatter
 
-from webcrawl.disk_trouble import is_disk_full
-from webcrawl.errors import StoreError
+from webcrawl.errors import StoreError, is_disk_full
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webcrawl.frontier import Entry, Frontier
-    from webcrawl.hosts.budgets.ledger import Ledger
 
 # Entries of a pass that are looked at between two looks at the clock.
 _PASS_ENTRIES = 64
@@ -81,13 +80,9 @@ class Gate:
 
 
 class Admission:
-    """The gates in their order: the first one that holds a URL is what the URL waits for.
+    """The gates in their order: the first one that holds a URL is what the URL waits for."""
 
-    *ledger* is where the dispatcher counts what is fetched, for gates to go by.
-    """
-
-    def __init__(self, *, frontier: Frontier, gates: Sequence[Gate], ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, *, frontier: Frontier, gates: Sequence[Gate]) -> None:
         self._frontier = frontier
         self._gates = gates
 

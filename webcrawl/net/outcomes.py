@@ -113,6 +113,11 @@ class BadUrlError(UnsupportedURLSchemeError):
     outcome: ClassVar[str] = "bad_url"
 
 
+#: Statuses whose Location is followed (Fetch Standard, "redirect status"); 300 may have one, too.
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+#: Moved for good (RFC 9110, section 15.4); all others may lead elsewhere tomorrow.
+PERMANENT: Final = frozenset({301, 308})
+
 # Exceptions of Scrapy itself, the first that fits. Subclasses stand before their bases.
 _BY_CLASS: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (DownloadTimeoutError, "timeout"),

@@ -15,7 +15,7 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.page_builder import REDIRECTS
+from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
 
 if TYPE_CHECKING:

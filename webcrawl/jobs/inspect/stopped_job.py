@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from webcrawl.crawl.builder import scheduler_parts
 from webcrawl.crawl.opening import open_parts
 from webcrawl.crawl.stop import unopened
-from webcrawl.disk_trouble import is_disk_full
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, is_disk_full
 from webcrawl.storage.records import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:

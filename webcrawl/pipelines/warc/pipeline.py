@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import scrapy
 
 from webcrawl.configuration.values import whole
-from webcrawl.disk_trouble import refusal
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, refusal
 from webcrawl.items import Page
 from webcrawl.pipelines.warc.writer import LEVELS, WarcWriteError, WarcWriter
 from webcrawl.signals import checkpoint

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.crawl.fetch import Fetch
     from webcrawl.frontier import Entry
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.records import HostRecords
@@ -93,15 +92,14 @@ class TrapKeeper:
         """What is asked about each URL on its way."""
         return [LearnedTrapGate(self.learned), UrlSpaceGate(self.space, self._exceptions)]
 
-    def ended(self, entry: Entry, outcome: str, fetch: Fetch | None) -> None:
-        """*entry* has come to its end; without a *fetch* nothing was asked of its host.
+    def ended(self, entry: Entry, outcome: str, *, tested: bool, seen: bool) -> None:
+        """*entry* has come to its end with a document that the content-seen test has *tested*, or
+        without; it had *seen* the same bytes, or not.
 
         Raises what the records raise.
         """
         if entry.extra:
             return
-        tested = fetch is not None and bool(fetch.tested_content) and not fetch.unprocessed
-        seen = fetch is not None and fetch.is_duplicate
         if tested:
             self.learned.learn(entry.url, seen=seen)
         missing = outcome.startswith("http_4") and outcome not in _LATER
