@@ -56,15 +56,15 @@ test-long: .venv/.test ## the tests that `make test` leaves out. They need chrom
 	$(BIN)/pytest -m long $(ARGS)
 
 bench: .venv/.test ## measure against other crawlers, side by side. ARGS="--web small --rounds 5"
-	@PYTHONPATH=. $(BIN)/python tests/benchmarks/bench.py $(ARGS)
+	@PYTHONPATH=. $(BIN)/python benchmarks/bench.py $(ARGS)
 
 bench-scale: .venv/.test ## does a page cost more when the crawl has grown? An hour, 12 GB on disk
-	@PYTHONPATH=. $(BIN)/python tests/benchmarks/bench_scale.py $(ARGS)
+	@PYTHONPATH=. $(BIN)/python benchmarks/bench_scale.py $(ARGS)
 
 bench-peers: .venv-peers/.run ## install crawlee for `make bench`, apart; wget2 is a system package
 
 soak: .venv/.test ## half an hour of a large simulated web with kill -9: no growth? ARGS="--minutes 5"
-	@PYTHONPATH=. $(BIN)/python tests/benchmarks/soak.py $(ARGS)
+	@PYTHONPATH=. $(BIN)/python benchmarks/soak.py $(ARGS)
 
 clean: ## remove the virtual environments and caches; crawls/ stays
 	rm -rf .venv .venv-peers .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -84,7 +84,7 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 	@$(PIP) -r $<
 	@touch $@
 
-.venv-peers/.run: tests/benchmarks/requirements-peers.txt
+.venv-peers/.run: benchmarks/requirements-peers.txt
 	@$(PYTHON) -m venv .venv-peers
 	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

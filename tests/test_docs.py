@@ -21,7 +21,7 @@ PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 }
-FOLDERS = ("webcrawl", "tests", "docs", "seeds")
+FOLDERS = ("webcrawl", "tests", "benchmarks", "docs", "seeds")
 FILES = {
     str(path.relative_to(ROOT))
     for path in [*ROOT.iterdir(), *(path for name in FOLDERS for path in (ROOT / name).rglob("*"))]

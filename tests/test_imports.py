@@ -46,7 +46,8 @@ IMPORTS_PRIVATE_MODULES = {*TOUCH_PRIVATE_ATTRIBUTES, "net.http.handler"}
 
 
 STANDARD_LIBRARY = sys.stdlib_module_names | {"compression"}  # that one from Python 3.14 on
-PEERS = "tests/benchmarks/requirements-peers.txt"
+PLACES = (".", "tests", "tests/rigs", "benchmarks")
+PEERS = "benchmarks/requirements-peers.txt"
 PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+(; [^#]+)? +# .+")
 
 
@@ -179,7 +180,8 @@ def test_engine_module_is_where_private_attributes_are_found():
     ("folder", "pins"),
     [
         ("webcrawl", ["requirements.txt"]),
-        ("tests", ["requirements.txt", "requirements-dev.txt", PEERS]),
+        ("tests", ["requirements.txt", "requirements-dev.txt"]),
+        ("benchmarks", ["requirements.txt", "requirements-dev.txt", PEERS]),
     ],
 )
 def test_what_is_imported_is_pinned(folder, pins):
@@ -195,7 +197,7 @@ def test_what_is_imported_is_pinned(folder, pins):
         and name not in STANDARD_LIBRARY
         and not any(
             (ROOT / place).exists()
-            for place in (name, f"tests/{name}", f"tests/{name}.py", f"tests/benchmarks/{name}.py")
+            for place in (f"{folder}/{name}{end}" for folder in PLACES for end in ("", ".py"))
         )
     }
     assert unpinned == set()

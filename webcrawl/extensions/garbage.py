@@ -3,7 +3,7 @@
 The crawl keeps hundreds of thousands of objects alive on purpose (queues, caches), and every page
 makes hundreds that die by reference counting alone. At Python's default thresholds the collector
 walks over the live ones again and again: an eighth of all CPU time (2026-11-20, 2 shared cores,
-crawl_once.py of tests/benchmarks, two runs each: 605 and 644 pages per CPU-second with Python's
+crawl_once.py of benchmarks, two runs each: 605 and 644 pages per CPU-second with Python's
 thresholds, 726 and 728 with these).
 """
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # All that is neither a worker's nor idle. Most of it are 64 questions to name servers by TCP; after
-# hours of crawling there were 40 besides (tests/test_extensions_open_files.py counts the parts).
+# hours of crawling there were 40 besides (tests/extensions/test_open_files.py counts the parts).
 FIXED: Final = 256
 
 

@@ -6,7 +6,7 @@ without the operating system's resolver and its threads; a truncated answer is f
 TCP.
 
 From a name server that takes 200 ms for each answer it gets 4,760 names a second for 0.07 ms of
-processor time each, Scrapy's threads 50 for 0.7 ms (tests/benchmarks/bench_dns.py, median of 3
+processor time each, Scrapy's threads 50 for 0.7 ms (benchmarks/bench_dns.py, median of 3
 rounds, 2026-11-20, 2 shared cores).
 
 Invariant: at most one look-up of a name and type is under way, whoever and however many wait for

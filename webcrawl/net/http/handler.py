@@ -51,7 +51,7 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
 # Private in Scrapy 2.19, and better borrowed than copied: how StopDownload is answered, and what
-# the TLS settings mean. tests/test_net_http.py fails when they move.
+# the TLS settings mean. tests/net/test_http.py fails when they move.
 from scrapy.utils._download_handlers import check_stop_download
 from scrapy.utils.ssl import _make_ssl_context
 

@@ -1,0 +1,51 @@
+"""What a spam farm and endless calendars take of a crawl, with reputation budgets and without.
+
+    PYTHONPATH=. python benchmarks/bench_spam.py [HOSTS] [SECONDS]
+
+400 hosts if nothing is said, each crawl stopped after 120 seconds: without budgets it has no end.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
+
+from spam_crawl import crawl_spam, spam_world
+
+CRAWLS = {
+    "without budgets": {"REPUTATION_BASE_PAGES": 0},
+    "base 4, 0 rounds": {"REPUTATION_ROUNDS": 0},
+    "base 4, 12 rounds (the defaults)": {},
+    "base 10, 0 rounds": {"REPUTATION_BASE_PAGES": 10, "REPUTATION_ROUNDS": 0},
+}
+
+
+def main() -> None:
+    hosts = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 120.0
+    print(
+        "| crawl | allowed URLs missed | requests until then | farm | calendars | share | at end |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for name, settings in CRAWLS.items():
+        with tempfile.TemporaryDirectory() as directory:
+            found = crawl_spam(
+                Path(directory),
+                world=spam_world(hosts=hosts),
+                timeout=10 * seconds,
+                CLOSESPIDER_TIMEOUT=seconds,
+                **settings,
+            )
+        print(
+            f"| {name} | {len(found.missing)} of {found.normal:,} | {found.requests_then:,} "
+            f"| {found.farm_then:,} | {found.calendar_then:,} | {found.share_then:.1%} "
+            f"| {found.share:.1%} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

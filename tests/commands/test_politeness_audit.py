@@ -1,0 +1,302 @@
+"""``scrapy politeness-audit`` as a user runs it."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from access_lines import combined_line, simweb_line
+from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+BEGIN = 1_763_625_600 * 10**6
+
+IMPOLITE = (
+    simweb_line(BEGIN, BEGIN + 2000, host="one.test"),
+    simweb_line(BEGIN + 1000, BEGIN + 9000, host="two.test", path="/robots.txt"),
+    simweb_line(BEGIN + 42_000, BEGIN + 50_000, host="one.test", path="/a\x1b[2J"),
+    simweb_line(BEGIN + 30_000, BEGIN + 60_000, host="two.test", path="/b"),
+    simweb_line(BEGIN + 59_999, BEGIN + 70_000, host="two.test", path="/c"),
+    simweb_line(BEGIN + 70_000, BEGIN + 80_000, host="three.test"),
+    simweb_line(BEGIN + 75_000, BEGIN + 85_000, host="four.test", agent="Mozilla/5.0"),
+    "nonsense\n",
+)
+
+TABLE = """\
+6 requests, 3 politeness keys (host), 2025-11-20 08:00:00 to 2025-11-20 08:00:00.080000 UTC
+left out: 1 request of other user agents
+left out: 1 line that cannot be read, the first is access.log, line 8
+
+host        contacts  smallest gap  concurrency  required  violations
+two.test           3   -0.000001 s            2     0.1 s           2
+one.test           2    0.040000 s            1    0.04 s           0
+three.test         1             -            1    0.04 s           0
+
+VIOLATION of two.test: -0.000001 s where 0.1 s were due
+  2025-11-20 08:00:00.030000 to 2025-11-20 08:00:00.060000  http://two.test:8480/b  (access.log:4)
+  2025-11-20 08:00:00.059999 to 2025-11-20 08:00:00.070000  http://two.test:8480/c  (access.log:5)
+
+VIOLATION of two.test: 0.021000 s where 0.1 s were due
+  2025-11-20 08:00:00.001000 to 2025-11-20 08:00:00.009000  http://two.test:8480/robots.txt  (access.log:2)
+  2025-11-20 08:00:00.030000 to 2025-11-20 08:00:00.060000  http://two.test:8480/b  (access.log:4)
+
+2 violations of 1 host
+"""  # noqa: E501 (what is printed for a terminal of any width)
+
+STAMPS = """\
+4 requests, 2 politeness keys (host), 2000-10-10 13:00:01 to 2000-10-10 13:00:05 UTC
+The log has whole seconds and no durations: a gap of n seconds may be one less or one more, only \
+certain violations are reported, and concurrency cannot be told.
+
+host    contacts  smallest gap  concurrency  required  violations
+a.test         3        1 s ±1            -       2 s           1
+(1 more with the same or larger gaps)
+
+VIOLATION of a.test: 1 s ±1 where 2 s were due
+  2000-10-10 13:00:04  a.test/  (access.log:3)
+  2000-10-10 13:00:05  a.test/x  (access.log:4)
+
+1 violation of 1 host
+"""
+
+
+@pytest.fixture
+def audit(tmp_path):
+    """Runs the command in a directory with *files*; returns exit code, output, errors."""
+
+    def run(*arguments, files=None, text=None):
+        for name, lines in (files or {}).items():
+            data = "".join(lines).encode()
+            (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+        done = subprocess.run(
+            [sys.executable, "-m", "scrapy", "politeness-audit", *map(str, arguments)],
+            cwd=tmp_path,
+            env=os.environ
+            | {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "webcrawl.settings"},
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+def in_process(arguments):
+    """The command without a process of its own: its exit code, or the UsageError."""
+    module = import_module("webcrawl.commands.politeness-audit")
+    command = module.Command()
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
+    command.settings = Settings()
+    command.add_options(parser)
+    opts, rest = parser.parse_known_args(list(map(str, arguments)))
+    command.run(rest, opts)
+    return command.exitcode
+
+
+def test_the_table_names_the_smallest_gaps_first_and_every_violation(audit):
+    files = {
+        "access.log": IMPOLITE,
+        "delays.txt": ["# robots.txt says\n", "Two.test. 0.1  # slow\n"],
+    }
+    options = ("--delay", "0.04", "--delays", "delays.txt", "--agent", "webcrawl")
+    code, out, err = audit("access.log", *options, files=files)
+    assert (code, err) == (1, "")
+    assert out == TABLE
+    polite = [line for line in IMPOLITE if "two.test" not in line]
+    code, out, _ = audit("-", *options, text="".join(polite))
+    assert code == 0
+    assert out.splitlines()[-1] == (
+        "no violation; the smallest gap is 0.040000 s, the largest concurrency 1"
+    )
+
+
+def test_whole_seconds_are_judged_with_care(audit):
+    lines = [
+        combined_line(1, vhost="a.test:80"),
+        combined_line(3, vhost="b.test"),
+        combined_line(4, vhost="a.test:80"),
+        combined_line(5, vhost="a.test:80", path="/x"),
+    ]
+    code, out, _ = audit("access.log", "--delay", 2, "--top", 1, files={"access.log": lines})
+    assert (code, out) == (1, STAMPS)
+    assert audit("access.log", "--delay", 1)[0] == 0  # not certain
+
+
+def test_machines_get_json(audit):
+    code, out, err = audit(
+        *("first.log", "second.log.gz", "--json", "--top", 1, "--delay", 0.05),
+        files={"first.log": IMPOLITE[:4], "second.log.gz": IMPOLITE[4:]},
+    )
+    assert (code, err) == (1, "")
+    report = json.loads(out)
+    (worst,) = report.pop("worst")
+    assert worst == {
+        "key": "two.test",
+        "gap": -1e-06,
+        "required": 0.05,
+        "before": {
+            "start": 1763625600.03,
+            "end": 1763625600.06,
+            "url": "http://two.test:8480/b",
+            "log": "first.log",
+            "line": 4,
+        },
+        "after": {
+            "start": 1763625600.059999,
+            "end": 1763625600.07,
+            "url": "http://two.test:8480/c",
+            "log": "second.log.gz",
+            "line": 1,
+        },
+    }
+    assert report == {
+        "format": 1,
+        "politeness_key": "host",
+        "resolution_secs": 1e-06,
+        "requests": 7,
+        "lines": 8,
+        "other_agents": 0,
+        "unreadable": 1,
+        "first_unreadable": "second.log.gz, line 4",
+        "unjudged": 0,
+        "first": 1763625600.0,
+        "last": 1763625600.085,
+        "keys": 4,
+        "smallest_gap": -1e-06,
+        "largest_concurrency": 2,
+        "violations": 3,
+        "by_key": [
+            {
+                "key": "two.test",
+                "contacts": 3,
+                "smallest_gap": -1e-06,
+                "largest_concurrency": 2,
+                "required": 0.05,
+                "violations": 2,
+            }
+        ],
+    }
+    files = {"third.log": [combined_line(1)]}
+    report = json.loads(audit("third.log", "--json", files=files)[1])
+    assert report["resolution_secs"] == 1.0
+    assert report["smallest_gap"] is report["largest_concurrency"] is None
+
+
+def test_what_a_client_wrote_cannot_command_the_terminal(audit):
+    hostile = [
+        simweb_line(BEGIN, BEGIN + 9, host="a\x1b[31m.test", path="/\x1b]0;owned\x07"),
+        simweb_line(BEGIN + 5, BEGIN + 9, host="a\x1b[31m.test", path="/\u202eevil\u0007\x9b"),
+    ]
+    code, out, _ = audit("access.log", files={"access.log": hostile})
+    assert code == 1
+    assert all(line.isprintable() for line in out.splitlines())
+    assert r"a\x1b[31m.test" in out
+    assert r"/\x1b]0;owned\x07" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["no.log"], "politeness-audit: cannot read no.log: No such file or directory\n"),
+        (["bad.log"], "politeness-audit: bad.log, line 2: neither this line nor any other of the "),
+        (["empty.log"], "politeness-audit: empty.log: there is not a single request, so there is "),
+        (["good.log", "good.log"], "politeness-audit: good.log is named twice\n"),
+        (
+            ["good.log", "--delays", "none"],
+            "politeness-audit: cannot read the delays in none: No such file or directory\n",
+        ),
+        *(
+            (
+                ["good.log", "--delays", name],
+                f"politeness-audit: {name}, line 2: a line is a host and its pause in seconds\n",
+            )
+            for name in ("delays1", "delays2", "delays3", "delays4")
+        ),
+    ],
+)
+def test_unusable_input_is_one_sentence_and_exit_code_2(
+    tmp_path, monkeypatch, capsys, arguments, sentence
+):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.log").write_text("\nhello\nworld\n")
+    Path("empty.log").write_text("")
+    Path("good.log").write_text(IMPOLITE[0])
+    for number, line in enumerate(("a.test", "a.test soon", "a.test -1", "a.test inf"), 1):
+        Path(f"delays{number}").write_text(f"b.test 1\n{line}\n")
+    assert in_process(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(sentence)
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "name an access log"),
+        (["x.log", "--delay", "-1"], "cannot be negative"),
+        (["x.log", "--delay", "nan"], "--delay must be a number of seconds"),
+        (["x.log", "--delay", "inf"], "--delay must be a number of seconds"),
+        (["x.log", "--top", "-1"], "cannot be negative"),
+    ],
+)
+def test_a_wrong_option_is_refused(arguments, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        in_process(arguments)
+
+
+def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_path, capsys):
+    logs = import_module("webcrawl.jobs.audit.logs")
+    monkeypatch.setitem(logs.audit_logs.__kwdefaults__, "window", 1)
+    path = tmp_path / "access.log"
+    path.write_text("".join(simweb_line(BEGIN + at, BEGIN + at) for at in (50, 40, 30, 20)))
+    assert in_process([path]) == 2
+    assert "not judged: 2 requests too far out of order; sort the log" in capsys.readouterr().out
+
+
+def test_it_ends_quietly_when_nobody_reads_on(tmp_path):
+    path = tmp_path / "access.log"
+    path.write_text("".join(simweb_line(at, at, host=f"{at}.test") for at in range(20_000)))
+    with subprocess.Popen(
+        [sys.executable, "-m", "scrapy", "politeness-audit", path, "--top", "20000"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 0
+
+
+def test_progress_is_shown_on_a_terminal_and_wiped_away(tmp_path):
+    path = tmp_path / "access.log"
+    path.write_text("".join(simweb_line(at, at) for at in range(200_000)))
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as terminal, os.fdopen(theirs, "wb") as errors:
+        done = subprocess.run(
+            [sys.executable, "-m", "scrapy", "politeness-audit", path],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            check=False,
+        )
+        os.write(theirs, b"end")
+        seen = b""
+        while not seen.endswith(b"end"):
+            seen += terminal.read(10_000)
+    assert done.returncode == 0
+    assert b" lines" in seen
+    assert seen.endswith(b"\r\x1b[Kend")

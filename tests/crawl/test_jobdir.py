@@ -1,0 +1,616 @@
+"""The job directory: checkpoints of real parts, and every way to die while one is made."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from contracts.fifo import drain, item
+from crash import die_between_lines
+from disk import PowerLoss, file_size_limit
+
+from webcrawl.crawl import jobdir as job_module
+from webcrawl.crawl.jobdir import Job, boot_id
+from webcrawl.errors import DiskError, FatalError, is_disk_full
+from webcrawl.storage import records
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
+from webcrawl.storage.records import HEADER_SIZE
+
+ROOT = Path(__file__).parent.parent.parent
+NAME = "shards/00/queue"
+
+
+class FifoPart:
+    """A queue as a part of a job."""
+
+    def __init__(self, job: Job) -> None:
+        saved = job.saved(NAME)
+        snapshot = None if saved is None else msgspec.msgpack.decode(saved, type=FifoSnapshot)
+        self.queue = DiskFifo(path=job.path / NAME, chunk=2, segment_bytes=100)
+        self.queue.open(snapshot)
+        self.written = self.queue.written
+        self.forget = self.queue.forget
+        job.attach(NAME, self)
+
+    def snapshot(self) -> bytes:
+        return msgspec.msgpack.encode(self.queue.snapshot())
+
+
+def opened(path: Path) -> tuple[Job, DiskFifo]:
+    job = Job(path=path)
+    job.open()
+    return job, FifoPart(job).queue
+
+
+def checkpoint(job: Job) -> None:
+    job.publish(job.prepare({}))
+    job.forget()
+
+
+def found_in(path: Path) -> list[bytes]:
+    """What a process finds in the queue that starts now; the queue is sound and can go on."""
+    job, queue = opened(path)
+    assert queue.check() == []
+    items = drain(queue)
+    queue.push_many(map(item, range(9)))
+    checkpoint(job)
+    job.close()
+    job, queue = opened(path)
+    assert queue.check() == []
+    assert drain(queue) == list(map(item, range(9)))
+    job.close()
+    return items
+
+
+def names(path: Path) -> set[str]:
+    return {file.name for file in path.iterdir()}
+
+
+# Opening
+
+
+def test_a_new_job_is_not_resumed_and_has_nothing_saved(tmp_path):
+    job = Job(path=tmp_path / "crawls" / "web")
+    job.open()
+    assert (job.resumed, job.rebooted) == (False, False)
+    assert job.saved(NAME) is None
+    assert names(job.path) == {"LOCK"}
+    job.close()
+
+
+def test_a_checkpoint_is_found_by_the_next_process(jobdir):
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(20)))
+    assert queue.pop() == item(0)
+    checkpoint(job)
+    job.close()
+    job, queue = opened(jobdir)
+    assert (job.resumed, job.rebooted) == (True, False)
+    assert drain(queue) == list(map(item, range(1, 20)))
+    job.close()
+
+
+def test_a_job_without_parts_can_be_saved(jobdir):
+    job = Job(path=jobdir)
+    job.open()
+    checkpoint(job)
+    job.close()
+    job = Job(path=jobdir)
+    job.open()
+    assert job.resumed
+    job.close()
+
+
+def test_each_checkpoint_replaces_the_one_before(jobdir):
+    job, queue = opened(jobdir)
+    for n in range(1, 4):
+        queue.push(item(n))
+        job.publish(job.prepare({"waiting": n}))
+        job.forget()
+        assert names(jobdir) == {
+            "LOCK", "CURRENT", f"manifest-{n:06d}.json", f"snapshot-{n:06d}.log",
+        }  # fmt: skip
+        manifest = json.loads((jobdir / f"manifest-{n:06d}.json").read_text())
+        assert manifest["facts"] == {"waiting": n}
+        assert manifest["boot_id"] == boot_id()
+    job.close()
+
+
+def test_a_saved_part_that_is_never_attached_stays(jobdir):
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(9)))
+    checkpoint(job)
+    job.close()
+    for _ in range(3):
+        job = Job(path=jobdir)
+        job.open()
+        checkpoint(job)
+        job.close()
+    assert found_in(jobdir) == list(map(item, range(9)))
+
+
+def test_snapshots_left_by_a_killed_process_are_deleted_at_the_next_open(jobdir):
+    job, _ = opened(jobdir)
+    checkpoint(job)
+    job.close()
+    (jobdir / "snapshot-000002.log").write_bytes(b"half of")
+    job, _ = opened(jobdir)
+    assert "snapshot-000002.log" not in names(jobdir)
+    job.close()
+
+
+def test_another_boot_is_noticed_until_a_checkpoint_was_made_in_it(jobdir):
+    def resume(boot: str) -> Job:
+        job = Job(path=jobdir, read_boot_id=lambda: boot)
+        job.open()
+        return job
+
+    job = resume("first")
+    assert not job.rebooted
+    checkpoint(job)
+    job.close()
+    for boot, rebooted in (("first", False), ("second", True), ("second", True)):
+        job = resume(boot)
+        assert job.rebooted is rebooted
+        job.close()
+    job = resume("second")
+    checkpoint(job)
+    job.close()
+    for boot, rebooted in (("second", False), ("first", True)):
+        job = resume(boot)
+        assert job.rebooted is rebooted
+        job.close()
+
+
+def test_a_system_that_does_not_name_its_boots_may_have_been_rebooted(jobdir):
+    for resumed in (False, True):
+        job = Job(path=jobdir, read_boot_id=lambda: "")
+        job.open()
+        assert job.rebooted is resumed
+        checkpoint(job)
+        job.close()
+
+
+def test_the_boot_has_a_name_that_stays(monkeypatch, tmp_path):
+    assert len(boot_id()) == 36
+    assert boot_id() == boot_id()
+    monkeypatch.setattr("webcrawl.crawl.jobdir._BOOT_ID", tmp_path / "of another system")
+    assert boot_id() == ""
+
+
+# Refusals: one sentence each, and the directory stays as it was
+
+HOLDER = """
+import sys, pathlib
+from webcrawl.crawl.jobdir import Job
+job = Job(path=pathlib.Path(sys.argv[1]))
+job.open()
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_job_in_use_is_refused_to_a_second_process_until_the_first_is_killed(jobdir):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, jobdir],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        with pytest.raises(FatalError) as caught:
+            Job(path=jobdir).open()
+        assert str(caught.value) == (
+            f"JOBDIR {jobdir} is in use by process {process.pid}: "
+            "wait for it to end, or choose another JOBDIR."
+        )
+        process.send_signal(signal.SIGKILL)
+    job = Job(path=jobdir)
+    job.open()
+    job.close()
+
+
+def test_a_path_that_is_no_directory_is_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"not a job")
+    with pytest.raises(FatalError) as caught:
+        Job(path=path).open()
+    assert str(caught.value) == (
+        f"JOBDIR {path} cannot be used: File exists; choose another JOBDIR."
+    )
+    with pytest.raises(FatalError, match="cannot be used: Not a directory"):
+        Job(path=path / "below").open()
+
+
+def test_a_full_disk_at_the_start_is_a_sentence(jobdir):
+    with file_size_limit(0), pytest.raises(DiskError, match="is full: make room"):
+        Job(path=jobdir).open()
+    job = Job(path=jobdir)
+    job.open()
+    job.close()
+
+
+@pytest.fixture
+def saved(jobdir):
+    """A job directory with a checkpoint in it."""
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(20)))
+    checkpoint(job)
+    job.close()
+    return jobdir
+
+
+def refusal(path: Path) -> str:
+    """The sentence with which the job in *path* is refused; nothing is changed or kept locked."""
+    for _ in range(2):
+        before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+        with pytest.raises(FatalError) as caught:
+            Job(path=path).open()
+        assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    sentence = str(caught.value)
+    assert sentence.startswith(f"The crawl in JOBDIR {path} cannot be resumed: ")
+    assert sentence.endswith(".")
+    assert not sentence.endswith("..")
+    assert "\n" not in sentence
+    return sentence
+
+
+def edit_manifest(path: Path, **changes: object) -> None:
+    manifest = path / "manifest-000001.json"
+    content = {**json.loads(manifest.read_text()), **changes}
+    content.pop("crc32")  # as who edits it by hand does
+    manifest.write_text(json.dumps(content))
+
+
+def test_a_job_of_a_newer_format_is_refused(saved):
+    edit_manifest(saved, format=2)
+    assert "format 2, this webcrawl reads up to 1: use the newer webcrawl" in refusal(saved)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"boot_id": None}, {"snapshot": None}, {"snapshot": {"file": "x"}}, {"snapshot": {}}],
+)
+def test_a_manifest_without_what_publish_puts_in_is_refused(saved, changes):
+    edit_manifest(saved, **changes)
+    assert str(saved / "CURRENT") in refusal(saved)
+
+
+def test_a_job_whose_snapshot_is_gone_is_refused(saved):
+    (saved / "snapshot-000001.log").unlink()
+    assert "snapshot-000001.log: damaged at byte 0: the file is gone" in refusal(saved)
+
+
+def test_a_job_whose_snapshot_is_damaged_at_any_byte_is_refused(saved):
+    path = saved / "snapshot-000001.log"
+    data = path.read_bytes()
+    for at in range(len(data)):
+        if at in range(6, HEADER_SIZE):
+            continue  # flags, all unused
+        damaged = bytearray(data)
+        damaged[at] ^= 0x80
+        path.write_bytes(damaged)
+        assert "snapshot-000001.log" in refusal(saved)
+        path.write_bytes(data[:at])
+        assert "snapshot-000001.log" in refusal(saved)
+
+
+def test_a_damaged_pointer_is_refused(saved):
+    (saved / "CURRENT").write_bytes(b"\0" * 21)
+    assert "does not name a manifest" in refusal(saved)
+
+
+# A full disk
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_live_and_the_next_one_good(saved):
+    job, queue = opened(saved)
+    for n in range(4):
+        assert queue.pop() == item(n)
+    queue.push_many(map(item, range(20, 30)))
+    prepared = job.prepare({})
+    for room in range(0, 150, 5):
+        with file_size_limit(room), pytest.raises(OSError, match="File too large") as caught:
+            job.publish(prepared)
+        assert is_disk_full(caught.value)
+        assert json.loads((saved / "manifest-000001.json").read_text())["sequence"] == 1
+        assert (saved / "CURRENT").read_text() == "manifest-000001.json\n"
+    job.close()
+    job, queue = opened(saved)
+    assert drain(queue) == list(map(item, range(20)))
+    queue.push_many(map(item, range(5)))
+    checkpoint(job)
+    job.close()
+    assert found_in(saved) == list(map(item, range(5)))
+
+
+def test_what_a_failed_checkpoint_had_to_sync_is_synced_by_the_next(jobdir, monkeypatch):
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(20)))
+    first = job.prepare({})
+    with file_size_limit(10), pytest.raises(OSError, match="File too large"):
+        job.publish(first)
+    assert jobdir / NAME / "00000000.log" in first.paths
+    assert set(job.prepare({}).paths) == set(first.paths)
+    checkpoint(job)
+    assert job.prepare({}).paths == []
+    job.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_full"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), True),
+        (OSError(errno.EFBIG, "File too large"), True),
+        (OSError(errno.EIO, "Input/output error"), False),
+        (ValueError("No space"), False),
+    ],
+)
+def test_a_full_disk_is_told_from_other_trouble(error, is_full):
+    assert is_disk_full(error) is is_full
+
+
+# Dying
+
+BEFORE = list(map(item, range(20)))
+AFTER = list(map(item, range(7, 30)))
+
+
+def work(path: Path) -> None:
+    """Take up ``saved``, do something, save it: what the lines are counted of."""
+    job, queue = opened(path)
+    for _ in range(7):
+        queue.pop()
+    queue.push_many(map(item, range(20, 30)))
+    checkpoint(job)
+    job.close()
+
+
+@pytest.fixture
+def no_fsync(monkeypatch):
+    """Where only what is in the files counts, hundreds of times, and no power goes."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+
+
+def test_dying_between_any_two_lines_leaves_the_last_checkpoint_or_the_new_one(
+    saved, tmp_path, no_fsync
+):
+    (tmp_path / "out").mkdir()
+    left = die_between_lines("tests.crawl.test_jobdir:work", saved, tmp_path / "out")
+    assert len(left) > 20
+    found = [found_in(path) for path in left]
+    assert found[0] == BEFORE
+    assert found[-1] == AFTER
+    # There is one line at which the new checkpoint becomes the live one.
+    published = found.index(AFTER)
+    assert found == [BEFORE] * published + [AFTER] * (len(found) - published)
+
+
+def test_a_crash_between_any_two_steps_leaves_a_whole_checkpoint(saved):
+    job, queue = opened(saved)
+    queue.pop()
+    prepared = job.prepare({})
+    job.close()  # killed after prepare
+    job, queue = opened(saved)
+    assert drain(queue) == BEFORE
+    job.prepare({})
+    queue.push(b"after the snapshot")
+    job.publish(job.prepare({}))
+    job.close()  # killed after publish
+    job, queue = opened(saved)
+    assert drain(queue) == [b"after the snapshot"]
+    job.close()
+    assert prepared.snapshots != {}
+
+
+def test_nothing_is_forgotten_for_a_checkpoint_that_is_not_the_last_prepared(jobdir):
+    """Parts delete by their latest snapshot: not while an older one is the live one."""
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(20)))
+    first = job.prepare({})
+    drain(queue)
+    second = job.prepare({})
+    job.publish(first)
+    job.forget()
+    job.close()
+    job, queue = opened(jobdir)
+    assert drain(queue) == BEFORE
+    assert (first.snapshots, second.facts) != ({}, None)
+    job.close()
+
+
+def test_work_goes_on_while_a_checkpoint_is_published(jobdir):
+    """``publish`` runs in a thread: what is pushed and popped meanwhile belongs to the next."""
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(20)))
+    prepared = job.prepare({})
+    for n in range(20):
+        assert queue.pop() == item(n)
+    queue.push_many([b"later"] * 20)
+    job.publish(prepared)
+    queue.pop()
+    job.forget()
+    queue.push_many([b"and later"] * 20)
+    job.close()
+    assert found_in(jobdir) == BEFORE
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_power_loss_at_any_fsync_leaves_the_last_checkpoint_or_the_new_one(
+    jobdir, tmp_path, monkeypatch, seed
+):
+    rng = random.Random(seed)
+    worlds: list[tuple[Path, list[list[bytes]]]] = []
+    power = PowerLoss(jobdir, monkeypatch)
+    job, queue = opened(jobdir)
+    may_find: list[list[bytes]] = [[]]
+    model: list[bytes] = []
+
+    def lose_power() -> None:
+        for _ in range(2):
+            worlds.append((power.lose(tmp_path / str(len(worlds)), rng), list(may_find)))
+
+    power.before_fsync = lose_power
+    number = 0
+    for _ in range(6):
+        for _ in range(rng.randrange(40)):
+            queue.push(item(number))
+            model.append(item(number))
+            number += 1
+        for _ in range(rng.randrange(len(model) + 1)):
+            assert queue.pop() == model.pop(0)
+        lose_power()
+        prepared = job.prepare({})
+        may_find.append(list(model))
+        job.publish(prepared)
+        del may_find[0]
+        lose_power()
+        job.forget()
+    job.close()
+    power.close()
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # to look at the worlds
+    assert len(worlds) > 60
+    found = [(found_in(path), expected) for path, expected in worlds]
+    assert all(items in expected for items, expected in found)
+    # Both were seen: the old state after an fsync that was not yet made, and the new one.
+    assert {expected.index(items) for items, expected in found} == {0, 1}
+
+
+@pytest.mark.parametrize("length", [0, 1, 19, 20, 21, 40, 55])
+def test_a_snapshot_of_any_length_comes_back(jobdir, monkeypatch, length):
+    for module in (job_module, records):
+        monkeypatch.setattr(module, "MAX_PAYLOAD", 20)
+    state = bytes(range(length))
+    part = SimpleNamespace(snapshot=lambda: state, written=list, forget=lambda: None)
+    job = Job(path=jobdir)
+    job.open()
+    job.attach("large", part)
+    job.attach("other", part)
+    checkpoint(job)
+    job.close()
+    job = Job(path=jobdir)
+    job.open()
+    assert job.saved("large") == job.saved("other") == state
+    job.close()
+
+
+def test_a_snapshot_in_pieces_comes_back_also_when_the_disk_was_full_at_first(jobdir):
+    pieces = [b"x" * 50] * 9
+    part = SimpleNamespace(snapshot=lambda: iter(pieces), written=list, forget=lambda: None)
+    job = Job(path=jobdir)
+    job.open()
+    job.attach("large", part)
+    prepared = job.prepare({})
+    for room in (60, 300):
+        with file_size_limit(room), pytest.raises(OSError, match="File too large"):
+            job.publish(prepared)
+    job.publish(prepared)
+    job.close()
+    job = Job(path=jobdir)
+    job.open()
+    assert job.saved("large") == b"".join(pieces)
+    job.close()
+
+
+def test_a_checkpoint_that_was_found_is_found_again_after_a_power_failure(tmp_path, monkeypatch):
+    """The process that published it died before the last fsync; the next one deletes what only
+    the checkpoint before it named."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    power = PowerLoss(disk, monkeypatch)
+    job, queue = opened(disk)
+    queue.push(item(1))
+    checkpoint(job)
+    queue.push(item(2))
+    prepared = job.prepare({})
+
+    def die() -> None:
+        if json.loads((disk / (disk / "CURRENT").read_text().strip()).read_text())["sequence"] == 2:
+            raise KeyboardInterrupt
+
+    power.before_fsync = die
+    with pytest.raises(KeyboardInterrupt):
+        job.publish(prepared)
+    job.close()
+    power.before_fsync = lambda: None
+    job, queue = opened(disk)
+    assert len(queue) == 2
+    worlds = [power.lose(tmp_path / str(seed), random.Random(seed)) for seed in range(20)]
+    job.close()
+    power.close()
+    for world in worlds:
+        assert found_in(world) == [item(1), item(2)]
+
+
+def test_a_power_failure_leaves_the_directories_of_a_process_that_did_not_come_to_sync_them(
+    tmp_path, monkeypatch
+):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    power = PowerLoss(disk, monkeypatch)
+    (disk / "crawls" / "web" / "shards" / "00").mkdir(parents=True)  # and it was killed
+    job, queue = opened(disk / "crawls" / "web")
+    queue.push_many(map(item, range(9)))
+    checkpoint(job)
+    job.close()
+    worlds = [power.lose(tmp_path / str(seed), random.Random(seed)) for seed in range(20)]
+    power.close()
+    for world in worlds:
+        assert found_in(world / "crawls" / "web") == list(map(item, range(9)))
+
+
+def test_a_write_that_was_not_synced_is_lost_by_the_power_loss_of_these_tests(
+    tmp_path, monkeypatch
+):
+    """The helper itself: without it the test above would prove nothing."""
+    root = tmp_path / "root"
+    root.mkdir()
+    power = PowerLoss(root, monkeypatch)
+    synced, unnamed, unsynced = root / "synced", root / "unnamed", root / "unsynced"
+    for path in (synced, unsynced):
+        path.write_bytes(b"old")
+    for path in (synced, root):
+        fd = os.open(path, os.O_RDONLY)
+        os.fsync(fd)
+        os.close(fd)
+    for path in (synced, unnamed, unsynced):
+        path.write_bytes(b"old and new")
+    with unnamed.open("rb") as file:
+        os.fsync(file.fileno())
+    found: dict[str, set[bytes | None]] = {"synced": set(), "unnamed": set(), "unsynced": set()}
+    for seed in range(200):
+        world = power.lose(tmp_path / str(seed), random.Random(seed))
+        for name, contents in found.items():
+            path = world / name
+            contents.add(path.read_bytes() if path.exists() else None)
+    power.close()
+    assert found["unnamed"] == {None, b"old and new"}
+    assert {b"old", b"old and", b"old and new", b"old\0\0\0\0\0\0\0\0"} <= found["synced"]
+    assert all(content.startswith(b"old") for content in found["synced"] if content is not None)
+    assert {b"", b"old", b"old and new", bytes(11)} <= found["unsynced"]
+    assert None not in found["synced"] | found["unsynced"]
+
+
+def test_a_directory_with_other_things_in_it_is_no_job(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(FatalError, match=r"has other things in it, such as thesis\.txt: name an"):
+        Job(path=tmp_path).open()
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    job = Job(path=tmp_path, beside={"thesis.txt"})
+    job.open()
+    job.close()
+    again = Job(path=tmp_path)  # it has been one
+    again.open()
+    again.close()

@@ -1,0 +1,415 @@
+"""Kept checkpoints: whatever the crawl does later, a copy of one is resumed as of its time."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import random
+import shutil
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from conftest import FakeClock
+from contracts.fifo import drain, item
+from crash import die_between_lines
+from disk import PowerLoss, file_size_limit
+from frontier_rig import Rig
+from seen_rig import bloom_eliminator, disk_eliminator
+
+from webcrawl.crawl.jobdir import Job, read_checkpoint
+from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
+from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry, encode
+from webcrawl.hosts.records import HostRecord, HostRecords
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, read_fifo
+from webcrawl.storage.records import unpack_many
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from webcrawl.seen import BloomEliminator, DiskEliminator
+
+NAME = "shards/00/queue"
+
+
+class FifoPart:
+    """A queue as a part of a job."""
+
+    def __init__(self, job: Job) -> None:
+        saved = job.saved(NAME)
+        snapshot = None if saved is None else msgspec.msgpack.decode(saved, type=FifoSnapshot)
+        self.queue = DiskFifo(path=job.path / NAME, chunk=2, segment_bytes=100)
+        self.queue.open(snapshot)
+        self.written = self.queue.written
+        self.forget = self.queue.forget
+        job.attach(NAME, self)
+
+    def snapshot(self) -> bytes:
+        return msgspec.msgpack.encode(self.queue.snapshot())
+
+
+def opened(
+    path: Path, *, count: int = 3, every: float = 0.0, wall: Callable[[], float] = time.time
+) -> tuple[Job, DiskFifo]:
+    kept = KeptCheckpoints(path=path, count=count, every=every, copied={}, wall=wall)
+    job = Job(path=path, kept=kept)
+    job.open()
+    return job, FifoPart(job).queue
+
+
+def checkpoint(job: Job) -> bool:
+    job.publish(job.prepare({}))
+    job.forget()
+    return job.keep()
+
+
+def kept_in(path: Path) -> list[str]:
+    return sorted(one.name for one in (path / "checkpoints").glob("*"))
+
+
+def resumed(path: Path, copy: Path) -> list[bytes]:
+    """What is found in a copy of the job directory *path*, which then goes on as any other."""
+    shutil.copytree(path, copy)
+    found = []
+    for n in range(3):
+        job, queue = opened(copy)
+        assert queue.check() == []
+        found.append(drain(queue))
+        queue.push_many(map(item, range(9 * n)))
+        assert checkpoint(job)
+        job.close()
+    assert found[1:] == [[], [item(n) for n in range(9)]]
+    return found[0]
+
+
+# What is kept
+
+
+def test_a_kept_checkpoint_is_a_job_as_it_was_whatever_the_crawl_does_later(jobdir, tmp_path):
+    job, queue = opened(jobdir)
+    states = []
+    for n in range(9):
+        if n == 6:
+            drain(queue)
+        queue.push_many(map(item, range(100 * n, 100 * n + 30)))
+        for _ in range(25):
+            queue.pop()
+        states.append(contents(queue))
+        assert checkpoint(job)
+    drain(queue)
+    queue.push_many(map(item, range(1000, 1200)))
+    checkpoint(job)
+    job.close()
+    job, queue = opened(jobdir)
+    assert len(drain(queue)) == 200
+    job.close()
+    assert kept_in(jobdir) == ["000008", "000009", "000010"]
+    for n in (8, 9):
+        path = jobdir / "checkpoints" / f"{n:06d}"
+        assert resumed(path, tmp_path / f"copy{n}") == states[n - 1]
+
+
+def contents(queue: DiskFifo) -> list[bytes]:
+    """What is in *queue*, which is not changed."""
+    pieces = read_fifo(queue.path, queue.snapshot())
+    return [one for piece in pieces for one in unpack_many(piece)]
+
+
+def test_checkpoints_are_kept_at_an_interval_across_restarts(jobdir):
+    clock = FakeClock(time.time())
+    made = []
+    for secs in (0, 0, 1, 3500, 200, 3000, 3600, 50):
+        clock.advance(secs)
+        job, _ = opened(jobdir, every=3600.0, wall=clock)
+        kept = checkpoint(job)
+        made.append(kept)
+        if kept:
+            newest = jobdir / "checkpoints" / kept_in(jobdir)[-1]
+            os.utime(newest, (clock.now, clock.now))
+        job.close()
+    assert made == [True, False, False, False, True, False, True, False]
+
+
+def test_a_clock_that_was_put_back_does_not_keep_checkpoints_from_being_kept(jobdir):
+    job, _ = opened(jobdir, every=3600.0, wall=lambda: time.time() - 86_400)
+    assert [checkpoint(job), checkpoint(job)] == [True, True]
+    job.close()
+
+
+def test_none_are_kept_when_nobody_wants_any(jobdir):
+    job, _ = opened(jobdir, count=0)
+    assert not checkpoint(job)
+    job.close()
+    assert kept_in(jobdir) == []
+    job = Job(path=jobdir)
+    job.open()
+    assert not job.keep()
+    job.give_way()
+    job.close()
+
+
+def test_a_number_that_comes_again_replaces_what_was_kept_under_it(jobdir, tmp_path):
+    job, queue = opened(jobdir)
+    queue.push(b"old")
+    assert checkpoint(job)
+    job.close()
+    (jobdir / "CURRENT").unlink()
+    (jobdir / "manifest-000001.json").unlink()
+    job, queue = opened(jobdir)
+    queue.push(b"new")
+    assert checkpoint(job)
+    job.close()
+    assert kept_in(jobdir) == ["000001"]
+    assert resumed(jobdir / "checkpoints" / "000001", tmp_path / "copy") == [b"new"]
+
+
+# Who resumes
+
+
+@pytest.fixture
+def kept(jobdir):
+    """A checkpoint that was kept, in a job that went on."""
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(30)))
+    assert checkpoint(job)
+    drain(queue)
+    queue.push_many(map(item, range(30, 50)))
+    checkpoint(job)
+    job.close()
+    return jobdir / "checkpoints" / "000001"
+
+
+def test_a_kept_checkpoint_is_refused_and_left_as_it_is(kept, jobdir, tmp_path):
+    linked, copied = tmp_path / "linked", jobdir / "checkpoints" / "copied"
+    subprocess.run(["cp", "-al", kept, linked], check=True)
+    shutil.copytree(kept, copied)
+    for path in (kept, linked, copied):
+        before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+        with pytest.raises(FatalError) as caught:
+            Job(path=path).open()
+        assert str(caught.value) == (
+            f"JOBDIR {path} is a kept checkpoint, which never changes: copy it with "
+            f"cp -r {path} DIR, and go on in the copy with -s JOBDIR=DIR."
+        )
+        assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+
+
+def test_a_kept_checkpoint_that_was_moved_away_is_refused_while_it_shares_files(jobdir, tmp_path):
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(30)))
+    checkpoint(job)
+    job.close()
+    moved = tmp_path / "moved"
+    (jobdir / "checkpoints" / "000001").rename(moved)
+    with pytest.raises(FatalError, match="is a kept checkpoint"):
+        Job(path=moved).open()
+    shutil.rmtree(jobdir)
+    job, queue = opened(moved)
+    assert drain(queue) == list(map(item, range(30)))
+    job.close()
+
+
+def test_a_kept_checkpoint_can_be_asked_about(kept):
+    checkpoint = read_checkpoint(kept)
+    assert checkpoint is not None
+    assert (checkpoint.sequence, list(checkpoint.snapshots)) == (1, [NAME])
+
+
+# Trouble
+
+
+def test_a_full_disk_keeps_nothing_and_leaves_what_was_kept(kept, jobdir, tmp_path):
+    job, queue = opened(jobdir)
+    drain(queue)
+    job.publish(job.prepare({}))
+    for room in range(0, 40, 7):
+        with file_size_limit(room), pytest.raises(OSError, match="File too large"):
+            job.keep()
+        assert kept_in(jobdir) == ["000001", "000002"]
+    assert job.keep()
+    job.close()
+    assert resumed(kept, tmp_path / "copy") == list(map(item, range(30)))
+
+
+def test_a_disk_without_hard_links_keeps_nothing(jobdir, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(30)))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", refuse)
+        with pytest.raises(OSError, match="not permitted"):
+            checkpoint(job)
+    assert kept_in(jobdir) == []
+    job.close()
+
+
+def test_a_crawl_that_ends_does_not_wait_for_what_is_kept(jobdir):
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(30)))
+    job.give_way()
+    assert not checkpoint(job)
+    assert kept_in(jobdir) == []
+    job.close()
+
+
+def work(path: Path) -> None:
+    """Go on with a crawl that keeps one: what the lines are counted of."""
+    job, queue = opened(path, count=1)
+    for _ in range(7):
+        queue.pop()
+    queue.push_many(map(item, range(30, 40)))
+    checkpoint(job)
+    job.close()
+
+
+def test_dying_between_any_two_lines_leaves_the_crawl_and_whole_kept_checkpoints(
+    jobdir, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    job, queue = opened(jobdir, count=1)
+    queue.push_many(map(item, range(30)))
+    checkpoint(job)
+    job.close()
+    (tmp_path / "out").mkdir()
+    left = die_between_lines("tests.crawl.test_kept_checkpoints:work", jobdir, tmp_path / "out")
+    assert len(left) > 30
+    wanted = {
+        "000001": list(map(item, range(30))),
+        "000002": list(map(item, range(7, 40))),
+    }
+    numbers = []
+    for n, path in enumerate(left):
+        names = [name for name in kept_in(path) if not name.endswith(".tmp")]
+        numbers.append(names)
+        for name in names:
+            assert resumed(path / "checkpoints" / name, tmp_path / f"{n}-{name}") == wanted[name]
+        job, queue = opened(path, count=1)
+        assert drain(queue) in wanted.values()
+        job.close()
+        assert kept_in(path) == names
+    order = [["000001"], ["000001", "000002"], ["000002"]]
+    assert [names for names, _ in itertools.groupby(numbers)] == order
+
+
+def test_what_is_kept_survives_a_power_loss(jobdir, tmp_path, monkeypatch):
+    rng = random.Random(4)
+    disk = PowerLoss(tmp_path, monkeypatch)
+    job, queue = opened(jobdir)
+    queue.push_many(map(item, range(30)))
+    assert checkpoint(job)
+    drain(queue)
+    queue.push_many(map(item, range(40, 60)))
+    for n in range(20):
+        found = disk.lose(tmp_path.with_name(f"{tmp_path.name}-{n}"), rng)
+        kept = found / "job" / "checkpoints" / "000001"
+        assert resumed(kept, found / "copy") == list(map(item, range(30)))
+    disk.close()
+    job.close()
+
+
+# With the parts of a crawl
+
+
+def small_disk(path: Path) -> DiskEliminator:
+    return disk_eliminator(path, buffer_size=40, log_file_bytes=4000)
+
+
+def small_bloom(path: Path) -> BloomEliminator:
+    return bloom_eliminator(path, capacity=2000, log_file_bytes=4000)
+
+
+@pytest.mark.parametrize("make", [small_disk, small_bloom])
+def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_path, make):
+    rng = random.Random(5)
+    clock = FakeClock()
+    shard = jobdir / "shards" / "00"
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        records = HostRecords(
+            path=shard / "hosts", size=9, robots_size=9, robots_bytes=999, executor=executor
+        )
+        records.open()
+        rig = Rig(shard / "frontier", clock)
+        seen = make(shard / "seen")
+        seen.open(None)
+        kept = KeptCheckpoints(
+            path=jobdir, count=4, every=0.0, copied={"shards/00/hosts": records.copy_to}
+        )
+        job = Job(path=jobdir, kept=kept)
+        job.open()
+        job.attach("shards/00/frontier", rig.frontier)
+        job.attach("shards/00/seen", seen)
+        submitted: set[str] = set()
+        finished: set[str] = set()
+        states: list[tuple[set[str], int]] = []
+        for n in range(10):
+            for _ in range(30):
+                entries = [entry_of(rng) for _ in range(12)]
+                submitted |= {entry.url for entry in entries}
+                fps = [fingerprint(entry.url) for entry in entries]
+                seen.submit(fps, [encode(entry) for entry in entries].__getitem__)
+                rig.frontier.push(seen.take(20))
+                lease = rig.acquire()
+                if lease is not None:
+                    rig.fetch(lease)
+                    finished.add(lease.entry.url)
+                clock.advance(1.0)
+            records.put(HostRecord(f"h{n}.test"))
+            records.flush()
+            records.check()
+            prepared = job.prepare({})
+            states.append((submitted - finished, n))
+            rig.frontier.push(seen.take(20))
+            job.publish(prepared)
+            job.forget()
+            assert job.keep()
+        rig.close()
+        records.close()
+        seen.close()
+        job.close()
+    for number, (unfinished, n) in zip(range(7, 11), states[6:], strict=True):
+        copy = tmp_path / f"copy{number}"
+        shutil.copytree(jobdir / "checkpoints" / f"{number:06d}", copy)
+        assert unfinished <= found_in(copy, clock, make, hosts=n + 1) <= submitted
+
+
+def entry_of(rng: random.Random) -> Entry:
+    host = f"h{min(rng.randrange(30), rng.randrange(30))}.test"
+    return Entry(f"http://{host}/{rng.randrange(900)}", host, rng.randrange(4))
+
+
+def found_in(copy: Path, clock: FakeClock, make: Callable[[Path], Any], *, hosts: int) -> set[str]:
+    """The URLs that a crawl in *copy* fetches, which knows so many hosts; all is sound."""
+    job = Job(path=copy)
+    job.open()
+    shard = copy / "shards" / "00"
+    rig = Rig(shard / "frontier", clock, opened=False)
+    rig.published = job.saved("shards/00/frontier")
+    rig.start()
+    seen = make(shard / "seen")
+    seen.open(job.saved("shards/00/seen"))
+    assert rig.frontier.check() + seen.check() == []
+    seen.merge()
+    while seen.waiting:
+        rig.frontier.push(seen.take(50))
+        seen.merge()
+    found = {entry.url for entry in rig.drain()}
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        records = HostRecords(
+            path=shard / "hosts", size=9, robots_size=9, robots_bytes=999, executor=executor
+        )
+        records.open()
+        assert records.check() == []
+        assert [records.get(f"h{n}.test").host for n in range(hosts)]
+        records.close()
+    for part in (rig, seen, job):
+        part.close()
+    return found

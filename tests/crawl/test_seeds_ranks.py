@@ -1,0 +1,450 @@
+"""HostRanks against a dict, across restarts, crashes and a full disk."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from crash import die_between_lines
+from disk import PowerLoss, file_size_limit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from webcrawl.crawl.seeds import ranks as module
+from webcrawl.crawl.seeds.ranks import HostRanks
+from webcrawl.storage.atomic import sync_paths
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError, RecordLog
+
+
+def opened(path: Path, snapshot: bytes | None = None, *, capacity: int = 1 << 20) -> HostRanks:
+    ranks = HostRanks(path=path, capacity=capacity)
+    ranks.open(snapshot)
+    return ranks
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "shards" / "ranks"
+
+
+@pytest.fixture
+def ranks(path):
+    ranks = opened(path)
+    yield ranks
+    ranks.close()
+
+
+def reopened(ranks: HostRanks, path: Path, snapshot: bytes, **options: int) -> HostRanks:
+    """The next process after this one was killed; nothing is closed in order."""
+    ranks.close()
+    ranks.open(snapshot)
+    assert ranks.check() == []
+    ranks.close()
+    return opened(path, snapshot, **options)
+
+
+def slots(ranks: HostRanks) -> int:
+    """The size of the table; each takes 12 bytes."""
+    return len(ranks._keys)
+
+
+def batches(hosts: int, size: int = 7) -> list[list[tuple[str, int]]]:
+    pairs = [(f"host{n}.test", n + 1) for n in range(hosts)]
+    return [pairs[i : i + size] for i in range(0, hosts, size)]
+
+
+# Ranks
+
+
+def test_an_unknown_host_has_rank_0(ranks):
+    assert ranks.rank("nowhere.test") == 0
+    assert ranks.rank("") == 0
+    assert len(ranks) == 0
+    assert ranks.check() == []
+
+
+def test_a_host_has_the_rank_it_was_added_with(ranks):
+    ranks.add_many([("first.test", 1), ("xn--bcher-kva.test", 2), ("2001:db8::1", 3)])
+    assert [ranks.rank(host) for host in ("first.test", "xn--bcher-kva.test", "2001:db8::1")] == [
+        1, 2, 3,
+    ]  # fmt: skip
+    assert ranks.rank("second.test") == 0
+    assert len(ranks) == 3
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_the_better_rank_of_a_host_holds_in_one_batch_or_over_many(ranks, split):
+    pairs = [("a.test", 5), ("a.test", 9), ("a.test", 2), ("a.test", 3), ("b.test", 7)]
+    for batch in [[pair] for pair in pairs] if split else [pairs]:
+        ranks.add_many(batch)
+    assert (ranks.rank("a.test"), ranks.rank("b.test")) == (2, 7)
+    assert len(ranks) == 2
+    assert ranks.check() == []
+
+
+@pytest.mark.parametrize("rank", [0, -1])
+def test_a_rank_that_says_nothing_is_not_kept(ranks, rank):
+    ranks.add_many([("a.test", 5), ("a.test", rank), ("b.test", rank)])
+    assert (ranks.rank("a.test"), ranks.rank("b.test"), len(ranks)) == (5, 0, 1)
+
+
+def test_a_rank_beyond_32_bits_is_the_last_one(ranks):
+    ranks.add_many([("a.test", 10**12), ("b.test", 2**32 - 1)])
+    ranks.add_many([("a.test", 10**13)])
+    assert ranks.rank("a.test") == ranks.rank("b.test") == 2**32 - 1
+    assert ranks.check() == []
+
+
+def test_hosts_whose_homes_are_one_slot_and_the_last_one_are_all_found(ranks, monkeypatch):
+    """Collisions, and chains that go around the end of the table."""
+    fingerprints = {f"h{n}": (2**64 - 1) - n for n in range(600)}
+    fingerprints["unknown"] = 2**64 - 1000
+    monkeypatch.setattr(module, "_fingerprint", fingerprints.__getitem__)
+    for n in range(600):
+        ranks.add_many([(f"h{n}", n + 1)])
+        assert ranks.rank("unknown") == 0
+    assert [ranks.rank(f"h{n}") for n in range(600)] == list(range(1, 601))
+    assert ranks.check() == []
+
+
+def test_one_fingerprint_is_one_host(ranks, monkeypatch):
+    monkeypatch.setattr(module, "xxh3_64_intdigest", lambda _: 0)
+    ranks.add_many([("a.test", 4)])
+    assert ranks.rank("another.test") == 4
+
+
+def test_the_table_grows_with_the_hosts_and_is_small_at_first(ranks):
+    sizes = {slots(ranks)}
+    for batch in batches(6000, 100):
+        ranks.add_many(batch)
+        sizes.add(slots(ranks))
+        assert 2 * len(ranks) <= slots(ranks)
+    assert sizes == {1 << bits for bits in range(10, 15)}
+    assert [ranks.rank(f"host{n}.test") for n in range(6000)] == list(range(1, 6001))
+    assert ranks.check() == []
+
+
+def test_a_large_list_has_the_full_table_at_once(path):
+    ranks = opened(path, capacity=200_000)
+    pairs = [(f"host{n}.test", n + 1) for n in range(70_000)]
+    for i in range(0, len(pairs), 1000):
+        ranks.add_many(pairs[i : i + 1000])
+    assert slots(ranks) == 1 << 19
+    assert all(ranks.rank(host) == rank for host, rank in pairs)
+    snapshot = ranks.snapshot()
+    ranks = reopened(ranks, path, snapshot, capacity=200_000)
+    assert slots(ranks) == 1 << 19
+    assert all(ranks.rank(host) == rank for host, rank in pairs)
+    ranks.close()
+
+
+# The bound
+
+
+def test_hosts_beyond_the_bound_are_not_kept_but_known_ones_get_better(path):
+    ranks = opened(path, capacity=3)
+    ranks.add_many([("a.test", 1), ("b.test", 2)])
+    ranks.add_many([("c.test", 3), ("d.test", 4), ("b.test", 1), ("e.test", 5)])
+    ranks.add_many([("f.test", 1), ("c.test", 2)])
+    assert [ranks.rank(f"{name}.test") for name in "abcdef"] == [1, 1, 2, 0, 0, 0]
+    assert len(ranks) == 3
+    assert ranks.check() == []
+    snapshot = ranks.snapshot()
+    ranks = reopened(ranks, path, snapshot, capacity=3)
+    assert [ranks.rank(f"{name}.test") for name in "abcdef"] == [1, 1, 2, 0, 0, 0]
+    ranks.close()
+
+
+def test_a_full_table_takes_better_ranks_without_being_made_again(path):
+    ranks = opened(path, capacity=1 << 9)
+    ranks.add_many([(f"{n}.test", n + 2) for n in range(1 << 9)])
+    keys = ranks._keys
+    ranks.add_many([("77.test", 1)])
+    assert ranks._keys is keys
+    assert ranks.rank("77.test") == 1
+    ranks.close()
+
+
+def test_a_smaller_bound_keeps_the_best_of_what_is_there(path):
+    ranks = opened(path)
+    ranks.add_many([(f"host{rank}.test", rank) for rank in range(100, 0, -1)])
+    snapshot = ranks.snapshot()
+    ranks = reopened(ranks, path, snapshot, capacity=10)
+    assert len(ranks) == 10
+    assert [ranks.rank(f"host{rank}.test") for rank in range(1, 13)] == [*range(1, 11), 0, 0]
+    assert ranks.check() == []
+    ranks.close()
+
+
+# On disk
+
+
+def test_a_batch_without_news_writes_nothing(ranks, path):
+    ranks.add_many([("a.test", 3)])
+    size = (path / "ranks.log").stat().st_size
+    assert size == 8 + 8 + 12
+    ranks.add_many([])
+    ranks.add_many([("a.test", 3), ("a.test", 9), ("b.test", 0)])
+    assert (path / "ranks.log").stat().st_size == size
+
+
+def test_written_names_the_file_until_it_was_asked_for(ranks, path):
+    assert set(ranks.written()) == {path.parent.parent, path.parent, path, path / "ranks.log"}
+    assert ranks.written() == []
+    ranks.add_many([("a.test", 3)])
+    assert ranks.written() == [path / "ranks.log"]
+    ranks.forget()
+    assert (path / "ranks.log").exists()
+
+
+def test_a_resumed_log_is_to_be_synced_although_it_is_not_written_to(ranks, path):
+    """The records after the snapshot may never have been synced, the next snapshot names them."""
+    snapshot = ranks.snapshot()
+    ranks.add_many([("a.test", 3)])
+    ranks.close()
+    ranks.open(snapshot)
+    assert path / "ranks.log" in ranks.written()
+
+
+def test_what_was_added_survives_kill_9_before_and_after_a_snapshot(ranks, path):
+    ranks.add_many([("a.test", 3), ("b.test", 4)])
+    snapshot = ranks.snapshot()
+    ranks.add_many([("c.test", 5), ("b.test", 1)])
+    for _ in range(3):
+        ranks = reopened(ranks, path, snapshot)
+        assert [ranks.rank(f"{name}.test") for name in "abc"] == [3, 1, 5]
+    ranks.add_many([("d.test", 6)])
+    ranks = reopened(ranks, path, snapshot)
+    assert ranks.rank("d.test") == 6
+    ranks.close()
+
+
+def test_without_a_snapshot_all_begins_anew(ranks, path):
+    ranks.add_many([("a.test", 3)])
+    ranks.close()
+    ranks = opened(path, None)
+    assert ranks.rank("a.test") == 0
+    assert len(ranks) == 0
+    assert ranks.check() == []
+    ranks.close()
+
+
+def test_the_log_cut_or_zeroed_at_any_byte_of_its_tail_loses_only_the_last_batches(ranks, path):
+    first, *later = batches(30)
+    ranks.add_many(first)
+    snapshot = ranks.snapshot()
+    vouched = (path / "ranks.log").stat().st_size
+    ends = [vouched]
+    for batch in later:
+        ranks.add_many(batch)
+        ends.append((path / "ranks.log").stat().st_size)
+    ranks.close()
+    data = (path / "ranks.log").read_bytes()
+    for at in range(vouched, len(data)):
+        for tail in (b"", bytes(len(data) - at), b"\xff" * (len(data) - at)):
+            harmed = data[:at] + tail
+            (path / "ranks.log").write_bytes(harmed)
+            ranks = opened(path, snapshot)
+            kept = sum(harmed[:end] == data[:end] for end in ends)
+            assert len(ranks) == sum(map(len, [first, *later][:kept]))
+            assert ranks.check() == []
+            ranks.add_many([("next.test", 1)])
+            ranks.close()
+            ranks = opened(path, snapshot)
+            assert ranks.rank("next.test") == 1
+            assert ranks.check() == []
+            ranks.close()
+
+
+def test_damage_before_the_snapshot_is_raised_at_any_byte(ranks, path):
+    for batch in batches(20):
+        ranks.add_many(batch)
+    snapshot = ranks.snapshot()
+    ranks.close()
+    file = path / "ranks.log"
+    data = file.read_bytes()
+    for at in range(len(data)):
+        if at in {6, 7}:
+            continue  # flags, unused
+        file.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+        with pytest.raises((CorruptRecordError, NewerFormatError), match=r"ranks\.log"):
+            opened(path, snapshot)
+        file.write_bytes(data[:at])
+        with pytest.raises(CorruptRecordError, match=r"ranks\.log"):
+            opened(path, snapshot)
+    file.unlink()
+    with pytest.raises(CorruptRecordError, match="gone"):
+        opened(path, snapshot)
+
+
+def test_a_record_that_holds_no_pairs_is_damage(ranks, path):
+    ranks.close()
+    with RecordLog.open(path / "ranks.log") as log:
+        log.append(b"x" * 13)
+    with pytest.raises(CorruptRecordError, match="not pairs of host and rank"):
+        opened(path, ranks.snapshot())
+
+
+def test_check_sees_a_log_and_a_table_that_differ(ranks, path):
+    ranks.add_many([("a.test", 3), ("b.test", 4)])
+    file = path / "ranks.log"
+    intact = file.read_bytes()
+    with RecordLog.open(file) as other:
+        other.append(intact[16:28])  # a pair again: later, but the same
+        other.append(b"\1" * 12)
+        ranks._log.size = other.size
+    assert len(ranks.check()) == 2
+    assert "3 hosts, 2 in memory" in ranks.check()[0]
+    file.write_bytes(intact[:-1])
+    ranks._log.size = len(intact)
+    assert len(ranks.check()) == 1
+    assert "within a record" in ranks.check()[0]
+
+
+def test_a_full_disk_adds_nothing_and_later_there_is_room(ranks, path):
+    ranks.add_many([("a.test", 3)])
+    with file_size_limit(40), pytest.raises(OSError, match="File too large"):
+        ranks.add_many([("a.test", 1), ("b.test", 4)])
+    assert (ranks.rank("a.test"), ranks.rank("b.test"), len(ranks)) == (3, 0, 1)
+    assert ranks.check() == []
+    ranks.add_many([("a.test", 1), ("b.test", 4)])
+    assert (ranks.rank("a.test"), ranks.rank("b.test"), len(ranks)) == (1, 4, 2)
+    assert ranks.check() == []
+
+
+def test_closing_twice_and_before_open_is_closing(path):
+    ranks = HostRanks(path=path)
+    ranks.close()
+    ranks.open(None)
+    ranks.close()
+    ranks.close()
+
+
+# Dying
+
+
+def work(path: Path) -> None:
+    ranks = opened(path, _SAVED)
+    for batch in batches(20):
+        ranks.add_many(batch)
+    ranks.snapshot()
+    ranks.forget()
+    ranks.close()
+
+
+_SAVED = b"\x91\x1c"  # one pair: 8 + 8 + 12 bytes
+
+
+def test_dying_between_any_two_lines_leaves_whole_batches(tmp_path):
+    start = tmp_path / "start"
+    ranks = opened(start)
+    ranks.add_many([("seed.test", 1)])
+    assert ranks.snapshot() == _SAVED
+    ranks.close()
+    (tmp_path / "out").mkdir()
+    sizes = []
+    for left in die_between_lines("tests.crawl.test_seeds_ranks:work", start, tmp_path / "out"):
+        ranks = opened(left, _SAVED)
+        assert ranks.check() == []
+        assert ranks.rank("seed.test") == 1
+        sizes.append(len(ranks))
+        assert [ranks.rank(f"host{n}.test") for n in range(sizes[-1] - 1)] == list(
+            range(1, sizes[-1])
+        )
+        ranks.close()
+    assert sizes == sorted(sizes)
+    assert set(sizes) == {1, 8, 15, 21}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_power_loss_leaves_what_a_published_snapshot_names(tmp_path, monkeypatch, seed):
+    rng = random.Random(seed)
+    root = tmp_path / "root"
+    root.mkdir()
+    power = PowerLoss(root, monkeypatch)
+    ranks = opened(root / "ranks")
+    added = 0
+    for n, batch in enumerate(batches(200)):
+        ranks.add_many(batch)
+        added += len(batch)
+        if n % 3 == 0:
+            snapshot, published = ranks.snapshot(), added
+            sync_paths(ranks.written())
+        left = opened(power.lose(tmp_path / str(n), rng) / "ranks", snapshot)
+        assert published <= len(left) <= added
+        assert [left.rank(f"host{n}.test") for n in range(published)] == [*range(1, published + 1)]
+        assert left.check() == []
+        left.close()
+    ranks.close()
+    power.close()
+
+
+# Against a dict
+
+HOSTS = st.integers(0, 40).map("h{}.test".format)
+PAIRS = st.lists(st.tuples(HOSTS, st.integers(-1, 50)), max_size=15)
+
+
+class RanksMachine(RuleBasedStateMachine):
+    """Any adding, saving and killing gives what a dict gives that forgets nothing."""
+
+    @initialize(capacity=st.sampled_from([1, 5, 20, 1000]))
+    def begin(self, capacity):
+        self.capacity = capacity
+        self.directory = Path(tempfile.mkdtemp(prefix="ranks-"))
+        self.ranks = opened(self.directory, capacity=capacity)
+        self.snapshot = self.ranks.snapshot()
+        self.model: dict[str, int] = {}
+
+    @rule(pairs=PAIRS)
+    def add(self, pairs):
+        self.ranks.add_many(pairs)
+        for host, rank in pairs:
+            if rank > 0 and (host in self.model or len(self.model) < self.capacity):
+                self.model[host] = min(rank, self.model.get(host, rank))
+
+    @rule()
+    def save(self):
+        self.snapshot = self.ranks.snapshot()
+        self.ranks.forget()
+
+    @rule(torn=st.binary(max_size=30))
+    def kill(self, torn):
+        self.ranks.close()
+        with (self.directory / "ranks.log").open("ab") as file:
+            file.write(torn)
+        self.ranks = opened(self.directory, self.snapshot, capacity=self.capacity)
+
+    @invariant()
+    def same_as_the_dict(self):
+        assert len(self.ranks) == len(self.model)
+        for n in range(41):
+            assert self.ranks.rank(f"h{n}.test") == self.model.get(f"h{n}.test", 0)
+
+    def teardown(self):
+        if hasattr(self, "ranks"):
+            assert self.ranks.check() == []
+            self.ranks.close()
+            shutil.rmtree(self.directory)
+
+
+TestRanksMachine = RanksMachine.TestCase
+TestRanksMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+@given(st.dictionaries(st.text(min_size=1), st.integers(1, 2**40)))
+def test_any_names_come_back(tmp_path_factory, known):
+    directory = tmp_path_factory.mktemp("ranks")
+    ranks = opened(directory)
+    ranks.add_many([*known.items()])
+    snapshot = ranks.snapshot()
+    for _ in range(2):
+        assert {host: ranks.rank(host) for host in known} == {
+            host: min(rank, 2**32 - 1) for host, rank in known.items()
+        }
+        ranks = reopened(ranks, directory, snapshot)
+    ranks.close()

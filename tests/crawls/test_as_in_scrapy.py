@@ -1,0 +1,244 @@
+"""A user's spider gets in this project what stock Scrapy gives it, and Scrapy's tools work."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from crawling import ROOT
+
+RIGS = Path(__file__).parent.parent / "rigs"
+# As the spider has it.
+DELAY = 0.2
+LOOPBACK = ["-s", "ALLOW_PRIVATE_ADDRESSES=1"]
+
+
+class Hit(NamedTuple):
+    """What the server notices of a request."""
+
+    path: str
+    at: float
+    referer: str | None
+    authorization: str | None
+    cookie: str | None
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with the page of that path, and writes down who asks."""
+
+    def do_GET(self):
+        told = map(self.headers.get, ("Referer", "Authorization", "Cookie"))
+        self.server.hits.append(Hit(self.path, time.monotonic(), *told))
+        status, headers, body = self.server.pages.get(self.path, (404, {}, "not here"))
+        self.send_response(status)
+        for name, value in {"Content-Type": "text/html", **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_):
+        """Nothing."""
+
+
+class NoSuchName(socketserver.BaseRequestHandler):
+    """Answers every question with NXDOMAIN."""
+
+    def handle(self):
+        query, sock = self.request
+        sock.sendto(query[:2] + b"\x81\x83\0\1" + 6 * b"\0" + query[12:], self.client_address)
+
+
+def links(*urls):
+    return "".join(f'<a href="{url}">{url}</a>' for url in urls)
+
+
+@pytest.fixture(scope="module")
+def site():
+    """A server on loopback; 127.0.0.2 is another site to its visitors."""
+    with (
+        ThreadingHTTPServer(("", 0), Handler) as server,
+        socketserver.UDPServer(("127.0.0.1", 0), NoSuchName) as names,
+    ):
+        port = server.server_port
+        server.url = f"http://127.0.0.1:{port}"
+        server.dns = f"127.0.0.1:{names.server_address[1]}"
+        server.hits = []
+        first = ("/1", "/missing", "/moved", "/old", "/no", f"http://127.0.0.2:{port}/")
+        server.pages = {
+            "/robots.txt": (200, {"Content-Type": "text/plain"}, "User-agent: *\nDisallow: /no"),
+            "/": (200, {"Set-Cookie": "a=b"}, links(*first)),
+            "/1": (200, {}, links("/2")),
+            "/2": (200, {}, links("/3")),
+            "/moved": (302, {"Location": "/new"}, ""),
+            "/new": (200, {}, "new"),
+            "/old": (200, {}, '<meta http-equiv="refresh" content="0; url=/newer">'),
+            "/newer": (200, {}, "newer"),
+        }
+        for one in (server, names):
+            threading.Thread(target=one.serve_forever, daemon=True).start()
+        yield server
+        for one in (server, names):
+            one.shutdown()
+
+
+def run(arguments, *, cwd, **environment):
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", *map(str, arguments)],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{RIGS}", **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A directory from which the project's commands can be given, and nothing else in it."""
+    path = tmp_path / "project"
+    path.mkdir()
+    (path / "scrapy.cfg").write_text("[settings]\ndefault = webcrawl.settings\n")
+    return path
+
+
+def crawl(site, command, record, *, cwd):
+    """What the spider has written down, and what the server has noticed, by paths."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.3", 0))
+        closed = f"http://127.0.0.3:{unused.getsockname()[1]}/"
+        failing = [closed, "http://nowhere.invalid/", f"{site.url}/gone"]
+        arguments = {"url": f"{site.url}/", "record": record, "failing": " ".join(failing)}
+        site.hits.clear()
+        for name, value in arguments.items():
+            command += ["-a", f"{name}={value}"]
+        done = run(command, cwd=cwd)
+    told = [json.loads(line) for line in record.read_text().splitlines()]
+    for line in told:
+        line["url"] = line["url"].replace(closed, "closed")
+    noticed = defaultdict(set)
+    for hit in site.hits:
+        if hit.path != "/robots.txt":
+            noticed[hit.path].add(hit._replace(at=0))
+    return sorted(told, key=lambda line: line["url"]), dict(noticed), done
+
+
+def test_a_spider_gets_what_stock_scrapy_gives_it(site, tmp_path, project):
+    stock = crawl(
+        site,
+        ["runspider", RIGS / "stock_spider.py"],
+        tmp_path / "stock.jsonl",
+        cwd=tmp_path,
+    )
+    # Off-site links, too deep ones and those that robots.txt forbids are not asked for.
+    assert set(stock[1]) == {
+        *("/", "/1", "/2", "/missing", "/moved", "/new", "/old", "/newer", "/gone")
+    }
+    ours = crawl(
+        site,
+        [
+            *("crawl", "stock", "-s", "SPIDER_MODULES=stock_spider", *LOOPBACK),
+            *("-s", f"DNS_SERVERS={site.dns}", "-s", "POLITENESS_BACKOFF_SECS=0.1"),
+            *("-s", "POLITENESS_MIN_DELAY=0", "-s", "POLITENESS_DELAY_FACTOR=0"),
+        ],
+        tmp_path / "ours.jsonl",
+        cwd=project,
+    )
+    assert ours[:2] == stock[:2]
+    times = sorted(hit.at for hit in site.hits)
+    assert min(later - earlier for earlier, later in pairwise(times)) >= DELAY
+    # Nothing of it stays, and what has no effect is said once.
+    assert [path.name for path in project.iterdir()] == ["scrapy.cfg"]
+    assert ours[2].stderr.count("no effect") == 1
+    assert "DOWNLOAD_DELAY_JITTER has no effect in this crawl; here: POLITENESS_JITTER" in (
+        ours[2].stderr
+    )
+    assert "'item_scraped_count'" in ours[2].stderr
+
+
+def test_a_crawl_spider_is_stopped_and_resumed_and_nothing_is_lost(site, project, tmp_path):
+    site.pages["/many"] = (200, {}, links(*(f"/many/{n}" for n in range(24))))
+    site.hits.clear()
+    record = tmp_path / "record.jsonl"
+    command = ["crawl", "stock", "-a", f"record={record}", "-a", "failing="]
+    options = {
+        "SPIDER_MODULES": "stock_spider",
+        "JOBDIR": "job",
+        "HTTPERROR_ALLOW_ALL": 1,
+        "DOWNLOAD_DELAY": 0,
+        "POLITENESS_DELAY_FACTOR": 0,
+        "POLITENESS_MIN_DELAY": 0,
+    }
+    for name, value in options.items():
+        command += ["-s", f"{name}={value}"]
+    first = ["-a", f"url={site.url}/many", "-s", "CLOSESPIDER_PAGECOUNT=6"]
+    run([*command, *LOOPBACK, *first], cwd=project)
+    asked = {hit.path for hit in site.hits}
+    assert len(asked) < 24
+    done = run([*command, *LOOPBACK], cwd=project)
+    paths = sorted(hit.path for hit in site.hits if hit.path != "/robots.txt")
+    assert paths == sorted(["/many", *(f"/many/{n}" for n in range(24))])
+    told = [json.loads(line)["url"] for line in record.read_text().splitlines()]
+    assert sorted(told) == [f"{site.url}{path}" for path in paths]
+    assert "WARNING: <GET" not in done.stderr  # cannot be saved, or is lost
+
+
+CHECKED = '''
+import scrapy
+
+class Checked(scrapy.Spider):
+    name = "checked"
+
+    def parse(self, response):
+        """@url {url}
+        @returns items 1 1
+        """
+        yield {{"length": len(response.body)}}
+'''
+
+
+def test_tools_work_and_leave_nothing_behind(site, project, tmp_path):
+    (project / "checked.py").write_text(CHECKED.format(url=f"{site.url}/new"))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    before = sorted(project.iterdir())
+    page = f"{site.url}/new"
+    console = f"print(len(response.body)), fetch({page!r}), response.text"
+    commands = {
+        "fetch": (["fetch", page], "new"),
+        # A file of one's own, and a page after it.
+        "shell": (["shell", "./checked.py", "-c", console], "(None, None, 'new')"),
+        "parse": (["parse", "--spider=checked", "--nocolour", page], "{'length': 3}"),
+        "check": (["check", "checked", "-v"], ""),
+        "view": (["view", page], ".html"),
+        "bench": (["bench", "-s", "CLOSESPIDER_PAGECOUNT=20"], ""),
+    }
+    options = [*LOOPBACK, "-s", "SPIDER_MODULES=checked", "-L", "ERROR"]
+    environment = {
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "BROWSER": "echo",
+        "TMPDIR": str(temporary),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{project}",
+    }
+    for name, (command, output) in commands.items():
+        done = run([*command, *options], cwd=project, **environment)
+        assert output in done.stdout, name
+        told = done.stderr.splitlines()
+        assert told[-1] == "OK" if name == "check" else not told, done.stderr
+    assert sorted(project.iterdir()) == before
+    assert [path.suffix for path in temporary.iterdir()] == [".html"]  # what was viewed

@@ -1,0 +1,290 @@
+"""The hostile-server suite: one real crawl over every kind of broken or malicious answer.
+
+The table is in hostile.py. The crawl runs as a user runs it, with short time-outs; beside it runs a
+second one, with the address guard on, that is led to the addresses of this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import sys
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+import warcio.archiveiterator
+from crawling import ROOT, stats_of
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from hostile import KINDS, MAX_LINKS, MAX_REDIRECTS
+from hostile_guard import Traps
+from hostile_server import HostileServers
+from warc_checks import complaints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hostile_server import Site
+
+# Seconds between two contacts, of which the server may be late to notice that one was broken off.
+PAUSE = 1.0
+NOTICE = 0.8
+PAGE_MAX_BYTES = 1 << 20
+# What the crawl may take on a machine that has other things to do. It takes 18 s, most of them
+# pauses, 153 MB, 90 of them before the first page, 0.1 s for the longest work between two ticks of
+# 20 ms (no kind alone takes more than 41 ms), and its log has 4 kB.
+MAX_SECONDS = 80
+MAX_MEMORY_KB = 256 * 1024
+MAX_WORK_SECS = 0.5
+MAX_LOG_BYTES = 32 * 1024
+
+# As short as they can be where the machine may be slower than any server that is meant to be sound.
+SETTINGS = {
+    "CONCURRENT_REQUESTS": 64,
+    "DOWNLOAD_TIMEOUT": 6,
+    "NET_CONNECT_TIMEOUT_SECS": 3,
+    "NET_FIRST_BYTE_TIMEOUT_SECS": 3,
+    "NET_MIN_RATE_SECS": 2,
+    "DNS_QUERY_TIMEOUT_SECS": 1,
+    "DNS_TRIES": 2,
+    "POLITENESS_MIN_DELAY": PAUSE,
+    "POLITENESS_MAX_DELAY": 2,
+    "POLITENESS_DELAY_FACTOR": 0.2,
+    "POLITENESS_JITTER": 0,
+    "POLITENESS_BACKOFF_SECS": PAUSE,
+    "POLITENESS_BACKOFF_MAX_SECS": 2,
+    "POLITENESS_MAX_RETRY_AFTER_SECS": 2,
+    "FRONTIER_RETRY_TIMES": 1,
+    "REDIRECT_MAX_TIMES": MAX_REDIRECTS,
+    "PAGE_MAX_BYTES": PAGE_MAX_BYTES,
+    "PAGE_MAX_LINKS": MAX_LINKS,
+    "EXTENSIONS": '{"hostile_probe.Probe": 1}',
+}
+
+
+@dataclass
+class Crawl:
+    """What is left of a crawl that has ended."""
+
+    directory: Path
+    code: int = -1
+    seconds: float = 0.0
+    output: str = ""
+    outcomes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    pages: dict[str, list[dict[str, object]]] = field(default_factory=lambda: defaultdict(list))
+    process: dict[str, float] = field(default_factory=dict)
+
+    def read_report(self) -> None:
+        """Read what the probe has written; nothing if the crawl failed before its end."""
+        if self.code not in (0, 2):  # 2: there was nothing to fetch
+            return
+        for line in (self.directory / "report").read_text(encoding="utf-8").splitlines():
+            match json.loads(line):
+                case {"url": url, "outcome": outcome}:
+                    self.outcomes[url].append(outcome)
+                case {"page": url, **facts}:
+                    self.pages[url].append(facts)
+                case facts:
+                    self.process = facts
+
+
+def prepare(directory: Path, seeds: list[str], **settings: object) -> list[str]:
+    """The command that crawls from *seeds* with *settings*, in *directory*."""
+    directory.mkdir()
+    (directory / "seeds.txt").write_text("\n".join(seeds) + "\n", encoding="utf-8")
+    options = {
+        **SETTINGS,
+        "JOBDIR": directory / "job",
+        "LOG_FILE": directory / "log",
+        "HOSTILE_REPORT": directory / "report",
+        **settings,
+    }
+    command = [sys.executable, "-m", "scrapy", "crawl", "web"]
+    command += ["-a", f"seeds={directory / 'seeds.txt'}"]
+    for name, value in options.items():
+        command += ["-s", f"{name}={value}"]
+    return command
+
+
+async def run_crawl(command: list[str], crawl: Crawl) -> None:
+    """Run *command* to its end. Stops it in order when its time is up, to see what it has done."""
+    began = time.monotonic()
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent / "rigs")},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    late = asyncio.get_running_loop().call_later(MAX_SECONDS, process.terminate)
+    try:
+        output, _ = await process.communicate()
+    finally:
+        late.cancel()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    crawl.seconds = time.monotonic() - began
+    crawl.output = output.decode()
+    crawl.code = process.returncode
+
+
+@dataclass
+class Evidence:
+    """Both crawls, and what the servers have seen of them."""
+
+    servers: HostileServers
+    traps: Traps
+    crawl: Crawl
+    guarded: Crawl
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    directory = tmp_path_factory.mktemp("hostile")
+
+    async def scenario() -> Evidence:
+        servers = HostileServers(directory)
+        traps = Traps()
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(servers.serving())
+            await stack.enter_async_context(traps.set_up())
+            gophers = [site for site in servers.sites.values() if site.kind.scheme == "gopher"]
+            unguarded = {
+                "DNS_SERVERS": servers.dns,
+                "ALLOW_PRIVATE_ADDRESSES": 1,
+                "GOPHER_PORTS": ",".join(str(site.hostile_port) for site in gophers),
+            }
+            guarded = {"DNS_SERVERS": traps.dns}
+            await asyncio.gather(
+                run_crawl(prepare(one.directory, list(servers.seeds()), **unguarded), one),
+                run_crawl(prepare(other.directory, traps.urls(), **guarded), other),
+            )
+        return Evidence(servers, traps, one, other)
+
+    one, other = Crawl(directory / "crawl"), Crawl(directory / "guarded")
+    evidence = asyncio.run(scenario())
+    one.read_report()
+    other.read_report()
+    return evidence
+
+
+@pytest.fixture
+def crawl(evidence: Evidence) -> Crawl:
+    return evidence.crawl
+
+
+@pytest.fixture
+def sites(evidence: Evidence) -> dict[str, Site]:
+    return evidence.servers.sites
+
+
+def test_there_are_more_than_forty_kinds_of_them():
+    assert len({kind.name for kind in KINDS}) == len(KINDS) > 190
+    assert len({kind.outcome for kind in KINDS}) > 25
+
+
+def test_the_crawl_comes_to_its_end(evidence, crawl):
+    assert crawl.code == 0, crawl.output
+    assert "finished: nothing is left to fetch" in crawl.output
+    assert evidence.servers.errors == []
+
+
+def test_the_log_has_no_errors_and_is_short(crawl):
+    log = (crawl.directory / "log").read_text(encoding="utf-8")
+    assert "Traceback" not in log
+    assert " ERROR: " not in log
+    assert len(log) < MAX_LOG_BYTES
+
+
+def test_every_kind_ends_in_its_outcome_and_the_crawl_goes_on(crawl, sites):
+    expected = {url: [end] for site in sites.values() for url, end in site.expected().items()}
+    got = {url: crawl.outcomes.get(url) for url in expected}
+    assert {url: (got[url], end) for url, end in expected.items() if got[url] != end} == {}
+
+
+def test_what_was_kept_of_a_page_is_bounded_and_marked_where_it_was_cut(crawl, sites):
+    for site in sites.values():
+        if site.kind.outcome == "http_200":
+            (page,) = crawl.pages[site.url()]
+            assert (site.kind.name, page["truncated"]) == (site.kind.name, site.kind.cut)
+    assert max(page["size"] for pages in crawl.pages.values() for page in pages) <= PAGE_MAX_BYTES
+
+
+def test_no_url_came_up_that_nobody_expected(crawl, sites):
+    expected = {url for site in sites.values() for url in site.expected()}
+    assert set(crawl.outcomes) == expected
+
+
+def test_what_robots_txt_forbids_was_never_asked_for(sites):
+    asked = {contact.path for site in sites.values() for contact in site.contacts}
+    assert "/good" in asked
+    assert not any(path.startswith("/private") for path in asked)
+
+
+def test_every_end_is_counted_under_its_name(crawl):
+    counted = {
+        name.removeprefix("outcome/"): count
+        for name, count in stats_of(crawl.directory / "job").items()
+        if name.startswith("outcome/")
+    }
+    assert counted == Counter(itertools.chain.from_iterable(crawl.outcomes.values()))
+
+
+def test_every_ordinary_page_is_in_the_warc_as_it_was_sent(crawl, sites):
+    stored = dict(_records(crawl.directory / "job" / "warc"))
+    for site in sites.values():
+        if site.has_address:
+            assert stored[site.good_url] == site.good_body()
+
+
+def test_the_warc_files_are_valid_and_hold_every_page(crawl):
+    paths = sorted((crawl.directory / "job" / "warc").glob("*.warc.gz"))
+    assert paths
+    for path in paths:
+        found = complaints(path)
+        # "warcio check" unpacks brotli as brotli has not had it since 1.2, so warcio is asked here.
+        found.pop("warcio", None)
+        assert found == {}
+        with path.open("rb") as stream:
+            for record in warcio.archiveiterator.ArchiveIterator(stream, check_digests=True):
+                record.raw_stream.read()
+                assert record.digest_checker.passed is not False, record.digest_checker.problems
+    stored = Counter(url for url, _ in _records(crawl.directory / "job" / "warc"))
+    assert stored == {url: len(pages) for url, pages in crawl.pages.items()}
+
+
+def test_every_host_had_its_pauses_by_the_record_of_the_servers(sites):
+    impolite = [one for site in sites.values() for one in site.impolite(pause=PAUSE, notice=NOTICE)]
+    assert impolite == []
+
+
+def test_time_memory_and_the_longest_work_in_one_go_are_bounded(crawl):
+    assert crawl.seconds < MAX_SECONDS
+    assert crawl.process["peak_kb"] < MAX_MEMORY_KB
+    assert crawl.process["longest"] < MAX_WORK_SECS
+
+
+def test_no_name_and_no_url_leads_to_this_machine_or_its_network(evidence):
+    crawl = evidence.guarded
+    assert crawl.code == 0, crawl.output
+    by_path = {urlsplit(url).path: outcomes for url, outcomes in crawl.outcomes.items()}
+    assert by_path == {urlsplit(url).path: ["address_forbidden"] for url in evidence.traps.urls()}
+    assert evidence.traps.sprung == []
+
+
+def _records(directory: Path) -> Iterator[tuple[str, bytes]]:
+    """URL and body of every page; those that did not come by HTTP are resource records."""
+    kinds = WarcRecordType.response | WarcRecordType.resource
+    for path in sorted(directory.glob("*.warc.gz")):
+        with path.open("rb") as stream:
+            for record in ArchiveIterator(stream, record_types=kinds):
+                yield record.headers["WARC-Target-URI"], record.reader.read()

@@ -1,0 +1,543 @@
+"""A user's own spider on the Mercator frontier: every way in which a Request can end gives its
+host back and ends the crawl, as the simulated web recorded it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from crawling import access_log, impolite, is_robots, run_crawl, start_crawl, stats_of, wait_until
+
+from webcrawl.simweb import Faults, preset, start_in_process
+from webcrawl.simweb.hosts import OPEN_ROBOTS, RobotsKind
+from webcrawl.simweb.leaves import PageKind
+from webcrawl.simweb.pages import page, redirect_target, url_of
+
+MIN_DELAY = 0.05
+# Asked for in its callback's own download, past the frontier: as impolite as its user wants.
+NAMES = [
+    *("plain", "twice", "once", "post", "callback raises", "pipeline raises", "item dropped"),
+    *("ignored before", "raises before", "answered before", "replaced before", "ignored after"),
+    *("replaced after", "without errback", "errback asks", "errback raises", "asynchronous"),
+    *("generator", "own download", "in memory", "closure", "class callback", "other"),
+    *("asked by errback", "generated", "downloaded"),
+]
+WORLD = preset(
+    "clean",
+    http_port=0,
+    https_port=0,
+    hosts=80,
+    mean_pages=6.0,
+    max_pages=30,
+    errors=0.25,
+    redirects=0.2,
+    restricting=0.3,
+    https_share=0.2,
+)
+
+
+@dataclasses.dataclass
+class Crawled:
+    """What a crawl of the ordinary spider left."""
+
+    plan: dict
+    output: str
+    record: list[dict]
+    asked: Counter
+    hits: list
+    stats: dict
+
+    def called(self, name):
+        return [line for line in self.record if line["name"] == name]
+
+
+def hosts(world):
+    return [world.host(index) for index in range(world.hosts)]
+
+
+def open_hosts(world):
+    """Hosts that let everything be fetched."""
+    return [host for host in hosts(world) if host.robots in set(OPEN_ROBOTS)]
+
+
+def pages(world, host):
+    return [page(world, host, number) for number in range(host.pages)]
+
+
+def make_plan(world):
+    """A URL for each request of the spider, on a host of its own."""
+    free = open_hosts(world)
+    plan = {
+        "denied": next(h for h in hosts(world) if h.robots is RobotsKind.DENY_ALL).origin + "/",
+        "nowhere": "http://nowhere.sim.test/",
+        "no host": "data:,hello",
+    }
+    failing = next(p for h in free for p in pages(world, h) if p.leaf.status == 500)
+    plan["failing"] = failing.host.origin + failing.path
+    free.remove(failing.host)
+    for host in free:
+        moved = next((p for p in pages(world, host) if leads_to_document(world, p)), None)
+        if moved is not None:
+            plan["redirecting"] = host.origin + moved.path
+            plan["target"] = url_of(world, redirect_target(world, moved))
+            free.remove(host)
+            break
+    unused = [h for h in free if not plan["target"].startswith(h.origin + "/")]
+    plan |= {name: host.origin + "/" for name, host in zip(NAMES, unused, strict=False)}
+    assert len(plan) == len(NAMES) + 6
+    return plan | {f"one site {n}": f"{plan['plain']}?{n}" for n in range(8)}
+
+
+def leads_to_document(world, found):
+    if found.kind is not PageKind.REDIRECT:
+        return False
+    key = redirect_target(world, found)
+    host = world.host(key >> 32)
+    target = page(world, host, key >> 8 & 0xFFFFFF, key & 0xFF)
+    return target.leaf.status == 200 and target.kind is PageKind.HTML and host in open_hosts(world)
+
+
+def command(web, spider, jobdir, plan, **settings):
+    options = {
+        "SPIDER_MODULES": "ordinary_spider",
+        "DNS_SERVERS": web.dns,
+        "JOBDIR": jobdir,
+        "POLITENESS_MIN_DELAY": MIN_DELAY,
+        "ALLOW_PRIVATE_ADDRESSES": 1,
+        "POLITENESS_BACKOFF_SECS": 0.1,
+        "DOWNLOAD_TIMEOUT": 5,
+        **settings,
+    }
+    arguments = {"plan": plan, "record": jobdir.with_name("record.jsonl")}
+    line = [sys.executable, "-m", "scrapy", "crawl", spider]
+    for name, value in arguments.items():
+        line += ["-a", f"{name}={value}"]
+    for name, value in options.items():
+        line += ["-s", f"{name}={value}"]
+    return line
+
+
+def record_of(jobdir):
+    lines = jobdir.with_name("record.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def answers_in(jobdir):
+    return [entry for entry in record_of(jobdir) if entry["name"] == "post"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spider_path():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "rigs"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("ordinary")
+    jobdir = directory / "job"
+    log = directory / "access.log"
+    with start_in_process(WORLD, log_path=log) as web:
+        plan = make_plan(web.world)
+        (directory / "plan.json").write_text(json.dumps(plan))
+        line = command(web, "ordinary", jobdir, directory / "plan.json", REPUTATION_ROUNDS=0)
+        done = run_crawl(line, timeout=60)
+        assert done.returncode == 0, done.stdout
+    hits = access_log(log)
+    return Crawled(
+        plan=plan,
+        output=done.stdout,
+        record=record_of(jobdir),
+        asked=Counter(hit.url for hit in hits if not is_robots(hit)),
+        hits=hits,
+        stats=stats_of(jobdir),
+    )
+
+
+def test_the_crawl_ends_by_itself_with_no_lease_and_no_host_left(crawled):
+    assert crawled.stats["finish_reason"] == "finished"
+    assert crawled.stats["frontier/leased"] == 0
+    assert crawled.stats["frontier/hosts/in_process"] == 0
+    assert crawled.stats["frontier/waiting"] == 0
+    assert crawled.stats["seen/waiting"] == 0
+    assert "scheduler/expired" not in crawled.stats
+    assert crawled.stats["elapsed_time_seconds"] < 30
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [
+        ("plain", 1),
+        ("twice", 2),
+        ("once", 1),
+        ("post", 1),
+        ("redirecting", 1),
+        ("target", 1),
+        ("failing", 3),
+        ("callback raises", 1),
+        ("pipeline raises", 1),
+        ("item dropped", 1),
+        ("ignored before", 0),
+        ("raises before", 0),
+        ("answered before", 0),
+        ("replaced before", 0),
+        ("ignored after", 1),
+        ("replaced after", 1),
+        ("denied", 0),
+        ("without errback", 1),
+        ("asynchronous", 1),
+        ("generator", 1),
+        ("generated", 1),
+        ("own download", 1),
+        ("downloaded", 1),
+        ("in memory", 1),
+        ("closure", 1),
+        ("class callback", 1),
+        ("errback asks", 0),
+        ("asked by errback", 1),
+        ("errback raises", 0),
+        ("other", 2),
+    ],
+)
+def test_each_url_is_asked_for_as_often_as_the_spider_meant(crawled, name, times):
+    assert crawled.asked[crawled.plan[name]] == times
+
+
+def test_nothing_else_is_asked_for(crawled):
+    assert set(crawled.asked) <= set(crawled.plan.values())
+
+
+def test_own_requests_have_no_reputation_budget(crawled):
+    site = [url for name, url in crawled.plan.items() if name.startswith("one site")]
+    assert [crawled.asked[url] for url in site] == [1] * 8
+
+
+def test_every_host_is_asked_politely_robots_txt_and_redirects_included(crawled):
+    # The download that a callback started by itself is one of them.
+    assert crawled.asked[crawled.plan["downloaded"]] == 1
+    assert len(crawled.hits) > 40
+    assert impolite(crawled.hits, min_delay=MIN_DELAY) == []
+    robots = Counter(hit.origin for hit in crawled.hits if is_robots(hit))
+    asked = {hit.origin for hit in crawled.hits}
+    assert set(robots) == asked
+    assert set(robots.values()) <= {1, 2}
+
+
+def test_callbacks_get_their_meta_and_arguments(crawled):
+    assert crawled.called("plain") == [
+        {
+            "name": "plain",
+            "url": crawled.plan["plain"],
+            "status": 200,
+            "meta": ["deep", {"a": 1}],
+            "kwargs": {"k": "v"},
+        }
+    ]
+
+
+def test_dont_filter_goes_past_the_eliminator_and_nothing_else_does(crawled):
+    assert len(crawled.called("twice")) == 2
+    assert len(crawled.called("once")) == 1
+    assert len(crawled.called("generated")) == 1
+
+
+def test_a_post_is_sent_as_one(crawled):
+    assert [hit.method for hit in crawled.hits if hit.url == crawled.plan["post"]] == ["POST"]
+    assert [line["status"] for line in crawled.called("post")] == [405]
+
+
+def test_a_redirect_is_followed_and_its_target_has_the_callback(crawled):
+    (line,) = crawled.called("redirecting")
+    assert line["url"] == crawled.plan["target"]
+    assert line["status"] == 200
+
+
+def test_a_500_is_retried_by_scrapy_and_then_given_to_the_errback(crawled):
+    assert [line["error"] for line in crawled.called("failing")] == ["HttpError"]
+    assert crawled.stats["retry/count"] == 2
+    assert crawled.stats["retry/max_reached"] == 1
+
+
+def test_a_bug_in_a_callback_a_pipeline_or_a_middleware_is_logged_and_no_more(crawled):
+    assert crawled.stats["spider_exceptions/RuntimeError"] == 2
+    assert "a bug in a pipeline" in crawled.output
+    assert len(crawled.called("pipeline raises")) == 1
+    assert [line["error"] for line in crawled.called("raises before")] == ["KeyError"]
+
+
+def test_an_errback_may_ask_for_more(crawled):
+    assert [line["error"] for line in crawled.called("errback asks")] == ["IgnoreRequest"]
+    assert [line["status"] for line in crawled.called("asked by errback")] == [200]
+
+
+def test_items_of_its_own_go_through_the_pipelines(crawled):
+    # From start(), beside a dropped one, from a coroutine, after 250 requests.
+    assert crawled.stats["item_scraped_count"] == 4
+    assert crawled.stats["item_dropped_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("ignored before", "IgnoreRequest"),
+        ("ignored after", "IgnoreRequest"),
+        ("denied", "IgnoreRequest"),
+        ("nowhere", "HostNotFoundError"),
+        ("no host", "NotSupported"),
+    ],
+)
+def test_what_is_not_fetched_has_its_errback(crawled, name, error):
+    assert [line.get("error") for line in crawled.called(name)] == [error]
+
+
+def test_a_middleware_may_answer_itself_or_put_another_request_in_its_place(crawled):
+    assert [line["status"] for line in crawled.called("answered before")] == [200]
+    for name in ("replaced before", "replaced after"):
+        (line,) = crawled.called(name)
+        assert line["url"] == crawled.plan["other"]
+
+
+def test_what_cannot_be_pickled_works_within_the_process(crawled):
+    assert len(crawled.called("in memory")) == 1
+    assert crawled.called("closure")[0]["kwargs"] == {"closure": True}
+    assert crawled.stats["scheduler/unserializable"] == 3
+    assert crawled.output.count("lives in memory only") == 1
+    assert "scheduler/lost" not in crawled.stats
+
+
+def test_a_download_of_the_callback_s_own_leaves_the_lease_alone(crawled):
+    assert [line["kwargs"] for line in crawled.called("own download")] == [{"own": 200}]
+    assert "is not held" not in crawled.output
+    assert "is not in process" not in crawled.output
+
+
+def test_every_outcome_is_counted_once(crawled):
+    counted = {
+        name.removeprefix("outcome/"): count
+        for name, count in crawled.stats.items()
+        if name.startswith("outcome/")
+    }
+    assert counted["robots_denied"] == 1
+    assert counted["dns_not_found"] == 1
+    assert counted["http_405"] == 1
+    assert counted["ignored"] == 4
+    assert counted["other"] == 1
+    # A replaced request counts as such, and the one in its place for itself.
+    assert counted["replaced"] == 2 + 1 + 2
+    # The callback's own download had its turn in the frontier, too.
+    assert crawled.stats["aside/http_200"] == 1
+    assert sum(counted.values()) + 1 == crawled.stats["frontier/finished"]
+
+
+def test_nothing_surprising_is_logged(crawled):
+    errors = re.findall(r"\[([\w.]+)\] (?:ERROR|CRITICAL|WARNING): (.*)", crawled.output)
+    allowed = ("Spider error processing", "Error processing", "lives in memory only", "Dropped:")
+    assert [(name, text) for name, text in errors if not any(part in text for part in allowed)] == [
+        ("scrapy.downloadermiddlewares.retry", gave_up(crawled))
+    ]
+
+
+def gave_up(crawled):
+    return (
+        f"Gave up retrying <GET {crawled.plan['failing']}> (failed 3 times): "
+        "500 Internal Server Error"
+    )
+
+
+def test_posts_that_wait_survive_kill_9(tmp_path):
+    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+    with start_in_process(WORLD, log_path=log) as web:
+        origins = [host.origin for host in open_hosts(web.world)[:8]]
+        urls = [f"{origin}/form/{n}" for n in range(8) for origin in origins]
+        plan.write_text(json.dumps({"first": True, "urls": urls}))
+        line = command(
+            web, "waiting", jobdir, plan, POLITENESS_MIN_DELAY=0.15, POLITENESS_MAX_DELAY=0.3
+        )
+        kills = 0
+        for contacts in (0, 16, 32):
+            crawl = start_crawl(line)
+            wait_until(lambda: record_of(jobdir) and len(access_log(log)) >= contacts)  # noqa: B023  # asked within this turn
+            assert crawl.poll() is None, "it ended before it was killed"
+            crawl.kill()
+            crawl.stderr.close()
+            crawl.wait()
+            kills += 1
+            # From now on nobody but the job directory knows of them.
+            plan.write_text(json.dumps({"first": False, "urls": urls}))
+        done = run_crawl(line)
+        assert done.returncode == 0, done.stdout
+    posts = Counter(hit.url for hit in access_log(log) if hit.method == "POST")
+    assert set(posts) == set(urls)
+    assert sum(posts.values()) - len(posts) <= kills * len(origins)
+    answered = Counter(entry["meta"] for entry in answers_in(jobdir))
+    assert set(answered) == set(range(len(urls)))
+    assert impolite(access_log(log), min_delay=0.15) == []
+    assert stats_of(jobdir)["frontier/leased"] == 0
+
+
+def test_downloads_that_pages_in_memory_wait_for_go_on_when_no_more_pages_are_taken(tmp_path):
+    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+    with start_in_process(WORLD, log_path=log) as web:
+        urls = [host.origin + "/" for host in open_hosts(web.world)[:6]]
+        plan.write_text(json.dumps({"urls": urls, "images": 2}))
+        # One page is too much.
+        line = command(
+            web,
+            "illustrated",
+            jobdir,
+            plan,
+            SCRAPER_SLOT_MAX_ACTIVE_SIZE=1,
+            POLITENESS_MAX_DELAY=0.1,
+            CLOSESPIDER_TIMEOUT=20,
+        )
+        done = run_crawl(line)
+        assert done.returncode == 0, done.stdout
+    assert stats_of(jobdir)["finish_reason"] == "finished"
+    answered = [entry["kwargs"]["own"] for entry in record_of(jobdir)]
+    assert answered == [[404, 404]] * len(urls)
+    assert impolite(access_log(log), min_delay=MIN_DELAY) == []
+
+
+def test_middlewares_may_download_by_themselves_and_nobody_waits_for_ever(tmp_path):
+    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+    with start_in_process(WORLD, log_path=log) as web:
+        own, before, after, other = (host.origin for host in open_hosts(web.world)[:4])
+        requests = {
+            "own": (f"{own}/", "ask before", f"{own}/x"),
+            "before": (f"{before}/", "ask before", f"{other}/x"),
+            "after": (f"{after}/", "ask after", f"{after}/x"),
+        }
+        plan.write_text(json.dumps(requests))
+        line = command(
+            web, "asking", jobdir, plan, POLITENESS_MAX_DELAY=0.1, CLOSESPIDER_TIMEOUT=15
+        )
+        done = run_crawl(line)
+        assert done.returncode == 0, done.stdout
+    assert stats_of(jobdir)["finish_reason"] == "finished"
+    answered = {entry["name"]: entry["meta"] for entry in record_of(jobdir)}
+    # Its host is in process for the very request whose middleware waits.
+    assert "in process" in answered.pop("own")
+    assert answered == {"before": 404, "after": 404}
+    assert impolite(access_log(log), min_delay=MIN_DELAY) == []
+
+
+def test_on_a_full_disk_no_request_of_a_callback_is_lost(tmp_path):
+    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+    children = 5
+    with start_in_process(WORLD, log_path=log) as web:
+        urls = [host.origin + "/" for host in open_hosts(web.world)[:8]]
+        facts = {"urls": urls, "children": children}
+        plan.write_text(json.dumps(facts | {"first": True}))
+        line = command(web, "tree", jobdir, plan, POLITENESS_MAX_DELAY=0.1)
+        limited = 'ulimit -f 300; trap "" XFSZ; exec "$@"'
+        done = run_crawl(["bash", "-c", limited, "bash", *line])
+        assert done.returncode == 3, done.stdout
+        assert len(record_of(jobdir)) < len(urls) * children
+        plan.write_text(json.dumps(facts | {"first": False}))
+        done = run_crawl(line)
+        assert done.returncode == 0, done.stdout
+    asked = {hit.url for hit in access_log(log) if not is_robots(hit)}
+    assert asked == set(urls) | {f"{url}child/{n}" for url in urls for n in range(children)}
+    assert stats_of(jobdir)["frontier/leased"] == 0
+
+
+def test_requests_under_way_when_the_crawl_is_stopped_go_back_without_a_word(tmp_path):
+    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+    faults = dataclasses.replace(Faults.none(), stall=0.7)
+    world = preset(
+        "clean", http_port=0, https_port=0, hosts=12, mean_pages=1.0, faults=faults, stall_secs=50
+    )
+    with start_in_process(world, log_path=log) as web:
+        urls = [host.origin + "/form" for host in hosts(web.world)]
+        plan.write_text(json.dumps({"first": True, "urls": urls}))
+        line = command(
+            web,
+            "waiting",
+            jobdir,
+            plan,
+            ROBOTSTXT_OBEY=False,
+            DOWNLOAD_TIMEOUT=60,
+            SHUTDOWN_GRACE_SECS=0.5,
+        )
+        crawl = start_crawl(line)
+        time.sleep(1)
+        crawl.send_signal(signal.SIGTERM)
+        output = crawl.communicate(timeout=20)[1]
+        assert crawl.returncode == 0, output
+    assert "Traceback" not in output
+    stats = stats_of(jobdir)
+    answered = answers_in(jobdir)
+    assert all("error" not in entry for entry in answered)
+    assert stats["frontier/waiting"] == len(urls) - len(answered) > 0
+    assert stats["frontier/leased"] == 0
+
+
+def test_a_request_that_would_wait_longer_than_its_lease_has_an_end(tmp_path):
+    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+    faults = dataclasses.replace(Faults.none(), stall=0.7)
+    world = preset(
+        "clean", http_port=0, https_port=0, hosts=12, mean_pages=1.0, faults=faults, stall_secs=50
+    )
+    with start_in_process(world, log_path=log) as web:
+        urls = [host.origin + "/form" for host in hosts(web.world)]
+        meta = {"download_timeout": 40, "dont_retry": True}
+        plan.write_text(json.dumps({"first": True, "urls": urls, "meta": meta}))
+        line = command(
+            web,
+            "waiting",
+            jobdir,
+            plan,
+            ROBOTSTXT_OBEY=False,
+            POLITENESS_MAX_DELAY=0.1,
+            DOWNLOAD_TIMEOUT=1,
+            FRONTIER_LEASE_SECS=2,
+            CLOSESPIDER_TIMEOUT=15,
+        )
+        done = run_crawl(line)
+        assert done.returncode == 0, done.stdout
+    stats = stats_of(jobdir)
+    assert stats["finish_reason"] == "finished"
+    assert "scheduler/expired" not in stats
+    posts = [hit.url for hit in access_log(log)]
+    assert len(posts) == len(set(posts))
+
+
+def test_a_spider_that_lost_a_callback_loses_only_its_requests(tmp_path, monkeypatch):
+    jobdir, plan = tmp_path / "job", tmp_path / "plan.json"
+    (tmp_path / "changed.py").write_text(
+        "import scrapy\n"
+        "class Changed(scrapy.Spider):\n"
+        "    name = 'waiting'\n"
+        "    handle_httpstatus_list = [404, 405]\n"
+        "    async def start(self):\n"
+        "        yield scrapy.Request(self.url, callback=self.seen)\n"
+        "    def seen(self, response):\n"
+        "        yield {'url': response.url}\n"
+    )
+    with start_in_process(WORLD, log_path=None) as web:
+        urls = [host.origin + "/form" for host in open_hosts(web.world)[:5]]
+        plan.write_text(json.dumps({"first": True, "urls": urls}))
+        line = command(
+            web, "waiting", jobdir, plan, CLOSESPIDER_TIMEOUT=0.01, POLITENESS_MIN_DELAY=3
+        )
+        assert run_crawl(line).returncode == 0
+        answered = stats_of(jobdir)["frontier/finished"]
+        assert answered < len(urls)
+        path = f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"
+        monkeypatch.setenv("PYTHONPATH", path)
+        line = command(web, "waiting", jobdir, plan, SPIDER_MODULES="changed", ITEM_PIPELINES="{}")
+        done = run_crawl([*line, "-a", f"url={urls[0]}"])
+    assert done.returncode == 0, done.stdout
+    stats = stats_of(jobdir)
+    assert stats["scheduler/lost"] == len(urls) - answered
+    assert stats["item_scraped_count"] == 1
+    assert stats["frontier/leased"] == 0

@@ -1,0 +1,784 @@
+"""The frontier after ``kill -9``, after a power failure, and with every file cut at every byte."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from frontier_rig import POLICY, Rig, entry, urls_of
+
+from webcrawl.frontier import back_queue, bodies, front_end
+from webcrawl.frontier.delay_policy import HostFacts, cut_off
+from webcrawl.frontier.done_log import Contact
+from webcrawl.frontier.snapshot import decode_snapshot
+from webcrawl.jobs.check.mend_frontier import quieted
+from webcrawl.storage.records import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import FakeClock
+
+    from webcrawl.frontier import Lease
+
+
+@pytest.fixture
+def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+    found = Rig(jobdir / "frontier", clock)
+    yield found
+    assert found.frontier.check() == []
+    found.frontier.close()
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queues that spill after a few entries, so that small tests have many files."""
+    monkeypatch.setattr(front_end, "CHUNK", 3)
+    monkeypatch.setattr(back_queue, "INLINE", 2)
+    monkeypatch.setattr(bodies, "CHUNK", 2)
+
+
+def take(rig: Rig) -> Lease:
+    lease = rig.next()
+    assert lease is not None
+    return lease
+
+
+# --- what a restart keeps
+
+
+def test_waiting_and_leased_entries_are_back_after_a_crash(rig: Rig) -> None:
+    entries = [entry(f"h{n % 3}.test", n, depth=n % 3) for n in range(60)]
+    rig.push(*entries)
+    for _ in range(3):
+        take(rig)
+    rig.publish()
+    rig.crash()
+    assert (len(rig.frontier), rig.frontier.leased) == (60, 0)
+    assert urls_of(rig.drain()) == urls_of(entries)
+
+
+def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig: Rig) -> None:
+    rig.push(*(entry("a.test", n) for n in range(5)))
+    for _ in range(3):
+        take(rig)
+        rig.release("a.test", fetched=True, took=0.1)
+    rig.publish()
+    rig.crash()
+    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5)]
+
+
+def test_finished_entries_are_not_handed_out_again_after_a_crash(rig: Rig) -> None:
+    entries = [entry(f"h{n % 7}.test", n) for n in range(70)]
+    rig.push(*entries)
+    rig.publish()
+    finished = []
+    for _ in range(30):
+        lease = take(rig)
+        rig.fetch(lease)
+        finished.append(lease.entry)
+    rig.crash()
+    while rig.frontier.refill(64):
+        pass
+    # They do not even take up room in the back end.
+    assert rig.frontier.stats()["frontier/back"] == 40
+    rest = rig.drain()
+    assert urls_of(finished + rest) == urls_of(entries)
+    assert rig.frontier.stats()["frontier/skipped"] == 30
+
+
+def test_entries_pushed_and_finished_after_the_snapshot_are_skipped_when_resubmitted(
+    rig: Rig,
+) -> None:
+    rig.publish()
+    entries = [entry("a.test", n) for n in range(4)]
+    rig.push(*entries)
+    rig.fetch(take(rig))
+    rig.fetch(take(rig))
+    rig.crash()
+    assert len(rig.frontier) == 0
+    rig.push(*entries)
+    assert urls_of(rig.drain()) == urls_of(entries[2:])
+
+
+def test_finished_key_hides_one_entry_only(rig: Rig) -> None:
+    """A URL that was pushed twice on purpose and finished once is fetched once more."""
+    rig.push(entry("a.test", 1), entry("a.test", 1))
+    rig.publish()
+    rig.fetch(take(rig))
+    rig.crash()
+    assert urls_of(rig.drain()) == ["http://a.test/1"]
+
+
+@pytest.mark.parametrize("snapshots_since", [0, 1])
+def test_two_finished_keys_hide_two_entries(rig: Rig, snapshots_since: int) -> None:
+    rig.push(*[entry("a.test", 1)] * 3)
+    rig.publish()
+    rig.fetch(take(rig))
+    rig.fetch(take(rig))
+    rig.crash()
+    for _ in range(snapshots_since):
+        rig.publish()
+        rig.crash()
+    assert urls_of(rig.drain()) == ["http://a.test/1"]
+
+
+def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(
+    jobdir: Path, clock: FakeClock
+) -> None:
+    rig = Rig(jobdir, clock, slice_size=4)
+    rig.push(*(entry("a.test", n) for n in range(11)))
+    while rig.frontier.refill(4):
+        pass
+    rig.publish()
+    rig.drain()
+    rig.crash()
+    rig.clock.advance(100)
+    skipped = []
+    for _ in range(3):
+        ready_at = rig.frontier.ready_at()
+        assert ready_at is not None
+        assert ready_at <= rig.monotonic()
+        assert rig.acquire() is None
+        skipped.append(rig.frontier.stats()["frontier/skipped"])
+    assert skipped == [4, 8, 11]
+    assert rig.frontier.ready_at() is None
+    assert rig.drain() == []
+    rig.frontier.close()
+
+
+def test_host_all_of_whose_entries_are_finished_leaves_the_table(rig: Rig) -> None:
+    rig.push(entry("a.test"))
+    while rig.frontier.refill(4):
+        pass
+    rig.publish()
+    rig.drain()
+    rig.crash()
+    rig.clock.advance(100)
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() is None
+    assert len(rig.frontier) == 0
+
+
+def test_latest_of_several_times_of_a_host_counts(rig: Rig) -> None:
+    """It rested when the snapshot was made, and was visited and released again after it."""
+    rig.push(entry("a.test", 1))
+    rig.fetch(take(rig))
+    rig.publish()
+    rig.push(entry("a.test", 2))
+    lease = take(rig)
+    rig.release("a.test", fetched=True, took=0.1, at_least=50.0)
+    rig.frontier.finish(lease)
+    rig.crash()
+    rig.push(entry("a.test", 3))
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 50.0)
+
+
+def test_keys_not_met_yet_are_kept_by_the_next_snapshot(rig: Rig) -> None:
+    rig.push(*(entry("a.test", n) for n in range(10)))
+    rig.publish()
+    for _ in range(5):
+        rig.fetch(take(rig))
+    rig.crash()
+    rig.publish()
+    rig.crash()
+    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5, 10)]
+    rig.publish()
+    assert rig.frontier._finished.size == 0
+
+
+def test_notes_of_finished_entries_come_back(rig: Rig) -> None:
+    rig.push(*(entry("a.test", n) for n in range(4)))
+    rig.fetch(take(rig), note=b"before..")
+    rig.publish()
+    rig.fetch(take(rig), note=b"finger01")
+    rig.fetch(take(rig))
+    rig.fetch(take(rig), note=b"finger02")
+    rig.crash()
+    assert rig.notes == [b"finger01", b"finger02"]
+    rig.reboot()
+    assert rig.notes == []
+
+
+def test_recovery_needs_no_one_to_take_the_notes(rig: Rig) -> None:
+    rig.push(entry("a.test", 1))
+    rig.publish()
+    rig.fetch(take(rig), note=b"finger01")
+    rig.kill()
+    rig.frontier = rig._new()
+    rig.frontier.open(rig.published)
+    assert rig.drain() == []
+
+
+def test_requeued_entries_survive_a_crash_until_they_are_finished(rig: Rig) -> None:
+    rig.push(entry("a.test", 1))
+    rig.publish()
+    first = take(rig)
+    again = msgspec.structs.replace(first.entry, attempts=1)
+    rig.frontier.requeue(again)
+    rig.fetch(first)
+    rig.crash()
+    second = take(rig)
+    assert second.entry == again
+    rig.fetch(second)
+    rig.crash()
+    assert rig.drain() == []
+
+
+def test_crash_before_any_snapshot_loses_no_record(rig: Rig) -> None:
+    entries = [entry("a.test", n) for n in range(5)]
+    rig.push(*entries)
+    rig.fetch(take(rig))
+    rig.frontier.requeue(entry("r.test"))
+    rig.crash()
+    rig.push(*entries)
+    assert urls_of(rig.drain()) == urls_of([*entries[1:], entry("r.test")])
+
+
+def test_crash_between_snapshot_and_publication_falls_back_to_the_published_one(
+    rig: Rig, small: None
+) -> None:
+    entries = [entry(f"h{n % 3}.test", n, depth=n % 4) for n in range(90)]
+    rig.push(*entries)
+    rig.publish()
+    done = [take(rig) for _ in range(2)]
+    for lease in done:
+        rig.fetch(lease)
+    for _ in range(3):
+        rig.frontier.snapshot()
+        rig.frontier.written()
+        lease = take(rig)
+        rig.fetch(lease)
+        done.append(lease)
+    rig.crash()
+    assert rig.frontier.check() == []
+    assert urls_of([lease.entry for lease in done] + rig.drain()) == urls_of(entries)
+
+
+def test_after_a_power_failure_finished_entries_are_fetched_again_but_only_once(
+    rig: Rig,
+) -> None:
+    entries = [entry(f"h{n}.test", n) for n in range(6)]
+    rig.push(*entries)
+    rig.publish()
+    for _ in range(3):
+        rig.fetch(take(rig))
+    rig.reboot()
+    assert len(rig.frontier) == 6
+    for _ in range(4):
+        rig.fetch(take(rig))
+    # The finish records of before the failure are void for good, those after it are not.
+    rig.crash()
+    assert len(rig.drain()) == 2
+    assert rig.frontier._finished.size == 0
+
+
+def test_number_of_queues_and_counters_survive(jobdir: Path, clock: FakeClock) -> None:
+    rig = Rig(jobdir, clock, queues=1, max_queues=50)
+    rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
+    for _ in range(7):
+        take(rig)
+    rig.publish()
+    before = rig.frontier.stats()
+    rig.crash()
+    after = rig.frontier.stats()
+    assert after["frontier/queues"] == before["frontier/queues"] == 7
+    assert after["frontier/popped"] == 7
+    assert after["frontier/leased"] == 0
+    assert after["frontier/back"] == 7
+    rig.drain()
+    rig.publish()
+    rig.crash()
+    assert rig.frontier.stats()["frontier/queues"] >= 7
+    rig._options["max_queues"] = 4
+    rig.crash()
+    assert rig.frontier.stats()["frontier/queues"] == 4
+    rig.frontier.close()
+
+
+# --- politeness across a restart
+
+
+@pytest.mark.parametrize("restart", ["crash", "reboot"])
+def test_snoozed_host_rests_on_after_a_restart(rig: Rig, restart: str) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    lease = take(rig)
+    rig.release("a.test", fetched=True, took=4.0)
+    rig.frontier.finish(lease)
+    rig.publish()
+    rig.clock.advance(10)
+    getattr(rig, restart)()
+    ready_at = rig.frontier.ready_at()
+    assert ready_at is not None
+    assert 30.0 <= ready_at - rig.monotonic() < 30.001
+
+
+@pytest.mark.parametrize("restart", ["crash", "reboot"])
+def test_host_without_entries_rests_on_after_a_restart(rig: Rig, restart: str) -> None:
+    rig.push(entry("a.test", 1))
+    rig.fetch(take(rig), took=4.0)
+    rig.publish()
+    rig.clock.advance(10)
+    getattr(rig, restart)()
+    rig.push(entry("a.test", 2))
+    assert rig.acquire() is None
+    ready_at = rig.frontier.ready_at()
+    assert ready_at is not None
+    assert 30.0 <= ready_at - rig.monotonic() < 30.001
+
+
+@pytest.mark.parametrize("restart", ["crash", "reboot"])
+def test_release_after_the_snapshot_is_remembered(rig: Rig, restart: str) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.publish()
+    lease = take(rig)
+    rig.release("a.test", fetched=True, took=0.1, at_least=600.0)
+    rig.clock.advance(100)
+    getattr(rig, restart)()
+    assert rig.acquire() is None
+    ready_at = rig.frontier.ready_at()
+    assert ready_at is not None
+    assert 500.0 <= ready_at - rig.monotonic() < 500.001
+    assert lease.entry.url == "http://a.test/1"
+
+
+@pytest.mark.parametrize("snapshot_during", [False, True])
+def test_nobody_is_contacted_while_a_mended_snapshot_wants_it_quiet(
+    rig: Rig, snapshot_during: bool
+) -> None:
+    rig.push(entry("a.test", 1), entry("b.test", 1), entry("c.test", 1))
+    rig.frontier.refill(9)
+    while (lease := rig.acquire()) is not None:
+        rig.push(entry(lease.entry.host, 2))
+        rig.release(lease.entry.host, fetched=True, took=0.1, at_least=0.0)
+        rig.frontier.finish(lease)
+    rig.publish()
+    rig.kill()
+    assert rig.published is not None
+    rig.published = msgspec.msgpack.encode(
+        quieted(decode_snapshot(rig.published), rig.wall(), 60.0)
+    )
+    rig.start()
+    rig.push(entry("new.test", 1))
+    rig.frontier.refill(9)
+    if snapshot_during:
+        rig.clock.advance(20)
+        rig.publish()
+        rig.crash()
+        rig.frontier.refill(9)
+        rig.clock.advance(39.9)
+    else:
+        rig.clock.advance(59.9)
+    rig.push(entry("newer.test", 1))
+    rig.frontier.refill(9)
+    assert rig.acquire() is None
+    rig.clock.advance(0.2)
+    assert len([*iter(rig.acquire, None)]) == 5
+
+
+@pytest.mark.parametrize("snapshot_during", [False, True])
+@pytest.mark.parametrize("running_for", [0.1, 2.0, 500.0])
+def test_host_whose_contact_was_cut_off_rests_as_if_it_had_lasted_until_now(
+    rig: Rig, snapshot_during: bool, running_for: float
+) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.publish()
+    rig.frontier.refill(9)
+    rig.clock.advance(1000)
+    take(rig)
+    if snapshot_during:
+        rig.publish()
+    rig.clock.advance(running_for)
+    rig.crash()
+    assert rig.acquire() is None
+    ready_at = rig.frontier.ready_at()
+    assert ready_at is not None
+    assert ready_at - rig.monotonic() == pytest.approx(cut_off(POLICY, running_for), abs=1e-3)
+
+
+@pytest.mark.parametrize("snapshot_after", [False, True])
+@pytest.mark.parametrize("waiting", [1, 2])
+def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(
+    rig: Rig, snapshot_after: bool, waiting: int
+) -> None:
+    rig.push(*(entry("a.test", n) for n in range(waiting)))
+    rig.publish()
+    lease = take(rig)
+    rig.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    rig.frontier.finish(lease)
+    if snapshot_after:
+        rig.publish()
+    rig.crash()
+    rig.push(entry("a.test", 9))
+    take(rig)
+    rig.crash()
+    rig.push(entry("a.test", 9))
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+
+
+@pytest.mark.parametrize("snapshot_during", [False, True])
+def test_crawl_delay_of_a_host_holds_after_a_url_for_which_nothing_was_sent(
+    rig: Rig, snapshot_during: bool
+) -> None:
+    """A URL that robots.txt forbids says nothing about the host's pauses."""
+    rig.push(*(entry("a.test", n) for n in range(4)))
+    rig.publish()
+    take(rig)
+    rig.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    take(rig)
+    rig.release("a.test", fetched=False)
+    take(rig)
+    if snapshot_during:
+        rig.publish()
+    rig.crash()
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+
+
+@pytest.mark.parametrize("snapshot_during", [False, True])
+def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
+    rig: Rig, snapshot_during: bool
+) -> None:
+    rig.push(*(entry("a.test", n) for n in range(3)))
+    rig.publish()
+    take(rig)
+    rig.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    take(rig)
+    if snapshot_during:
+        rig.publish()
+    rig.crash()
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+    # And once more, though the frontier itself has not seen that delay in this life.
+    take(rig)
+    rig.crash()
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+
+
+def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None:
+    """The wall clock was set back by an hour while the process was down."""
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.publish()
+    take(rig)
+    rig.kill()
+    rig.clock.now -= 3600
+    asked: list[float] = []
+
+    class Recording:
+        def rest(self, facts: HostFacts) -> float:
+            asked.extend(facts.times)
+            return 5.0
+
+    rig.frontier = rig._new()
+    rig.frontier._delay = Recording()
+    rig.frontier.open(rig.published)
+    assert asked == [0.0]
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 5.0)
+
+
+def test_each_contact_is_journaled_once(rig: Rig) -> None:
+    rig.push(*(entry(f"h{n}.test", n) for n in range(100)))
+    for _ in range(100):
+        rig.fetch(take(rig))
+    rig.crash()
+    hosts = [record.host for record in rig.frontier._log.records(1) if isinstance(record, Contact)]
+    assert sorted(hosts) == sorted(f"h{n}.test" for n in range(100))
+
+
+def test_asap_release_is_remembered(rig: Rig) -> None:
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.publish()
+    lease = take(rig)
+    rig.release("a.test", fetched=False)
+    rig.frontier.finish(lease)
+    rig.crash()
+    assert rig.acquire() is not None
+
+
+def test_contact_is_on_disk_before_the_entry_is_handed_out(rig: Rig) -> None:
+    """Whatever is done next, a copy of the files made now knows of the contact."""
+    rig.push(entry("a.test", 1))
+    rig.publish()
+    take(rig)
+    log = b"".join(path.read_bytes() for path in sorted((rig.path / "done").iterdir()))
+    assert b"a.test" in log
+
+
+def test_host_journaled_in_advance_and_not_contacted_only_waits(rig: Rig) -> None:
+    rig.push(*(entry(f"h{n}.test", n) for n in range(8)))
+    rig.publish()
+    take(rig)
+    rig.crash()
+    assert rig.acquire() is None
+    assert len(rig.drain()) == 8
+
+
+# --- files that are cut
+
+
+class Wreck:
+    """A frontier killed some time after its snapshot was published, to be damaged at will."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        rig.push(*(entry(f"h{n % 3}.test", n, depth=n % 3) for n in range(36)))
+        for _ in range(4):
+            rig.fetch(take(rig))
+        rig.publish()
+        self.synced = {path: len(data) for path, data in files_of(rig.path).items()}
+        self.later = [entry("h1.test", n) for n in range(100, 116)]
+        rig.push(*self.later)
+        while rig.frontier.refill(7):
+            pass
+        for number in range(4):
+            rig.fetch(take(rig), note=b"note %03d" % number)
+        rig.frontier.requeue(entry("r.test"))
+        take(rig)
+        self.files = files_of(rig.path)
+        rig.kill()
+
+    def restart(self, cut: Path | None = None, size: int = 0) -> None:
+        """Start from the files as they were when it died, *cut* shortened to *size*."""
+        for path in files_of(self.rig.path):
+            if path not in self.files:
+                path.unlink()
+        for path, data in self.files.items():
+            path.write_bytes(data[:size] if path == cut else data)
+        self.rig.start()
+
+    def drain(self) -> list[str]:
+        """Everything that is left to do, when the caller re-submits what it found later."""
+        self.rig.push(*self.later)
+        return urls_of(self.rig.drain())
+
+
+def files_of(path: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig: Rig, small: None) -> None:
+    """Behind what the snapshot names a cut changes nothing; before, it is found out."""
+    wreck = Wreck(rig)
+    wreck.restart()
+    size = len(rig.frontier)
+    everything = wreck.drain()
+    rig.kill()
+    harmless = reported = 0
+    for path, data in wreck.files.items():
+        if path.is_relative_to(rig.path / "done"):
+            continue
+        synced = wreck.synced.get(path, 0)
+        # Every byte of the tail and of the last frames before it, and a sample of the rest.
+        for cut in [*range(0, max(synced - 100, 0), 11), *range(max(synced - 100, 0), len(data))]:
+            try:
+                wreck.restart(path, cut)
+                problems = rig.frontier.check()
+            except CorruptRecordError as error:
+                problems = [str(error)]
+            if problems:
+                assert cut < synced, problems
+                reported += 1
+            else:
+                assert len(rig.frontier) == size
+                harmless += 1
+                if cut % 50 == 0:
+                    assert wreck.drain() == everything
+            rig.kill()
+    assert min(harmless, reported) > 100
+    wreck.restart()
+
+
+def test_no_cut_of_the_done_log_loses_an_entry_or_repeats_a_finished_one(
+    rig: Rig, small: None
+) -> None:
+    wreck = Wreck(rig)
+    wreck.restart()
+    assert len(rig.notes) == 4
+    unfinished = Counter(wreck.drain())
+    rig.kill()
+    outcomes = set()
+    for path in wreck.files:
+        if not path.is_relative_to(rig.path / "done"):
+            continue
+        for cut in range(len(wreck.files[path])):
+            wreck.restart(path, cut)
+            assert rig.frontier.check() == []
+            notes = len(rig.notes)
+            again = Counter(wreck.drain()) - unfinished
+            gone = unfinished - Counter({"http://r.test/0": 1})
+            outcomes.add((notes, len(again)))
+            assert again.total() == 4 - notes, "as many are repeated as finish records are gone"
+            assert not gone - unfinished
+            rig.kill()
+    assert outcomes == {(notes, 4 - notes) for notes in range(5)}
+    wreck.restart()
+
+
+def test_file_that_is_gone_is_damage(rig: Rig, small: None) -> None:
+    wreck = Wreck(rig)
+    missed = 0
+    for path in wreck.synced:
+        wreck.restart()
+        rig.kill()
+        path.unlink(missing_ok=True)
+        try:
+            rig.start()
+            assert rig.frontier.check() == [] or path.parent.name != "done"
+        except CorruptRecordError:
+            missed += 1
+        rig.kill()
+    assert missed >= 3
+    wreck.restart()
+
+
+# --- power failure
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_all_that_a_published_snapshot_names_was_synced(rig: Rig, small: None, rounds: int) -> None:
+    """What ``written`` returned is all that is left, and it is enough."""
+    entries = []
+    done = set()
+    serial = 0
+    for _ in range(rounds):
+        for _ in range(60):
+            entries.append(entry(f"h{serial % 4}.test", serial, depth=serial % 3))
+            rig.push(entries[-1])
+            serial += 1
+        while rig.frontier.refill(7):
+            pass
+        for _ in range(40):
+            lease = take(rig)
+            rig.fetch(lease)
+            done.add(lease.entry.url)
+        rig.publish()
+    for _ in range(10):
+        rig.fetch(take(rig))
+    rig.push(*(entry("later.test", n) for n in range(100)))
+    while rig.frontier.refill(7):
+        pass
+    rig.reboot(lost=True)
+    assert rig.frontier.check() == []
+    assert urls_of(rig.drain()) == [url for url in urls_of(entries) if url not in done]
+
+
+def test_directories_made_by_a_killed_process_are_synced_by_the_next(rig: Rig, small: None) -> None:
+    rig.push(*(entry("a.test", n) for n in range(50)))
+    while rig.frontier.refill(7):
+        pass
+    rig.crash()
+    entries = [entry("a.test", n) for n in range(50)]
+    rig.push(*entries)
+    while rig.frontier.refill(7):
+        pass
+    rig.publish()
+    rig.reboot(lost=True)
+    assert urls_of(rig.drain()) == urls_of(entries)
+
+
+# --- a real kill
+
+URLS = 3000
+CHILD = f"""
+import os, sys
+sys.path[:0] = sys.argv[1:3]
+from pathlib import Path
+from conftest import FakeClock
+from frontier_rig import Rig, entry
+
+path, clock = Path(sys.argv[3]), FakeClock(float(sys.argv[4]))
+current = path.with_suffix(".snapshot")
+
+def checkpoint():
+    aside = path.with_suffix(".aside")
+    aside.write_bytes(b"".join(rig.frontier.snapshot()))
+    aside.replace(current)
+    rig.frontier.forget()
+
+rig = Rig(path, clock, opened=False, remembered=3)
+if current.exists():
+    rig.published = current.read_bytes()
+    rig.frontier.open(rig.published)
+else:
+    rig.frontier.open(None)
+    rig.push(*(entry(f"h{{n % 40}}.test", n, depth=n % 4) for n in range({URLS})))
+    checkpoint()
+serial = 0
+while (lease := rig.next()) is not None:
+    # Two hosts of each address.
+    if wait := rig.frontier.claim(lease, str(int(lease.entry.host[1:-5]) % 20)):
+        rig.frontier.put_back(lease)
+        rig.frontier.release(lease.entry.host, rest=wait)
+        continue
+    os.write(1, f"+ {{lease.entry.host}} {{lease.entry.url}} {{clock.now!r}}\\n".encode())
+    clock.advance(0.01)
+    rig.fetch(lease, took=0.01)
+    os.write(1, f"- {{lease.entry.host}} {{lease.entry.url}} {{clock.now!r}}\\n".encode())
+    serial += 1
+    if serial % 7 == 0:
+        rig.save_rests()
+    if serial % 100 == 0:
+        checkpoint()
+os.write(1, b"end\\n")
+"""
+
+
+def run_and_kill(path: Path, now: float, after: int) -> list[list[str]]:
+    """Run the child, kill it when it has reported *after* events; all that it reported."""
+    here = Path(__file__).resolve()
+    command = [sys.executable, "-c", CHILD, str(here.parents[2]), str(here.parents[1] / "rigs")]
+    with subprocess.Popen(
+        [*command, str(path), repr(now)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        events = []
+        for line in child.stdout:
+            events.append(line.split())
+            if len(events) == after:
+                child.send_signal(signal.SIGKILL)
+    return events
+
+
+def test_killed_at_random_moments_it_loses_and_repeats_nothing_and_stays_polite(
+    jobdir: Path,
+) -> None:
+    rng = random.Random(20)
+    started: set[str] = set()
+    finished: set[str] = set()
+    last_visit: dict[str, float] = {}
+    now = 1000.0
+    kills = 0
+    while True:
+        events = run_and_kill(jobdir / "frontier", now, rng.randrange(1, 500))
+        for kind, *rest in events:
+            if kind == "end":
+                break
+            host, url, at = rest
+            now = float(at)
+            if kind == "-":
+                assert url not in finished
+                finished.add(url)
+            else:
+                assert url not in finished, f"{url} was fetched again"
+                for name in host, f"address {int(host[1:-5]) % 20}":
+                    assert now - last_visit.get(name, 0.0) >= 3.0, f"{name} was visited early"
+                    last_visit[name] = now
+                started.add(url)
+        if events[-1] == ["end"]:
+            break
+        kills += 1
+        now += 0.01
+    assert kills >= 5
+    assert len(started) == URLS
+    assert len(finished) >= URLS - kills

@@ -1,0 +1,177 @@
+"""Host records after ``kill -9`` and after a power failure: a sound file with all it was told."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crash import die_between_lines
+from records_rig import PatientExecutor, left_behind, records_in, save
+
+from webcrawl.hosts.records import HostRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HOSTS = 500
+CHILD = f"""
+import os, sys, time
+sys.path[:0] = sys.argv[1:3]
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from records_rig import records_in
+from webcrawl.hosts.records import HostRecord
+
+records = records_in(Path(sys.argv[3]), ThreadPoolExecutor(1), size=20, robots_bytes=2000)
+records.open()
+serial = taken = int(sys.argv[4])
+while True:
+    for _ in range(1 + serial % 37):
+        serial += 1
+        host = f"h{{serial % {HOSTS}}}"
+        records.put(HostRecord(host, pages=serial))
+        records.put_robots(host, b"%d" % serial + bytes(serial % 3000))
+        records.get(f"h{{serial * 7 % {HOSTS}}}")
+    if records._future is None or records._future.done():
+        # What was taken by the flush before is on disk, and this one takes all until now.
+        told, taken = taken, serial
+        records.flush()
+        os.write(1, b"%d\\n" % told)
+    time.sleep(0.0002)  # as a reactor does: the writing thread needs Python's lock
+"""
+
+
+def run_and_kill(path: Path, serial: int, after: int) -> int:
+    """Run the child, kill it when it has told of *after* flushes; the last serial it told."""
+    here = Path(__file__).resolve()
+    command = [sys.executable, "-c", CHILD, str(here.parents[2]), str(here.parents[1] / "rigs")]
+    with subprocess.Popen(
+        [*command, str(path), str(serial)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        for number, line in enumerate(child.stdout, 1):
+            serial = int(line)
+            if number == after:
+                child.send_signal(signal.SIGKILL)
+    assert child.returncode == -signal.SIGKILL
+    return serial
+
+
+def test_killed_at_random_moments_it_keeps_all_that_was_flushed(tmp_path: Path) -> None:
+    """What is found is what was known at one moment, the last flush or later."""
+    rng = random.Random(3)
+    found = 0
+    for _ in range(15):
+        told = run_and_kill(tmp_path / "hosts", found, rng.randrange(1, 80))
+        records = records_in(tmp_path / "hosts", PatientExecutor())
+        records.open()
+        assert records.check() == []
+        pages = [records.get(f"h{host}").pages for host in range(HOSTS)]
+        found = max(pages)
+        assert found >= told
+        for host in range(HOSTS):
+            last = found - (found - host) % HOSTS
+            assert pages[host] == max(last, 0)
+            robots = b"%d" % last + bytes(last % 3000) if last > 0 else None
+            assert records.robots(f"h{host}") == robots
+        records.close()
+    assert found > 5 * HOSTS
+
+
+# --- between any two lines
+
+
+class PromptExecutor(Executor):
+    """Does at once what is submitted: a process of its own, with no thread in it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def write_twice(path: Path) -> None:
+    """The action that is cut off: three facts are put, then two of them again."""
+    records = records_in(path / "hosts", PromptExecutor())
+    records.open()
+    for pages in (1, 2):
+        records.put(HostRecord("a.test", pages=pages))
+        records.put_robots("a.test", b"%d" % pages)
+        records.flush()
+    records.put(HostRecord("a.test", pages=3))
+    records.close()
+
+
+def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path: Path) -> None:
+    start = tmp_path / "start"
+    start.mkdir()
+    out = tmp_path / "out"
+    out.mkdir()
+    states = []
+    for left in die_between_lines("tests.hosts.test_records_crash:write_twice", start, out):
+        records = records_in(left / "hosts", PatientExecutor())
+        records.open()
+        assert records.check() == []
+        states.append((records.get("a.test").pages, records.robots("a.test")))
+        # It goes on from there.
+        records.put(HostRecord("b.test", pages=9))
+        records.close()
+        records.open()
+        assert records.get("b.test").pages == 9
+        records.close()
+    assert states == sorted(states, key=lambda state: state[0])
+    assert set(states) == {(0, None), (1, b"1"), (2, b"2"), (3, b"2")}
+
+
+# --- files that are cut, power failures
+
+
+def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path: Path) -> None:
+    """A power failure: the log was not synced. The file is as it was at some moment before."""
+    executor = PatientExecutor()
+    records = records_in(tmp_path / "hosts", executor)
+    records.open()
+    for pages in range(1, 6):
+        for host in range(20):
+            records.put(HostRecord(f"h{host}", pages=pages))
+        save(records, executor)
+    killed = left_behind(tmp_path / "hosts", tmp_path / "killed")
+    records.close()
+    whole = (killed / "records.sqlite-wal").read_bytes()
+    states = set()
+    for size in [*range(100), *range(100, len(whole), 997), len(whole)]:
+        for end in (b"", bytes(len(whole) - size)):
+            for file in killed.iterdir():
+                if file.name != "records.sqlite":
+                    file.unlink()
+            (killed / "records.sqlite-wal").write_bytes(whole[:size] + end)
+            records = records_in(left_behind(killed, tmp_path / "cut"), PatientExecutor())
+            records.open()
+            assert records.check() == []
+            found = {records.get(f"h{host}").pages for host in range(20)}
+            assert len(found) == 1, "a batch is there in part"
+            states |= found
+            records.close()
+            for file in (tmp_path / "cut").iterdir():
+                file.unlink()
+            (tmp_path / "cut").rmdir()
+    assert states == {0, 1, 2, 3, 4, 5}
+
+
+def test_what_to_sync_is_told(tmp_path: Path) -> None:
+    executor = PatientExecutor()
+    path = tmp_path / "shards" / "hosts"
+    records = records_in(path, executor)
+    records.open()
+    records.put(HostRecord("a.test", pages=1))
+    save(records, executor)
+    paths = records.rests.written()
+    assert {*paths} == {tmp_path, path.parent, path, path / "records.sqlite-wal"}
+    assert all(path.exists() for path in paths)
+    assert records.rests.written() == [path / "records.sqlite-wal"]
+    records.close()

@@ -1,0 +1,123 @@
+"""The table of outcomes: its defaults, the setting that changes it, and the page that has both."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from scrapy.settings import Settings
+
+from webcrawl.crawl.outcome_log import NAMES, is_outcome
+from webcrawl.errors import FatalError
+from webcrawl.hosts.retry_policy import RetryPolicy, Rule
+from webcrawl.net.outcomes import OUTCOMES
+
+ROOT = Path(__file__).resolve().parents[2]
+FINAL = Rule(0, 0.0, 0)
+
+
+def policy(**changes):
+    settings = Settings()
+    settings.setmodule("webcrawl.settings")
+    settings.setdict(changes)
+    return RetryPolicy.from_settings(settings)
+
+
+def documented_table():
+    """The rows of the table in docs/stats.md: names and the four other cells."""
+    text = (ROOT / "docs" / "stats.md").read_text(encoding="utf-8")
+    table = text.partition("A URL ends in one of these outcomes")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| `")]
+    return [(re.findall(r"`(\w+)`", row[0]), [cell.strip() for cell in row[1:]]) for row in rows]
+
+
+def number(cell):
+    return float(cell.removesuffix(" s") or 0)
+
+
+def test_the_documented_table_of_outcomes_is_that_of_the_code():
+    rules = policy()
+    told = set()
+    for names, (meaning, tries, wait, failures) in documented_table():
+        assert meaning
+        for name in names:
+            assert name not in told
+            told.add(name)
+            assert rules.rule(name) == (number(tries), number(wait), number(failures)), name
+    assert told == NAMES | {"http_NNN"} | {name for name in rules.names if name[:5] == "http_"}
+
+
+def test_every_outcome_that_the_program_gives_a_url_is_named():
+    """Fetches end in what ``outcome_of`` gives; the others are decided where nothing is sent."""
+    source = "".join(
+        (ROOT / "webcrawl" / name).read_text(encoding="utf-8")
+        for name in (
+            "hosts/politeness/preconditions.py",
+            "crawl/fetch.py",
+            "hosts/robots/lookup.py",
+        )
+    )
+    decided = set(re.findall(r'Verdict\.RE(?:FUSE|TRY), "(\w+)"', source))
+    decided |= set(re.findall(r'self\.outcome = "(\w+)"', source))
+    decided |= set(re.findall(r'_reasons\.get\(.*, "(\w+)"\)', source))
+    assert len(decided) == 9
+    assert decided | OUTCOMES == NAMES
+    assert all(map(is_outcome, [*NAMES, "http_200", "http_999"]))
+    assert not any(map(is_outcome, ["", "http_", "http_2000", "http_20x", "HTTP_200", "whatever"]))
+
+
+def test_general_settings_scale_the_table():
+    rules = policy(FRONTIER_RETRY_TIMES=3, POLITENESS_BACKOFF_SECS=0.5, POLITENESS_MAX_FAILURES=5)
+    assert rules.rule("connect_refused") == (3, 0.5, 5)
+    assert rules.rule("connect_timeout") == (3, 3.0, 3)
+    assert rules.rule("http_429") == (6, 1.5, 5)
+    assert rules.rule("timeout") == (1, 1.5, 5)
+    none = policy(FRONTIER_RETRY_TIMES=0)
+    assert not any(none.rule(name).tries for name in none.names)
+
+
+def test_a_status_goes_by_its_own_rule_or_that_of_its_hundred():
+    rules = policy()
+    assert rules.rule("http_500") == rules.rule("http_599") == (2, 0.0, 0)
+    assert rules.rule("http_501") == FINAL
+    for outcome in ("http_200", "http_301", "http_404", "http_999", "", "http_", "whatever"):
+        assert rules.rule(outcome) == FINAL
+    changed = policy(RETRY_POLICY={"http_4xx": [1, 5, 3], "http_500": [0, 0, 0]})
+    assert changed.rule("http_403") == (1, 5.0, 3)
+    assert changed.rule("http_429") == rules.rule("http_429")
+    assert changed.rule("http_500") == FINAL
+    assert changed.rule("http_599") == (2, 0.0, 0)
+
+
+def test_the_setting_comes_as_a_table_or_as_text():
+    for given in ({"connect_timeout": (1, 120.5, 0)}, '{"connect_timeout": [1, 120.5, 0]}'):
+        assert policy(RETRY_POLICY=given).rule("connect_timeout") == (1, 120.5, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("often", "RETRY_POLICY must give outcomes a list of three numbers each.*'often'"),
+        ("[1, 2]", "RETRY_POLICY must give outcomes a list of three numbers each"),
+        ({"robots_denied": [1, 0, 0]}, "names 'robots_denied', and must name outcomes that"),
+        ({"other": [9, 0, 0]}, "names 'other', and"),
+        ({"http_200": [9, 0, 0]}, "names 'http_200', and"),
+        ({"http_5xxx": [9, 0, 0]}, "names 'http_5xxx', and"),
+        ({503: [1, 0, 0]}, "names 503, and"),
+        ({"timeout": 3}, "RETRY_POLICY for timeout must be three numbers"),
+        ({"timeout": [3, 1]}, "RETRY_POLICY for timeout must be three numbers"),
+        ({"timeout": [-1, 1, 0]}, "RETRY_POLICY for timeout must be three numbers"),
+        ({"timeout": [1.5, 1, 0]}, "RETRY_POLICY for timeout must be three numbers"),
+        ({"timeout": [True, 1, 0]}, "RETRY_POLICY for timeout must be three numbers"),
+        ({"timeout": [1, -0.1, 0]}, "RETRY_POLICY for timeout must be three numbers"),
+        ({"timeout": [1, float("nan"), 0]}, "RETRY_POLICY for timeout must be three numbers"),
+        ({"timeout": [1, float("inf"), 0]}, "RETRY_POLICY for timeout must be three numbers"),
+        ({"timeout": [1, "soon", 0]}, "RETRY_POLICY for timeout must be three numbers"),
+        ({"timeout": [1, 1, -1]}, "RETRY_POLICY for timeout must be three numbers"),
+    ],
+)
+def test_a_table_that_cannot_be_is_one_sentence(given, sentence):
+    with pytest.raises(FatalError, match=sentence) as caught:
+        policy(RETRY_POLICY=given)
+    assert "\n" not in str(caught.value)

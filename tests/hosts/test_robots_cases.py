@@ -1,0 +1,70 @@
+"""The public cases of google/robotstxt-spec-test, decided by RFC 9309."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from webcrawl.hosts.robots.rules import Rules
+
+CASES = json.loads(
+    (Path(__file__).parent.parent / "data" / "google-spec-cases.json").read_text(encoding="utf-8")
+)
+
+_INDEX = (
+    "2.2.2: a rule matches if its path is a beginning of the URL's. That Allow: .../index.html "
+    "allows .../ as well is a habit of Google's."
+)
+_NOT_ASCII = (
+    "2.2.2, third row of the table: octets beyond ASCII are percent-encoded in the URL too before "
+    "it is compared. Google expects its callers to have done so."
+)
+_UNRESERVED = (
+    "2.2.2, last row of the table: %62%61%7A is compared as baz. Google compares what is written."
+)
+_ROBOTS_TXT = "2.2.2: the /robots.txt URI is implicitly allowed. Google leaves that to its callers."
+
+# (file, user agent, URL, what it says in the file): why the answer here is not the expected one.
+DEPARTURES = {
+    ("index-page", "foobot", "http://foo.com/allowed-slash/", "Allow: /allowed-slash/"): _INDEX,
+    ("non-ascii-paths", "FooBot", "http://foo.bar/foo/bar/ツ", "Allow: /foo/bar/ツ"): _NOT_ASCII,
+    (
+        "non-ascii-paths",
+        "FooBot",
+        "http://foo.bar/foo/bar/ツ",
+        "Allow: /foo/bar/%E3%83%84",
+    ): _NOT_ASCII,
+    (
+        "non-ascii-paths",
+        "FooBot",
+        "http://foo.bar/foo/bar/baz",
+        "Allow: /foo/bar/%62%61%7A",
+    ): _UNRESERVED,
+    ("327748", "asdfbot", "http://m.example.com/robots.txt", "Disallow: /"): _ROBOTS_TXT,
+    ("369883", "BarBot", "http://example.com/robots.txt", "Disallow: /"): _ROBOTS_TXT,
+    ("369883", "AB", "http://example.com/robots.txt", "Disallow: /"): _ROBOTS_TXT,
+    ("860237", "XYZ", "http://example.com/robots.txt", "Disallow: /"): _ROBOTS_TXT,
+}  # fmt: skip
+
+
+def _departures(case):
+    text = bytes.fromhex(case["robotstxt_hex"]).decode("utf-8", "replace")
+    name = Path(case["file"]).stem
+    return [
+        key for key in DEPARTURES if key[:3] == (name, case["ua"], case["url"]) and key[3] in text
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{Path(case['file']).stem}-{case['ua']}")
+def test_a_public_case_is_answered_as_expected_unless_the_standard_says_otherwise(case):
+    rules = Rules.parse(bytes.fromhex(case["robotstxt_hex"]), user_agent=case["ua"])
+    expected = case["expected"] == "ALLOWED"
+    assert rules.allowed(case["url"]) is (expected is not bool(_departures(case)))
+
+
+def test_each_departure_is_one_of_the_cases_and_no_other():
+    met = [key for case in CASES for key in _departures(case)]
+    assert sorted(met) == sorted(DEPARTURES)
+    assert (len(CASES), len(met)) == (400, 8)

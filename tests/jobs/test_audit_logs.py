@@ -1,0 +1,279 @@
+"""Whole access logs: files, pipes, several at once, compressed, broken."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+from access_lines import combined_line, simweb_line
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.errors import FatalError
+from webcrawl.jobs.audit import Pauses, audit_logs
+from webcrawl.jobs.audit.lines import MICRO
+
+
+def audit(*logs, key="host", delay=0.0, delays=None, agent="", host="-", keep=100, **more):
+    return audit_logs(
+        [str(log) for log in logs],
+        key=key,
+        pauses=Pauses(least=delay, hosts=delays or {}),
+        agent=agent,
+        host=host,
+        keep=keep,
+        **more,
+    )
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Writes its arguments, lines, to a new log."""
+
+    def write(*lines, name="access.log"):
+        path = tmp_path / name
+        data = "".join(lines).encode()
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return path
+
+    return write
+
+
+def test_the_lines_of_other_agents_and_unreadable_ones_are_counted_and_left_out(log):
+    path = log(
+        simweb_line(0, 10),
+        simweb_line(1, 2, agent="Mozilla/5.0"),
+        "nonsense\n",
+        "\n",
+        simweb_line(10, 12, agent="WebCrawl (like Mozilla)"),
+    )
+    auditor, tally = audit(path, agent="webcrawl")
+    assert (auditor.contacts, auditor.violations) == (2, 0)
+    assert (tally.lines, tally.other_agents, tally.unreadable) == (4, 1, 1)
+    assert tally.first_unreadable == f"{path}, line 3"
+
+
+@pytest.mark.parametrize("protocol", ["FTP", "GOPHER"])
+def test_a_protocol_without_user_agents_is_judged_whatever_agent_is_asked_for(log, protocol):
+    other = simweb_line(0, 10, agent="-").replace("HTTP/1.1", f"{protocol}/-")
+    assert audit(log(other, other), agent="webcrawl")[0].violations == 1
+    assert audit(log(other, simweb_line(5, 10, agent="-")), agent="webcrawl")[0].violations == 0
+
+
+@pytest.mark.parametrize("name", ["access.log", "access.log.gz"])
+def test_a_compressed_log_is_read_like_any_other(log, name):
+    path = log(*(simweb_line(at * 10, at * 10 + 5) for at in range(5000)), name=name)
+    auditor, _ = audit(path, delay=5e-06)
+    assert (auditor.contacts, auditor.violations, auditor.smallest) == (5000, 0, 5)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_log_comes_from_standard_input_too(monkeypatch, pack):
+    data = pack((simweb_line(0, 10) + simweb_line(4, 12)).encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
+    auditor, _ = audit("-")
+    (found,) = auditor.worst()
+    assert (found.before.log, found.after.line) == ("standard input", 2)
+
+
+def test_a_line_that_is_being_written_is_left_out_at_every_length(log):
+    whole, torn = simweb_line(0, 1), simweb_line(2, 3)
+    for length in range(len(torn) - 2):
+        auditor, tally = audit(log(whole, torn[:length]))
+        assert (auditor.contacts, tally.unreadable) == (1, 0)
+    auditor, _ = audit(log(whole, torn.rstrip("\n")))
+    assert auditor.contacts == 2
+
+
+def test_windows_line_ends_and_long_lines_do_no_harm(log):
+    path = log(
+        simweb_line(0, 1).replace("\n", "\r\n"),
+        simweb_line(5, 6, path="/" + "x" * 100_000),
+        simweb_line(7, 8, path="/" + "x" * 1_000_000),
+        simweb_line(9, 10),
+        "y" * 500_000,
+    )
+    auditor, tally = audit(path)
+    assert (auditor.contacts, auditor.violations) == (3, 0)
+    assert tally.unreadable == 2
+    assert tally.first_unreadable.endswith("line 3")
+    assert auditor.worst() == []
+
+
+@given(st.data())
+def test_several_logs_are_one_by_time_however_they_are_divided(tmp_path_factory, data):
+    spans = data.draw(
+        st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=20)
+    )
+    spans.sort(key=sum)
+    lines = [simweb_line(start, start + took) for start, took in spans]
+    parts: list[list[str]] = [[], [], []]
+    for line in lines:
+        parts[data.draw(st.integers(0, 2))].append(line)
+    directory = tmp_path_factory.getbasetemp()
+    (directory / "whole.log").write_text("".join(lines))
+    for number, part in enumerate(parts):
+        (directory / f"part{number}.log").write_text("".join(part))
+    whole, _ = audit(directory / "whole.log", delay=3e-06)
+    divided, tally = audit(*(directory / f"part{n}.log" for n in range(3)), delay=3e-06)
+    assert tally.lines == len(lines)
+    assert [(v.gap, v.due) for v in divided.worst()] == [(v.gap, v.due) for v in whole.worst()]
+    (one,), (other,) = whole.keys.values(), divided.keys.values()
+    assert (one.smallest, one.concurrency) == (other.smallest, other.concurrency)
+
+
+def test_rotated_logs_may_be_named_in_any_order(log):
+    old = log(*(combined_line(at) for at in range(0, 100, 5)), name="access.log.1.gz")
+    new = log(*(combined_line(at) for at in range(100, 200, 5)))
+    for logs in ((old, new), (new, old)):
+        auditor, _ = audit(*logs, delay=4)
+        assert (auditor.contacts, auditor.smallest, auditor.violations) == (40, 5 * MICRO, 0)
+
+
+def test_virtual_hosts_are_hosts_and_lines_without_are_the_host_that_is_named(log):
+    path = log(
+        combined_line(1, vhost="A.test:80"), combined_line(1, vhost="b.test"), combined_line(1)
+    )
+    assert set(audit(path)[0].keys) == {"a.test", "b.test", "-"}
+    assert audit(path, host="a.test", delay=2)[0].keys["a.test"].violations == 1
+
+
+def test_hosts_domains_and_addresses_are_keys(log):
+    path = log(
+        simweb_line(0, 10, host="www.bbc.co.uk", address="127.16.0.1"),
+        simweb_line(5, 12, host="news.bbc.co.uk", address="127.16.0.2"),
+        simweb_line(11, 13, host="www.example.org", address="127.16.0.2"),
+    )
+    found = {
+        key: (set(auditor.keys), auditor.violations)
+        for key in ("host", "domain", "address")
+        for auditor, _ in [audit(path, key=key)]
+    }
+    assert found == {
+        "host": ({"www.bbc.co.uk", "news.bbc.co.uk", "www.example.org"}, 0),
+        "domain": ({"bbc.co.uk", "example.org"}, 1),
+        "address": ({"127.16.0.1", "127.16.0.2"}, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "sentence"),
+    [
+        (["hello\n"] * 3, {}, "access.log, line 1: neither this line nor any other of the first 3"),
+        (["hello\n"] * 5000, {}, "nor any other of the first 1000 is one of"),
+        ([], {}, "access.log: there is not a single request"),
+        ([combined_line(1)[:30]], {}, "there is not a single request"),
+        ([combined_line(1)] * 2, {"agent": "bot"}, "none of 2 requests is of a user agent"),
+        ([combined_line(1)], {"key": "address"}, "access.log, line 1: the line does not say the"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_judged_is_one_sentence(log, lines, options, sentence):
+    with pytest.raises(FatalError, match=sentence):
+        audit(log(*lines), **options)
+
+
+def test_a_file_that_cannot_be_read_is_one_sentence(log, tmp_path):
+    good = log(simweb_line(0, 1), name="good.log")
+    with pytest.raises(FatalError, match=r"cannot read .*no.log: No such file"):
+        audit(good, tmp_path / "no.log")
+    with pytest.raises(FatalError, match=r"cannot read .*: Is a directory"):
+        audit(good, tmp_path)
+    with pytest.raises(FatalError, match=r"good.log is named twice"):
+        audit(good, tmp_path / "." / "good.log")
+    (tmp_path / "other.log").write_text("no log\n")
+    with pytest.raises(FatalError, match=r"other.log, line 1: neither"):
+        audit(good, tmp_path / "other.log")
+
+
+def test_an_empty_log_among_others_is_nothing_to_complain_of(log):
+    auditor, _ = audit(log(name="empty.log"), log(simweb_line(0, 1)))
+    assert auditor.contacts == 1
+
+
+def test_damaged_gzip_is_named_with_the_last_good_line(log, tmp_path):
+    whole = log(*(simweb_line(at, at + 1) for at in range(3000)), name="a.gz").read_bytes()
+    for name, data in (("cut.gz", whole[: len(whole) // 2]), ("end.gz", whole[:-3])):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(FatalError, match=rf"{name}: the compressed data is damaged after line"):
+            audit(tmp_path / name)
+    (tmp_path / "bad.gz").write_bytes(whole[:3000] + b"\xff" * 50 + whole[3050:])
+    with pytest.raises(FatalError, match=r"bad.gz: the compressed data is damaged after line"):
+        audit(tmp_path / "bad.gz")
+
+
+PIECES = st.sampled_from(
+    [
+        simweb_line(1, 2).encode(),
+        combined_line(1).encode(),
+        b"\n",
+        b"\r",
+        b"\x1f\x8b",
+        b'"',
+        b"\xff",
+    ]
+)
+
+
+@given(st.lists(st.one_of(st.binary(max_size=20), PIECES), max_size=12), st.booleans())
+def test_whatever_a_file_holds_it_is_judged_or_refused_with_a_sentence(
+    tmp_path_factory, pieces, packed
+):
+    path = tmp_path_factory.getbasetemp() / "any.log"
+    data = b"".join(pieces)
+    path.write_bytes(gzip.compress(data)[: len(data) + 20] if packed else data)
+    try:
+        auditor, tally = audit(path)
+    except FatalError as error:
+        sentence = str(error)
+    else:
+        assert 0 < auditor.contacts <= data.count(b"\n") + 1 - tally.unreadable
+        return
+    assert str(path) in sentence
+    assert "\n" not in sentence
+
+
+def test_progress_is_told_with_the_number_of_lines(log):
+    told = []
+    path = log(*(simweb_line(at, at) for at in range(140_000)))
+    audit(path, told=lambda tally: told.append(tally.lines))
+    assert told == [1 << 16, 1 << 17]
+
+
+def test_contacts_too_far_out_of_order_are_counted_if_not_judged(log):
+    rng = random.Random(2)
+    lines = [simweb_line(at * 10, at * 10 + 1) for at in range(1000)]
+    rng.shuffle(lines)
+    assert audit(log(*lines))[0].unjudged == 0
+    auditor, _ = audit(log(*lines), window=5)
+    assert auditor.unjudged > 500
+    assert auditor.violations == 0
+
+
+def test_memory_does_not_grow_with_the_number_of_lines(log):
+    def peak(lines):
+        path = log(*(simweb_line(at * 10, at * 10 + 5, host=f"{at % 50}.test") for at in lines))
+        tracemalloc.start()
+        audit(path, window=1000)
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    assert peak(range(60_000)) < peak(range(6_000)) * 1.2
+
+
+def test_a_log_is_read_without_numpy_scrapy_or_the_crawler(log):
+    """The judge does not rest on what it judges, and starts at once."""
+    code = (
+        "import sys, webcrawl.jobs.audit\n"
+        "print(*sorted(name for name in sys.modules if name.split('.')[0] in "
+        "{'scrapy', 'twisted', 'numpy'} or name.startswith('webcrawl.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rooms = {name.split(".")[1] for name in done.stdout.split() if name.startswith("webcrawl.")}
+    assert rooms == {"audit", "errors", "urls"}
+    assert {name.split(".")[0] for name in done.stdout.split()} == {"webcrawl"}

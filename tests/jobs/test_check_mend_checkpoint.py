@@ -1,0 +1,350 @@
+"""``scrapy job check --repair`` where CURRENT, a manifest or a snapshot is damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from functools import partial
+
+import pytest
+from crash import die_between_lines
+from crawling import ROOT, USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
+from killed_job import SHARD, WORLD, command, kill_in_the_middle, meaning
+from looking import contents
+
+from webcrawl.crawl.jobdir import Job, read_checkpoint
+from webcrawl.errors import FatalError
+from webcrawl.frontier.snapshot import decode_snapshot
+from webcrawl.jobs.check.mend_checkpoint import Damaged, live_number, mend_checkpoint
+from webcrawl.jobs.check.mending import Mending
+from webcrawl.jobs.check.repair import repair_job
+from webcrawl.jobs.check.text import repair_text
+from webcrawl.jobs.check.whole import check_job
+from webcrawl.simweb import allowed_urls, start_in_process
+
+MIN_DELAY = 0.02
+REST_SECS = 0.5
+STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The job of a crawl that was killed, which has kept its first checkpoint, without its stored
+    pages."""
+    path = tmp_path_factory.mktemp("killed")
+    with start_in_process(WORLD, log_path=path / "access.log") as web:
+        line = command(web, path, CHECKPOINT_INTERVAL_SECS=0.5)
+        kill_in_the_middle(line, path / "job", keeps=True)
+    tidy(path / "job")
+    shutil.rmtree(path / "job/warc")
+    return path / "job"
+
+
+@pytest.fixture
+def job(killed, tmp_path):
+    return copy(killed, tmp_path / "job")
+
+
+def copy(source, target):
+    """With the hard links to what was kept."""
+    subprocess.run(["cp", "-a", source, target], check=True)
+    return target
+
+
+def tidy(job):
+    """It may have been killed while it made another checkpoint."""
+    live = f"{read_checkpoint(job).sequence:06d}"
+    for pattern in STATE[1:]:
+        for path in job.glob(pattern):
+            if live not in path.name:
+                path.unlink()
+
+
+def only(job, pattern):
+    (path,) = job.glob(pattern)
+    return path
+
+
+def spoil(path, at=None):
+    """A byte in the middle of *path*, in all names of the file."""
+    with path.open("r+b") as file:
+        at = path.stat().st_size // 2 if at is None else at
+        file.seek(at)
+        (byte,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ 4]))
+
+
+def entries(said):
+    return Counter(entry.url for _, entry in said["entries"])
+
+
+def repaired(job, **options):
+    repair = repair_job(job, warc=False, rest_secs=0.0, **options)
+    assert repair.left.damage == [], repair_text(repair)
+    assert check_job(job, warc=False).damage == []
+    return repair
+
+
+def openable(job):
+    opened = Job(path=job)
+    opened.open()
+    opened.close()
+    return opened.resumed
+
+
+# What is done
+
+
+@pytest.mark.parametrize("how", ["gone", "empty", "another", "nothing"])
+def test_current_names_the_manifest_again(job, how):
+    said = meaning(job)
+    current = job / "CURRENT"
+    if how == "gone":
+        current.unlink()
+    else:
+        names = {"empty": b"", "another": b"manifest-000777.json\n", "nothing": b"\xff\0"}
+        current.write_bytes(names[how])
+    assert repaired(job).lost == []
+    assert meaning(job) == said
+
+
+@pytest.mark.parametrize("has_kept", [True, False])
+def test_a_manifest_is_made_anew_from_the_snapshot(job, has_kept):
+    said = meaning(job)
+    if not has_kept:
+        shutil.rmtree(job / "checkpoints")
+    manifest = only(job, "manifest-*.json")
+    spoil(manifest)
+    broken = manifest.read_bytes()
+    (loss,) = repaired(job).lost
+    assert "whether the machine was started anew since the checkpoint of 20" in loss.what
+    now = meaning(job)
+    assert now["snapshots"] == said["snapshots"]
+    assert now["trusted"] is False
+    assert now["hosts"] == said["hosts"]
+    assert entries(now) >= entries(said)
+    lasting = {"spider", "politeness_key", "knows_domains", "settings"}
+    facts = (
+        {name: said["spider"][name] for name in lasting} if has_kept else {"knows_domains": False}
+    )
+    assert now["spider"] == facts
+    assert next((job / "damaged").glob("*/manifest-*.json")).read_bytes() == broken
+
+
+def test_a_snapshot_that_was_kept_is_live_again(job):
+    """As when the first one is damaged, and the file was not written over but is gone."""
+    shutil.rmtree(job / "checkpoints")
+    said = meaning(job)
+    number = read_checkpoint(job).sequence
+    kept = job / f"checkpoints/{number:06d}"
+    kept.mkdir(parents=True)
+    for pattern in STATE:
+        shutil.copy(only(job, pattern), kept)
+    only(job, "snapshot-*.log").write_bytes(b"")
+    assert repaired(job).lost == []
+    assert meaning(job) == said
+    assert read_checkpoint(job).sequence == number + 1
+
+
+def test_without_its_snapshot_the_crawl_goes_back_and_nothing_is_deleted(job):
+    (kept,) = (job / "checkpoints").glob("??????")
+    before = {path.relative_to(kept): data for path, (data, _) in contents(kept).items()}
+    whole = meaning(job)
+    then = read_checkpoint(kept)
+    snapshot = only(job, "snapshot-*.log")
+    spoil(snapshot)
+    live = {path: path.read_bytes() for path in job.rglob("*") if path.is_file()}
+    number = read_number(snapshot)
+    repair = repair_job(job, warc=False, rest_secs=1000.0)
+    assert repair.left.damage == []
+    finished = len((job / "logs/info.jsonl").read_bytes().splitlines())
+    (loss,) = repair.lost
+    assert loss.part == ""
+    assert f"goes back to the checkpoint of {then.written_at}: " in loss.what
+    count = int(loss.what.split(": ")[1].split()[0])
+    assert 0 < finished - 10 <= count <= finished
+    now = read_checkpoint(job)
+    assert now.sequence == number + 1
+    assert {**now.snapshots, f"{SHARD}/frontier": b""} == {
+        **then.snapshots,
+        f"{SHARD}/frontier": b"",
+    }
+    assert now.facts == then.facts
+    state = decode_snapshot(now.snapshots[f"{SHARD}/frontier"])
+    assert state.quiet[1] == 1000.0
+    after = meaning(job)
+    assert all(times.ready_at >= state.quiet[0] for times in after["hosts"].values())
+    assert after["records"] == whole["records"]
+    # What was kept is as it was and shares no file with the crawl, and all that was live is aside.
+    assert {path.relative_to(kept): data for path, (data, _) in contents(kept).items()} == before
+    shared = {path.stat().st_ino for path in kept.rglob("*") if path.is_file()}
+    shared &= {path.stat().st_ino for path in (job / "shards").rglob("*") if path.is_file()}
+    assert shared == set()
+    aside = job / "damaged" / f"{number:06d}"
+    for path, data in live.items():
+        name = path.relative_to(job)
+        if name.parts[0] == "shards":
+            assert (aside / "shards-01" / name.relative_to("shards")).read_bytes() == data
+        elif name.name.startswith(("snapshot", "manifest", "CURRENT")) and len(name.parts) == 1:
+            assert (aside / name).read_bytes() == data
+
+
+def read_number(path):
+    return int(path.stem.partition("-")[2])
+
+
+def test_the_newest_kept_checkpoint_that_is_sound_is_chosen_or_mended_if_none_is(job, tmp_path):
+    (kept,) = (job / "checkpoints").glob("??????")
+    older = copy(kept, kept.with_name("000001"))
+    (older / "CURRENT").write_text("manifest-000001.json\n")
+    manifest = only(older, "manifest-*.json").rename(older / "manifest-000001.json")
+    text = json.loads(manifest.read_text())
+    del text["crc32"]
+    manifest.write_text(json.dumps({**text, "written_at": "2026-11-20T10:00:00Z"}))
+    assert check_job(older, warc=False).damage == []
+    spoil(only(job, "snapshot-*.log"))
+    repair = repaired(copy(job, tmp_path / "sound"))
+    assert "to the checkpoint of 20" in repair.lost[0].what
+    assert "10:00:00Z" not in repair.lost[0].what
+    # Now the newer one is not.
+    spoil(kept / SHARD / "ranks/ranks.log")
+    repair = repaired(copy(job, tmp_path / "older"))
+    assert "to the checkpoint of 2026-11-20T10:00:00Z" in repair.lost[0].what
+    # Nor is the older one: the newer one is taken and mended.
+    spoil(older / SHARD / "ranks/ranks.log")
+    repair = repaired(job)
+    assert "10:00:00Z" not in repair.lost[0].what
+    assert repair.lost[1].what.startswith("ranks in ")
+    assert len(repair.asides) == 2
+
+
+def test_when_there_is_no_way_it_is_said_and_nothing_is_changed(job):
+    shutil.rmtree(job / "checkpoints")
+    spoil(only(job, "snapshot-*.log"))
+    before = contents(job)
+    line = [sys.executable, "-m", "scrapy", "job", "check", "--repair", str(job)]
+    run = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 60}
+    done = subprocess.run(line, check=False, **run)
+    assert done.returncode == 1
+    assert done.stdout.endswith(
+        "\nno checkpoint can be read, and none was kept that can: put JOBDIR back from a copy, or "
+        "begin the crawl anew in another one\nNOT repaired in 1 places\n"
+    )
+    assert contents(job) == before
+
+
+def test_a_full_disk_leaves_a_job_that_can_be_repaired(job, monkeypatch):
+    spoil(only(job, "snapshot-*.log"))
+
+    def full(*_arguments, **_options):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copytree", full)
+        with pytest.raises(FatalError, match="No space left on device"):
+            repair_job(job, warc=False)
+    assert not (job / "shards.tmp").exists()
+    assert repaired(job).lost
+
+
+@pytest.mark.parametrize("pattern", STATE)
+def test_a_repaired_crawl_is_complete_and_polite(tmp_path, pattern):
+    job = tmp_path / "job"
+    line = partial(command, tmp_path=tmp_path, CHECKPOINT_INTERVAL_SECS=0.5)
+    with start_in_process(WORLD, log_path=tmp_path / "access.log") as web:
+        kill_in_the_middle(line(web), job, keeps=True)
+        tidy(job)
+        spoil(only(job, pattern), at=20 if pattern == "CURRENT" else None)
+        killed_at = time.time()
+        repair = repair_job(job, warc=True, rest_secs=REST_SECS)
+        assert repair.left.damage == [], repair_text(repair)
+        rest = {"POLITENESS_MIN_DELAY": MIN_DELAY, "POLITENESS_MAX_DELAY": 1}
+        done = run_crawl(line(web, **rest))
+        assert done.returncode == 0, done.stdout
+        assert "finished: nothing is left to fetch" in done.stdout
+        allowed = allowed_urls(web.world, USER_AGENT)
+        web.stop()
+    record = [hit for hit in access_log(tmp_path / "access.log") if "webcrawl" in hit.agent]
+    assert set(pages_asked_for(record)) == allowed
+    assert impolite(record, min_delay=MIN_DELAY) == []
+    after = [hit for hit in record if hit.start >= killed_at]
+    again = set(pages_asked_for(after)) & set(
+        pages_asked_for(hit for hit in record if hit.start < killed_at)
+    )
+    if pattern == "CURRENT":
+        assert len(again) <= 8  # what was in process
+    assert check_job(job, warc=True).damage == []
+
+
+# Whatever byte is hit
+
+
+def test_every_byte_of_the_state_that_is_hit_is_found_and_mended(job, tmp_path):
+    rng = random.Random(11)
+    said = meaning(job)
+    seen = Counter()
+    for pattern in STATE:
+        name = only(job, pattern).relative_to(job)
+        size = (job / name).stat().st_size
+        hits = [(rng.randrange(8, size), rng.randrange(1, 256)) for _ in range(6)]
+        hits += [(rng.randrange(size), 0) for _ in range(2)]
+        for at, change in hits:
+            hit = copy(job, tmp_path / "hit")
+            with (hit / name).open("r+b") as file:
+                if change:
+                    byte = os.pread(file.fileno(), 1, at)[0]
+                    os.pwrite(file.fileno(), bytes([byte ^ change]), at)
+                else:
+                    file.truncate(at)
+            if not check_job(hit, warc=False).damage_count:
+                assert meaning(hit) == said, (name, at, change)
+                seen["of no account"] += 1
+            else:
+                repaired(hit)
+                seen[name.name[:4]] += 1
+            assert openable(hit)
+            shutil.rmtree(hit)
+    assert seen["CURR"]
+    assert seen["mani"]
+    assert seen["snap"] == 8
+
+
+# Dying in the middle
+
+
+def mend(path):
+    mending = Mending(jobdir=path, number=live_number(path), told=lambda _: None)
+    assert mend_checkpoint(Damaged(path, mending, time.time, 0.0, lambda _: True))
+
+
+def small(job, tmp_path):
+    """A copy with little in it, as it is copied hundreds of times."""
+    start = copy(job, tmp_path / "start")
+    for log in (start / "logs").iterdir():
+        log.write_bytes(b"")
+    return start
+
+
+@pytest.mark.parametrize("pattern", STATE)
+def test_dying_between_any_two_lines_leaves_what_can_be_repaired(job, tmp_path, pattern):
+    start = small(job, tmp_path)
+    spoil(only(start, pattern), at=20 if pattern == "CURRENT" else None)
+    (tmp_path / "out").mkdir()
+    left = die_between_lines("tests.jobs.test_check_mend_checkpoint:mend", start, tmp_path / "out")
+    assert len(left) > 5
+    wanted = meaning(left[-1])
+    for path in left:
+        if check_job(path, warc=False).damage_count:
+            repaired(path)
+        now = meaning(path)
+        assert now["entries"] == wanted["entries"], path
+        assert now["seen"] == wanted["seen"]
+        assert now["records"] == wanted["records"]
+        shutil.rmtree(path)

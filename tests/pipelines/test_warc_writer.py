@@ -1,0 +1,484 @@
+"""WARC files on disk: whole pages only, under a final name, whatever happens."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gzip
+import os
+import random
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from crash import die_between_lines
+from disk import PowerLoss, file_size_limit
+from warc_checks import complaints, page, records, urls
+
+from webcrawl.errors import is_disk_full
+from webcrawl.pipelines.warc.writer import LEVELS, WarcWriteError, WarcWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def writer(directory, clock=lambda: 1_700_000_000.0, **more):
+    values = {
+        "directory": directory,
+        "prefix": "test",
+        "max_file_bytes": 1 << 30,
+        "level": 2,
+        "warcinfo": [("software", "tests"), ("robots", "obey")],
+        **more,
+    }
+    return WarcWriter(clock=clock, **values)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Makes open writers in one directory, and closes them."""
+    writers = []
+
+    def make(**more):
+        one = writer(tmp_path, **more)
+        one.open()
+        writers.append(one)
+        return one
+
+    yield make
+    for one in writers:
+        one.close()
+
+
+@pytest.fixture
+def no_fsync(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _fd: None)
+
+
+def kill(one: WarcWriter) -> Path:
+    """End *one* as kill -9 does: its descriptor is closed, and nothing else is done."""
+    path = one._path
+    os.close(one._fd)
+    one._fd = -1
+    return path
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def numbers(path: Path) -> list[int]:
+    return [int(url.removeprefix("http://a.test/")) for url in urls(path)]
+
+
+def test_pages_come_back_in_order_and_every_validator_is_content(tmp_path):
+    one = writer(tmp_path / "new" / "warc")
+    assert not (tmp_path / "new").exists()
+    one.open()
+    for number in range(20):
+        one.write(page(number))
+    one.close()
+    (path,) = (tmp_path / "new" / "warc").iterdir()
+    assert complaints(path) == {}
+    assert numbers(path) == list(range(20))
+    assert one.written.records == 61
+    assert one.written.bytes == path.stat().st_size
+    assert one.written.files == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "twice", "one member", "more"])
+def test_validators_find_what_they_are_asked_to_find(tmp_path, damage):
+    one = writer(tmp_path)
+    one.open()
+    one.write(page(1))
+    one.close()
+    path = tmp_path / names(tmp_path)[0]
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "cut": data[:-1],
+            "changed": gzip.compress(gzip.decompress(data).replace(b"<p>", b"<b>")),
+            "twice": data + data,
+            "one member": gzip.compress(gzip.decompress(data)),
+            "more": data + b"more",
+        }[damage]
+    )
+    assert complaints(path) != {}
+
+
+def test_name_is_final_only_when_the_file_is(tmp_path, opened):
+    one = opened()
+    assert names(tmp_path) == []
+    one.write(page())
+    assert names(tmp_path) == ["test-20231114221320000-00000.warc.gz.open"]
+    one.close()
+    assert names(tmp_path) == ["test-20231114221320000-00000.warc.gz"]
+    one.close()
+    info = records(tmp_path / names(tmp_path)[0])[0]
+    assert info.headers["WARC-Filename"] == "test-20231114221320000-00000.warc.gz"
+    assert info.body == b"software: tests\r\nrobots: obey\r\n"
+
+
+def test_file_is_ended_before_the_page_that_would_exceed_its_size(tmp_path, opened, no_fsync):
+    one = opened()
+    one.write(page(0))
+    size = one.written.bytes
+    one.close()
+    one = opened(max_file_bytes=3 * size)
+    for number in range(1, 20):
+        one.write(page(number))
+    one.write(page(20, body=random.Random(1).randbytes(9 * size)))
+    one.write(page(21))
+    one.close()
+    paths = sorted(tmp_path.iterdir())
+    assert [number for path in paths for number in numbers(path)] == list(range(22))
+    assert len(paths) == one.written.files + 1 > 5
+    for path in paths:
+        assert path.stat().st_size <= 3 * size or numbers(path) == [20]
+
+
+def test_writers_that_share_a_directory_and_a_clock_get_different_files(tmp_path, opened):
+    first, second = opened(), opened()
+    first.write(page(1))
+    second.write(page(2))
+    first.close()
+    third = opened()
+    third.write(page(3))
+    assert len(names(tmp_path)) == 3
+    assert third.written.recovered == 0  # the second's file is locked, so it is left alone
+    assert len([name for name in names(tmp_path) if name.endswith(".open")]) == 2
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_level_is_read_back(tmp_path, opened, level):
+    one = opened(level=level)
+    one.write(page(1, body=b"abc" * 10_000))
+    one.close()
+    assert records(tmp_path / names(tmp_path)[0])[1].body == b"abc" * 10_000
+
+
+# --- recovery ---------------------------------------------------------------------------------
+
+
+def test_left_over_file_gets_its_final_name(tmp_path, opened):
+    one = opened()
+    for number in range(3):
+        one.write(page(number))
+    left = kill(one)
+    two = writer(tmp_path)
+    (line,) = two.open()
+    final = left.with_suffix("")
+    assert names(tmp_path) == [final.name]
+    assert line == f"{final}: recovered 3 pages, cut 0 of {final.stat().st_size} bytes"
+    assert complaints(final) == {}
+    assert numbers(final) == [0, 1, 2]
+    assert two.written.recovered == 1
+    assert two.written.files == 0
+
+
+def test_left_over_file_cut_at_any_byte_keeps_its_whole_pages(tmp_path, no_fsync):
+    start = tmp_path / "start"
+    one = writer(start)
+    one.open()
+    one.write(page(1))
+    before = one.written.bytes
+    one.write(page(2))
+    data = kill(one).read_bytes()
+    (name,) = names(start)
+    for size in range(before - 1, len(data) + 1):
+        (start / name).write_bytes(data[:size])
+        two = writer(start)
+        assert len(two.open()) == 1
+        left = start / name.removesuffix(".open")
+        if size < before:
+            assert names(start) == []
+            continue
+        assert left.read_bytes() == data[: len(data) if size == len(data) else before]
+        left.unlink()
+
+
+def test_recovered_file_that_was_cut_is_valid(tmp_path, opened):
+    one = opened()
+    for number in range(3):
+        one.write(page(number))
+    left = kill(one)
+    with left.open("r+b") as file:
+        file.truncate(left.stat().st_size - 1)
+    opened()
+    (name,) = names(tmp_path)
+    assert complaints(tmp_path / name) == {}
+    assert numbers(tmp_path / name) == [0, 1]
+
+
+@pytest.mark.parametrize("data", [b"", b"torn", bytes(100)])
+def test_left_over_file_without_a_whole_page_is_removed(tmp_path, data):
+    left = tmp_path / "test-1-0.warc.gz.open"
+    left.write_bytes(data)
+    one = writer(tmp_path)
+    assert one.open() == [f"{left}: removed, as it had no whole page in {len(data)} bytes"]
+    assert names(tmp_path) == []
+    assert one.written.recovered == 0
+
+
+def test_file_of_a_living_process_is_left_alone(tmp_path, opened):
+    living = opened()
+    living.write(page(1))
+    other = tmp_path / "other-1-0.warc.gz.open"
+    other.write_bytes(b"")
+    assert len(writer(tmp_path).open()) == 1
+    living.write(page(2))
+    living.close()
+    assert numbers(tmp_path / names(tmp_path)[0]) == [1, 2]
+
+
+def test_file_that_its_writer_ends_meanwhile_is_left_alone(tmp_path, monkeypatch):
+    """Between finding the name, opening the file, and locking it."""
+    one, two = writer(tmp_path), writer(tmp_path)
+    one.open()
+    one.write(page(1))
+    flock = fcntl.flock
+
+    def end_then_lock(fd, operation):
+        monkeypatch.undo()
+        one.close()
+        flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", end_then_lock)
+    assert two.open() == []
+    assert numbers(tmp_path / names(tmp_path)[0]) == [1]
+    gone = tmp_path / "test-9-0.warc.gz.open"
+    assert two._recover(gone) is None
+
+
+@pytest.mark.parametrize("and_then", ["nothing", "another file"])
+def test_new_file_that_another_process_takes_for_a_dead_one_is_given_up(
+    tmp_path, monkeypatch, and_then
+):
+    one = writer(tmp_path)
+    one.open()
+    flock = fcntl.flock
+
+    def removed_before_lock(fd, operation):
+        monkeypatch.undo()
+        (name,) = names(tmp_path)
+        assert len(writer(tmp_path).open()) == 1
+        if and_then == "another file":
+            (tmp_path / name).write_bytes(b"")
+        flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", removed_before_lock)
+    one.write(page(1))
+    assert names(tmp_path)[-1] == "test-20231114221320000-00001.warc.gz.open"
+    one.close()
+    assert numbers(tmp_path / names(tmp_path)[-1]) == [1]
+
+
+def test_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
+    def no_locks(_fd, _operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    one = writer(tmp_path)
+    one.open()
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(WarcWriteError, match="No locks available"):
+        one.write(page(1))
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from test_pipelines_warc_file import page, writer
+one = writer(Path(sys.argv[1]), max_file_bytes=20_000)
+one.open()
+for number in range(100_000):
+    one.write(page(number))
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("lines", [1, 37, 300])
+def test_kill_9_loses_no_page_that_was_written(tmp_path, lines):
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER, tmp_path / "warc"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        for _ in range(lines):
+            said = int(process.stdout.readline())
+        process.kill()
+        rest = process.stdout.read().split("\n")[:-1]
+    said = int(rest[-1]) if rest else said
+    one = writer(tmp_path / "warc")
+    one.open()
+    found = [number for name in names(one._directory) for number in numbers(one._directory / name)]
+    assert found in (list(range(said + 1)), list(range(said + 2)))
+    assert not any(name.endswith(".open") for name in names(one._directory))
+
+
+def work(directory: Path) -> None:
+    one = writer(directory, max_file_bytes=1500)
+    one.open()
+    for number in (2, 3, 4):
+        one.write(page(number))
+    one.close()
+
+
+def test_dying_between_any_two_lines_leaves_whole_pages(tmp_path, no_fsync):
+    start, out = tmp_path / "start", tmp_path / "out"
+    out.mkdir()
+    one = writer(start)
+    one.open()
+    one.write(page(1))
+    with kill(one).open("ab") as file:
+        file.write(b"torn")
+    found = []
+    for left in die_between_lines("tests.pipelines.test_warc_writer:work", start, out):
+        final = {path: path.read_bytes() for path in left.glob("*.warc.gz")}
+        found.append([number for path in sorted(final) for number in numbers(path)])
+        two = writer(left)
+        two.open()
+        after = [number for name in names(left) for number in numbers(left / name)]
+        assert after[: len(found[-1])] == found[-1]
+        assert after in ([1], [1, 2], [1, 2, 3], [1, 2, 3, 4])
+        assert all(path.read_bytes() == data for path, data in final.items())
+    assert len(found) > 8
+    assert found[0] == []
+    assert found[-1] == [1, 2, 3, 4]
+
+
+def test_page_that_was_synced_survives_a_power_loss(tmp_path, monkeypatch):
+    root, rng = tmp_path / "root", random.Random(1)
+    root.mkdir()
+    power = PowerLoss(root, monkeypatch)
+    worlds: list[tuple[Path, int]] = []
+    synced = 0
+
+    def lose_power() -> None:
+        worlds.append((power.lose(tmp_path / str(len(worlds)), rng), synced))
+
+    power.before_fsync = lose_power
+    one = writer(root / "warc")
+    one.open()
+    for number in range(12):
+        one.write(page(number))
+        lose_power()
+        if number % 3 == 0:
+            one.sync()
+            synced = number + 1
+            lose_power()
+    kill(one)
+    power.close()
+    monkeypatch.undo()
+    for world, at_least in worlds:
+        two = writer(world / "warc")
+        two.open()
+        paths = list((world / "warc").iterdir())
+        found = numbers(paths[0]) if paths else []
+        assert found == list(range(len(found)))
+        assert len(found) >= at_least
+    assert len({at_least for _, at_least in worlds}) == 5
+
+
+def test_sync_before_the_first_page_and_after_the_last_does_nothing(tmp_path, opened):
+    one = opened()
+    one.sync()
+    one.write(page())
+    one.close()
+    one.sync()
+    assert len(names(tmp_path)) == 1
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+def test_full_disk_leaves_whole_pages_and_writing_goes_on_when_there_is_room(tmp_path, opened):
+    one = opened()
+    one.write(page(1))
+    size = one.written.bytes
+    for limit in (size, size + 1, size + 300):
+        with file_size_limit(limit), pytest.raises(WarcWriteError) as caught:
+            one.write(page(2))
+        assert is_disk_full(caught.value)
+        assert str(one._path) in str(caught.value)
+        assert one._path.stat().st_size == one.written.bytes == size
+    one.write(page(3))
+    one.close()
+    (name,) = names(tmp_path)
+    assert complaints(tmp_path / name) == {}
+    assert numbers(tmp_path / name) == [1, 3]
+
+
+def test_full_disk_at_the_start_of_a_file_leaves_no_file(tmp_path, opened):
+    one = opened()
+    with file_size_limit(100), pytest.raises(WarcWriteError):
+        one.write(page(1))
+    assert names(tmp_path) == []
+    one.write(page(2))
+    assert one.written.files == 1
+    assert one.written.records == 4
+
+
+def test_torn_file_that_cannot_be_cut_is_written_to_no_more(tmp_path, opened, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    one = opened()
+    one.write(page(1))
+    monkeypatch.setattr(os, "ftruncate", refuse)
+    with (
+        file_size_limit(one.written.bytes + 300),
+        pytest.raises(WarcWriteError, match="File too large"),
+    ):
+        one.write(page(2))
+    monkeypatch.undo()
+    one.write(page(3))
+    # What is in the first file may not be on the platter.
+    with pytest.raises(WarcWriteError, match="File too large"):
+        one.sync()
+    one.close()
+    writer(tmp_path).open()
+    first, second = names(tmp_path)
+    assert numbers(tmp_path / first) == [1]
+    assert numbers(tmp_path / second) == [3]
+    assert complaints(tmp_path / first) == {}
+
+
+def test_directory_that_went_away_is_an_error_and_not_a_loss_of_the_next_page(tmp_path):
+    one = writer(tmp_path / "warc")
+    one.open()
+    (tmp_path / "warc").rmdir()
+    with pytest.raises(WarcWriteError, match=re.escape(str(tmp_path))):
+        one.write(page(1))
+    (tmp_path / "warc").mkdir()
+    one.write(page(2))
+    kill(one)
+
+
+def test_file_that_cannot_be_ended_is_recovered_later(tmp_path):
+    one = writer(tmp_path / "warc")
+    one.open()
+    one.write(page(1))
+    (tmp_path / "warc").rename(tmp_path / "moved")
+    with pytest.raises(WarcWriteError):
+        one.close()
+    (tmp_path / "moved").rename(tmp_path / "warc")
+    assert len(writer(tmp_path / "warc").open()) == 1
+    (name,) = names(tmp_path / "warc")
+    assert numbers(tmp_path / "warc" / name) == [1]
+
+
+def test_page_that_cannot_be_stored_touches_no_file(tmp_path, opened):
+    one = opened()
+    with pytest.raises(ValueError, match="cannot be stored"):
+        one.write(page(url="http://a.test/" + "x" * 50_000))
+    assert names(tmp_path) == []
+
+
+def test_lock_is_of_the_open_file(tmp_path, opened):
+    one = opened()
+    one.write(page(1))
+    with one._path.open("rb") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,185 @@
+"""Real crawls for tests: the crawler as a user runs it, against the simulated web, judged by the
+simulated web's own record."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import warc_checks
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+from webcrawl.jobs.check.whole import check_job
+from webcrawl.simweb import fetchable_urls
+from webcrawl.simweb.accesslog import Hit, read_access_log
+from webcrawl.simweb.robots import SITEMAP_PATH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from webcrawl.jobs.check.findings import Finding
+    from webcrawl.simweb.process import SimWebProcess
+    from webcrawl.simweb.world import World
+
+ROOT = Path(__file__).resolve().parents[2]
+USER_AGENT = "webcrawl"
+
+
+def crawl_command(
+    web: SimWebProcess, seeds: Path | str, jobdir: Path, **settings: object
+) -> list[str]:
+    """The command line a user would type, with *settings* as ``-s``."""
+    options = {
+        "DNS_SERVERS": web.dns,
+        "JOBDIR": jobdir,
+        "POLITENESS_MIN_DELAY": 0.05,
+        "ALLOW_PRIVATE_ADDRESSES": 1,
+        "POLITENESS_BACKOFF_SECS": 0.1,
+        # The truth follows the chains of redirects to their ends.
+        "REDIRECT_MAX_TIMES": 100,
+        "DOWNLOAD_TIMEOUT": 5,
+        **settings,
+    }
+    command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
+    for name, value in options.items():
+        command += ["-s", f"{name}={value}"]
+    return command
+
+
+def run_crawl(command: list[str], *, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run *command* to its end from the project directory."""
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def start_crawl(command: list[str]) -> subprocess.Popen[str]:
+    """Start *command* and return when its spider has been opened: it now handles signals. What
+    it has written to standard error before that is gone."""
+    crawl = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert crawl.stderr is not None
+    for line in crawl.stderr:
+        if "Spider opened" in line:
+            break
+    return crawl
+
+
+def wait_until(happened: Callable[[], object], *, secs: float = 30) -> None:
+    """Return when *happened* says so: a crawl on a busy machine takes its time."""
+    deadline = time.monotonic() + secs
+    while not happened():
+        assert time.monotonic() < deadline, f"it did not happen in {secs} s"
+        time.sleep(0.02)
+
+
+def stats_of(jobdir: Path) -> dict[str, object]:
+    return json.loads((jobdir / "stats.json").read_text(encoding="utf-8"))
+
+
+def url_of_hit(hit: Hit) -> str:
+    """The URL a hit asked for, in the form the truth has it."""
+    return f"{hit.origin}{hit.target}"
+
+
+def pages_asked_for(hits: Iterable[Hit]) -> list[str]:
+    """All that was asked for but robots.txt, and the sitemap that some of these name, which no host
+    has and no page links to."""
+    return [url_of_hit(hit) for hit in hits if not is_robots(hit) and hit.target != SITEMAP_PATH]
+
+
+def is_robots(hit: Hit) -> bool:
+    return "robots" in urlsplit(hit.target).path
+
+
+def impolite(hits: Iterable[Hit], *, min_delay: float) -> list[str]:
+    """Every pair of contacts of one host that overlap or are less than *min_delay* apart, from
+    the server's record: the end of one to the beginning of the next."""
+    by_host: dict[str, list[Hit]] = defaultdict(list)
+    for hit in hits:
+        by_host[urlsplit(hit.origin).hostname or ""].append(hit)
+    violations = []
+    for host, contacts in by_host.items():
+        contacts.sort(key=lambda hit: hit.start)
+        for one, next_one in pairwise(contacts):
+            gap = next_one.start - one.end
+            if gap < min_delay:
+                violations.append(f"{host}: {gap:.4f} s before {next_one.target}")
+    return violations
+
+
+def damage_in(jobdir: Path) -> list[Finding]:
+    """What ``scrapy job check --warc`` finds in the job, which must have been begun; it should be
+    nothing however the crawl has ended."""
+    return check_job(jobdir, warc=True).damage
+
+
+def warc_urls(directory: Path) -> list[str]:
+    """The target URIs of all response records, from every finished WARC file."""
+    urls = []
+    for path in sorted(directory.glob("*.warc.gz")):
+        with path.open("rb") as stream:
+            urls += [
+                record.headers["WARC-Target-URI"]
+                for record in ArchiveIterator(stream, record_types=WarcRecordType.response)
+            ]
+    return urls
+
+
+def unstored_documents(world: World, files: Iterable[Path]) -> list[str]:
+    """Every document of *world*, which is being served, that a crawl should have stored in the WARC
+    *files* and did not: neither under its URL nor, with the very same bytes, under another."""
+    stored, contents = set(), set()
+    for path in files:
+        stored.update(warc_checks.urls(path))
+        for record in warc_checks.records(path):
+            if record.kind == "response":
+                contents.add(record.content)
+    missing = fetchable_urls(world, USER_AGENT) - stored
+    return sorted(url for url in missing if _document(world, url) not in contents)
+
+
+def _document(world: World, url: str) -> bytes:
+    """What the simulated web has under *url*, asked for by a plain client."""
+    parts = urlsplit(url)
+    address = world.find(parts.hostname or "").address
+    connection: http.client.HTTPConnection
+    if parts.scheme == "https":
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(address, parts.port, context=context)
+    else:
+        connection = http.client.HTTPConnection(address, parts.port)
+    try:
+        connection.request(
+            "GET", f"{parts.path}?{parts.query}".rstrip("?"), headers={"Host": parts.netloc}
+        )
+        return connection.getresponse().read()
+    finally:
+        connection.close()
+
+
+def access_log(path: Path) -> list[Hit]:
+    return list(read_access_log(path))

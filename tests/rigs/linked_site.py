@@ -1,0 +1,99 @@
+"""Sites for crawls to find their way through, on loopback, that record what they are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crawling import ROOT, crawl_command, stats_of
+from loopback import name_server, raw_server, zone
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+
+
+class Answer(NamedTuple):
+    """What a path is answered with; *headers* are whole lines without their ends."""
+
+    body: bytes
+    content_type: str = "text/html"
+    headers: tuple[str, ...] = ()
+    status: int = 200
+
+
+class Sites:
+    """*pages* by host and path; what is not among them is answered with 404."""
+
+    def __init__(self, pages: Mapping[str, Answer]) -> None:
+        self.pages = dict(pages)
+        self.asked: list[str] = []  # host and path, in the order of the requests
+        self.dns = ""
+        self.port = 0
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            path = head.split(" ", 2)[1]
+            host = head.lower().partition("\r\nhost:")[2].partition("\r\n")[0].strip()
+            name = host.partition(":")[0] + path
+            self.asked.append(name)
+            answer = self.pages.get(name, Answer(b"not found", status=404))
+            lines = [
+                f"HTTP/1.1 {answer.status} X",
+                f"Content-Type: {answer.content_type}",
+                f"Content-Length: {len(answer.body)}",
+                *answer.headers,
+            ]
+            writer.write("\r\n".join([*lines, "", ""]).encode() + answer.body)
+            await writer.drain()
+
+    @property
+    def pages_asked(self) -> list[str]:
+        """All that was asked for but robots.txt files."""
+        return [name for name in self.asked if not name.endswith("/robots.txt")]
+
+
+@contextlib.asynccontextmanager
+async def served(pages: Mapping[str, Answer]) -> AsyncIterator[Sites]:
+    """*pages* on a port of their own; {port} in a text body or header stands for it."""
+    sites = Sites({})
+    hosts = {name.partition("/")[0] for name in pages}
+    records = {host: ["300 A 127.0.0.1"] for host in hosts}
+    async with name_server(zone(records)) as names, raw_server(sites.talk) as server:
+        sites.port, sites.dns = server.port, f"127.0.0.1:{names.port}"
+        for name, answer in pages.items():
+            port = str(server.port)
+            sites.pages[name] = answer._replace(
+                body=answer.body.replace(b"{port}", port.encode()),
+                headers=tuple(line.replace("{port}", port) for line in answer.headers),
+            )
+        yield sites
+
+
+def command_for(sites: Sites, jobdir: Path, *hosts: str, **settings: Any) -> list[str]:
+    """The command that crawls *sites* from the roots of *hosts*."""
+    jobdir.parent.mkdir(parents=True, exist_ok=True)
+    seeds = jobdir.parent / "seeds.txt"
+    seeds.write_text("".join(f"http://{host}:{sites.port}/\n" for host in hosts))
+    web: Any = SimpleNamespace(dns=sites.dns)
+    return crawl_command(web, seeds, jobdir, **settings)
+
+
+async def crawl(sites: Sites, jobdir: Path, *hosts: str, **settings: Any) -> dict[str, Any]:
+    """Crawl *sites* to the end; the stats."""
+    async with asyncio.timeout(120):
+        process = await asyncio.create_subprocess_exec(
+            *command_for(sites, jobdir, *hosts, **settings),
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "tests/rigs")},  # for extensions of tests
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+    return stats_of(jobdir)

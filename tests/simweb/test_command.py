@@ -1,0 +1,257 @@
+"""``scrapy simweb`` as a user runs it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import simweb_client
+from scrapy.settings import Settings
+
+from webcrawl.commands.simweb import Command
+from webcrawl.simweb import Faults, fetchable_urls, preset, read_access_log
+
+ROOT = Path(__file__).parents[2]
+FREE = ["--http-port", "0", "--https-port", "0", "--dns-port", "0"]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A directory from which the project's commands can be run, leaving files there."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = simweb_test_settings\n")
+    (tmp_path / "simweb_test_settings.py").write_text(
+        "BOT_NAME = 'webcrawl'\nCOMMANDS_MODULE = 'webcrawl.commands'\n"
+        "USER_AGENT = 'webcrawl/1.0'\n"
+    )
+    return tmp_path
+
+
+@contextmanager
+def started(project, *arguments, ports=FREE):
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "scrapy", "simweb", *ports, *arguments],
+        cwd=project,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def simweb(project, *arguments, ports=FREE):
+    """Exit code, output and errors of a run that ends by itself."""
+    with started(project, *arguments, ports=ports) as process:
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+
+def python(script):
+    return ["--", sys.executable, "-c", script]
+
+
+def test_it_says_what_it_serves_and_how_to_crawl_it_and_ends_by_ctrl_c(project):
+    with started(project, "--hosts", "40", "--seed", "9", "--profile", "clean") as process:
+        lines = []
+        while not lines or "Ctrl-C" not in lines[-1]:
+            lines.append(process.stdout.readline())
+        text = "".join(lines)
+        assert "40 hosts, seed 9, clean" in text
+        seeds, server = re.search(
+            r"scrapy crawl web -a seeds=(\S+) -s DNS_SERVERS=(\S+) -s ALLOW_PRIVATE_ADDRESSES=1\n",
+            text,
+        ).groups()
+        urls = (project / seeds).read_text().split()
+        assert len(urls) == 20
+        url = next(url for url in urls if url.startswith("http:"))
+        reply = asyncio.run(simweb_client.Client(server).get(url))
+        assert reply.status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert process.stderr.read() == ""
+    log = re.search(r"access log +(\S+)", text)[1]
+    (hit,) = read_access_log(project / log)
+    assert hit.url == url
+
+
+def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
+    code, out, _ = simweb(project, "--hosts", "4", "--seconds", "0.3")
+    assert (code, "FTP" in out, "GOPHER_PORTS" in out) == (0, False, False)
+    code, out, _ = simweb(
+        project,
+        *("--hosts", "40", "--seconds", "0.3", "--world", "ftp=0.2", "--world", "gopher=0.2"),
+        *("--world", "ftp_port=0", "--world", "gopher_port=0"),
+    )
+    assert code == 0
+    assert re.search(r"HTTP on port \d+, HTTPS on port \d+\n +FTP on port \d+, Gopher on", out)
+    port = re.search(r"Gopher on port (\d+)", out)[1]
+    assert f"-s GOPHER_PORTS={port}\n" in out
+    seeds = (project / "crawls/simweb/seeds.txt").read_text()
+    assert "ftp://" in seeds
+    assert "gopher://" in seeds
+    code, out, _ = simweb(project, "--help", ports=[])
+    assert code == 0
+    assert "HTTP, HTTPS, FTP, Gopher, DNS" in " ".join(out.split())
+
+
+def test_it_ends_after_the_seconds_asked_for(project):
+    begin = time.monotonic()
+    code, out, _ = simweb(project, "--hosts", "4", "--seconds", "0.5")
+    assert (code, out.count("Ctrl-C")) == (0, 1)
+    assert time.monotonic() - begin > 0.5
+
+
+def test_a_command_is_run_with_its_placeholders_filled_and_its_exit_code_returned(project):
+    script = "import sys; print(sys.argv[1:]); print(open(sys.argv[1]).readline()); sys.exit(7)"
+    code, out, err = simweb(
+        project,
+        *("--hosts", "10", "--seeds-file", "my seeds.txt", "--access-log", "logs/a.log"),
+        *python(script),
+        *("{seeds}", "seeds={seeds}", "{dns}", "{log}", "{other}{}", "-s", "--hosts"),
+    )
+    assert code == 7
+    arguments, seed = out.splitlines()[:2]
+    assert re.fullmatch(
+        r"\['my seeds.txt', 'seeds=my seeds.txt', '127.0.0.1:\d+', 'logs/a.log', '\{other\}\{\}', "
+        r"'-s', '--hosts'\]",
+        arguments,
+    )
+    assert re.fullmatch(r"https?://site0000\d\.sim\.test:\d+/", seed)
+    assert err == ""
+    assert (project / "logs/a.log").exists()
+
+
+def test_the_server_runs_while_the_command_does(project):
+    script = (
+        "import sys, socket\n"
+        "url = open(sys.argv[1]).readline().strip()\n"
+        "port = int(url.rstrip('/').rpartition(':')[2])\n"
+        "socket.create_connection(('127.16.0.1', port)).close()\n"
+        "print(port)"
+    )
+    code, out, err = simweb(project, "--hosts", "4", *python(script), "{seeds}")
+    assert (code, err) == (0, "")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.16.0.1", int(out)))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_go_to_the_command_once_and_it_gets_its_time_to_end(project, number):
+    script = (
+        "import signal, sys, time, socket\n"
+        "got = []\n"
+        "for n in (signal.SIGINT, signal.SIGTERM): signal.signal(n, lambda n, f: got.append(n))\n"
+        "print('ready', flush=True)\n"
+        "while not got: time.sleep(0.01)\n"
+        "time.sleep(0.5)\n"
+        "port = int(open(sys.argv[1]).readline().strip().rstrip('/').rpartition(':')[2])\n"
+        "socket.create_connection(('127.16.0.1', port)).close()\n"
+        "print([int(n) for n in got]); sys.exit(5)"
+    )
+    with started(project, "--hosts", "4", *python(script), "{seeds}") as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert (out, err) == (f"[{int(number)}]\n", "")
+    assert process.returncode == 5
+
+
+def test_a_command_that_takes_too_long_gets_sigterm(project):
+    code, _, err = simweb(project, "--hosts", "4", "--seconds", "0.2", "--", "sleep", "60")
+    assert (code, err) == (128 + signal.SIGTERM, "")
+
+
+def test_the_truth_is_written_for_the_crawlers_name_and_the_world_can_be_tuned(project):
+    code, _, err = simweb(
+        project,
+        *("--hosts", "30", "--profile", "clean", "--truth", "truth.tsv"),
+        *("--world", "mean_pages=3", "--world", "max_pages=20", "--world", "faults.reset=0.3"),
+        *("--http-port", "18480", "--https-port", "18443", "--", "true"),
+    )
+    assert (code, err) == (0, "")
+    lines = (project / "truth.tsv").read_text().splitlines()
+    found = {line.partition("\t")[2] for line in lines if line.startswith("fetchable")}
+    world = preset(
+        "clean",
+        hosts=30,
+        mean_pages=3,
+        max_pages=20,
+        http_port=18480,
+        https_port=18443,
+        faults=replace(Faults.none(), reset=0.3),
+    )
+    assert found == fetchable_urls(world, "webcrawl/1.0")
+
+
+def test_a_second_run_appends_to_the_log_of_the_first(project):
+    default = project / "crawls/simweb/access.log"
+    default.parent.mkdir(parents=True)
+    default.write_text("old\n")
+    assert simweb(project, "--hosts", "4", "--", "true")[0] == 0
+    assert default.read_text() == "old\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--hosts", "0"], "simweb: hosts must be from 1 to 10000000, not 0"),
+        (["--http-port", "99999"], "simweb: http_port must be from 0 to 65535, not 99999"),
+        (["--dns-port", "99999"], "simweb: --dns-port must be from 0 to 65535, not 99999"),
+        (["--seconds", "0"], "simweb: --seconds must be positive, not 0"),
+        (["--seconds", "nan"], "simweb: --seconds must be positive, not nan"),
+        (["--world", "nonsense=1"], "simweb: --world takes NAME=VALUE, not 'nonsense=1'"),
+        (["--world", "errors=much"], "simweb: --world errors needs a number, not 'much'"),
+        (["--world", "max_pages=1.5"], "simweb: --world max_pages needs a whole number, not '1.5'"),
+        (["--world", "slow_secs=inf"], "simweb: --world slow_secs must be finite"),
+        (["--world", "faults.stall=2"], "simweb: stall is a share from 0 to 1, not 2.0"),
+        (["--nonsense"], "simweb: there is no option --nonsense; a command follows after --"),
+        (["--", "/no/such/program"], "simweb: cannot run /no/such/program: No such file"),
+        (["--seeds-file", "scrapy.cfg/x"], "simweb: File exists: scrapy.cfg"),
+        (["--access-log", "."], "simweb: cannot write the access log"),
+    ],
+)
+def test_unusable_input_is_one_sentence_and_exit_code_2(
+    project, arguments, sentence, monkeypatch, capsys
+):
+    monkeypatch.chdir(project)
+    command = Command()
+    command.settings = Settings()
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
+    command.add_options(parser)
+    opts, rest = parser.parse_known_args([*FREE, "--hosts", "4", *arguments])
+    command.run(rest, opts)
+    out, err = capsys.readouterr()
+    assert (command.exitcode, out) == (2, "")
+    assert err.startswith(sentence)
+    assert err.count("\n") == 1
+
+
+def test_a_number_that_is_none_is_refused_by_name(project):
+    code, _, err = simweb(project, "--hosts", "many")
+    assert code == 2
+    assert "argument --hosts: invalid int value: 'many'" in err
+
+
+def test_a_taken_port_is_one_sentence(project):
+    with socket.create_server(("127.16.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, _, err = simweb(
+            project, "--http-port", port, ports=["--https-port", "0", "--dns-port", "0"]
+        )
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith(f"simweb: cannot listen on port {port} of 127.16.0.1: Address already")

@@ -1,0 +1,319 @@
+"""Pages: paths, links, sizes, types, bytes."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import statistics
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import ada_url
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
+
+from webcrawl.simweb import World, preset
+from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of, hrefs_of
+from webcrawl.simweb.distributions import FIGURE_7, FIGURE_8, HTML
+from webcrawl.simweb.leaves import PageKind
+from webcrawl.simweb.pages import (
+    Charset,
+    charset_of,
+    find_page,
+    is_endless,
+    links_of,
+    page,
+    redirect_target,
+    size_of,
+    url_of,
+)
+
+
+def pages_of(world, hosts):
+    for index in hosts:
+        host = world.host(index)
+        for number in range(host.pages):
+            yield page(world, host, number)
+
+
+def digest(name: str) -> str:
+    """A digest of everything that some hosts of a world serve."""
+    world = preset(name, hosts=60, seed=5, mean_pages=4, max_pages=40, large_bytes=10_000)
+    total = hashlib.sha256()
+    for found in pages_of(world, range(0, 60, 3)):
+        total.update(found.path.encode())
+        if found.leaf.status == 200:
+            for part in body_of(world, found):
+                total.update(part)
+    return total.hexdigest()
+
+
+@pytest.mark.parametrize("name", ["mercator", "bench"])
+def test_the_same_seed_is_the_same_bytes_in_another_process(name):
+    script = f"import test_simweb_pages; print(test_simweb_pages.digest({name!r}))"
+    there = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parent.parent,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "4711"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert there.stdout.strip() == digest(name)
+
+
+def test_another_seed_is_other_bytes():
+    bodies = [b"".join(body_of(w, page(w, w.host(0), 0))) for w in (World(seed=1), World(seed=2))]
+    assert bodies[0] != bodies[1]
+
+
+def test_each_page_is_found_by_its_path_and_paths_are_unique():
+    world = World(hosts=200)
+    for index in range(0, 200, 7):
+        host = world.host(index)
+        found = [page(world, host, number) for number in range(host.pages)]
+        assert len({one.path for one in found}) == len(found)
+        assert [find_page(world, host, one.path) for one in found] == found
+
+
+@given(st.text(alphabet="/abcdefgin-=?0123456789.htmlop%é", max_size=30))
+def test_a_path_that_is_found_is_the_path_of_what_was_found(target):
+    world = World(hosts=3)
+    found = find_page(world, world.host(1), target)
+    assert found is None or found.path == target
+
+
+def test_urls_are_such_as_a_normalizer_leaves_alone():
+    world = World(hosts=200)
+    for found in pages_of(world, range(0, 200, 5)):
+        url = found.host.origin + found.path
+        assert ada_url.normalize_url(url) == url
+
+
+def test_links_stay_within_the_host_to_about_four_fifths():
+    for name in ("mercator", "today", "bench"):
+        world = preset(name, mean_pages=10, max_pages=300)
+        local = total = 0
+        for found in pages_of(world, range(0, 2000, 40)):
+            if found.has_links and found.kind is PageKind.HTML:
+                keys = links_of(world, found)
+                local += sum(key >> 32 == found.host.index for key in keys)
+                total += len(keys)
+        assert local / total == pytest.approx(0.8, abs=0.03), name
+
+
+def test_links_to_other_hosts_prefer_the_popular_ones():
+    world = World()
+    ranks = [
+        world.rank_of(key >> 32)
+        for found in pages_of(world, range(0, 2000, 10))
+        if found.has_links
+        for key in links_of(world, found)
+        if key >> 32 != found.host.index
+    ]
+    top = [sum(rank < limit for rank in ranks) / len(ranks) for limit in (20, 200)]
+    # Of 2,000 hosts, 1 % get a third of the links, 10 % two thirds: Zipf.
+    assert 0.25 < top[0] < 0.5
+    assert 0.5 < top[1] < 0.8
+
+
+def test_bench_pages_are_twenty_kilobytes_with_forty_links():
+    world = preset("bench")
+    for found in list(pages_of(world, [0, 1]))[:200]:
+        body = b"".join(body_of(world, found))
+        assert len(body) == 20_000
+        assert len(hrefs_of(world, found)) == 40
+        assert body.count(b'<a href="') == 40
+
+
+def test_pages_of_the_bench_of_today_are_whole_and_as_small_on_the_wire_as_real_ones():
+    world = preset("bench-today")
+    found = [page(world, world.host(index), number) for index in range(2000) for number in (0, 9)]
+    sizes = [size_of(world, one) for one in found]
+    assert statistics.mean(sizes) == pytest.approx(240_000, rel=0.05)
+    assert max(sizes) == 1_000_000
+    assert {one.leaf.content_type for one in found} == {"text/html"}
+    packed = [gzip_body_of(world, one) for one in found[:60]]
+    assert 4 < sum(sizes[:60]) / sum(map(len, packed)) < 6
+
+
+@pytest.fixture(scope="module")
+def documents():
+    """All documents of the default web: pages with status 200, large files aside."""
+    world = World()
+    return world, [
+        found
+        for found in pages_of(world, range(world.hosts))
+        if found.leaf.status == 200 and found.kind is not PageKind.LARGE
+    ]
+
+
+def test_content_types_are_distributed_as_in_figure_7(documents):
+    _, found = documents
+    counts = Counter(one.leaf.content_type for one in found)
+    for name, percent in FIGURE_7.items():
+        expected = pytest.approx(percent, abs=1.0 if percent > 5 else 0.35)
+        assert counts[name] / len(found) * 100 == expected, name
+
+
+def test_document_sizes_are_distributed_as_in_figure_8(documents):
+    world, found = documents
+    # Each content counts once: the chance of one large duplicate would show.
+    sizes = [size_of(world, one) for one in found if one.kind is not PageKind.DUPLICATE]
+    bins = Counter(size.bit_length() if size < 1 << 20 else 21 for size in sizes)
+    for label, percent in enumerate(FIGURE_8):
+        assert bins[label] / len(sizes) * 100 == pytest.approx(percent, abs=1.3), label
+    middle = sum(bins[label] for label in range(12, 16)) / len(sizes)
+    assert middle == pytest.approx(0.67, abs=0.015)  # "67 % were between 2K and 32K bytes"
+
+
+def test_outcomes_are_distributed_as_in_figure_6():
+    world = World()
+    found = list(pages_of(world, range(world.hosts)))
+    counts = Counter(one.leaf.status for one in found)
+    assert counts[404] / len(found) == pytest.approx(0.0594, abs=0.006)
+    assert counts[302] / len(found) == pytest.approx(0.0304, abs=0.005)  # all redirects
+
+
+def test_todays_html_has_a_mean_of_240_kilobytes_and_compresses_like_real_pages():
+    world = preset("today")
+    found = [one for one in pages_of(world, range(0, 2000, 2)) if one.has_links]
+    sizes = [size_of(world, one) for one in found]
+    assert statistics.mean(sizes) == pytest.approx(240_000, rel=0.05)
+    assert statistics.mean(len(links_of(world, one)) for one in found[:300]) > 60
+    sample = [b"".join(body_of(world, one)) for one in found[:40]]
+    ratio = sum(map(len, sample)) / sum(len(gzip.compress(body, 6)) for body in sample)
+    assert 3 < ratio < 6
+
+
+def test_bodies_have_the_size_that_was_drawn(documents):
+    world, found = documents
+    for one in found[:1500]:
+        if not one.leaf.odd_charset:
+            assert sum(map(len, body_of(world, one))) == size_of(world, one), one.path
+
+
+def test_gzip_is_one_valid_member_of_the_same_bytes():
+    world = preset("today")
+    kinds = set()
+    for found in pages_of(world, range(0, 2000, 150)):
+        if found.leaf.status == 200 and found.kind is not PageKind.LARGE:
+            kinds.add((found.kind, found.leaf.odd_charset))
+            packed = gzip_body_of(world, found)
+            assert gzip.decompress(packed) == b"".join(body_of(world, found))
+    assert len(kinds) >= 4
+
+
+def test_the_links_in_a_body_are_the_links_of_the_page(documents):
+    world, found = documents
+    forms = Counter()
+    for one in [one for one in found if one.has_links][:600]:
+        charset = charset_of(world, one)
+        body = b"".join(body_of(world, one))
+        text = body.decode("utf-16") if charset is Charset.UTF_16_HEADER else body
+        hrefs = [node.attributes["href"] for node in LexborHTMLParser(text).css("a")]
+        base = one.host.origin + one.path
+        there = [ada_url.join_url(base, href).partition("#")[0] for href in hrefs]
+        assert there == [url_of(world, key) for key in links_of(world, one)]
+        for href in hrefs:
+            forms["relative" if href.startswith("/") else "absolute"] += 1
+            forms["to normalize"] += ada_url.join_url(base, href) != href and href[0] != "/"
+    assert min(forms.values()) > 100
+
+
+def test_duplicates_are_byte_identical_with_absolute_links_and_found_across_hosts(documents):
+    world, found = documents
+    copies = defaultdict(list)
+    for one in found:
+        if one.kind is PageKind.DUPLICATE:
+            copies[b"".join(body_of(world, one))].append(one)
+    repeated = [ones for ones in copies.values() if len(ones) > 1]
+    assert sum(map(len, repeated)) / len(found) > 0.04
+    assert any(len({one.host.index for one in ones}) > 1 for ones in repeated)
+    assert any(len({one.host.index for one in ones}) == 1 for ones in repeated)
+    for ones in repeated:
+        links = {tuple(hrefs_of(world, one)) for one in ones}
+        assert len(links) == 1
+        assert all(href.startswith("http") for href in links.pop())
+
+
+def test_pages_with_links_have_different_bytes_unless_they_are_duplicates(documents):
+    world, found = documents
+    bodies = [
+        hashlib.sha256(b"".join(body_of(world, one))).digest()
+        for one in found[:4000]
+        if one.kind is PageKind.HTML and links_of(world, one)
+    ]
+    assert len(set(bodies)) == len(bodies)
+
+
+def test_odd_charsets_are_of_every_sort_and_decode_as_named(documents):
+    world, found = documents
+    met = Counter()
+    for one in found:
+        if not one.leaf.odd_charset:
+            continue
+        charset = charset_of(world, one)
+        met[charset] += 1
+        body = b"".join(body_of(world, one))
+        label = content_type_of(world, one).partition("charset=")[2]
+        if charset.name.endswith("_HEADER"):
+            assert body.decode(label)
+        elif charset.name.endswith("_META"):
+            assert not label
+            name = body.partition(b'<meta charset="')[2].partition(b'"')[0].decode()
+            assert body.decode(name)
+    assert set(met) == set(Charset) - {Charset.UTF_8}
+
+
+def test_redirects_lead_through_chains_and_loops_to_pages_of_all_sorts():
+    world = World()
+    ends = Counter()
+    for one in pages_of(world, range(world.hosts)):
+        if one.kind is not PageKind.REDIRECT:
+            continue
+        at, hops = one, {(one.host.index, one.number, one.hop)}
+        while at.kind is PageKind.REDIRECT:
+            key = redirect_target(world, at)
+            at = page(world, world.host(key >> 32), key >> 8 & 0xFFFFFF, key & 0xFF)
+            step = (at.host.index, at.number, at.hop)
+            if step in hops:
+                ends["loop"] += 1
+                break
+            hops.add(step)
+        else:
+            ends[f"chain of {min(len(hops) - 1, 5)}"] += 1
+            ends["gone"] += at.number >= at.host.pages
+            ends["other host"] += at.host != one.host
+            if at.number < at.host.pages:
+                assert find_page(world, at.host, at.path) == at
+    assert min(ends.values()) >= 5
+    assert {"loop", "chain of 1", "chain of 2", "chain of 3", "chain of 5"} < ends.keys()
+
+
+def test_endless_spaces_are_linked_from_roots_only():
+    world = World(hosts=400, endless=0.2)
+    entries = Counter()
+    for one in pages_of(world, range(400)):
+        if one.has_links:
+            for key in filter(is_endless, links_of(world, one)):
+                entries[one.path] += 1
+                assert world.host(key >> 32).endless
+    assert set(entries) == {"/"}
+    assert entries["/"] == 2 * sum(world.host(index).endless for index in range(400))
+
+
+def test_html_is_what_types_say(documents):
+    world, found = documents
+    for one in found[:2000]:
+        body = b"".join(body_of(world, one))
+        if one.leaf.content_type == HTML:
+            assert (
+                not body or b"<!DOCTYPE html>\n"[: len(body)] == body[:16] or one.leaf.odd_charset
+            )
+        else:
+            assert b"<a href" not in body

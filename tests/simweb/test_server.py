@@ -1,0 +1,557 @@
+"""The server on its sockets: faults, protocol corners, shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import http.client
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import psutil
+import pytest
+import simweb_client
+
+from webcrawl.simweb import (
+    Behaviour,
+    Faults,
+    Outcome,
+    SimWeb,
+    SimWebError,
+    World,
+    preset,
+    read_access_log,
+    start_in_process,
+)
+from webcrawl.simweb.answers import answer_to
+from webcrawl.simweb.bodies import body_of, gzip_body_of
+from webcrawl.simweb.hosts import Framing, RobotsKind
+from webcrawl.simweb.leaves import PageKind
+from webcrawl.simweb.pages import page, size_of
+from webcrawl.simweb.pool import AnswerPool
+
+FREE = {"http_port": 0, "https_port": 0}
+WORLD = World(
+    hosts=400,
+    seed=3,
+    **FREE,
+    addresses=5,
+    mean_pages=6,
+    max_pages=60,
+    endless=0.2,
+    large_files=0.01,
+    large_bytes=12_000_000,
+    slow_secs=0.3,
+    stall_secs=0.4,
+    throttle_secs=0.5,
+    faults=Faults(**dict.fromkeys(Faults.__dataclass_fields__, 0.04)),
+)
+ROOT = Path(__file__).parents[2]
+GET = "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n"
+LAST = "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory):
+    log_path = tmp_path_factory.mktemp("simweb") / "access.log"
+    with start_in_process(WORLD, log_path=log_path) as web:
+        yield web
+
+
+@pytest.fixture
+def client(web):
+    return simweb_client.Client(web.dns, web.ca_path)
+
+
+def hosts_with(world, **traits):
+    """The hosts of *world* which are sound (unless said) and have all *traits*."""
+    traits = {"behaviour": Behaviour.SOUND} | traits
+    for index in range(world.hosts):
+        host = world.host(index)
+        if all(getattr(host, name) == value for name, value in traits.items()):
+            yield host
+
+
+def host_with(web, **traits):
+    return next(hosts_with(web.world, **traits))
+
+
+def plain(web, **traits):
+    return host_with(web, scheme="http", framing=Framing.LENGTH, **traits)
+
+
+def netloc(host):
+    return host.origin.partition("://")[2]
+
+
+def exchange(web, host, data):
+    """What a bare connection gets for *data*."""
+    connect = simweb_client.Client(web.dns).exchange(host.address, web.world.http_port, data)
+    return asyncio.run(connect)
+
+
+def get(client, url, **options):
+    return asyncio.run(client.get(url, **options))
+
+
+def hits_on(web, host):
+    time.sleep(0.25)
+    return [hit for hit in read_access_log(web.log_path) if hit.host == host.name]
+
+
+def drain(sock):
+    """Everything that comes, and the error that ended it (or None)."""
+    received = b""
+    try:
+        while data := sock.recv(65536):
+            received += data
+    except OSError as error:
+        return received, type(error)
+    return received, None
+
+
+def replies(raw):
+    """Answers of known length, one after another."""
+    while raw:
+        head, _, rest = raw.partition(b"\r\n\r\n")
+        length = int(head.partition(b"Content-Length: ")[2].partition(b"\r")[0])
+        yield head, rest[:length]
+        raw = rest[length:]
+
+
+def test_every_socket_is_bound_to_a_loopback_address(web):
+    bound = psutil.Process(web.pid).net_connections(kind="inet")
+    assert len(bound) == 2 * 5 + 1
+    assert all(one.laddr.ip.startswith("127.") for one in bound)
+    tcp = {(one.laddr.ip, one.laddr.port) for one in bound if one.type == socket.SOCK_STREAM}
+    ports = (web.world.http_port, web.world.https_port)
+    assert tcp == set(itertools.product(web.world.address_list(), ports))
+
+
+@pytest.mark.parametrize("framing", list(Framing))
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_page_arrives_as_computed_in_every_framing(web, client, framing, scheme):
+    host = host_with(web, framing=framing, scheme=scheme)
+    reply = get(client, host.origin + "/")
+    assert reply.status == 200
+    assert reply.body == b"".join(body_of(web.world, page(web.world, host, 0)))
+    assert ("Content-Length" in reply.headers) == (framing is Framing.LENGTH)
+    hit = hits_on(web, host)[-1]
+    assert (hit.url, hit.status, hit.size) == (host.origin + "/", 200, len(reply.body))
+    assert (hit.agent, hit.outcome) == (simweb_client.AGENT, Outcome.OK)
+    assert hit.address == host.address
+
+
+def test_head_is_a_get_without_the_body(web, client):
+    for framing in Framing:
+        host = host_with(web, framing=framing)
+        full = get(client, host.origin + "/")
+        head = get(client, host.origin + "/", method="HEAD")
+        assert head.body == b""
+        assert int(head.headers["Content-Length"]) == len(full.body)
+        assert head.headers["Content-Type"] == full.headers["Content-Type"]
+        assert hits_on(web, host)[-1].size == 0
+
+
+def test_other_methods_are_not_allowed(web, client):
+    reply = get(client, plain(web).origin + "/", method="DELETE")
+    assert (reply.status, reply.headers["Allow"]) == (405, "GET, HEAD")
+
+
+def test_pipelined_requests_are_answered_in_their_order(web):
+    host = plain(web)
+    paths = [page(web.world, host, number).path for number in range(host.pages)] * 8
+    data = "".join(GET.format(path, netloc(host)) for path in paths[:-1])
+    data += LAST.format(paths[-1], netloc(host))
+    answers = list(replies(exchange(web, host, data.encode())))
+    assert len(answers) == len(paths) > 64
+    for number in range(host.pages):
+        found = page(web.world, host, number)
+        if found.leaf.status == 200:
+            assert answers[number][1] == b"".join(body_of(web.world, found))
+    hits = hits_on(web, host)[-len(paths) :]
+    assert [hit.target for hit in hits] == paths
+    assert [hit.end for hit in hits] == sorted(hit.end for hit in hits)
+    assert all(hit.start <= hit.end for hit in hits)
+
+
+def test_a_request_may_come_byte_by_byte(web):
+    async def dribble():
+        reader, writer = await asyncio.open_connection(host.address, web.world.http_port)
+        for byte in GET.format("/", netloc(host)).encode():
+            writer.write(bytes((byte,)))
+            await writer.drain()
+            await asyncio.sleep(0)
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+        return head
+
+    host = plain(web)
+    assert asyncio.run(dribble()).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_a_client_that_is_done_sending_still_gets_its_answer(web):
+    host = plain(web)
+    with socket.create_connection((host.address, web.world.http_port)) as sock:
+        sock.sendall(GET.format("/", netloc(host)).encode())
+        sock.shutdown(socket.SHUT_WR)
+        data = b"".join(iter(lambda: sock.recv(65536), b""))
+    assert data.endswith(b"".join(body_of(web.world, page(web.world, host, 0))))
+
+
+def test_http_1_0_is_answered_and_closed_unless_asked_otherwise(web):
+    host = host_with(web, scheme="http", framing=Framing.CHUNKED)
+    raw = exchange(web, host, f"GET / HTTP/1.0\r\nHost: {netloc(host)}\r\n\r\n".encode())
+    reply = simweb_client.Reply(raw)
+    assert reply.headers["Transfer-Encoding"] is None
+    assert reply.body == b"".join(body_of(web.world, page(web.world, host, 0)))
+
+
+def test_a_request_in_absolute_form_is_understood(web):
+    host = plain(web)
+    raw = exchange(
+        web, host, f"GET {host.origin}/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+    )
+    assert raw.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS to the plain port
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: \r\n\r\n",
+    ],
+)
+def test_bad_requests_get_400_and_are_logged(web, data):
+    host = plain(web)
+    assert exchange(web, host, data).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    time.sleep(0.25)
+    last = list(read_access_log(web.log_path))[-1]
+    assert (last.status, last.outcome) == (400, Outcome.BAD)
+
+
+def test_a_name_asked_at_the_wrong_address_is_misdirected(web):
+    host = plain(web)
+    other = next(one for one in hosts_with(web.world, scheme="http") if one.address != host.address)
+    for name in (netloc(other), "example.org", "site99999.sim.test:80", "\xe9 \xff"):
+        raw = exchange(web, host, GET.format("/", name).encode("latin-1"))
+        assert raw.startswith(b"HTTP/1.1 421 "), name
+
+
+def test_the_wrong_scheme_or_port_is_redirected_to_the_right_one(web):
+    host = host_with(web, scheme="https")
+    raw = exchange(web, host, LAST.format("/x", f"{host.name}:{web.world.http_port}").encode())
+    assert raw.startswith(b"HTTP/1.1 301 ")
+    assert f"Location: {host.origin}/x\r\n".encode() in raw
+
+
+def test_unknown_paths_are_404_and_endless_targets_414(web, client):
+    host = plain(web)
+    for path in ("/nothing", "/news/nothing-1.html", "/-1", "//", "/index.html", "/maze"):
+        assert get(client, host.origin + path).status == 404
+    assert get(client, host.origin + "/" + "x" * 9000).status == 414
+
+
+def test_gzip_only_for_those_who_take_it():
+    world = preset("today", hosts=20, **FREE)
+    with start_in_process(world, log_path=None) as web:
+        client = simweb_client.Client(web.dns, web.ca_path)
+        host = host_with(web)
+        found = page(web.world, host, 0)
+        reply = get(client, host.origin + "/")
+        assert reply.headers["Content-Encoding"] is None
+        packed = get(client, host.origin + "/", headers="Accept-Encoding: gzip, br\r\n")
+        assert packed.headers["Content-Encoding"] == "gzip"
+        assert packed.headers["Vary"] == "Accept-Encoding"
+        assert packed.body == gzip_body_of(web.world, found)
+        assert gzip.decompress(packed.body) == reply.body == b"".join(body_of(web.world, found))
+
+
+def test_the_pool_gives_the_same_answers_to_the_next_who_asks_as_far_as_it_reaches():
+    world = preset("bench-today", hosts=2, mean_pages=100, max_pages=100, **FREE)
+    host = next(hosts_with(world))
+    pool = AnswerPool(world, max_bytes=3_000_000)
+    kept = 0
+    for number in range(100):
+        asked = host, page(world, host, number).path
+        gzipped = number % 2 == 0
+        made = answer_to(world, *asked, gzip=gzipped)
+        answers = [pool.answer_to(*asked, gzip=gzipped) for _ in range(2)]
+        for answer in answers:
+            assert (*answer[:2], b"".join(answer.parts)) == (*made[:2], b"".join(made.parts))
+        if answers[0] is answers[1]:
+            assert len(answers[0].parts) == 1
+            kept += len(answers[0].parts[0])
+    assert 2_000_000 < kept <= 3_000_000
+
+
+def test_a_bench_web_answers_to_a_host_header_without_a_port():
+    raw = []
+    for portless in (0, 1):
+        world = preset("bench", hosts=4, portless=portless, **FREE)
+        with start_in_process(world, log_path=None) as web:
+            host = plain(web)
+            raw.append(exchange(web, host, LAST.format("/", host.name).encode()))
+    assert raw[0].startswith(b"HTTP/1.1 301 ")
+    assert raw[1].startswith(b"HTTP/1.1 200 ")
+
+
+def test_connections_end_after_so_many_pages_and_robots_txt_is_none():
+    world = preset("bench", hosts=4, mean_pages=9, max_pages=9, pages_per_connection=2, **FREE)
+    with start_in_process(world, log_path=None) as web:
+        host = plain(web)
+        paths = [page(web.world, host, number).path for number in range(3)]
+        asked = ["/robots.txt", paths[0], "/robots.txt", paths[1], paths[2]]
+        raw = exchange(
+            web, host, "".join(GET.format(path, netloc(host)) for path in asked).encode()
+        )
+        assert raw.count(b"HTTP/1.1 ") == 4
+        assert raw.count(b"<!DOCTYPE html>") == 2
+        assert raw.count(b"Connection: close\r\n") == 1
+
+
+def test_large_files_arrive_whole_and_leave_the_server_free_meanwhile(web, client):
+    found = next(
+        one
+        for host in hosts_with(web.world, scheme="http")
+        for number in range(host.pages)
+        if (one := page(web.world, host, number)).kind is PageKind.LARGE
+    )
+    host = found.host
+    with socket.socket() as sock:
+        # A small window, which the system would else let grow to megabytes.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        sock.connect((host.address, web.world.http_port))
+        sock.sendall(GET.format(found.path, netloc(host)).encode())
+        assert sock.recv(10) == b"HTTP/1.1 2"
+        # The rest waits for this client; others are served.
+        assert get(client, plain(web).origin + "/").status == 200
+    reply = get(client, host.origin + found.path)
+    assert reply.body == b"".join(body_of(web.world, found))
+    assert len(reply.body) == size_of(web.world, found) == 12_000_000
+    first, second = (hit for hit in hits_on(web, host) if hit.target == found.path)
+    assert first.outcome == Outcome.CLOSED
+    assert first.size < 12_000_000
+    assert (second.outcome, second.size) == (Outcome.OK, 12_000_000)
+
+
+def test_endless_spaces_go_on(web, client):
+    host = host_with(web, endless=True)
+    for entry in ("/calendar/?d=0", "/maze/"):
+        url = host.origin + entry
+        seen = set()
+        for _ in range(8):
+            seen.add(url)
+            reply = get(client, url)
+            assert reply.status == 200
+            links = simweb_client.links_of(url, reply)
+            assert host.origin + "/" in links
+            url = next(link for link in links if link not in seen)
+    assert get(client, host_with(web, endless=False).origin + "/maze/").status == 404
+
+
+# faults
+
+
+def test_hosts_that_refuse(web, client):
+    with pytest.raises(ConnectionRefusedError):
+        get(client, host_with(web, behaviour=Behaviour.REFUSE).origin + "/")
+
+
+def test_hosts_that_reset_at_once_or_in_mid_answer(web, client):
+    halves = set()
+    for host in hosts_with(web.world, behaviour=Behaviour.RESET, scheme="http"):
+        with socket.create_connection((host.address, web.world.http_port)) as sock:
+            sock.sendall(GET.format("/", netloc(host)).encode())
+            received, ended = drain(sock)
+        assert ended is ConnectionResetError
+        hit = hits_on(web, host)[-1]
+        assert hit.outcome == Outcome.RESET
+        assert hit.status == (200 if received else 0)
+        halves.add(bool(received))
+        if halves == {True, False}:
+            break
+    assert halves == {True, False}
+
+
+def test_hosts_that_stall_hold_the_line_for_as_long_as_asked(web):
+    halves = set()
+    for host in hosts_with(web.world, behaviour=Behaviour.STALL, scheme="http"):
+        begin = time.monotonic()
+        raw = exchange(web, host, GET.format("/", netloc(host)).encode())
+        assert 0.4 <= time.monotonic() - begin < 3
+        halves.add(bool(raw))
+        hit = hits_on(web, host)[-1]
+        assert hit.outcome == Outcome.STALL
+        assert hit.end - hit.start > 0.39
+        if halves == {True, False}:
+            break
+    assert halves == {True, False}
+
+
+def test_a_client_that_gives_up_on_a_stalling_host_is_logged(web):
+    halves = set()
+    for host in hosts_with(web.world, behaviour=Behaviour.STALL, scheme="http"):
+        with socket.create_connection((host.address, web.world.http_port)) as sock:
+            sock.sendall(GET.format("/gave-up", netloc(host)).encode())
+            sock.settimeout(0.1)
+            # Read, so that closing says no more than that nothing more will be said.
+            received = b""
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    received += sock.recv(1 << 20)
+        halves.add(bool(received))
+        hit = next(hit for hit in hits_on(web, host) if hit.target == "/gave-up")
+        assert hit.outcome == Outcome.CLOSED
+        assert 0.05 < hit.end - hit.start < 0.39
+        if halves == {True, False}:
+            break
+    assert halves == {True, False}
+
+
+def test_hosts_that_send_garbage(web, client):
+    host = host_with(web, behaviour=Behaviour.GARBAGE)
+    with pytest.raises(http.client.HTTPException):
+        get(client, host.origin + "/")
+    assert hits_on(web, host)[-1].outcome == Outcome.GARBAGE
+
+
+def test_hosts_in_trouble_answer_5xx_to_everything(web, client):
+    host = host_with(web, behaviour=Behaviour.SERVER_ERROR)
+    for path in ("/", "/nothing"):
+        assert get(client, host.origin + path).status in {500, 502, 503}
+    assert get(client, host.origin + "/robots.txt").status == 503
+
+
+def test_slow_hosts_begin_late_or_take_their_time(web, client):
+    ways = set()
+    for host in hosts_with(web.world, behaviour=Behaviour.SLOW, scheme="http"):
+        with socket.create_connection((host.address, web.world.http_port)) as sock:
+            begin = time.monotonic()
+            sock.sendall(f"GET / HTTP/1.0\r\nHost: {netloc(host)}\r\n\r\n".encode())
+            received = sock.recv(65536)
+            first = time.monotonic() - begin
+            while data := sock.recv(65536):
+                received += data
+        assert time.monotonic() - begin > 0.25
+        assert received.endswith(b"".join(body_of(web.world, page(web.world, host, 0))))
+        hit = hits_on(web, host)[-1]
+        assert 0.25 < hit.end - hit.start < 3
+        ways.add("late" if first > 0.25 else "dribbling")
+        if len(ways) == 2:
+            break
+    assert ways == {"late", "dribbling"}
+
+
+def test_throttling_hosts_want_to_be_left_alone(web, client):
+    forms = set()
+    for host in hosts_with(
+        web.world, behaviour=Behaviour.THROTTLE, robots=RobotsKind.MISSING, scheme="http"
+    ):
+        assert get(client, host.origin + "/").status == 200
+        assert get(client, host.origin + "/robots.txt").status == 404
+        reply = get(client, host.origin + "/")
+        assert reply.status == 429
+        value = reply.headers["Retry-After"]
+        if value.isdecimal():
+            assert value == "1"
+        else:
+            assert 0 <= parsedate_to_datetime(value).timestamp() - time.time() + 1 <= 3
+        forms.add(value.isdecimal())
+        time.sleep(0.55)
+        assert get(client, host.origin + "/").status == 200
+        if len(forms) == 2:
+            break
+    assert forms == {True, False}
+
+
+# life of the server
+
+
+def test_a_web_can_be_served_inside_an_event_loop(tmp_path):
+    async def serve():
+        world = World(hosts=8, **FREE)
+        async with SimWeb(world, log_path=tmp_path / "log") as web:
+            client = simweb_client.Client(web.dns, web.ca_path)
+            assert (await client.get(host_with(web).origin + "/")).status == 200
+            ca_path = web.ca_path
+        assert not ca_path.exists()
+        # Everything is closed: the same ports can be opened again at once.
+        async with SimWeb(web.world, log_path=None, dns_port=int(web.dns.partition(":")[2])):
+            pass
+
+    before = psutil.Process().num_fds()
+    asyncio.run(serve())
+    asyncio.run(serve())
+    assert psutil.Process().num_fds() <= before
+    assert len(list(read_access_log(tmp_path / "log"))) == 2
+
+
+def test_a_taken_port_is_one_sentence_and_leaves_nothing_open(web, tmp_path):
+    ports = {"http_port": web.world.http_port, "https_port": 0}
+    with pytest.raises(SimWebError, match=rf"port {web.world.http_port} of 127\.16\.0\.1: Address"):
+        start_in_process(World(hosts=4, **ports), log_path=tmp_path / "log")
+    assert not (tmp_path / "log").exists()
+    with pytest.raises(SimWebError, match="cannot serve DNS on UDP port"):
+        start_in_process(
+            World(hosts=4, **FREE), log_path=None, dns_port=int(web.dns.partition(":")[2])
+        )
+
+
+def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path):
+    with pytest.raises(SimWebError, match=r"cannot write the access log .*: Is a directory"):
+        start_in_process(World(hosts=4, **FREE), log_path=tmp_path)
+
+
+def test_stopping_logs_what_was_going_on_and_ends_the_process(tmp_path):
+    world = World(hosts=60, **FREE, faults=Faults(stall=0.5))
+    with start_in_process(world, log_path=tmp_path / "log") as web:
+        host = host_with(web, behaviour=Behaviour.STALL, scheme="http")
+        sock = socket.create_connection((host.address, web.world.http_port))
+        sock.sendall(GET.format("/stopped", netloc(host)).encode())
+        time.sleep(0.1)
+        assert web.running
+    with sock:
+        assert not web.running
+        (hit,) = read_access_log(tmp_path / "log")
+        assert (hit.target, hit.outcome) == ("/stopped", Outcome.CLOSED)
+
+
+def test_the_server_ends_with_the_process_that_started_it_even_if_that_is_killed():
+    script = (
+        "import time; from webcrawl.simweb import World, start_in_process\n"
+        "web = start_in_process(World(hosts=4, http_port=0, https_port=0), log_path=None)\n"
+        "print(web.pid, web.ca_path, flush=True)\n"
+        "time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as parent:
+        pid, ca_path = parent.stdout.readline().split()
+        server = psutil.Process(int(pid))
+        assert Path(ca_path).exists()
+        parent.kill()
+    psutil.wait_procs([server], timeout=10)
+    assert not server.is_running()
+    assert not Path(ca_path).exists()
+
+
+def test_the_server_survives_ctrl_c_and_ends_by_sigterm():
+    with start_in_process(World(hosts=4, **FREE), log_path=None) as web:
+        os.kill(web.pid, signal.SIGINT)
+        assert not web.wait(0.3)
+        os.kill(web.pid, signal.SIGTERM)
+        assert web.wait(10)
+        assert not Path(web.ca_path).exists()

@@ -1,0 +1,211 @@
+"""Files cut at every byte, filled with zeros, left by a killed process or by a power loss."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from contracts.fifo import drain, item
+from disk import PowerLoss
+
+from webcrawl.storage.atomic import sync_paths
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
+from webcrawl.storage.records import CorruptRecordError, RecordLog, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Two items a frame, two frames a segment.
+SIZES = {"chunk": 2, "segment_bytes": 40}
+
+
+def opened(path: Path, snapshot: FifoSnapshot | None) -> DiskFifo:
+    queue = DiskFifo(path=path, **SIZES)
+    queue.open(snapshot)
+    return queue
+
+
+def harmed(path: Path, start: int) -> Iterator[str]:
+    """Harm the file *path* from byte *start* on, in several ways and at every byte, in place."""
+    data = path.read_bytes()
+    noise = random.Random(start)
+    for at in range(start, len(data)):
+        for how, harm in (
+            ("cut", b""),
+            ("zeros", bytes(len(data) - at)),
+            ("more zeros", bytes(4096)),
+            ("noise", noise.randbytes(len(data) - at)),
+        ):
+            if data[:at] + harm == data:
+                continue
+            path.write_bytes(data[:at] + harm)
+            yield f"{how} at {at} of {path.name}"
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def queue(tmp_path):
+    """Four segments, of which two items were read."""
+    queue = opened(tmp_path / "queue", None)
+    queue.push_many(map(item, range(16)))
+    assert [queue.pop(), queue.pop()] == [item(0), item(1)]
+    return queue
+
+
+def test_harm_to_anything_after_the_snapshot_does_not_touch_it(queue):
+    saved = queue.snapshot()
+    sizes = {path: path.stat().st_size for path in queue.path.iterdir()}
+    queue.push_many(map(item, range(16, 26)))
+    drain(queue)
+    written_later = {path: path.read_bytes() for path in queue.path.iterdir()}
+    harms = 0
+    for path in written_later:
+        for how in harmed(path, sizes.get(path, 0)):
+            reopened = opened(queue.path, saved)
+            assert reopened.check() == [], how
+            assert drain(reopened) == list(map(item, range(2, 16))), how
+            for other, data in written_later.items():
+                other.write_bytes(data)
+            harms += 1
+    assert harms > 400
+
+
+def test_harm_to_what_the_snapshot_names_is_raised_and_nothing_is_skipped(queue):
+    saved = queue.snapshot()
+    expected = list(map(item, range(2, 16)))
+    before = {path: path.read_bytes() for path in queue.path.iterdir()}
+    assert len(before) == 4
+    harms = 0
+    for path in before:
+        for how in harmed(path, 8):  # the header is tested with the records
+            found = []
+
+            def read(found=found, how=how):
+                reopened = opened(queue.path, saved)
+                assert reopened.check() != [], how
+                while True:
+                    found.append(reopened.pop())
+
+            with pytest.raises(CorruptRecordError) as caught:
+                read()
+            assert caught.value.path == path, how
+            assert found == expected[: len(found)], how
+            assert len(found) < len(expected), how
+            for other, data in before.items():
+                other.write_bytes(data)
+            harms += 1
+    assert harms > 500
+
+
+def test_a_header_harmed_at_any_byte_is_raised(queue):
+    saved = queue.snapshot()
+    for path in list(queue.path.iterdir()):
+        data = path.read_bytes()
+        for at in range(6):  # the last two are flags, all unused
+            path.write_bytes(data[:at] + bytes([data[at] ^ 0x40]) + data[at + 1 :])
+            with pytest.raises(Exception, match=path.name):
+                drain(opened(queue.path, saved))
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_snapshot_whose_files_were_synced_survives_a_power_loss(tmp_path, monkeypatch, seed):
+    """Everything that written() did not name, or that was written later, may vanish."""
+    rng = random.Random(seed)
+    root = tmp_path / "root"
+    root.mkdir()
+    power = PowerLoss(root, monkeypatch)
+    queue = opened(root / "front" / "queue", None)
+    model: list[bytes] = []
+    for world in range(30):
+        for _ in range(rng.randrange(12)):
+            model.append(item(rng.randrange(100)))
+            queue.push(model[-1])
+        for _ in range(rng.randrange(len(model) + 1)):
+            assert queue.pop() == model.pop(0)
+        saved, kept = queue.snapshot(), list(model)
+        sync_paths(queue.written())
+        for _ in range(rng.randrange(12)):
+            model.append(item(rng.randrange(100)))
+            queue.push(model[-1])
+        for _ in range(rng.randrange(len(model) + 1)):
+            assert queue.pop() == model.pop(0)
+        left = power.lose(tmp_path / str(world), rng)
+        found = opened(left / "front" / "queue", saved)
+        assert found.check() == []
+        assert drain(found) == kept
+        if rng.random() < 0.5:
+            queue.forget()
+    power.close()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_records_that_were_synced_survive_a_power_loss_and_no_other_appears(
+    tmp_path, monkeypatch, seed
+):
+    rng = random.Random(seed)
+    root = tmp_path / "root"
+    root.mkdir()
+    power = PowerLoss(root, monkeypatch)
+    records: list[bytes] = []
+    synced = 0
+    with RecordLog.open(root / "test.log") as log:
+        log.sync()
+        sync_paths([root])
+        for world in range(60):
+            batch = [rng.randbytes(rng.choice((0, 1, 30))) for _ in range(rng.randrange(4))]
+            log.append_all(batch)
+            records += batch
+            if rng.random() < 0.3:
+                log.sync()
+                synced = len(records)
+            left = power.lose(tmp_path / str(world), rng) / "test.log"
+            found = [payload for _, payload in read_records(left)]
+            assert found == records[: len(found)]
+            assert len(found) >= synced
+            with RecordLog.open(left) as again:
+                again.append(b"goes on")
+            assert [payload for _, payload in read_records(left)] == [*found, b"goes on"]
+    power.close()
+
+
+APPENDER = """
+import sys, pathlib
+from webcrawl.storage.records import RecordLog
+log = RecordLog.open(pathlib.Path(sys.argv[1]))
+number = int(sys.argv[2])
+while True:
+    log.append(b"%d" % number + b"." * (number % 3000))
+    sys.stdout.buffer.write(b"%d\\n" % number)
+    number += 1
+"""
+
+
+def test_every_append_that_returned_survives_kill_9(tmp_path):
+    path = tmp_path / "test.log"
+    rng = random.Random(9)
+    number = 0
+    for _ in range(8):
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-c", APPENDER, path, str(number)],
+            cwd=Path(__file__).parent.parent.parent,
+            stdout=subprocess.PIPE,
+        )
+        with process:
+            assert process.stdout is not None
+            process.stdout.read(rng.randrange(1, 5000))
+            process.kill()
+            rest = process.stdout.read()
+        with RecordLog.open(path):
+            pass
+        found = [int(payload.rstrip(b".")) for _, payload in read_records(path)]
+        assert found == list(range(len(found)))
+        said = [int(line) for line in rest.split(b"\n")[1:-1]]  # neither half a line
+        if said:
+            assert len(found) > said[-1]
+        number = len(found)
+    assert number > 1000

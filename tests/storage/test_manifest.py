@@ -1,0 +1,356 @@
+"""Atomic files, the manifest pointer and the directory lock."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from disk import file_size_limit
+
+from webcrawl.storage.atomic import (
+    make_directory,
+    sync_path,
+    sync_paths,
+    write_all,
+    write_atomic,
+)
+from webcrawl.storage.lock import DirectoryLock, LockedError
+from webcrawl.storage.manifest import ManifestStore
+from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+
+
+def names(path: Path) -> set[str]:
+    return {file.name for file in path.iterdir()}
+
+
+# Atomic files
+
+
+def test_an_atomic_write_makes_and_replaces_a_file(tmp_path):
+    path = tmp_path / "file"
+    for data in (b"old", b"newer and longer", b"", b"x" * 3_000_000):
+        write_atomic(path, data)
+        assert path.read_bytes() == data
+        assert names(tmp_path) == {"file"}
+
+
+def test_a_leftover_of_a_killed_write_is_no_hindrance(tmp_path):
+    (tmp_path / "file.tmp").write_bytes(b"half of what was to be written, and longer than it")
+    write_atomic(tmp_path / "file", b"data")
+    assert (tmp_path / "file").read_bytes() == b"data"
+    assert names(tmp_path) == {"file"}
+
+
+def test_an_atomic_write_on_a_full_disk_leaves_the_old_file_alone(tmp_path):
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+    for room in range(8):
+        with file_size_limit(room), pytest.raises(OSError, match="File too large"):
+            write_atomic(path, b"new data")
+        assert path.read_bytes() == b"old"
+        assert names(tmp_path) == {"file"}
+
+
+def test_an_atomic_write_over_a_directory_leaves_nothing_behind(tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_atomic(tmp_path / "taken", b"data")
+    assert names(tmp_path) == {"taken"}
+
+
+def test_every_byte_is_written_to_a_pipe_that_takes_few_at_a_time():
+    """os.write may stop short; a pipe of 64 kB that is read slowly makes it."""
+    data = os.urandom(1_000_000)
+    reader = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        write_all(reader.stdin.fileno(), data)
+        reader.stdin.close()
+        assert reader.stdout.read() == data
+
+
+def test_a_device_that_is_full_says_so():
+    fd = os.open("/dev/full", os.O_WRONLY)
+    try:
+        with pytest.raises(OSError, match="No space left") as caught:
+            write_all(fd, b"data")
+    finally:
+        os.close(fd)
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_files_are_synced_once_and_before_directories(tmp_path, monkeypatch):
+    (tmp_path / "a").write_bytes(b"")
+    (tmp_path / "b").write_bytes(b"")
+    synced = []
+    fsync = os.fsync
+
+    def record(fd: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", record)
+    sync_paths([tmp_path, tmp_path / "a", tmp_path / "gone", tmp_path / "b", tmp_path / "a"])
+    assert synced == [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path)]
+
+
+def test_what_is_gone_needs_no_sync(tmp_path):
+    sync_path(tmp_path / "gone")
+
+
+def test_made_directories_are_told_by_the_ones_that_hold_their_names(tmp_path):
+    deep = tmp_path / "a" / "b" / "c"
+    assert set(make_directory(deep)) == {tmp_path, tmp_path / "a", tmp_path / "a" / "b"}
+    assert deep.is_dir()
+    assert make_directory(deep) == []
+    assert make_directory(tmp_path / "a" / "x") == [tmp_path / "a"]
+
+
+# The manifest
+
+
+def live_state(path: Path) -> object:
+    live = ManifestStore(path=path).load()
+    assert live is not None
+    return live["state"]
+
+
+def test_a_directory_without_a_manifest_has_none(tmp_path):
+    assert ManifestStore(path=tmp_path).load() is None
+    assert ManifestStore(path=tmp_path / "not there").load() is None
+
+
+def test_the_published_manifest_is_the_live_one(tmp_path):
+    store = ManifestStore(path=tmp_path)
+    for n in range(1, 4):
+        assert store.next_sequence() == n
+        store.publish({"number": n})
+        assert names(tmp_path) == {"CURRENT", f"manifest-{n:06d}.json"}
+        again = ManifestStore(path=tmp_path)
+        assert again.load() == {"format": 1, "sequence": n, "number": n}
+        assert again.next_sequence() == n + 1
+
+
+def test_numbers_go_on_after_a_restart(tmp_path):
+    ManifestStore(path=tmp_path).publish({})
+    store = ManifestStore(path=tmp_path)
+    store.load()
+    store.publish({})
+    assert (tmp_path / "CURRENT").read_text() == "manifest-000002.json\n"
+
+
+def test_a_manifest_is_text_for_people(tmp_path):
+    ManifestStore(path=tmp_path).publish({"facts": {"waiting": 3}})
+    text = (tmp_path / "manifest-000001.json").read_text()
+    assert json.loads(text)["facts"] == {"waiting": 3}
+    assert '\n  "facts": {\n    "waiting": 3\n' in text
+
+
+def test_a_full_disk_leaves_the_old_manifest_live(tmp_path):
+    store = ManifestStore(path=tmp_path)
+    store.publish({"state": "old"})
+    before = names(tmp_path)
+    for room in range((tmp_path / "manifest-000001.json").stat().st_size):
+        with file_size_limit(room), pytest.raises(OSError, match="File too large"):
+            store.publish({"state": "new"})
+        assert live_state(tmp_path) == "old"
+        assert names(tmp_path) == before
+    store.publish({"state": "new"})
+    assert live_state(tmp_path) == "new"
+    assert len(names(tmp_path)) == 2
+
+
+def test_a_pointer_that_cannot_be_written_leaves_the_old_manifest_live(tmp_path):
+    store = ManifestStore(path=tmp_path)
+    store.publish({"state": "old"})
+    (tmp_path / "CURRENT.tmp").mkdir()
+    with pytest.raises(IsADirectoryError):
+        store.publish({"state": "new"})
+    assert live_state(tmp_path) == "old"
+    (tmp_path / "CURRENT.tmp").rmdir()
+    store.publish({"state": "newer"})
+    assert live_state(tmp_path) == "newer"
+    assert len(names(tmp_path)) == 2
+
+
+def test_a_second_attempt_does_not_write_over_the_first(tmp_path, monkeypatch):
+    """The first one may be live although it failed: in the last fsync of the directory."""
+    store = ManifestStore(path=tmp_path)
+    store.publish({"state": "old"})
+    fsync = os.fsync
+    synced = 0
+
+    def fail_last(fd: int) -> None:
+        nonlocal synced
+        synced += 1
+        if synced == 4:  # manifest, directory, CURRENT, directory
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", fail_last)
+    with pytest.raises(OSError, match="Input/output"):
+        store.publish({"state": "new"})
+    assert live_state(tmp_path) == "new"
+    assert store.next_sequence() == 3
+
+
+@pytest.mark.parametrize(
+    "current",
+    [b"", b"\n", b"manifest-1.json\n", b"../manifest-000001.json", b"\xff\xfe", bytes(20)],
+)
+def test_a_pointer_that_names_no_manifest_is_damage(tmp_path, current):
+    (tmp_path / "CURRENT").write_bytes(current)
+    with pytest.raises(CorruptRecordError, match="does not name a manifest") as caught:
+        ManifestStore(path=tmp_path).load()
+    assert caught.value.path == tmp_path / "CURRENT"
+
+
+def test_a_manifest_that_is_gone_is_damage(tmp_path):
+    ManifestStore(path=tmp_path).publish({})
+    (tmp_path / "manifest-000001.json").unlink()
+    with pytest.raises(CorruptRecordError, match="no readable manifest") as caught:
+        ManifestStore(path=tmp_path).load()
+    assert caught.value.path == tmp_path / "manifest-000001.json"
+
+
+def test_a_manifest_cut_anywhere_is_damage(tmp_path):
+    ManifestStore(path=tmp_path).publish({"state": [1, 2]})
+    path = tmp_path / "manifest-000001.json"
+    data = path.read_bytes()
+    for cut in range(len(data) - 1):  # the last byte is a newline
+        path.write_bytes(data[:cut])
+        with pytest.raises(CorruptRecordError, match="no readable manifest"):
+            ManifestStore(path=tmp_path).load()
+
+
+def test_a_manifest_with_any_byte_flipped_is_damage_or_says_the_same(tmp_path):
+    manifests = ManifestStore(path=tmp_path)
+    manifests.publish({"state": [1, 2], "facts": {"settings": {"A": "b"}}})
+    said = manifests.load()
+    path = tmp_path / "manifest-000001.json"
+    data = path.read_bytes()
+    for at in range(len(data)):
+        for change in (1, 32, 128):
+            path.write_bytes(data[:at] + bytes([data[at] ^ change]) + data[at + 1 :])
+            try:
+                read = ManifestStore(path=tmp_path).load()
+            except (CorruptRecordError, NewerFormatError):
+                continue
+            # The name of the checksum was hit: it is a member that nobody knows.
+            assert said.items() <= read.items(), at
+
+
+def test_a_manifest_without_a_checksum_is_an_older_or_an_edited_one(tmp_path):
+    ManifestStore(path=tmp_path).publish({"state": 1})
+    path = tmp_path / "manifest-000001.json"
+    path.write_text('{"format": 1, "state": 2}')
+    assert ManifestStore(path=tmp_path).load() == {"format": 1, "state": 2}
+    path.write_text('{"format": 1, "state": 2, "crc32": 7}')
+    with pytest.raises(CorruptRecordError, match="checksum mismatch"):
+        ManifestStore(path=tmp_path).load()
+
+
+@pytest.mark.parametrize("text", ["{}", '{"format": "1"}', '{"format": null}'])
+def test_a_manifest_without_a_format_is_damage(tmp_path, text):
+    ManifestStore(path=tmp_path).publish({})
+    (tmp_path / "manifest-000001.json").write_text(text)
+    with pytest.raises(CorruptRecordError, match="no format number"):
+        ManifestStore(path=tmp_path).load()
+
+
+def test_a_newer_manifest_is_refused_with_what_to_do(tmp_path):
+    ManifestStore(path=tmp_path).publish({})
+    (tmp_path / "manifest-000001.json").write_text('{"format": 2, "shape": "unknown"}')
+    with pytest.raises(NewerFormatError, match="format 2, this webcrawl reads up to 1: use the"):
+        ManifestStore(path=tmp_path).load()
+
+
+# The lock
+
+HOLDER = """
+import sys, pathlib
+from webcrawl.storage.lock import DirectoryLock
+lock = DirectoryLock(path=pathlib.Path(sys.argv[1]))
+lock.acquire()
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the lock until it is killed or its standard input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, tmp_path / "LOCK"],
+        cwd=Path(__file__).parent.parent.parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path, holder):
+    lock = DirectoryLock(path=tmp_path / "LOCK")
+    for _ in range(2):
+        with pytest.raises(LockedError, match=f"LOCK is held by process {holder.pid}") as caught:
+            lock.acquire()
+        assert caught.value.holder == f"process {holder.pid}"
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None])
+def test_the_lock_is_free_when_its_holder_is_gone_however_it_went(tmp_path, holder, how):
+    if how is None:
+        holder.stdin.close()
+    else:
+        holder.send_signal(how)
+    holder.wait()
+    lock = DirectoryLock(path=tmp_path / "LOCK")
+    lock.acquire()
+    assert (tmp_path / "LOCK").read_text() == f"process {os.getpid()}\n"
+    lock.release()
+
+
+def test_a_released_lock_can_be_taken_again_and_by_others(tmp_path):
+    first, second = (DirectoryLock(path=tmp_path / "LOCK") for _ in range(2))
+    first.release()
+    first.acquire()
+    with pytest.raises(LockedError):
+        second.acquire()
+    first.release()
+    first.release()
+    second.acquire()
+    second.release()
+
+
+def test_a_holder_that_did_not_say_its_name_is_another_process(tmp_path):
+    path = tmp_path / "LOCK"
+    first, second = (DirectoryLock(path=path) for _ in range(2))
+    first.acquire()
+    os.truncate(path, 0)
+    with pytest.raises(LockedError, match="held by another process"):
+        second.acquire()
+    first.release()
+
+
+def test_a_lock_that_cannot_be_written_is_not_held(tmp_path):
+    first, second = (DirectoryLock(path=tmp_path / "LOCK") for _ in range(2))
+    with file_size_limit(0), pytest.raises(OSError, match="File too large"):
+        first.acquire()
+    second.acquire()
+    second.release()

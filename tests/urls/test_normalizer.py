@@ -1,0 +1,240 @@
+"""One spelling per URL, and never another server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from webcrawl.urls import HTTP_SCHEMES, SCHEMES, host_of, normalize, normalize_seed, origin_of
+
+# The URL parsing vectors of web-platform-tests (BSD-3-Clause), as of its README.
+VECTORS = [
+    case
+    for case in json.loads(
+        (Path(__file__).parent.parent / "data" / "wpt-urltestdata.json").read_text(encoding="utf-8")
+    )
+    if isinstance(case, dict)
+]
+
+any_text = st.text(st.characters(codec=None))  # surrogates included
+label = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True).filter(
+    lambda text: not text.startswith("xn--")
+)
+host = st.lists(label, min_size=1, max_size=4).map(".".join)
+authority = st.tuples(
+    st.sampled_from(["", "user@", "user:pass@", ":@", "a%40b@"]),
+    host,
+    st.sampled_from(["", ":", ":80", ":443", ":8080", ":00080"]),
+)
+
+
+def test_agrees_with_every_vector_of_the_web_platform():
+    wrong = []
+    for case in VECTORS:
+        expected = None
+        if not case.get("failure") and case["protocol"] in ("http:", "https:"):
+            expected = case["href"].partition("#")[0]
+            if case["username"] or case["password"]:
+                expected = f"{case['protocol']}//{case['host']}{case['pathname']}{case['search']}"
+        if normalize(case["input"], case["base"]) != expected:
+            wrong.append((case["input"], case["base"], expected))
+    assert wrong == []
+    assert len(VECTORS) == 888
+
+
+@pytest.mark.parametrize(
+    ("given_url", "spelling"),
+    [
+        ("HTTP://Example.COM:80", "http://example.com/"),
+        ("https://example.com:443/a/../b/./c?q#part", "https://example.com/b/c?q"),
+        ("https://example.com:80/", "https://example.com:80/"),
+        ("http://münchen.de/straße?größe=ä", "http://xn--mnchen-3ya.de/stra%C3%9Fe?gr%C3%B6%C3%9Fe=%C3%A4"),
+        ("http://☃.example/", "http://xn--n3h.example/"),
+        ("http://0x7f.1/", "http://127.0.0.1/"),
+        ("http://[::0001]:8080/", "http://[::1]:8080/"),
+        ("  http://a.test/x y\n", "http://a.test/x%20y"),
+        ("http:\\\\a.test\\x", "http://a.test/x"),
+        ("http://user:secret@a.test/@x?y@z", "http://a.test/@x?y@z"),
+        ("http://a.test.", "http://a.test./"),
+        ("http://a.test/\udcff", "http://a.test/%EF%BF%BD"),
+        ("http://a.test/\ud83d\ude00", "http://a.test/%F0%9F%98%80"),
+    ],
+)  # fmt: skip
+def test_url_has_one_spelling(given_url, spelling):
+    assert normalize(given_url) == spelling
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    ["", "example.com", "/path", "#x", "http://", "http://a b/", "http://a.test:99999/",
+     "http://[::1", "http://a%00b/", "mailto:a@b.test", "javascript:void(0)", "ftp://a.test/",
+     "data:text/html,x", "http://\ud800/"],
+)  # fmt: skip
+def test_what_cannot_be_fetched_is_none(nonsense):
+    assert normalize(nonsense) is None
+
+
+def test_reference_is_resolved_against_its_base():
+    base = "http://a.test/dir/page.html?q"
+    assert normalize("../x", base) == "http://a.test/x"
+    assert normalize("//b.test/y", base) == "http://b.test/y"
+    assert normalize("?p=1", base) == "http://a.test/dir/page.html?p=1"
+    assert normalize("", base) == base
+    assert normalize("x", "no base") is None
+
+
+def test_bytes_are_read_as_a_location_header():
+    assert normalize("http://a.test/é".encode()) == "http://a.test/%C3%A9"
+    assert normalize(b"http://a.test/\xe9") == "http://a.test/%E9"
+    assert normalize(b"http://\xff.test/") is None
+    assert normalize(b"/x", "http://a.test/") == "http://a.test/x"
+
+
+def test_other_schemes_are_fetchable_when_asked_for():
+    schemes = frozenset({"http", "ftp", "gopher"})
+    assert normalize("ftp://me@A.test/f", schemes=schemes) == "ftp://a.test/f"
+    assert normalize("gopher://a.test/1x", schemes=schemes) == "gopher://a.test/1x"
+    assert normalize("https://a.test/", schemes=schemes) is None
+    assert normalize("mailto:a@b.test", schemes=frozenset({"mailto"})) == "mailto:a@b.test"
+
+
+@pytest.mark.parametrize(
+    ("given_url", "spelling"),
+    [
+        ("ftp://me:secret@A.Test:21/a/../b;type=i", "ftp://a.test/b;type=i"),
+        ("ftp://a.test:80/%2Fetc", "ftp://a.test:80/%2Fetc"),
+        ("gopher://A.Test:70/0/Some Text%09x#y", "gopher://a.test/0/Some%20Text%09x"),
+        ("gopher://a.test", "gopher://a.test/"),
+        ("gopher://a.test:7070", "gopher://a.test:7070/"),
+        ("gopher://a.test:80/1", "gopher://a.test:80/"),
+        ("gopher://a.test/1/", "gopher://a.test/1/"),
+        ("gopher://me:secret@a.test/1x@y", "gopher://a.test/1x@y"),
+        ("gopher://me@a.test?x@b.test/", "gopher://a.test/?x@b.test/"),
+        ("gopher://münchen.test/0ä", "gopher://xn--mnchen-3ya.test/0%C3%A4"),
+        ("gopher://XN--MNCHEN-3YA.test/", "gopher://xn--mnchen-3ya.test/"),
+        ("gopher://0x7f.1:0070/", "gopher://127.0.0.1/"),
+        ("gopher://[::0001]:7070/1x", "gopher://[::1]:7070/1x"),
+        ("gopher://a.test./0x", "gopher://a.test./0x"),
+        ("gopher:///0x", None),
+        ("gopher:a.test", None),
+        ("gopher://xn--\u4fee/", None),
+        ("gopher://a b/", None),
+        ("telnet://a.test/", None),
+    ],
+)  # fmt: skip
+def test_ftp_and_gopher_urls_have_one_spelling_too(given_url, spelling):
+    assert normalize(given_url, schemes=SCHEMES) == spelling
+
+
+@pytest.mark.parametrize(
+    ("line", "url"),
+    [
+        ("example.com", "http://example.com/"),
+        ("  Example.com/a ", "http://example.com/a"),
+        ("example.com:8080", "http://example.com:8080/"),
+        ("example.com:8080/x", "http://example.com:8080/x"),
+        ("//example.com/x", "http://example.com/x"),
+        ("https://example.com", "https://example.com/"),
+        ("bücher.example", "http://xn--bcher-kva.example/"),
+        ("192.0.2.1", "http://192.0.2.1/"),
+        ("[2001:db8::1]:81/x", "http://[2001:db8::1]:81/x"),
+        ("mailto:me@example.com", None),
+        ("FTP://Example.com", "ftp://example.com/"),
+        ("gopher://Example.com:70/1", "gopher://example.com/"),
+        ("not a host", None),
+        ("", None),
+    ],
+)
+def test_seed_may_lack_its_scheme(line, url):
+    assert normalize_seed(line) == url
+
+
+def test_seeds_may_be_held_to_some_schemes():
+    assert normalize_seed("ftp://a.test/", schemes=HTTP_SCHEMES) is None
+    assert normalize_seed("a.test", schemes=HTTP_SCHEMES) == "http://a.test/"
+
+
+def test_scheme_that_seeds_get_can_be_chosen():
+    assert normalize_seed("example.com", scheme="https") == "https://example.com/"
+    assert normalize_seed("http://example.com", scheme="https") == "http://example.com/"
+
+
+@settings(deadline=None)
+@given(any_text | st.binary(), st.none() | any_text)
+@example("http://\ud800@a.test/", None)
+@example("http://a.test/#\x00", None)
+def test_nothing_raises_and_the_answer_is_final(url, base):
+    first = normalize(url, base)
+    if first is not None:
+        assert normalize(first) == first
+        assert first.isascii()
+        assert first.isprintable()
+        assert " " not in first
+        assert "#" not in first
+        assert first.startswith(("http://", "https://"))
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["ftp://", "gopher://", "gopher://a.test", "Gopher:"]),
+    any_text | st.text("aA.:/@?#[]1%\\ \t\n-"),
+)
+def test_nothing_raises_and_the_answer_is_final_for_ftp_and_gopher(start, rest):
+    first = normalize(start + rest, schemes=SCHEMES)
+    if first is not None:
+        assert normalize(first, schemes=SCHEMES) == first
+        assert first.isascii()
+        assert first.isprintable()
+        assert " " not in first
+        assert "#" not in first
+        assert first.partition("://")[2].partition("/")[1] == "/"
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from([("ftp", 21), ("gopher", 70), ("FTP", 21), ("Gopher", 70)]),
+    authority,
+    st.sampled_from(["/", "?"]),
+    st.text("/.@:?a%\\", max_size=20),
+)
+def test_server_that_ftp_and_gopher_contact_never_changes(scheme, authority, mark, rest):
+    name, default = scheme
+    credentials, host, port = authority
+    url = normalize(f"{name}://{credentials}{host}{port}{mark}{rest}", schemes=SCHEMES)
+    assert url is not None
+    parts = urlsplit(url)
+    assert (parts.scheme, parts.hostname) == (name.lower(), host)
+    assert (parts.port or default) == (int(port[1:] or default) if port else default)
+    assert parts.username is None
+    assert host_of(url) == host.removesuffix(".")
+    assert origin_of(url) == f"{name.lower()}://{parts.netloc}"
+
+
+@settings(deadline=None)
+@given(any_text)
+def test_no_seed_line_raises(line):
+    url = normalize_seed(line)
+    assert url is None or normalize(url) == url
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["http", "https", "HTTP", "hTTps"]),
+    authority,
+    st.text("/.@:?#a%\\ \t", max_size=20),
+)
+def test_server_that_is_contacted_never_changes(scheme, authority, rest):
+    credentials, host, port = authority
+    url = normalize(f"{scheme}://{credentials}{host}{port}/{rest}")
+    assert url is not None
+    parts = urlsplit(url)
+    default = {"http": 80, "https": 443}[scheme.lower()]
+    assert parts.scheme == scheme.lower()
+    assert parts.hostname == host
+    assert (parts.port or default) == (int(port[1:] or default) if port else default)
+    assert parts.username is None

@@ -1,0 +1,106 @@
+"""The short cut for plain paths gives what the long way gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from webcrawl.urls import SCHEMES, normalize
+from webcrawl.urls.extraction.resolver import Resolver
+
+VECTORS = Path(__file__).parent.parent / "data" / "wpt-urltestdata.json"
+
+# Dense in what decides between the short cut and the long way.
+reference = st.text("aZ9/.-_~%2eE?#&=:;@!'()*+,\\ \t\n\x00|^`{}[]<>\"é", max_size=24)
+plain = st.from_regex(
+    r"/?([A-Za-z0-9._~-]{1,5}/){0,3}[A-Za-z0-9._~-]{0,5}(\?[a-z0-9=&%+]{0,5})?(#[a-z]{0,3})?",
+    fullmatch=True,
+)
+whole = st.from_regex(
+    r"(http|https|ftp|HTTP)://(xn--|-|[a-z0-9-]{0,4}\.){0,3}(xn--[a-z]{0,2}|[a-z0-9A-Z-]{1,4}|0x7f|1)\.?"
+    r"(:[0-9]{0,5}|:80|:443)?(/[A-Za-z0-9._~-]{0,5}){0,3}(\?[a-z0-9=&%+]{0,5})?(#[a-z]{0,3})?",
+    fullmatch=True,
+)
+base = st.sampled_from(
+    [
+        "http://a.test/",
+        "http://a.test/page.html",
+        "https://a.test:8443/dir/page?q=/x/",
+        "http://a.test/dir//",
+        "http://a.test//page.html",
+        "ftp://a.test//etc",
+        "http://a.test/dir/sub/?x#",
+        "http://[::1]/x/y",
+        "ftp://a.test/pub/",
+        "ftp://a.test:2121/pub/file;type=i",
+        "gopher://a.test/1/menu",
+        "gopher://a.test:7070/0text",
+    ]
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(base, reference | plain | whole)
+@example("http://a.test/d/p", "a:b")
+@example("http://a.test/d/p", "?x")
+@example("http://a.test/d/p", "//x/y")
+@example("http://a.test/d/p", "x/%2e%2e/y")
+@example("http://a.test/d/p", "")
+@example("http://a.test/d/p", "http://b.test:80/x")
+@example("http://a.test/d/p", "https://b.test:8443/x?y#z")
+@example("http://a.test/d/p", "https://b.xn--zz/x")
+@example("http://a.test/d/p", "http://1.2.3/x")
+@example("http://a.test/d/p", "/")
+@example("http://a.test/d/p", "x\n")
+@example("http://a.test/d/p", "x#a\nb ")
+def test_resolver_agrees_with_normalize(base, reference):
+    for schemes in (SCHEMES, frozenset({"https"})):
+        resolver = Resolver(base, schemes=schemes)
+        assert resolver.resolve(reference) == normalize(reference, base, schemes=schemes)
+
+
+def test_resolver_agrees_with_normalize_on_the_vectors_of_the_web_platform():
+    for case in json.loads(VECTORS.read_text(encoding="utf-8")):
+        if isinstance(case, dict):
+            base = normalize(case["base"] or "http://example.org/foo/bar")
+            if base is not None:
+                assert Resolver(base).resolve(case["input"]) == normalize(case["input"], base)
+
+
+@pytest.mark.parametrize(
+    ("codec", "reference", "url"),
+    [
+        ("utf-8", "?q=привет", "?q=%D0%BF%D1%80%D0%B8%D0%B2%D0%B5%D1%82"),
+        ("cp1251", "?q=привет", "?q=%EF%F0%E8%E2%E5%F2"),
+        ("cp1251", "?q=привет#привет", "?q=%EF%F0%E8%E2%E5%F2"),
+        ("cp1251", "?a=é&b=ж", "?a=%26%23233%3B&b=%E6"),
+        ("cp932", "?ソ", "?%83\\"),
+        ("iso2022_jp", "?日", "?%1B$BF|%1B(B"),
+        ("gb18030", "?\U0001f600", "?%949%FC6"),
+        ("cp1252", "?\ud800", "?%26%2355296%3B"),
+        ("utf-16-le", "?é", "?%C3%A9"),
+        # Only the query is in the document's encoding.
+        ("cp1251", "/привет", "/%D0%BF%D1%80%D0%B8%D0%B2%D0%B5%D1%82"),
+        ("cp1251", "/x#?ж", "/x"),
+    ],
+)
+def test_query_is_escaped_in_the_encoding_of_the_document(codec, reference, url):
+    assert (
+        Resolver("http://a.test/", codec=codec).resolve(reference)
+        == "http://a.test/" + url[url.startswith("/") :]
+    )
+
+
+def test_only_schemes_that_are_asked_for_are_resolved():
+    resolver = Resolver("ftp://a.test/d/f", schemes=frozenset({"ftp"}))
+    assert resolver.resolve("g") == "ftp://a.test/d/g"
+    assert resolver.resolve("http://a.test/") is None
+    assert Resolver("http://a.test/", schemes=frozenset({"ftp"})).resolve("x") is None
+
+
+def test_base_that_is_none_resolves_nothing_relative():
+    assert Resolver("nonsense").resolve("x") is None
