@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
 import shlex
 from pathlib import Path
@@ -191,10 +192,12 @@ def test_each_command_of_a_page_can_be_parsed(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_each_file_that_a_page_names_is_there(page):
+def test_each_file_or_class_that_a_page_names_is_there(page):
     folders = "|".join(FOLDERS)
     named = re.findall(r"`([\w./-]+\.(?:py|md|toml|cfg))`", PAGES[page])
     named += re.findall(rf"`((?:{folders})/(?:[\w/-]+/)?)`", PAGES[page])
+    for dotted in re.findall(r"\bwebcrawl(?:\.\w+)+", PAGES[page]):
+        pkgutil.resolve_name(dotted)
     for name in named:
         assert any(f"/{file}".endswith(f"/{name.rstrip('/')}") for file in FILES), name
 
