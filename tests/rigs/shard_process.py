@@ -19,6 +19,7 @@ from scrapy.signalmanager import SignalManager
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.outcome_log import INFO_LOG, Outcomes
+from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.side_downloads import Asides
@@ -288,6 +289,7 @@ class Process:
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
             outcomes=self.outcomes,
+            reading=ReadingWatch(jobdir=machine.jobdir, max_secs=1.0),
             ending=self.ending,  # type: ignore[arg-type]  # likewise
             wake=lambda: None,
         )
