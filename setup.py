@@ -10,7 +10,7 @@ setup(
     name="webcrawl",
     version=__version__,
     # With packages and modules that users put beside webcrawl.
-    packages=find_packages(exclude=["build*", "crawls*", "tests*"]),
+    packages=find_packages(exclude=["build*", "crawls*", "tests*", "benchmarks*"]),
     py_modules=[path.stem for path in Path().glob("*.py") if path.stem != "setup"],
     entry_points={"scrapy": ["settings = webcrawl.settings"]},
 )

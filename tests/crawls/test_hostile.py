@@ -275,7 +275,7 @@ def test_time_memory_and_the_longest_work_in_one_go_are_bounded(crawl):
 
 def test_no_name_and_no_url_leads_to_this_machine_or_its_network(evidence):
     crawl = evidence.guarded
-    assert crawl.code == 0, crawl.output
+    assert crawl.code == 2, crawl.output  # nothing was fetched
     by_path = {urlsplit(url).path: outcomes for url, outcomes in crawl.outcomes.items()}
     assert by_path == {urlsplit(url).path: ["address_forbidden"] for url in evidence.traps.urls()}
     assert evidence.traps.sprung == []
