@@ -42,7 +42,7 @@ def _behind_a_line(attack: Attack) -> Attack:
 
 ATTACKS = {
     "reset-on-connect": resets(b""),
-    "speaks-first": holds(b"220 smtp.hostile.test ESMTP\r\n"),
+    "speaks-first": holds(b"220 smtp.sim.test ESMTP\r\n"),
     "ftp-silence": holds(b""),
     "ftp-garbage": holds(b"\xff" * 500 + b"\r\n"),
     "ftp-endless-greeting": floods(b"", b"220-and welcome\r\n" * 100),

@@ -12,7 +12,8 @@ import dns.rrset
 Reply = dns.message.Message | bytes | list[bytes] | None
 
 LOOPBACK = "127.0.0.1"
-ZONE = "hostile.test"
+# A public suffix here, so that each host is a registered domain of its own.
+ZONE = "sim.test"
 _ZONE = dns.name.from_text(ZONE)
 
 

@@ -147,11 +147,11 @@ REDIRECTS = {
     "redirect-no-location": says(answer(b"", status=_MOVED)),
     "redirect-two": redirects(b"/private/one\r\nLocation: /private/two"),
     "redirect-proxy": says(
-        answer(b"", b"Location: http://redirect-victim.hostile.test:1/", status=b"305 Use Proxy")
+        answer(b"", b"Location: http://redirect-victim.sim.test:1/", status=b"305 Use Proxy")
     ),
     "redirect-bad-utf8": redirects(b"/private/\xff\xfe"),
     "redirect-bad-url": redirects(b"http://[::1/\\\\:99999999/"),
-    "redirect-bad-port": redirects(b"http://redirect-bad-port.hostile.test:99999/"),
+    "redirect-bad-port": redirects(b"http://redirect-bad-port.sim.test:99999/"),
     "redirect-storm": special.storm_at("redirect-victim"),
     "redirect-victim": says(answer(b"<p>the storm's victim")),
 }

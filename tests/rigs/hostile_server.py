@@ -1,6 +1,6 @@
 """The servers of the hostile suite, on loopback, with a record of who asked when.
 
-Every kind of hostile.py has a host of its own, ``<kind>.hostile.test``, with a robots.txt and an
+Every kind of hostile.py has a host of its own, ``<kind>.sim.test``, with a robots.txt and an
 ordinary page at ``/good``; what is hostile beside them is said by its `Place`.
 """
 
