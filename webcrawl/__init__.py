@@ -14,10 +14,10 @@ extensions its background thread. One URL's life, room by room::
        ▼                                       ▼                              guard, robots.txt)
     pipelines/  WARC, yours                 release: the host's pause begins
 
-Imports point one way: spiders, extensions, commands -> scheduler and its helpers, dupefilter,
-_engine -> frontier | seen | hosts | net | robots | seeds -> storage, urls. ``frontier``, ``seen``
-and ``hosts`` know neither each other nor Scrapy; ``simweb`` knows nothing of the crawler, and
-``audit``, which judges it, only how URLs are read. tests/test_imports.py holds this.
+Imports point downwards only: spiders, extensions, commands -> scheduler, jobs -> crawl ->
+dupefilter, hosts -> frontier | seen | net | pipelines -> storage, items -> urls, configuration,
+clock, errors. ``frontier`` and ``seen`` do not know each other, ``simweb`` knows nothing of the
+crawler. tests/test_imports.py holds this; docs/architecture.md has the whole.
 
 What always holds:
 

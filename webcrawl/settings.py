@@ -27,11 +27,11 @@ SCHEDULER = "webcrawl.scheduler.MercatorScheduler"
 DUPEFILTER_CLASS = "webcrawl.dupefilter.MercatorDupeFilter"
 DOWNLOADER = "webcrawl.crawl.downloader.MercatorDownloader"
 DOWNLOAD_HANDLERS_BASE = default_settings.DOWNLOAD_HANDLERS_BASE | {
-    "http": "webcrawl.net.http.handler.HttpDownloadHandler",
-    "https": "webcrawl.net.http.handler.HttpDownloadHandler",
+    "http": "webcrawl.net.http.HttpDownloadHandler",
+    "https": "webcrawl.net.http.HttpDownloadHandler",
     # None for one of the four: its URLs are refused, as are those of all other schemes.
-    "ftp": "webcrawl.net.ftp.handler.FtpDownloadHandler",
-    "gopher": "webcrawl.net.gopher.handler.GopherDownloadHandler",
+    "ftp": "webcrawl.net.ftp.FtpDownloadHandler",
+    "gopher": "webcrawl.net.gopher.GopherDownloadHandler",
     # The crawl must not be led to files of its own machine or to paid storage.
     "file": None,
     "s3": None,
@@ -146,7 +146,7 @@ POLITENESS_MIN_DELAY = None
 POLITENESS_MAX_DELAY = None
 POLITENESS_UNMEASURED_DELAY = None
 # Any object with frontier.politeness.DelayPolicy's one method.
-POLITENESS_POLICY = "webcrawl.frontier.delay_policy.LargestDelay"
+POLITENESS_POLICY = "webcrawl.frontier.LargestDelay"
 # Up to this share of a pause is added to it at random: hosts must not fall into step.
 POLITENESS_JITTER = 0.1
 # robots.txt's Crawl-delay is honoured in full up to so many seconds. A host that wants more is let
@@ -384,7 +384,7 @@ web_spider: dict[str, Any] = {
     # that set none keep what they know in a temporary directory, until they end.
     "JOBDIR": "crawls/web",
     # Processing modules (Mercator, section 3), by content type; users add theirs after the WARC.
-    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.pipeline.WarcPipeline": 100},
+    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": 100},
     "EXTENSIONS_BASE": EXTENSIONS_BASE
     | {
         "webcrawl.extensions.repeated_lines.RepeatedLines": 0,

@@ -47,7 +47,7 @@ def crawled(tmp_path_factory):
         seeds = directory / "seeds.txt"
         seeds.write_text("\n".join(web.world.seeds()))
         command = crawl_command(web, seeds, directory / "job", WARC_MAX_FILE_BYTES=200_000)
-        modules = {"modules.Record": 50, "webcrawl.pipelines.warc.pipeline.WarcPipeline": 100}
+        modules = {"modules.Record": 50, "webcrawl.pipelines.warc.WarcPipeline": 100}
         command += ["-s", f"ITEM_PIPELINES={json.dumps(modules)}"]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(directory))

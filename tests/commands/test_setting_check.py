@@ -52,7 +52,7 @@ def test_the_settings_of_the_project_are_good():
         ),
         (
             "ITEM_PIPELINES",
-            {"webcrawl.pipelines.warc.pipeline.WarcPipeline": "x"},
+            {"webcrawl.pipelines.warc.WarcPipeline": "x"},
             "the place of webcrawl",
         ),
         ("EXTENSIONS", {"webcrawl.items.NoSuch": 1}, "doesn't define any object named 'NoSuch'"),
@@ -84,7 +84,7 @@ def test_what_cannot_be_is_a_sentence(name, value, sentence):
 @pytest.mark.parametrize(
     "given",
     [
-        {"ITEM_PIPELINES": {"webcrawl.pipelines.warc.pipeline.WarcPipeline": None}},
+        {"ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": None}},
         {"DOWNLOAD_HANDLERS": {"ftp": None}},
         {"FEEDS": {"x.jsonl": {"format": "jsonl"}}},
         {

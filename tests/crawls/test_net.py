@@ -35,8 +35,8 @@ class Spider(scrapy.Spider):
 
 process = CrawlerProcess({
     "DOWNLOAD_HANDLERS": {
-        "http": "webcrawl.net.http.handler.HttpDownloadHandler",
-        "https": "webcrawl.net.http.handler.HttpDownloadHandler",
+        "http": "webcrawl.net.http.HttpDownloadHandler",
+        "https": "webcrawl.net.http.HttpDownloadHandler",
     },
     "DOWNLOADER_MIDDLEWARES": {
         "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,

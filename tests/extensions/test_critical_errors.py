@@ -113,7 +113,7 @@ def replay(path):
 
 def test_a_module_that_fails_on_every_page_stops_nothing_and_its_pages_are_kept(simulated):
     web, path = simulated
-    pipelines = json.dumps({"webcrawl.pipelines.warc.pipeline.WarcPipeline": 1, "bugs.Clumsy": 2})
+    pipelines = json.dumps({"webcrawl.pipelines.warc.WarcPipeline": 1, "bugs.Clumsy": 2})
     done = run_crawl(command(simulated, ITEM_PIPELINES=pipelines))
     assert done.returncode == 0, done.stdout
     urls, allowed = asked(web)

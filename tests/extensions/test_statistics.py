@@ -78,7 +78,7 @@ def test_the_start_takes_few_lines(log):
     begin = log[0].partition("Spider opened")[0]
     assert len(begin.splitlines()) < 8, begin
     assert re.search(r" INFO: webcrawl \d\S+, spider web, with seeds=\S+, ALLOW_PRIVATE_ADD", begin)
-    assert "webcrawl.pipelines.warc.pipeline.WarcPipeline" in begin
+    assert "webcrawl.pipelines.warc.WarcPipeline" in begin
     assert re.search(r" INFO: A new crawl in \S+job\n", log[0])
 
 

@@ -337,7 +337,7 @@ class Pages(Spider):
 
 process = AsyncCrawlerProcess({
     "JOBDIR": sys.argv[1],
-    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.pipeline.WarcPipeline": 100},
+    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": 100},
     "LOG_LEVEL": "ERROR",
     "TELNETCONSOLE_ENABLED": False,
 })

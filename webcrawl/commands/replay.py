@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-_WARC_PIPELINE: Final = "webcrawl.pipelines.warc.pipeline.WarcPipeline"
+_WARC_PIPELINE: Final = "webcrawl.pipelines.warc.WarcPipeline"
 # Everything that is for a crawl: what is left is an ordinary Scrapy without a request to send.
 _NO_CRAWL: Final = {
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",

@@ -4,7 +4,7 @@ A processing module is a Scrapy item pipeline. It gets every ``webcrawl.items.Pa
 fetched and whose document was not seen before, whatever its content type and status, after its
 links were submitted to the frontier; what a module does has no influence on where the crawl goes.
 Modules run in the order of ITEM_PIPELINES, each getting what the one before it returned. The
-default one is ``webcrawl.pipelines.warc.pipeline.WarcPipeline``, which stores the whole exchange.
+default one is ``webcrawl.pipelines.warc.WarcPipeline``, which stores the whole exchange.
 
 To write one, put a class anywhere on the path and name it in ITEM_PIPELINES. This one collects the
 titles of HTML pages:
@@ -29,7 +29,7 @@ titles of HTML pages:
             return item
 
     ITEM_PIPELINES = {
-        "webcrawl.pipelines.warc.pipeline.WarcPipeline": 100,
+        "webcrawl.pipelines.warc.WarcPipeline": 100,
         "mine.TitlePipeline": 200,
     }
 

@@ -1,1 +1,5 @@
 """WARC: processing module, writer, records, recovery."""
+
+from webcrawl.pipelines.warc.pipeline import WarcPipeline
+
+__all__ = ["WarcPipeline"]
