@@ -52,7 +52,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from webcrawl.extensions.large_blocks import return_large_blocks
+from webcrawl.extensions.process_limits import return_large_blocks
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.eliminator import DiskEliminator
 from webcrawl.seen.fingerprint import fingerprints

@@ -26,7 +26,7 @@ from webcrawl import settings
 from webcrawl.configuration.memory_budget import sizes
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.extensions.large_blocks import return_large_blocks
+from webcrawl.extensions.process_limits import return_large_blocks
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,

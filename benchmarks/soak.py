@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.extensions.open_files import most_open_files
+from webcrawl.extensions.process_limits import most_open_files
 from webcrawl.simweb import pauses, preset, read_access_log, start_in_process, write_seeds
 from webcrawl.simweb.robots import PATH
 

@@ -44,9 +44,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.checkpoints.Checkpoints": 0,
     "webcrawl.extensions.critical_errors.CriticalErrors": 0,
     "webcrawl.extensions.disk_guard.DiskGuard": 0,
-    "webcrawl.extensions.garbage.Garbage": 0,
-    "webcrawl.extensions.large_blocks.LargeBlocks": 0,
-    "webcrawl.extensions.open_files.OpenFiles": 0,
+    "webcrawl.extensions.process_limits.ProcessLimits": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
 }
 # They listen on a port for code to run.

@@ -1,0 +1,263 @@
+"""Limits of the process: open files, malloc's options, the garbage collector's thresholds."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from crawling import crawl_command, run_crawl
+from frontier_rig import Rig, entry
+from records_rig import records_in
+from scrapy import signals
+from scrapy.utils.project import get_project_settings
+from scrapy.utils.test import get_crawler
+from seen_rig import InlineExecutor, disk_eliminator, names, publish, submit
+
+from webcrawl.crawl.seeds.ranks import HostRanks
+from webcrawl.errors import FatalError
+from webcrawl.extensions.process_limits import FIXED, ProcessLimits, most_open_files
+from webcrawl.frontier import encode
+from webcrawl.seen.content import ContentSeen
+from webcrawl.seen.fingerprint import fingerprints
+from webcrawl.simweb import preset, start_in_process
+
+HOSTS, URLS_OF_A_HOST = 800, 60
+
+
+def said_by(script, *arguments):
+    """The output of a process of its own: most limits are for good."""
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=Path(__file__).parents[2],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+def descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def test_many_hosts_and_runs_are_few_open_files(tmp_path, clock):
+    before = descriptors()
+    rig = Rig(tmp_path / "frontier", clock, queues=HOSTS + 1, max_queues=HOSTS + 1)
+    for host in range(HOSTS):
+        # Far more than a queue has in memory.
+        rig.frontier.push(
+            [encode(entry(f"h{host}.test", serial)) for serial in range(URLS_OF_A_HOST)]
+        )
+    while rig.frontier.refill(10_000):
+        pass
+    assert rig.frontier.stats()["frontier/queues/spilled"] == HOSTS
+    eliminator = disk_eliminator(tmp_path / "seen", buffer_size=500, log_file_bytes=20_000)
+    eliminator.open(None)
+    content = ContentSeen(path=tmp_path / "content", executor=InlineExecutor(), buffer_size=500)
+    content.open(None)
+    ranks = HostRanks(path=tmp_path / "ranks")
+    ranks.open(None)
+    records = records_in(tmp_path / "hosts", InlineExecutor())
+    records.open()
+    most = 0
+    for first in range(0, 30_000, 100):
+        urls = names(100, first)
+        submit(eliminator, urls)
+        # What comes out is taken late: the runs of several merges are open beside the levels.
+        if first % 2000 == 0:
+            while eliminator.take(1000):
+                pass
+            publish(eliminator)
+        for fingerprint in fingerprints(urls):
+            content.test(fingerprint)
+            content.commit(fingerprint)
+        most = max(most, descriptors() - before)
+    assert eliminator.stats()["seen/merge/count"] >= 50
+    for part in (eliminator, content, ranks, records):
+        part.close()
+    rig.frontier.close()
+    assert most <= FIXED // 4
+    assert descriptors() <= before
+
+
+def test_what_a_crawl_needs_is_told_by_its_settings():
+    settings = get_project_settings()
+    settings.setdict({"CONCURRENT_REQUESTS": 100, "NET_KEEPALIVE_CONNECTIONS": 10})
+    assert most_open_files(settings) == 200 + 70 + FIXED
+    settings.set("HTTPPROXY_ENABLED", False)
+    assert most_open_files(settings) == 200 + 50 + FIXED
+
+
+def test_a_system_that_does_not_allow_it_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 512))
+    with pytest.raises(FatalError, match=r"2256 files .* allows 512 \(ulimit -Hn\)"):
+        ProcessLimits.from_crawler(
+            get_crawler(settings_dict={"CONCURRENT_REQUESTS": 1000} | IDLE_0)
+        )
+
+
+IDLE_0 = {"NET_KEEPALIVE_CONNECTIONS": 0}
+RAISED = """
+import resource
+from scrapy import signals
+from scrapy.utils.test import get_crawler
+from webcrawl.extensions.process_limits import ProcessLimits
+
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
+for workers in (100, 10):
+    settings = {"CONCURRENT_REQUESTS": workers, "NET_KEEPALIVE_CONNECTIONS": 0}
+    crawler = get_crawler(settings_dict=settings)
+    extension = ProcessLimits.from_crawler(crawler)
+    print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    crawler.signals.send_catch_log(signals.spider_opened)
+    print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+
+
+def test_the_soft_limit_is_raised_when_the_crawl_begins_and_never_lowered():
+    assert said_by(RAISED).split() == ["300", *3 * [str(200 + FIXED)]]
+
+
+FREED = """
+import sys
+from scrapy.utils.test import get_crawler
+from webcrawl.extensions.process_limits import ProcessLimits
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+if sys.argv[1] == "with":
+    ProcessLimits.from_crawler(get_crawler())
+large = b"x" * (30 << 20)
+del large
+before = resident()
+blocks, kept = [], []
+for _ in range(100):
+    blocks.append(b"x" * (1 << 20))
+    kept.append(b"x" * 5000)
+while_held = resident() - before
+blocks.clear()
+print(int(while_held), int(resident() - before))
+"""
+
+
+@pytest.mark.parametrize(("how", "least", "most"), [("with", 0, 20), ("without", 80, 120)])
+def test_a_hundred_megabytes_are_given_back_only_with_the_extension(how, least, most):
+    while_held, afterwards = map(int, said_by(FREED, how).split())
+    assert while_held >= 100
+    assert least <= afterwards <= most
+
+
+FAULTS = """
+import ctypes, resource, sys
+from scrapy.utils.test import get_crawler
+from selectolax.lexbor import LexborHTMLParser
+from webcrawl.extensions.process_limits import ProcessLimits
+
+if sys.argv[1] == "with":
+    ProcessLimits.from_crawler(get_crawler())
+else:
+    ctypes.CDLL(None).mallopt(-3, 128 * 1024)  # what it is in the beginning, kept there
+body = b"<p>text <a href=x>y</a></p>" * 800
+LexborHTMLParser(body)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    LexborHTMLParser(body)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 20)
+"""
+
+
+@pytest.mark.parametrize(("how", "least", "most"), [("with", 0, 10), ("without", 30, 1000)])
+def test_the_memory_of_one_document_serves_the_next_only_with_the_extension(how, least, most):
+    assert least <= int(said_by(FAULTS, how)) <= most
+
+
+# Turns the collector off when the crawl begins, and counts at its end what only it could free.
+LIVING = """
+import gc
+from scrapy import signals
+from scrapy.http import Request, Response
+
+class Living:
+    @classmethod
+    def from_crawler(cls, crawler):
+        living = cls()
+        living.stats = crawler.stats
+        crawler.signals.connect(living.begin, signal=signals.engine_started)
+        crawler.signals.connect(living.count, signal=signals.spider_closed)
+        return living
+
+    def begin(self):
+        gc.disable()
+
+    def count(self):
+        for kind in (Request, Response):
+            alive = sum(1 for thing in gc.get_objects() if isinstance(thing, kind))
+            print(f"{alive} {kind.__name__}s alive")
+        print(self.stats.get_value("response_received_count"), "answers")
+"""
+
+
+@pytest.fixture
+def thresholds():
+    before = gc.get_threshold()
+    yield before
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+@pytest.mark.parametrize("value", [(1000, 5, 7), [1000, 5, 7], "1000,5,7", " 1000, 5 ,7"])
+def test_the_thresholds_hold_while_the_crawl_runs_and_not_after_it(thresholds, value):
+    crawler = get_crawler(settings_dict={"GARBAGE_THRESHOLDS": value})
+    extension = ProcessLimits.from_crawler(crawler)
+    assert gc.get_threshold() == thresholds
+    crawler.signals.send_catch_log(signals.spider_opened)
+    assert gc.get_threshold() == (1000, 5, 7)
+    assert gc.get_freeze_count() > 0
+    crawler.signals.send_catch_log(signals.engine_stopped)
+    assert gc.get_threshold() == thresholds
+    assert gc.get_freeze_count() == 0
+    del extension
+
+
+@pytest.mark.parametrize("value", [[], "", None, 0])
+def test_empty_leaves_the_collector_as_python_has_it(thresholds, value):
+    crawler = get_crawler(settings_dict={"GARBAGE_THRESHOLDS": value} | IDLE_0)
+    extension = ProcessLimits.from_crawler(crawler)
+    crawler.signals.send_catch_log(signals.spider_opened)
+    assert gc.get_threshold() == thresholds
+    assert gc.get_freeze_count() == 0
+    del extension
+
+
+@pytest.mark.parametrize(
+    "value", ["1,2", "1,2,3,4", "a,b,c", "1,,3", 5, [1, 2, "x"], [1, 2, -3], [1 << 31, 1, 1]]
+)
+def test_thresholds_that_cannot_be_are_a_sentence(value):
+    with pytest.raises(FatalError) as caught:
+        ProcessLimits.from_crawler(get_crawler(settings_dict={"GARBAGE_THRESHOLDS": value}))
+    assert str(caught.value) == (
+        f"GARBAGE_THRESHOLDS must be three whole numbers from 0, not {value!r}."
+    )
+
+
+def test_pages_are_freed_without_the_collector(tmp_path, monkeypatch):
+    (tmp_path / "living.py").write_text(LIVING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    world = preset("clean", http_port=0, https_port=0, hosts=16, mean_pages=4.0, max_pages=12)
+    with start_in_process(world, log_path=None) as web:
+        seeds = tmp_path / "seeds.txt"
+        seeds.write_text("\n".join(web.world.seeds()))
+        done = run_crawl(
+            crawl_command(web, seeds, tmp_path / "job", EXTENSIONS='{"living.Living": 0}')
+        )
+    lines = done.stdout.splitlines()
+    assert "0 Responses alive" in lines, done.stdout
+    assert "0 Requests alive" in lines
+    (answers,) = [int(line.split()[0]) for line in lines if line.endswith(" answers")]
+    assert answers > 50

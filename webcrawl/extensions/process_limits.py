@@ -1,0 +1,134 @@
+"""Limits of the process that suit a crawl: open files, malloc and the garbage collector.
+
+**Open files.** What a crawl can have open at once is bounded by settings: two connections for each
+request under way (FTP has one for the dialogue and one for the data), idle connections of the
+handlers of http and https (and of both to proxies), and a fixed number for all else, however many
+hosts and URLs there are: queues on disk hold no file open between calls, fingerprints are in a few
+dozen runs, and logs, WARC file, SQLite, name servers and the event loop have a few each. The usual
+soft limit of 1,024 is below that, and a crawl that met it would take its own failures for those of
+hosts.
+
+**malloc.** Freed blocks of 512 kB and more go back to the system at once. glibc does this only
+until one of their size has been freed: then it moves its threshold up, to 32 MB, and takes them
+from its heap, where later allocations keep them from ever being given back. A crawl frees arrays of
+megabytes with each merge; without this the process grew by 60 MB over two million URLs. The
+threshold is above the 400 kB that Lexbor takes for a document of any size. The end of the heap is
+kept up to 16 MB, because the next document needs it again. Other C libraries are left as they are.
+
+**Garbage collector.** The crawl keeps hundreds of thousands of objects alive on purpose (queues,
+caches), and every page makes hundreds that die by reference counting alone. At Python's default
+thresholds the collector walks over the live ones again and again: an eighth of all CPU time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import logging
+import resource
+from typing import TYPE_CHECKING, Final, Self
+
+from scrapy import signals
+
+from webcrawl.configuration.values import flag, whole
+from webcrawl.errors import FatalError
+from webcrawl.net.limits import FetchLimits
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
+
+# All that is neither a worker's nor idle. Most of it are 64 questions to name servers by TCP; after
+# hours of crawling there were 40 besides (tests/extensions/test_process_limits.py counts the
+# parts).
+FIXED: Final = 256
+# Options of glibc's malloc.h, and their values.
+_MALLOC_OPTIONS: Final = {
+    -3: 512 * 1024,  # M_MMAP_THRESHOLD
+    -1: 16 << 20,  # M_TRIM_THRESHOLD
+}
+_MAX_THRESHOLD = (1 << 31) - 1  # a C int
+
+
+class ProcessLimits:
+    """Extension: sets malloc's options when it is made, the rest when the spider is opened."""
+
+    def __init__(self, *, open_files: int, garbage: tuple[int, ...] | None) -> None:
+        self._open_files = open_files
+        self._garbage = garbage
+        self._garbage_before = gc.get_threshold()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises FatalError, with one sentence, for limits that cannot be set."""
+        extension = cls(
+            open_files=_allowed_open_files(crawler.settings),
+            garbage=_garbage_thresholds(crawler.settings),
+        )
+        # Now: the heap grows with all that a crawl opens.
+        return_large_blocks()
+        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(extension.engine_stopped, signal=signals.engine_stopped)
+        return extension
+
+    def spider_opened(self) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY and soft < self._open_files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self._open_files, hard))
+            logger.info("Raised the limit of open files from %d to %d", soft, self._open_files)
+        if self._garbage:
+            # What start-up has made stays to the end: the collector need not look at it again.
+            gc.freeze()
+            gc.set_threshold(*self._garbage)
+
+    def engine_stopped(self) -> None:
+        if self._garbage:
+            gc.set_threshold(*self._garbage_before)
+            gc.unfreeze()
+
+
+def most_open_files(settings: BaseSettings) -> int:
+    """The most descriptors that a crawl with *settings* has open at once."""
+    workers = whole(settings, "CONCURRENT_REQUESTS", at_least=1)
+    limits = FetchLimits.from_settings(settings)
+    idle = sum(limits.idle_by_scheme.values())
+    if flag(settings, "HTTPPROXY_ENABLED"):
+        idle += 2 * limits.idle_connections
+    return 2 * workers + idle + FIXED
+
+
+def return_large_blocks() -> bool:
+    """Set malloc's options, for the whole process and for good. False without glibc."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    return all(mallopt(option, value) for option, value in _MALLOC_OPTIONS.items())
+
+
+def _allowed_open_files(settings: BaseSettings) -> int:
+    needed = most_open_files(settings)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise FatalError(
+            f"The crawl may have {needed} files and connections open at once, and the system "
+            f"allows {hard} (ulimit -Hn): raise that, or lower CONCURRENT_REQUESTS or "
+            "NET_KEEPALIVE_CONNECTIONS."
+        )
+    return needed
+
+
+def _garbage_thresholds(settings: BaseSettings) -> tuple[int, ...] | None:
+    value = settings["GARBAGE_THRESHOLDS"]
+    if not value:
+        return None
+    sentence = f"GARBAGE_THRESHOLDS must be three whole numbers from 0, not {value!r}."
+    try:
+        first, second, third = map(int, value.split(",") if isinstance(value, str) else value)
+    except (TypeError, ValueError) as error:
+        raise FatalError(sentence) from error
+    if not all(0 <= threshold <= _MAX_THRESHOLD for threshold in (first, second, third)):
+        raise FatalError(sentence)
+    return first, second, third
