@@ -130,19 +130,17 @@ RETRY_POLICY: dict[str, list[float]] = {}
 
 # Ready-made politeness: "mercator" (10 times the download's time), "nielsen" (70 s for each
 # registered domain) or "mischel" (the average of the last five downloads, at least 15 s, one minute
-# until they are measured). The next five are the profile's unless they are set.
+# until they are measured). The next four are the profile's unless they are set.
 POLITENESS_PROFILE = "mercator"
 # What is never contacted twice at once: "host", "domain" (the registered domain), or "address" (the
 # host, and all hosts at one IP address share a second clock).
 POLITENESS_KEY = None
 # The pause after a contact is at least POLITENESS_MIN_DELAY and DOWNLOAD_DELAY seconds, and
 # POLITENESS_DELAY_FACTOR times the average of the last five downloads, of which at most
-# POLITENESS_MAX_DELAY seconds count; while fewer than five are known, at least
-# POLITENESS_UNMEASURED_DELAY seconds.
+# POLITENESS_MAX_DELAY seconds count.
 POLITENESS_DELAY_FACTOR = None
 POLITENESS_MIN_DELAY = None
 POLITENESS_MAX_DELAY = None
-POLITENESS_UNMEASURED_DELAY = None
 # Any object with frontier.politeness.DelayPolicy's one method.
 POLITENESS_POLICY = "webcrawl.frontier.LargestDelay"
 # Up to this share of a pause is added to it at random: hosts must not fall into step.
@@ -161,8 +159,6 @@ POLITENESS_BACKOFF_MAX_SECS = 3600.0
 # seconds; then one of them is tried again. So are a host's after 16 times as many if none answers.
 POLITENESS_MAX_FAILURES = 8
 POLITENESS_PENALTY_SECS = 3600.0
-# With POLITENESS_KEY "address": the pause of the shared clock, as a multiple of the usual one.
-POLITENESS_ADDRESS_SCALE = 1.0
 # Records of hosts kept in memory (Mercator: 2**18); all are on disk. None: 22 % of MEMORY_BUDGET,
 # 0.45 kB each, which are as many by default.
 HOSTS_CACHE_SIZE = None

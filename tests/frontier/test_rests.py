@@ -44,18 +44,10 @@ class RestsMachine(RuleBasedStateMachine):
         self.pending: tuple[Callable[[], None], tuple[dict[str, float], dict[str, float]]] | None
         self.pending = None
 
-    @initialize(
-        remembered=st.sampled_from([0, 1, 3]), shared_scale=st.sampled_from([0.5, 1.0, 2.0])
-    )
-    def begin(self, remembered: int, shared_scale: float) -> None:
+    @initialize(remembered=st.sampled_from([0, 1, 3]))
+    def begin(self, remembered: int) -> None:
         self.limit = remembered
-        self.scale = shared_scale
-        self.rig = Rig(
-            self.directory / "frontier",
-            self.clock,
-            remembered=remembered,
-            shared_scale=shared_scale,
-        )
+        self.rig = Rig(self.directory / "frontier", self.clock, remembered=remembered)
 
     # --- visits
 
@@ -116,7 +108,7 @@ class RestsMachine(RuleBasedStateMachine):
         for lease in self.rig.frontier.expire(older_than):
             host = lease.entry.host
             rest = cut_off(POLICY, self.clock.now - self.under_way[host])
-            self._ended(host, rest, rest * self.scale)
+            self._ended(host, rest, rest)
 
     # --- the disk and the crashes
 
@@ -161,8 +153,7 @@ class RestsMachine(RuleBasedStateMachine):
     def _cut_off(self) -> None:
         """Contacts that were cut off rest as if they had lasted until now."""
         for name, at in self.under_way.items():
-            scale = self.scale if name.startswith("@") else 1.0
-            self._rests(name, cut_off(POLICY, self.clock.now - at) * scale)
+            self._rests(name, cut_off(POLICY, self.clock.now - at))
         self.under_way = {}
         self.leases = {}
         self.pending = None

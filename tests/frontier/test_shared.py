@@ -9,7 +9,7 @@ import pytest
 from disk import file_size_limit
 from frontier_rig import POLICY, Rig, entry
 
-from webcrawl.frontier import Lease, shared
+from webcrawl.frontier import LargestDelay, Lease, shared
 from webcrawl.frontier.delay_policy import cut_off
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_all_hosts_of_one_address_get_their_turn(jobdir: Path, clock: FakeClock)
 def test_hosts_are_told_different_times_even_when_the_usual_rest_is_nothing(
     jobdir: Path, clock: FakeClock
 ) -> None:
-    rig = Rig(jobdir, clock, shared_scale=0.0)
+    rig = Rig(jobdir, clock, delay=LargestDelay(factor=0.0, floor=0.0, ceiling=0.0))
     rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
     waits = [send_away(rig, contact(rig, f"h{n}.test")) for n in range(3)]
     assert waits == pytest.approx([0.1, 0.2, 0.3])
@@ -156,14 +156,12 @@ def test_clock_rests_as_the_host_unless_it_is_told_otherwise(
     assert rig.frontier.claim(lease, ADDRESS) == pytest.approx(expected)
 
 
-def test_expired_contact_gives_the_clock_back(jobdir: Path, clock: FakeClock) -> None:
-    rig = Rig(jobdir, clock, shared_scale=2.0)
+def test_expired_contact_gives_the_clock_back(rig: Rig, clock: FakeClock) -> None:
     rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
     clock.advance(10.0)
     assert len(rig.frontier.expire(5.0)) == 1
     lease = contact(rig, "b.test")
-    assert rig.frontier.claim(lease, ADDRESS) == pytest.approx(2 * cut_off(POLICY, 10.0))
-    rig.close()
+    assert rig.frontier.claim(lease, ADDRESS) == pytest.approx(cut_off(POLICY, 10.0))
 
 
 def test_full_disk_claims_nothing(rig: Rig) -> None:
@@ -198,9 +196,8 @@ def test_rest_of_a_clock_holds_after_a_restart(rig: Rig, restart: str, saved: bo
 @pytest.mark.parametrize("saved", [False, True])
 @pytest.mark.parametrize("running_for", [0.1, 2.0, 500.0])
 def test_contact_that_was_cut_off_rests_as_if_it_had_lasted_until_now(
-    jobdir: Path, clock: FakeClock, saved: bool, running_for: float
+    rig: Rig, clock: FakeClock, saved: bool, running_for: float
 ) -> None:
-    rig = Rig(jobdir / "frontier", clock, shared_scale=3.0)
     rig.publish()
     rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
     if saved:
@@ -208,8 +205,7 @@ def test_contact_that_was_cut_off_rests_as_if_it_had_lasted_until_now(
     clock.advance(running_for)
     rig.crash()
     wait = rig.frontier.claim(contact(rig, "b.test"), ADDRESS)
-    assert wait == pytest.approx(3.0 * cut_off(POLICY, running_for), abs=1e-3)
-    rig.close()
+    assert wait == pytest.approx(cut_off(POLICY, running_for), abs=1e-3)
 
 
 def test_contact_is_on_disk_before_it_begins(rig: Rig) -> None:

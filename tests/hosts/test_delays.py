@@ -33,7 +33,6 @@ def politeness(clock, records, **changes):
         "longest_retry_after": 86_400.0,
         "retries": RetryPolicy(times=2, backoff=0.0, most=4),
         "penalty": 1000.0,
-        "address_scale": 1.0,
     }
     return Politeness(**values | changes)
 
@@ -320,11 +319,6 @@ def test_hosts_do_not_fall_into_step(clock, records):
     rests = {after(polite, took=1.0).secs for _ in range(20)}
     assert len(rests) == 20
     assert max(rests) - min(rests) > 0.5
-
-
-def test_the_clock_of_an_address_rests_by_its_scale(clock, records):
-    polite = politeness(clock, records, address_scale=0.5)
-    assert after(polite, took=2.0).shared == 10
 
 
 # --- settings

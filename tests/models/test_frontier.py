@@ -109,21 +109,18 @@ class FrontierMachine(RuleBasedStateMachine):
         more=st.integers(0, 3),
         slice_size=st.sampled_from([1, 3, 64]),
         remembered=st.sampled_from([None, 0, 1, 2]),
-        shared_scale=st.sampled_from([0.5, 1.0, 2.0]),
         workers=st.integers(1, 5),
     )
-    def begin(  # noqa: PLR0917  # drawn by name
+    def begin(
         self,
         queues: int,
         more: int,
         slice_size: int,
         remembered: int | None,
-        shared_scale: float,
         workers: int,
     ) -> None:
         self.ceiling = queues + more
         self.workers = workers
-        self.shared_scale = shared_scale
         self.spills = remembered is not None
         self.rig = Rig(
             self.directory / "frontier",
@@ -133,7 +130,6 @@ class FrontierMachine(RuleBasedStateMachine):
             slice_size=slice_size,
             levels=4,
             remembered=remembered,
-            shared_scale=shared_scale,
             shares=lambda: DomainShares(domain_of=domain_of, workers=workers, most=1),
         )
 
@@ -371,7 +367,7 @@ class FrontierMachine(RuleBasedStateMachine):
             if lease.id in expired:
                 shared = cut_off(POLICY, now - at)
                 rest = max(shared, self.promised.get(host, 0.0))
-                self._released(host, rest, shared * self.shared_scale)
+                self._released(host, rest, shared)
         for number in expired & self.leases.keys():
             self.waiting[name_of(self.leases.pop(number)[0].entry)] += 1
 
@@ -442,8 +438,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _cut_off(self, contacts: dict[str, float], promised: dict[str, float]) -> None:
         for host, at in contacts.items():
-            scale = self.shared_scale if host.startswith("@") else 1.0
-            rest = cut_off(POLICY, self.clock.now - at) * scale
+            rest = cut_off(POLICY, self.clock.now - at)
             self._rests(host, max(rest, promised.get(host, 0.0)))
 
     def _journaled(self) -> list[Entry]:

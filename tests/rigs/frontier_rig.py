@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from conftest import FakeClock
 
-    from webcrawl.frontier import Selector
+    from webcrawl.frontier import DelayPolicy, Selector
     from webcrawl.hosts.records import HostRecords
 
 EPOCH = 1_700_000_000.0
@@ -58,7 +58,7 @@ class Rig:
         selector: Selector | None = None,
         opened: bool = True,
         remembered: int | None = None,
-        shared_scale: float = 1.0,
+        delay: DelayPolicy = POLICY,
         shares: Callable[[], DomainShares] = DomainShares,
     ) -> None:
         self.path = path
@@ -70,7 +70,7 @@ class Rig:
             "queues": queues,
             "max_queues": max_queues,
             "slice_size": slice_size,
-            "shared_scale": shared_scale,
+            "delay": delay,
         }
         if remembered is not None:
             self._options["remembered"] = remembered
@@ -110,7 +110,6 @@ class Rig:
             wall=self.wall,
             prioritizer=DepthRankPrioritizer(levels=self._levels),
             selector=self._selector,
-            delay=POLICY,
             shares=self._shares(),
             **self._options,
         )

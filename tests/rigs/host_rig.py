@@ -113,7 +113,6 @@ def host_knowledge(
         longest_retry_after=longest_retry_after,
         retries=retries,
         penalty=3600.0,
-        address_scale=1.0,
     )
     robots = RobotsSearch(
         robots=robots_cache(records, wall=wall),

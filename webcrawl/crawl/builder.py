@@ -335,7 +335,6 @@ def _frontier(
         ),
         max_queues=max(queues, size_of(settings, "FRONTIER_BACK_QUEUES_MAX")),
         rests=records.rests,
-        shared_scale=number(settings, "POLITENESS_ADDRESS_SCALE", at_least=0),
     )
 
 

@@ -70,9 +70,7 @@ class Frontier:
 
     Rests of hosts without a queue: *remembered* of them are in memory (about 0.5 kB each), the
     others in *rests*, which must be open as long as the frontier is; None: all are in memory.
-    *shared_scale* is the rest of a shared clock as a multiple of what the policy says, for the
-    times when nobody tells it to ``release``. *shares* bounds how many hosts of one registered
-    domain are in process; None: nothing does.
+    *shares* bounds how many hosts of one registered domain are in process; None: nothing does.
     """
 
     def __init__(
@@ -89,7 +87,6 @@ class Frontier:
         slice_size: int = 64,
         remembered: int = 65_536,
         rests: RestStore | None = None,
-        shared_scale: float = 1.0,
         shares: DomainShares | None = None,
     ) -> None:
         self.path = path
@@ -111,9 +108,7 @@ class Frontier:
             soon=self._soon,
             shares=shares or DomainShares(),
         )
-        self._shared = SharedClocks(
-            clocks=self._clocks, log=self._log, rests=clocks, delay=delay, scale=shared_scale
-        )
+        self._shared = SharedClocks(clocks=self._clocks, log=self._log, rests=clocks, delay=delay)
         self._finished = FinishedKeys()
         self.parked = Parked(path=path / "parked", front=self._front, finished=self._finished)
         self._leases = Leases()
@@ -367,7 +362,7 @@ class Frontier:
         for lease in hosts:
             shared = cut_off(self._delay, now - lease.acquired_at)
             rest = max(shared, self._back.find_in_process(lease.entry.host).least)
-            self.release(lease.entry.host, rest=rest, shared_rest=shared * self._shared.scale)
+            self.release(lease.entry.host, rest=rest, shared_rest=shared)
         expired = {lease.id: lease for lease in leases + hosts}
         self._counts.expired += len(expired)
         return [*expired.values()]
@@ -425,9 +420,7 @@ class Frontier:
         until, longest = state.quiet
         back.remembered.be_quiet(self._clocks.from_wall(until, longest=longest))
         found = replay(self._log.records(state.segment), since=state)
-        for rest in rests(
-            state, found, clocks=self._clocks, delay=self._delay, shared_scale=self._shared.scale
-        ):
+        for rest in rests(state, found, clocks=self._clocks, delay=self._delay):
             back.postpone(rest.host, rest.ready_at, least=rest.least)
         back.settle()
         if trust_done:

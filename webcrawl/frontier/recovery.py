@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Distrust, Finish, Record, Release, Requeue
-from webcrawl.frontier.shared import is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -79,31 +78,21 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
 
 
 def rests(
-    state: FrontierSnapshot,
-    found: Replay,
-    *,
-    clocks: Clocks,
-    delay: DelayPolicy,
-    shared_scale: float,
+    state: FrontierSnapshot, found: Replay, *, clocks: Clocks, delay: DelayPolicy
 ) -> Iterator[Rest]:
     """Until when hosts must rest, in the order in which it was said: the last of a host counts.
 
     What the snapshot and the releases say, and for a contact that was cut off what the policy
-    says of one that lasted until now, times *shared_scale* for a shared clock: no host waits less
-    than it would have without the restart. Nobody waits less than the snapshot wants it quiet.
+    says of one that lasted until now: no host waits less than it would have without the restart.
+    Nobody waits less than the snapshot wants it quiet.
     """
     quiet = clocks.from_wall(state.quiet[0], longest=state.quiet[1])
-    for rest in _rests(state, found, clocks=clocks, delay=delay, shared_scale=shared_scale):
+    for rest in _rests(state, found, clocks=clocks, delay=delay):
         yield rest._replace(ready_at=max(rest.ready_at, quiet))
 
 
 def _rests(
-    state: FrontierSnapshot,
-    found: Replay,
-    *,
-    clocks: Clocks,
-    delay: DelayPolicy,
-    shared_scale: float,
+    state: FrontierSnapshot, found: Replay, *, clocks: Clocks, delay: DelayPolicy
 ) -> Iterator[Rest]:
     resting = [(queue.host, queue.ready_at, queue.least) for queue in state.queues]
     for host, at, least in resting + state.remembered:
@@ -113,8 +102,5 @@ def _rests(
         yield Rest(release.host, at, release.least)
     now, wall = clocks.clock(), clocks.wall()
     for contact in found.contacts.values():
-        rest = cut_off(delay, max(wall - contact.at, 0.0))
-        if is_shared(contact.host):
-            rest *= shared_scale
-        rest = max(rest, contact.least)
+        rest = max(cut_off(delay, max(wall - contact.at, 0.0)), contact.least)
         yield Rest(contact.host, now + rest, contact.least)

@@ -38,11 +38,6 @@ def clock_name(key: str) -> str:
     return _MARK + key
 
 
-def is_shared(name: str) -> bool:
-    """Whether *name* is that of a shared clock, and not a host."""
-    return name.startswith(_MARK)
-
-
 class Claim(NamedTuple):
     """The shared clock *name* is held since *at*, monotonic seconds."""
 
@@ -53,20 +48,13 @@ class Claim(NamedTuple):
 class SharedClocks:
     """Which host holds which clock. Times are monotonic seconds. Not thread-safe.
 
-    *rests* has the rests of all clocks, *log* is the done log. After a crash or without a word of
-    the caller a clock rests for *scale* times what *delay* says.
+    *rests* has the rests of all clocks, *log* is the done log. After a crash a clock rests for as
+    long as *delay* says.
     """
 
     def __init__(
-        self,
-        *,
-        clocks: Clocks,
-        log: DoneLog,
-        rests: HostClocks,
-        delay: DelayPolicy,
-        scale: float,
+        self, *, clocks: Clocks, log: DoneLog, rests: HostClocks, delay: DelayPolicy
     ) -> None:
-        self.scale = scale
         self._clocks = clocks
         self._log = log
         self._rests = rests
@@ -104,7 +92,7 @@ class SharedClocks:
 
     def _wait(self, name: str, now: float) -> float:
         """0.0 when *name* may be claimed now; otherwise in how many seconds to try again."""
-        pace = max(cut_off(self._delay, 0.0) * self.scale, _SHORTEST_PACE)
+        pace = max(cut_off(self._delay, 0.0), _SHORTEST_PACE)
         if name in self._held:
             free_at = now + pace
         else:
@@ -126,7 +114,7 @@ class SharedClocks:
             return
         now = self._clocks.clock()
         # As for hosts: only what a restart could not guess must be on disk now.
-        assumed = cut_off(self._delay, now - claim.at) * self.scale
+        assumed = cut_off(self._delay, now - claim.at)
         until = Release(claim.name, self._clocks.wall() + rest, rest, 0.0)
         self._log.release(until, at_once=rest > assumed)
         del self._claims[host]

@@ -64,8 +64,8 @@ PROFILES = {
 
 
 def profile_of(settings: BaseSettings) -> Profile:
-    """POLITENESS_PROFILE, with those of POLITENESS_KEY, _DELAY_FACTOR, _MIN_DELAY, _MAX_DELAY and
-    _UNMEASURED_DELAY that are set in place of its own, and pauses of DOWNLOAD_DELAY at least.
+    """POLITENESS_PROFILE, with those of POLITENESS_KEY, _DELAY_FACTOR, _MIN_DELAY and _MAX_DELAY
+    that are set in place of its own, and pauses of DOWNLOAD_DELAY at least.
     FatalError with one sentence."""
     name = settings.get("POLITENESS_PROFILE")
     if name not in PROFILES:
@@ -85,7 +85,7 @@ def profile_of(settings: BaseSettings) -> Profile:
         value("POLITENESS_DELAY_FACTOR", profile.factor),
         value("POLITENESS_MIN_DELAY", profile.floor),
         value("POLITENESS_MAX_DELAY", profile.ceiling),
-        value("POLITENESS_UNMEASURED_DELAY", profile.unmeasured),
+        profile.unmeasured,
     )
     if chosen.ceiling < chosen.floor:
         raise FatalError(
@@ -141,7 +141,6 @@ class Politeness:
         longest_retry_after: float,
         retries: RetryPolicy,
         penalty: float,
-        address_scale: float,
     ) -> None:
         self._policy = policy
         self._records = records
@@ -153,7 +152,6 @@ class Politeness:
         self._longest_retry_after = longest_retry_after
         self._retries = retries
         self._penalty = penalty
-        self._address_scale = address_scale
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, **parts: Any) -> Politeness:
@@ -164,7 +162,6 @@ class Politeness:
             long_crawl_delay=settings["POLITENESS_LONG_CRAWL_DELAY"],
             longest_retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
             penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
-            address_scale=number(settings, "POLITENESS_ADDRESS_SCALE", at_least=0),
             **parts,
         )
 
@@ -226,7 +223,7 @@ class Politeness:
         return Rest(
             secs + noticed,
             least=self._least(facts.times, crawl_delay, facts.failures),
-            shared=self._policy.rest(HostFacts((took,))) * self._address_scale + noticed,
+            shared=self._policy.rest(HostFacts((took,))) + noticed,
             origin=own,
         )
 
