@@ -36,13 +36,15 @@ from webcrawl.crawl.jobdir import (
     read_snapshots,
 )
 from webcrawl.crawl.kept_checkpoints import DIRECTORY, kept_in
+from webcrawl.crawl.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.records.database import FILE
 from webcrawl.jobs.check.checkpoint import NEEDED
-from webcrawl.jobs.check.finished_since import finished_since
+from webcrawl.jobs.check.logs import MAX_LINE_BYTES
 from webcrawl.jobs.check.mend_frontier import quieted
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
+from webcrawl.storage.lines import numbered
 from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ def mend_checkpoint(damaged: Damaged) -> bool:
         checkpoint, has_manifest = again
         _publish(damaged, checkpoint.snapshots, checkpoint.facts, trusted=checkpoint.trusted)
         if not has_manifest:
-            count = finished_since(jobdir, _seconds(checkpoint))
+            count = _finished_since(jobdir, _seconds(checkpoint))
             damaged.mending.lost(
                 "whether the machine was started anew since the checkpoint of "
                 f"{checkpoint.written_at}: {count:,} URLs finished since then are fetched again"
@@ -239,7 +241,7 @@ def _go_back(damaged: Damaged, path: Path, checkpoint: Checkpoint) -> None:
     snapshots = dict(checkpoint.snapshots)
     state = quieted(decode_snapshot(snapshots[_FRONTIER]), damaged.wall(), damaged.rest_secs)
     snapshots[_FRONTIER] = msgspec.msgpack.encode(state)
-    count = finished_since(damaged.jobdir, _seconds(checkpoint))
+    count = _finished_since(damaged.jobdir, _seconds(checkpoint))
     _publish(
         damaged,
         snapshots,
@@ -304,3 +306,29 @@ def _seconds(checkpoint: Checkpoint) -> float:
         return calendar.timegm(time.strptime(checkpoint.written_at, "%Y-%m-%dT%H:%M:%SZ"))
     except ValueError:
         return 0.0
+
+
+class _Line(msgspec.Struct):
+    at: float
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
+def _finished_since(jobdir: Path, since: float) -> int:
+    """The URLs that the log of outcomes has from *since* on, epoch seconds. A million take a
+    second. Lines that cannot be read do not count."""
+    active = jobdir / INFO_LOG
+    files = [*numbered(active), *([active] if active.exists() else [])]
+    return sum(_lines_since(file, since) for file in files if file.stat().st_mtime >= since)
+
+
+def _lines_since(path: Path, since: float) -> int:
+    count = 0
+    with path.open("rb") as file:
+        while line := file.readline(MAX_LINE_BYTES):
+            try:
+                count += _decode_line(line).at >= since
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+    return count
