@@ -24,6 +24,7 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
 from webcrawl.crawl._engine import (
+    Alarm,
     abort_downloads,
     bound_items,
     check_engine,
@@ -36,7 +37,6 @@ from webcrawl.crawl._engine import (
     wake,
     watch_requests,
 )
-from webcrawl.crawl.alarm import Alarm
 from webcrawl.crawl.checkpointer import Checkpointer
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.feeder import Inflow

@@ -4,8 +4,8 @@ Together with ``_fast_path`` the only module that touches Scrapy's private attri
 read in Scrapy 2.19: with another one the crawl goes Scrapy's own ways, which are slower, and with
 one that lacks what is used here it does not begin (``check_engine``).
 
-* ``wake``: when ``next_request()`` returned None the engine sleeps until its 5 s heartbeat; a
-  polite frontier knows when the next host is ready and must wake it then.
+* ``wake`` and ``Alarm``: when ``next_request()`` returned None the engine sleeps until its 5 s
+  heartbeat; a polite frontier knows when the next host is ready and must wake it then.
 * ``watch_requests``: no signal marks the end of a request on every path (response, exception,
   ignored by a middleware, replaced by another request, dropped item). The engine's slot forgets
   a request exactly once, after its download, callback and item pipelines: that is the moment.
@@ -19,6 +19,7 @@ one that lacks what is used here it does not begin (``check_engine``).
 from __future__ import annotations
 
 import logging
+import time
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,6 +29,7 @@ from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware, Redirec
 from scrapy.exceptions import CloseSpider
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.asyncio import call_later
 
 from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.url_rules import redirect_filters_of
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
+    from scrapy.utils.asyncio import CallLaterResult
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +92,33 @@ def wake(engine: ExecutionEngine) -> None:
     """Let the engine ask the scheduler for requests in the next turn of the loop."""
     if engine._slot is not None:
         engine._slot.nextcall.schedule()
+
+
+class Alarm:
+    """One timer that wakes the engine at the earliest time it was set to."""
+
+    def __init__(self, *, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._timer: CallLaterResult | None = None
+        self._at = 0.0
+
+    def set(self, at: float | None) -> None:
+        """Wake the engine at *at*, monotonic seconds; None is never."""
+        if at is None or (self._timer is not None and self._at <= at):
+            return
+        self.cancel()
+        self._at = at
+        self._timer = call_later(max(0.0, at - time.monotonic()), self._ring)
+
+    def cancel(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        wake(self._crawler.engine)
 
 
 def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) -> None:
