@@ -7,8 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from webcrawl.urls import SCHEMES, normalize
-from webcrawl.urls.extraction.directories import Directories
-from webcrawl.urls.extraction.resolver import Resolver
+from webcrawl.urls.extraction.resolver import Directories, Resolver
 
 BASES = [
     "http://a.test/x/y/z.html", "https://a.test/", "https://a.test:8443/x?q=/1", "ftp://a.test/x/y",

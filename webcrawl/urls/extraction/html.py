@@ -16,10 +16,9 @@ from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser
 
 from webcrawl.urls.extraction import charset as charsets
 from webcrawl.urls.extraction.css import css_references
-from webcrawl.urls.extraction.directories import Directories
 from webcrawl.urls.extraction.kinds import ATTRIBUTES, DEFAULT_KINDS, Search, search_for
 from webcrawl.urls.extraction.references import refresh_target, relation_kind, srcset_references
-from webcrawl.urls.extraction.resolver import MAX_BASE_CHARS, Resolver
+from webcrawl.urls.extraction.resolver import MAX_BASE_CHARS, Directories, Resolver
 from webcrawl.urls.extraction.thinning import is_rich, thin
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
