@@ -36,7 +36,7 @@ from webcrawl.frontier import Entry, LargestDelay, decode
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.hosts.budgets.depths import DepthBudgets
-from webcrawl.hosts.budgets.ledger import Ledger
+from webcrawl.hosts.budgets.quotas import Ledger
 from webcrawl.hosts.robots.lookup import Finding
 from webcrawl.net.dns.resolver import LookupFailedError, NameNotFoundError
 from webcrawl.net.http.large_bodies import LARGE_BODY

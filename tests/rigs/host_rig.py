@@ -12,7 +12,7 @@ from seen_rig import InlineExecutor
 
 from webcrawl.clock import SteadyWall
 from webcrawl.crawl.host_knowledge import HostKnowledge
-from webcrawl.hosts.budgets.ledger import Ledger
+from webcrawl.hosts.budgets.quotas import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.budgets.traps.noted import Notes

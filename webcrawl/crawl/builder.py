@@ -46,7 +46,7 @@ from webcrawl.frontier import Frontier
 from webcrawl.frontier.admission import Admission
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.hosts.budgets.depths import DepthBudgets
-from webcrawl.hosts.budgets.quotas import budgets_of
+from webcrawl.hosts.budgets.quotas import Ledger, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
 from webcrawl.hosts.politeness.addresses import HostAddresses
@@ -74,7 +74,6 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import DelayPolicy
     from webcrawl.frontier.admission import Gate
-    from webcrawl.hosts.budgets.ledger import Ledger
 
 # Hosts of seeds whose ranks, and sites of seeds that, are remembered.
 _SEEDS = 1 << 20

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.clock import SteadyWall
-    from webcrawl.hosts.budgets.ledger import Ledger
+    from webcrawl.hosts.budgets.quotas import Ledger
     from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness

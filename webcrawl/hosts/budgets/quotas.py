@@ -1,8 +1,12 @@
 """Hard budgets: how many pages and bytes a host, and a registered domain, may have of the crawl.
 
-The gates go by what the ledger has counted. What is over budget waits: a crawl that is run again
-with a larger budget goes on with it. The invariant: a budget of pages is never exceeded, whatever
-is under way; one of bytes by what was under way when it was reached.
+The dispatcher reports every download to the ledger, and the gates go by its counts. They are
+tallies on disk: a ``kill -9`` takes those of the last two seconds, and counts twice what was in
+process. What is over budget waits: a crawl that is run again with a larger budget goes on with it.
+
+The invariants: a URL is counted when its download begins, before a gate is asked about another one
+of its domain. A budget of pages is never exceeded, whatever is under way; one of bytes by what was
+under way when it was reached.
 """
 
 from __future__ import annotations
@@ -11,16 +15,60 @@ from typing import TYPE_CHECKING
 
 from webcrawl.configuration.values import whole
 from webcrawl.frontier.admission import Gate
-from webcrawl.hosts.budgets.ledger import Ledger, domain_of, server_of
+from webcrawl.urls import host_of
+from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import Entry
     from webcrawl.hosts.records import HostRecords
     from webcrawl.hosts.records.tallies import Tallies
+
+
+def domain_of(entry: Entry) -> str:
+    """The registered domain of an entry, whatever its politeness key is."""
+    return registered_domain(host_of(entry.url))
+
+
+def server_of(entry: Entry) -> str:
+    """The host name of an entry, likewise."""
+    return host_of(entry.url)
+
+
+class Ledger:
+    """Pages and bytes fetched so far, per host and per registered domain. 2 µs for each page.
+
+    *books* are tallies, each with the name by which it has an entry.
+    """
+
+    def __init__(self, books: Sequence[tuple[Tallies, Callable[[Entry], str]]]) -> None:
+        self._books = books
+
+    def begun(self, entry: Entry) -> None:
+        """The download of *entry* begins; a retry is none of its own."""
+        self._count(entry, 1)
+
+    def put_back(self, entry: Entry) -> None:
+        """It came to nothing, and will begin anew."""
+        self._count(entry, -1)
+
+    def _count(self, entry: Entry, pages: int) -> None:
+        if entry.attempts:
+            return
+        for tallies, name_of in self._books:
+            name = name_of(entry)
+            tallies.find(name).pages += pages
+            tallies.changed(name)
+
+    def received(self, entry: Entry, size_bytes: int) -> None:
+        """So much of the body of *entry* has come."""
+        for tallies, name_of in self._books:
+            name = name_of(entry)
+            tallies.find(name).received += size_bytes
+            tallies.changed(name)
 
 
 class BudgetGate(Gate):
