@@ -23,7 +23,7 @@ HOUR = 3600.0
 def exceptions_of(*lines):
     rules = ExceptionRules()
     for line in lines:
-        rules.add(line.encode())
+        rules.add(line)
     return SimpleNamespace(rules=rules, reloads=0)
 
 
@@ -190,7 +190,7 @@ def test_with_no_period_only_a_person_frees_a_pattern(tmp_path, wall):
     learn(traps, CALENDAR)
     wall.advance(1e9)
     assert traps.holds(CALENDAR.format(1))
-    exceptions.rules.add(b"a.test/cal/{n}?sid")
+    exceptions.rules.add("a.test/cal/{n}?sid")
     assert not traps.holds(CALENDAR.format(1))
 
 
@@ -226,12 +226,10 @@ def test_what_a_person_excepts_is_free(tmp_path, wall, line, free):
     assert fresh.holds(CALENDAR.format(1)) != free
 
 
-@pytest.mark.parametrize(
-    "line", [b"\xff\xfe", b"a b.test", b"a.test/x y", b"x" * 400, b"/cal", b"a..b:c/x"]
-)
+@pytest.mark.parametrize("line", ["a b.test", "a.test/x y", "x" * 400, "/cal", "a..b:c/x"])
 def test_what_is_neither_pattern_nor_host_is_told(line):
     rules = ExceptionRules()
-    with pytest.raises(ValueError, match=r"is neither a pattern nor a host$|is not UTF-8$"):
+    with pytest.raises(ValueError, match=r"is neither a pattern nor a host$"):
         rules.add(line)
     assert len(rules) == 0
 
@@ -244,7 +242,7 @@ def test_what_is_held_is_looked_at_again_when_there_is_news(tmp_path, wall):
         path=path,
         setting="TRAP_EXCEPTIONS_FILE",
         idle="frees no pattern",
-        make=lambda _: ExceptionRules(),
+        make=ExceptionRules,
         clock=clock,
     )
     file.open()
@@ -255,8 +253,9 @@ def test_what_is_held_is_looked_at_again_when_there_is_news(tmp_path, wall):
     assert traps.holds(CALENDAR.format(1))
     assert not traps.news()
     path.write_text("a.test/cal/{n}?sid\n")
-    clock.advance(1)
-    file.reload_if_changed()
+    for _ in range(2):
+        clock.advance(1)
+        file.reload_if_changed()
     file.reading.result(timeout=10)
     assert traps.news()
     assert not traps.news()

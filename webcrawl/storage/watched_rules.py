@@ -1,7 +1,7 @@
-"""A file of rules, one a line, that is read again whenever it changes while the crawl runs.
+"""A file of rules, one a line, that is read again when it changes while the crawl runs.
 
-Held by those who go by the rules: the exclusions, and the patterns that are no traps. They call
-``reload_if_changed`` with every slice of background work; the reading is done in a thread.
+Used for the exclusion file and the trap exceptions. ``reload_if_changed`` is called with every
+slice of background work; the file is read in a thread.
 
 Invariant: ``rules`` are one whole version of the file, the newest that could be read. A file that
 vanishes or cannot be read takes no rule away. Nothing is kept over a restart.
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, BinaryIO, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from webcrawl.errors import FatalError
 
@@ -24,25 +23,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Seconds between two looks at the file, however often they are asked for.
+# Seconds between two looks at the file, however often ``reload_if_changed`` is called.
 _LOOK_EVERY: Final = 0.9
-# While the crawl runs the reader does this many lines, 0.3 ms, and leaves the interpreter to the
-# reactor for so many seconds: otherwise it would wait 5 ms for each of its system calls.
-_LINES_AT_ONCE: Final = 200
-_REST: Final = 0.0005
-# Host names have 253 characters at most, patterns 300; in UTF-8 and with a comment they are longer.
-_MAX_LINE_BYTES: Final = 2048
 _LOGGED_BAD_LINES: Final = 10
 
 
 class Rules(Protocol):
-    """What a file's lines are made into."""
+    """The rules of one version of a file."""
 
     def __len__(self) -> int: ...
 
-    def add(self, line: bytes) -> None:
-        """Take the rule of *line*, if there is one; ValueError, with a sentence's end, otherwise:
-        then nothing has changed."""
+    def add(self, line: str) -> None:
+        """Add the rule of *line*, if there is one; otherwise raise ValueError, with a sentence's
+        end, and change nothing."""
 
 
 R = TypeVar("R", bound=Rules)
@@ -51,8 +44,8 @@ R = TypeVar("R", bound=Rules)
 class RulesFile(Generic[R]):
     """The rules of *path*, none if it is None.
 
-    *make* is called with about how many lines there are, each time the file is read. *setting*
-    names the file, and *idle* is what a bad line or an empty file does ("excludes nobody").
+    *make* makes an empty set of rules, each time the file is read. *setting* names the file, and
+    *idle* is what a bad line or an empty file does ("excludes nobody").
     """
 
     def __init__(
@@ -61,7 +54,7 @@ class RulesFile(Generic[R]):
         path: Path | None,
         setting: str,
         idle: str,
-        make: Callable[[int], R],
+        make: Callable[[], R],
         clock: Callable[[], float],
     ) -> None:
         self._path = path
@@ -69,28 +62,25 @@ class RulesFile(Generic[R]):
         self._idle = idle
         self._make = make
         self._clock = clock
-        self.rules = make(0)
-        # Those before, as long as the file may still be being written: an editor may have emptied
-        # it first. Whose rules must not be gone for a moment goes by both.
-        self.older: R | None = None
-        self._bad_lines = 0
-        self._version: _Version | None = None
-        self._looked_at = -_LOOK_EVERY
-        self._executor: ThreadPoolExecutor | None = None
-        self.reading: Future[None] | None = None
-        self._closed = False
-        self._complained = False
+        self.rules = make()
         self.reloads = 0
+        self._bad_lines = 0
+        self._version: _Version | None = None  # of the rules in force
+        self._seen: _Version | None = None  # at the last look
+        self._looked_at = -_LOOK_EVERY
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="rules")
+        self.reading: Future[None] | None = None
+        self._complained = False
 
     def open(self) -> None:
-        """Read the file, in the calling thread: 1.5 s for a million lines.
+        """Read the file, in the calling thread.
 
-        Raises FatalError with one sentence if it cannot be read: who names a file means it.
+        Raises FatalError with one sentence if it cannot be read.
         """
         if self._path is None:
             return
         try:
-            self._read(self._path, rest=0.0)
+            self._read(self._path)
         except OSError as e:
             raise FatalError(
                 f"{self._setting} {self._path} cannot be read ({e.strerror}): create it, an empty "
@@ -98,70 +88,60 @@ class RulesFile(Generic[R]):
             ) from e
 
     def close(self) -> None:
-        """Stop reading. Blocks for the lines that are read at once. Idempotent."""
-        self._closed = True
-        if self._executor is not None:
-            self._executor.shutdown()
+        """Stop watching. Blocks until a reading under way is over. Idempotent."""
+        self._executor.shutdown()
+        self._path = None
 
     def reload_if_changed(self) -> None:
-        """Begin to read the file again, in a thread, if it is another than the one in force.
+        """Begin to read the file again, in a thread, if it has changed.
 
-        Costs one stat a second; never blocks for the reading and raises nothing. A new rule acts
-        when all of the file is read: at once, or after 6 s for a million lines. What is gone from
-        the file is in ``older`` until that has stood still from one look to the next.
+        Costs one stat a second; raises nothing. A changed file is read when two looks have found
+        it the same: many editors empty a file before they write it.
         """
         now = self._clock()
-        if self._path is None or self._closed or now - self._looked_at < _LOOK_EVERY:
+        if self._path is None or now - self._looked_at < _LOOK_EVERY:
             return
         if self.reading is not None and not self.reading.done():
             return
         self._looked_at = now
+        before = self._seen
         try:
-            changed = _version_of(self._path.stat()) != self._version
+            self._seen = _version_of(self._path.stat())
         except OSError as e:
             self._complain(e)
             return
-        if not changed:
-            self.older = None
-        if changed or self._complained:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, thread_name_prefix="rules")
+        if self._seen == self._version:
+            self._complained = False
+        elif self._seen == before:
             self.reading = self._executor.submit(self._read_again, self._path)
 
     def stats(self) -> dict[str, int]:
-        """What the rules in force are: their number, lines that were none, times read again."""
+        """Of the rules in force: their number, lines that were none, times read again."""
         return {"rules": len(self.rules), "bad_lines": self._bad_lines, "reloads": self.reloads}
 
     def _read_again(self, path: Path) -> None:
         """In the executor's thread."""
-        if self.older is None:
-            self.older = self.rules
         try:
-            self._read(path, rest=_REST)
+            self._read(path)
         except OSError as e:
             self._complain(e)
         else:
             self.reloads += 1
             self._complained = False
 
-    def _read(self, path: Path, *, rest: float) -> None:
+    def _read(self, path: Path) -> None:
         with path.open("rb") as file:
-            # Before the first line: a change while it is being read makes it be read again.
+            # Before the content: a change while it is being read makes it be read again.
             version = _version_of(os.fstat(file.fileno()))
-            rules = self._make(_count_lines(file))
-            bad_lines = 0
-            for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), 1):
-                try:
-                    rules.add(line)
-                except ValueError as e:
-                    bad_lines += 1
-                    self._report(path, number, e, bad_lines)
-                if len(line) == _MAX_LINE_BYTES:
-                    _skip_line(file, line)
-                if rest and number % _LINES_AT_ONCE == 0:
-                    if self._closed:
-                        return
-                    time.sleep(rest)
+            lines = file.read().splitlines()
+        rules = self._make()
+        bad_lines = 0
+        for number, line in enumerate(lines, 1):
+            try:
+                rules.add(line.decode("utf-8-sig"))
+            except ValueError as e:  # UnicodeDecodeError is one
+                bad_lines += 1
+                self._report(path, number, e, bad_lines)
         self.rules, self._version, self._bad_lines = rules, version, bad_lines
         logger.info("%d rules of %s %s are in force", len(rules), self._setting, path)
 
@@ -190,18 +170,3 @@ class _Version(NamedTuple):
 
 def _version_of(stat: os.stat_result) -> _Version:
     return _Version(stat.st_mtime_ns, stat.st_size, stat.st_ino)
-
-
-def _count_lines(file: BinaryIO) -> int:
-    """Return about how many lines there are, and go back to the first."""
-    count = 1
-    while block := file.read(1 << 18):
-        count += block.count(b"\n")
-    file.seek(0)
-    return count
-
-
-def _skip_line(file: BinaryIO, line: bytes) -> None:
-    """Go to the next line, for all that *line* holds of this one is read."""
-    while line and not line.endswith(b"\n"):
-        line = file.readline(1 << 18)

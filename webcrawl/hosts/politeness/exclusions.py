@@ -1,23 +1,104 @@
-"""The hosts that asked not to be crawled: a file that is read again whenever it changes.
+"""The exclusion file: hosts and networks that asked not to be crawled.
 
-Made by the wiring; the scheduler asks `excludes` for the host of every URL it is about to hand out
-and calls `reload_if_changed` every second, so a line added to the file acts on what is queued. How
-it is read, and what happens if it cannot be, is the business of storage/watched_rules.py.
+``excludes`` is called for the host of every URL before it is handed out, so a line added to the
+file also acts on URLs that wait. How the file is watched and read: storage/watched_rules.py.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import time
+from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from webcrawl.hosts.politeness.exclusion_rules import ExclusionRules
+from webcrawl.net.guard import plain_address
 from webcrawl.storage.watched_rules import RulesFile
+from webcrawl.urls import host_of, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
+
+# line := [rule] ["#" comment]
+# rule := name | "=" name | address | address "/" bits
+# A name also stands for all names below it; a leading "." or "*." adds nothing. "=": for it alone.
+_COMMENT: Final = "#"
+# The normalizer reads a whole URL: these characters would end the host, or are no part of one.
+_NOT_IN_NAMES: Final = re.compile(r"[\s/\\?#@:=%<>*]")
+_MAX_NAME: Final = 253
+
+
+class ExclusionRules:
+    """The rules of one version of the exclusion file."""
+
+    def __init__(self) -> None:
+        self._domains: set[str] = set()
+        self._exact: set[str] = set()
+        # By IP version and prefix length, the first bits: one look-up for each length in use.
+        self._networks: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        """The number of different rules."""
+        return len(self._domains) + len(self._exact) + sum(map(len, self._networks.values()))
+
+    def add(self, line: str) -> None:
+        """Add the rule of *line*, if there is one.
+
+        Raises ValueError, with a sentence's end, for what is neither a rule nor a comment.
+        """
+        rule = line.partition(_COMMENT)[0].strip()
+        name = rule.removeprefix("=").removesuffix(".")
+        address = name[1:-1] if name[:1] + name[-1:] == "[]" else name
+        if not rule or self._add_network(address):
+            return
+        exact = rule.startswith("=")
+        host = _host_in(name if exact else name.removeprefix("*").removeprefix("."))
+        if host is None:
+            raise ValueError(f"{rule[:80]!r} is no host, address or network")
+        if not self._add_network(host):
+            (self._exact if exact else self._domains).add(host)
+
+    def excludes(self, host: str) -> bool:
+        """Whether *host*, a name or an address in the form of `host_of`, is excluded."""
+        if host in self._exact:
+            return True
+        if self._networks and (":" in host or host[-1:].isdigit()) and self._in_network(host):
+            return True
+        while host:
+            if host in self._domains:
+                return True
+            host = host.partition(".")[2]
+        return False
+
+    def _add_network(self, text: str) -> bool:
+        """Add the network or address *text*; False if it is neither."""
+        try:
+            network = ipaddress.ip_network(text, strict=False)
+        except ValueError:
+            return False
+        if isinstance(network, ipaddress.IPv6Network) and network.prefixlen >= 96:
+            mapped = network.network_address.ipv4_mapped
+            if mapped is not None:
+                network = ipaddress.IPv4Network((mapped, network.prefixlen - 96))
+        bits = int(network.network_address) >> network.max_prefixlen - network.prefixlen
+        self._networks[network.version, network.prefixlen].add(bits)
+        return True
+
+    def _in_network(self, host: str) -> bool:
+        """Whether a network holds the address *host*, or the IPv4 address embedded in it."""
+        for text in {host, plain_address(host)}:
+            try:
+                address = ipaddress.ip_address(text)
+            except ValueError:
+                return False  # a name that ends in a digit
+            value, size = int(address), address.max_prefixlen
+            for (version, length), networks in self._networks.items():
+                if version == address.version and value >> size - length in networks:
+                    return True
+        return False
 
 
 class Exclusions(RulesFile[ExclusionRules]):
@@ -28,17 +109,25 @@ class Exclusions(RulesFile[ExclusionRules]):
             path=path,
             setting="EXCLUSION_FILE",
             idle="excludes nobody",
-            make=lambda lines: ExclusionRules(expected=lines),
+            make=ExclusionRules,
             clock=clock,
         )
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from EXCLUSION_FILE; empty means that nobody is excluded."""
+        """Build from EXCLUSION_FILE; empty means that nothing is excluded."""
         name = settings.get("EXCLUSION_FILE") or ""
         return cls(path=Path(name) if name else None, clock=time.monotonic)
 
     def excludes(self, host: str) -> bool:
-        """Whether *host*, as `host_of` gives it, or an address is not to be contacted."""
-        older = self.older
-        return self.rules.excludes(host) or (older is not None and older.excludes(host))
+        """Whether *host*, a name or an address in the form of `host_of`, is excluded."""
+        return self.rules.excludes(host)
+
+
+def _host_in(name: str) -> str | None:
+    """The host *name* in the form of `host_of`; None if it is no host."""
+    if len(name) > _MAX_NAME or _NOT_IN_NAMES.search(name):
+        return None
+    url = normalize(f"http://{name}/")
+    host = host_of(url) if url else ""
+    return host if all(host.split(".")) and len(host) <= _MAX_NAME else None

@@ -30,13 +30,10 @@ class ExceptionRules:
         """The number of different rules."""
         return len(self._patterns) + len(self._hosts)
 
-    def add(self, line: bytes) -> None:
-        """Take the rule of *line*, if there is one; ValueError, with a sentence's end, if it is
+    def add(self, line: str) -> None:
+        """Add the rule of *line*, if there is one; ValueError, with a sentence's end, if it is
         neither a pattern nor a host."""
-        try:
-            text = _COMMENT.sub("", line.decode("utf-8-sig").strip()).strip()
-        except UnicodeDecodeError:
-            raise ValueError(f"{line[:80]!r} is not UTF-8") from None
+        text = _COMMENT.sub("", line.strip()).strip()
         if not text:
             return
         if any(map(str.isspace, text)) or len(text) > MAX_PATTERN:

@@ -33,7 +33,7 @@ def exceptions_in(path: Path | None, *, clock: Callable[[], float]) -> RulesFile
         path=path,
         setting="TRAP_EXCEPTIONS_FILE",
         idle="frees no pattern",
-        make=lambda _: ExceptionRules(),
+        make=ExceptionRules,
         clock=clock,
     )
 
