@@ -88,7 +88,6 @@ class Crawl:
             path=shard / "hosts",
             size=size["HOSTS_CACHE_SIZE"],
             robots_size=size["ROBOTS_CACHE_SIZE"],
-            robots_bytes=size["ROBOTS_CACHE_BYTES"],
             executor=self.writer,
         )
         self.frontier = Frontier(

@@ -66,7 +66,6 @@ def keeper_of(records: HostRecords, directory: Path) -> TrapKeeper:
             exceptions=exceptions,
             notes=Notes(directory / "traps.txt"),
             min_duplicates=30,
-            min_share=0.9,
             retry_secs=86_400.0,
             wall=time.time,
         ),
@@ -95,7 +94,6 @@ def records_in(directory: Path, executor: ThreadPoolExecutor) -> HostRecords:
         path=directory / "hosts",
         size=1 << 18,
         robots_size=1,
-        robots_bytes=1,
         executor=executor,
     )
     records.open()

@@ -163,10 +163,9 @@ POLITENESS_PENALTY_SECS = 3600.0
 # 0.45 kB each, which are as many by default.
 HOSTS_CACHE_SIZE = None
 ROBOTSTXT_OBEY = True
-# Origins whose robots.txt is kept in memory (Mercator: 2**18), and bytes of it, compressed; all are
-# on disk. None: 1 % of MEMORY_BUDGET, 0.2 kB each, and 1 % of it.
+# Origins whose robots.txt is kept in memory (Mercator: 2**18); all are on disk. None: 2 % of
+# MEMORY_BUDGET, 0.4 kB each, half of which is for their bytes, compressed.
 ROBOTS_CACHE_SIZE = None
-ROBOTS_CACHE_BYTES = None
 # Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
 ROBOTS_EXPIRE_SECS = 24 * 3600.0
 ROBOTS_RETRY_SECS = 600.0
@@ -253,14 +252,11 @@ URL_REFUSE: list[str] = []
 URL_MAX_LENGTH_BYTES = 2048
 # Levels below the seeds; 0: no limit, here and below.
 URL_MAX_DEPTH = 0
-# The next four are far above what pages have: traps go beyond any limit. Labels of a host name.
-URL_MAX_HOST_LABELS = 10
+# The next two are far above what pages have: traps go beyond any limit.
 # Segments of a path (Heritrix: 20), and how often one or a group of them may come in a row, or
 # grow by the same: /x/xx/xxx.
 URL_MAX_SEGMENTS = 20
 URL_MAX_REPEATED_SEGMENTS = 3
-# Parameters of a query.
-URL_MAX_PARAMETERS = 16
 # Known paths that are refused: other orders of a directory listing, calendars more than five years
 # ahead, and what is there to be done, not read (to log in and come back, to put into the cart).
 URL_KNOWN_PATHS = ["listing_sort", "calendar", "action"]
@@ -275,10 +271,9 @@ URL_EXTENSIONS: list[str] = []
 URL_PORTS: list[int] = []
 URL_REFUSED_PORTS: list[int] = []
 # Traps are learned: a pattern of a host's URLs is parked when so many of its pages had content
-# already seen, and at least this share of the recent ones; patterns into which a whole site may fit
+# already seen, and nine in ten of the recent ones; patterns into which a whole site may fit
 # take four times as many. 30: what a trap costs before it is found out. 0: nothing is learned.
 TRAP_MIN_DUPLICATES = 30
-TRAP_MIN_SHARE = 0.9
 # Seconds until a parked pattern is tried again with a few pages, and then parked for twice as long
 # (64 times at most): a site may have been away, saying so to every request. 0: never.
 TRAP_RETRY_SECS = 86_400
@@ -332,9 +327,8 @@ NET_MIN_RATE_SECS = 15.0
 # http and of https. None: 24 % of MEMORY_BUDGET, 0.25 MB for one of each, at most 512.
 NET_KEEPALIVE_SECS = 10.0
 NET_KEEPALIVE_CONNECTIONS = None
-# Bytes and fields of an answer's header; some sites send security policies of 10 kB.
+# Bytes of an answer's header; some sites send security policies of 10 kB.
 NET_MAX_HEADER_BYTES = 128 * 1024
-NET_MAX_HEADER_FIELDS = 256
 # Anonymous guests of FTP servers say whom to write to; empty: CRAWLER_CONTACT, or else "guest".
 FTP_PASSWORD = ""
 # Ports that may be asked by Gopher: a link must not make the crawler say a line of its author's

@@ -73,6 +73,7 @@ def test_the_settings_of_the_project_are_good():
         ),
         ("POLITNESS_MIN_DELAY", 2, "There is no setting POLITNESS_MIN_DELAY; .* POLITENESS_MIN_D"),
         ("URL_SCOPES", "seeds", "There is no setting URL_SCOPES; the nearest is URL_SCOPE."),
+        ("TRAP_MIN_SHARE", 0.5, "There is no setting TRAP_MIN_SHARE; the nearest is TRAP_"),
         ("FRONTIER_COLOUR", "red", "There is no setting FRONTIER_COLOUR; the nearest is FRONTIER_"),
     ],
 )

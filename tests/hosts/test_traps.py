@@ -32,7 +32,7 @@ def traps_of(tmp_path, clock, *, store=None, exceptions=None, **options):
         store=Shelf() if store is None else store,
         exceptions=exceptions or exceptions_of(),
         notes=Notes(tmp_path / "traps.txt"),
-        **{"min_duplicates": 20, "min_share": 0.9, "retry_secs": HOUR, "wall": clock} | options,
+        **{"min_duplicates": 20, "retry_secs": HOUR, "wall": clock} | options,
     )
     traps.open()
     return traps

@@ -31,7 +31,6 @@ def keeper(tmp_path, records):
             exceptions=exceptions,
             notes=Notes(tmp_path / "traps.txt"),
             min_duplicates=5,
-            min_share=0.9,
             retry_secs=3600.0,
             wall=clock,
         ),

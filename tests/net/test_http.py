@@ -268,9 +268,9 @@ def test_no_bound_but_that_on_the_wire_holds_for_a_coding_that_is_a_lie():
 LONG_VALUE = b"X-Long: " + b"x" * 3000 + b"\r\n"
 LONG_NAME = b"X" * 3000 + b": long\r\n"
 ENDLESS = b"X-Long: " + b"x" * 1_000_000
-TOO_MANY = b"".join(b"X-%d:\r\n" % n for n in range(60))
+TOO_MANY = b"X:\r\n" * 260
 MUCH_IN_ALL = b"".join(b"X-%d: %b\r\n" % (n, b"x" * 250) for n in range(8))
-BOUNDS = {"NET_MAX_HEADER_BYTES": 2000, "NET_MAX_HEADER_FIELDS": 50}
+BOUNDS = {"NET_MAX_HEADER_BYTES": 2000}
 
 
 @pytest.mark.parametrize("head", [LONG_VALUE, LONG_NAME, ENDLESS, TOO_MANY, MUCH_IN_ALL])
@@ -305,8 +305,7 @@ def test_a_header_that_never_ends_is_too_large_however_it_comes(end):
                 await writer.drain()
                 await asyncio.sleep(0)
 
-        settings = {"NET_MAX_HEADER_BYTES": 2000, "NET_MAX_HEADER_FIELDS": 10_000}
-        async with raw_server(talk) as server, handler_with(**settings) as handler:
+        async with raw_server(talk) as server, handler_with(**BOUNDS) as handler:
             url = f"http://127.0.0.1:{server.port}/"
             assert (await handler.download_request(Request(url))).body == b"hello"
             with pytest.raises(HeaderTooLargeError, match=url):
@@ -438,7 +437,6 @@ def test_listeners_hear_headers_and_bytes():
         ("NET_FIRST_BYTE_TIMEOUT_SECS", 0),
         ("NET_MIN_BYTES_PER_SEC", -1),
         ("NET_MIN_RATE_SECS", 0),
-        ("NET_MAX_HEADER_FIELDS", 3),
         ("NET_KEEPALIVE_SECS", -1),
         ("NET_KEEPALIVE_CONNECTIONS", -1),
         ("NET_MAX_HEADER_BYTES", 0),

@@ -158,7 +158,6 @@ def host_knowledge(
                 exceptions=exceptions_in(None, clock=clock),
                 notes=Notes(Path("/nowhere/traps.txt")),
                 min_duplicates=30,
-                min_share=0.9,
                 retry_secs=0.0,
                 wall=wall,
             ),

@@ -120,7 +120,6 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         path=shard / "hosts",
         size=size_of(settings, "HOSTS_CACHE_SIZE"),
         robots_size=size_of(settings, "ROBOTS_CACHE_SIZE"),
-        robots_bytes=size_of(settings, "ROBOTS_CACHE_BYTES"),
         executor=(writer := ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts")),
     )
     form = equivalence_of(settings).form

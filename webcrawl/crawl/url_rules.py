@@ -93,6 +93,7 @@ def filters_of(
         most = whole(settings, limited, at_least=0)
         if most:
             filters += [kind(most) for kind in kinds]
+    filters += [HostLabelsFilter(), ParametersFilter()]
     known: dict[str, Filter] = {
         "listing_sort": ListingSortFilter(),
         "calendar": CalendarFilter(this_year + _CALENDAR_YEARS),
@@ -134,10 +135,8 @@ def _of_servers(settings: BaseSettings, schemes: frozenset[str]) -> list[Filter]
 _LIMITED: Final[dict[str, tuple[Callable[[int], Filter], ...]]] = {
     "URL_MAX_LENGTH_BYTES": (LengthFilter,),
     "URL_MAX_DEPTH": (DepthFilter,),
-    "URL_MAX_HOST_LABELS": (HostLabelsFilter,),
     "URL_MAX_SEGMENTS": (SegmentsFilter,),
     "URL_MAX_REPEATED_SEGMENTS": (RepeatedSegmentsFilter, GrowingSegmentsFilter),
-    "URL_MAX_PARAMETERS": (ParametersFilter,),
 }
 
 

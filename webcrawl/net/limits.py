@@ -28,7 +28,8 @@ NET_MIN_RATE_SECS = 15.0
 NET_KEEPALIVE_SECS = 10.0  # Apache hangs up after 5, nginx after 75
 PLAIN_TO_TLS = 4  # one by http takes a thirtieth of the memory; the files open at once are bounded
 NET_MAX_HEADER_BYTES = 128 * 1024  # there are content security policies of 10 kB; Chrome: 256 kB
-NET_MAX_HEADER_FIELDS = 256
+# No setting: fields of one answer's header.
+MAX_HEADER_FIELDS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,6 @@ class FetchLimits:
     keepalive: how long an idle connection waits for another request to its host.
     idle_connections: at most so many at once by https, and ``PLAIN_TO_TLS`` times as many by http.
     header_bytes: of a whole header, those of interim answers included.
-    header_fields: of one header.
     wanted: the content types to receive.
     """
 
@@ -57,7 +57,6 @@ class FetchLimits:
     keepalive: float
     idle_connections: int
     header_bytes: int
-    header_fields: int
     wanted: WantedTypes
 
     @property
@@ -87,9 +86,6 @@ class FetchLimits:
             # Less than this would refuse the headers of ordinary servers.
             header_bytes=whole(
                 settings, "NET_MAX_HEADER_BYTES", NET_MAX_HEADER_BYTES, at_least=1024
-            ),
-            header_fields=whole(
-                settings, "NET_MAX_HEADER_FIELDS", NET_MAX_HEADER_FIELDS, at_least=32
             ),
             wanted=WantedTypes.from_settings(settings),
         )

@@ -31,6 +31,8 @@ HOSTS, ROBOTS, RESTS, TRAPS, DOMAINS, SERVERS = 1, 2, 3, 4, 5, 6
 # Bytes of one record that are allowed for; most have 60 to 150. A few hosts have dozens of
 # addresses, and those in memory must not add up.
 _RECORD_BYTES = 512
+# Of one robots.txt, compressed, on the average.
+_ROBOTS_BYTES = 200
 # Rests are looked up once, when their host gets a queue: there is little to gain from memory.
 _RESTS_HELD = 4096
 # Those who learn traps hold what they read themselves.
@@ -44,8 +46,9 @@ class HostRecords:
     """Everything known of hosts, in the directory *path*. Not thread-safe.
 
     *size* bounds the host records in memory (about 0.5 kB each), *robots_size* and *robots_bytes*
-    the packed robots.txt. *executor* runs the writes, one at a time, a few milliseconds each: it
-    should have a thread free within a second, or a crash loses more than the last two.
+    the packed robots.txt (0: 200 bytes each). *executor* runs the writes, one at a time, a few
+    milliseconds each: it should have a thread free within a second, or a crash loses more than the
+    last two.
     """
 
     def __init__(
@@ -54,8 +57,8 @@ class HostRecords:
         path: Path,
         size: int,
         robots_size: int,
-        robots_bytes: int,
         executor: Executor,
+        robots_bytes: int = 0,
     ) -> None:
         self._database = database = Database(path=path)
         self._executor = executor
@@ -63,7 +66,10 @@ class HostRecords:
             database=database, kind=HOSTS, size=size, max_bytes=size * _RECORD_BYTES
         )
         self._robots = Shelf(
-            database=database, kind=ROBOTS, size=robots_size, max_bytes=robots_bytes
+            database=database,
+            kind=ROBOTS,
+            size=robots_size,
+            max_bytes=robots_bytes or robots_size * _ROBOTS_BYTES,
         )
         # Where the frontier puts the rests that it has no room for (frontier.hosts.RestStore).
         self.rests = Shelf(

@@ -17,6 +17,7 @@ from aiohttp.helpers import _EXC_SENTINEL
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from webcrawl.net.guard import plain_address
+from webcrawl.net.limits import MAX_HEADER_FIELDS
 from webcrawl.net.outcomes import FirstByteTimeoutError, HeaderTooLargeError, TooSlowError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Exchange(ResponseHandler):
             read_bufsize=READ_BUFFER,
             max_line_size=limits.header_bytes,
             max_field_size=limits.header_bytes,
-            max_headers=limits.header_fields,
+            max_headers=MAX_HEADER_FIELDS,
         )
         self._end = self._loop.call_at(until, self._on_end)
         self.transport.write(request)

@@ -68,7 +68,7 @@ from webcrawl.net.http.direct import DirectConnections, plain_request
 from webcrawl.net.http.exchange import READ_BUFFER
 from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes
 from webcrawl.net.http.tls import CURVES, offer_groups
-from webcrawl.net.limits import FetchLimits
+from webcrawl.net.limits import MAX_HEADER_FIELDS, FetchLimits
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             read_bufsize=READ_BUFFER,
             max_line_size=limits.header_bytes,
             max_field_size=limits.header_bytes,
-            max_headers=limits.header_fields,
+            max_headers=MAX_HEADER_FIELDS,
         )
         send_once(session)
         return session

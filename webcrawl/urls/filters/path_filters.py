@@ -136,7 +136,7 @@ class ParametersFilter:
     """Refuses queries of more than ``most`` parameters: shops that combine all their filters."""
 
     name: ClassVar[str] = "parameters"
-    most: int
+    most: int = 16
 
     def refuses_query(self, segments: list[str], query: str) -> bool:  # noqa: ARG002  part of the protocol
         return query.count("&") >= self.most

@@ -74,7 +74,7 @@ class HostLabelsFilter:
     """
 
     name: ClassVar[str] = "host_labels"
-    most: int
+    most: int = 10
 
     def refuses_server(self, scheme: str, host: str, port: int | None) -> bool:  # noqa: ARG002  part of the protocol
         labels = host.split(".")

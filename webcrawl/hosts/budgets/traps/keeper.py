@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.configuration.values import number, share, whole
+from webcrawl.configuration.values import number, whole
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.gates import LearnedTrapGate, UrlSpaceGate
 from webcrawl.hosts.budgets.traps.noted import Notes
@@ -76,7 +76,6 @@ class TrapKeeper:
                 exceptions=exceptions,
                 notes=Notes(jobdir / "traps.txt"),
                 min_duplicates=whole(settings, "TRAP_MIN_DUPLICATES", at_least=0),
-                min_share=share(settings, "TRAP_MIN_SHARE"),
                 retry_secs=number(settings, "TRAP_RETRY_SECS", at_least=0),
                 wall=wall,
             ),

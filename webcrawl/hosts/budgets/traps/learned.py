@@ -36,6 +36,8 @@ _UNKNOWN_HOSTS: Final = 1 << 16
 _PATTERNS_PER_HOST: Final = 32
 _PARKED_PER_HOST: Final = 24
 _LONGEST_EXAMPLE: Final = 300
+# The share of a pattern's recent pages whose content must have been seen before.
+_MIN_SHARE: Final = 0.9
 # Patterns into which a whole site may fit take so many times the evidence.
 _BROAD: Final = 4
 # The counts are halved when there are so many times as many pages as it takes: the recent ones
@@ -70,7 +72,7 @@ class Exceptions(Protocol):
 
 
 class LearnedTraps:
-    """*min_duplicates* pages with content seen before, *min_share* of the recent ones, park a
+    """*min_duplicates* pages with content seen before, nine in ten of the recent ones, park a
     pattern for *retry_secs*, then for twice as long (0: until a person frees it). With 0
     *min_duplicates* nothing is learned, and nothing held.
 
@@ -86,7 +88,6 @@ class LearnedTraps:
         exceptions: Exceptions,
         notes: Notes,
         min_duplicates: int,
-        min_share: float,
         retry_secs: float,
         wall: Callable[[], float],
     ) -> None:
@@ -94,7 +95,6 @@ class LearnedTraps:
         self._exceptions = exceptions
         self._notes = notes
         self._min_duplicates = min_duplicates
-        self._min_share = min_share
         self._retry_secs = retry_secs
         self._wall = wall
         # The least recently used comes first.
@@ -170,7 +170,7 @@ class LearnedTraps:
         if record.times:
             enough = max(_LEAST_TRIAL, enough // _TRIAL)
         pages = record.seen + record.fresh
-        if not excepted and record.seen >= max(enough, self._min_share * pages):
+        if not excepted and record.seen >= max(enough, _MIN_SHARE * pages):
             self._park(record, url)
         elif pages >= _RECENT * enough:
             record.seen //= 2
