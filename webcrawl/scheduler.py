@@ -42,10 +42,9 @@ from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.feeder import Inflow
 from webcrawl.crawl.item_limit import ItemLimit
 from webcrawl.crawl.opening import open_parts
-from webcrawl.crawl.politeness_bound import PolitenessBound
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.side_downloads import Asides
-from webcrawl.crawl.statistics import Figures
+from webcrawl.crawl.statistics import Figures, PolitenessBound
 from webcrawl.crawl.stop import Ending, unopened
 from webcrawl.crawl.totals import Totals
 from webcrawl.errors import FatalError

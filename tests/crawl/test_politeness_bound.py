@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from frontier_rig import Rig, entry
 
-from webcrawl.crawl.politeness_bound import PolitenessBound
+from webcrawl.crawl.statistics import PolitenessBound
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from webcrawl.crawl.progress import State
 from webcrawl.crawl.saved_settings import given
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from webcrawl.crawl.dispatcher import Dispatcher
     from webcrawl.crawl.host_knowledge import HostKnowledge
     from webcrawl.crawl.jobdir import Job
-    from webcrawl.crawl.politeness_bound import PolitenessBound
     from webcrawl.crawl.submission import LinkSubmitter
     from webcrawl.crawl.totals import Totals
     from webcrawl.frontier import Frontier
@@ -25,6 +24,39 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
+
+
+class PolitenessBound:
+    """Whether politeness is what the crawl waits for, and for how many seconds it was.
+
+    When few hosts remain, workers are idle because every host that has URLs rests. The crawl must
+    say that this is the reason: "after weeks on one site" a slow crawl looks like a broken one.
+    *workers* is how many there are, *clock* monotonic seconds.
+    """
+
+    def __init__(self, *, frontier: Frontier, workers: int, clock: Callable[[], float]) -> None:
+        self._frontier = frontier
+        self.workers = workers
+        self._clock = clock
+        self._looked_at = clock()
+        self.holds = False
+        self.secs = 0.0
+
+    def look(self) -> None:
+        """Judge the present and count the time since the last look by what held then."""
+        now = self._clock()
+        if self.holds:
+            self.secs += now - self._looked_at
+        self._looked_at = now
+        self.holds = self._frontier.all_rest and self._frontier.leased < self.workers
+
+    @property
+    def secs_left(self) -> float | None:
+        """Seconds until the next host is ready; None while politeness is not the reason."""
+        ready_at = self._frontier.ready_at()
+        if not self.holds or ready_at is None:
+            return None
+        return max(0.0, ready_at - self._clock())
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
