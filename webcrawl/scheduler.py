@@ -65,11 +65,11 @@ if TYPE_CHECKING:
     from webcrawl.crawl.host_knowledge import HostKnowledge
     from webcrawl.crawl.jobdir import Job, Part
     from webcrawl.crawl.outcome_log import Outcomes
-    from webcrawl.crawl.progress import State
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.crawl.sitemaps import Sitemaps
+    from webcrawl.crawl.statistics import State
     from webcrawl.crawl.submission import LinkSubmitter
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission

@@ -9,9 +9,9 @@ from crawling import crawl_command, run_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.progress import Rates, State, progress_line
+from webcrawl.crawl.statistics import State
 from webcrawl.errors import FatalError
-from webcrawl.extensions.statistics import Statistics
+from webcrawl.extensions.statistics import Rates, Statistics, progress_line
 from webcrawl.simweb import preset, start_in_process
 
 LINE = re.compile(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from webcrawl.crawl.progress import State
 from webcrawl.crawl.saved_settings import given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
@@ -24,6 +23,28 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.interface import Eliminator
+
+
+class State(NamedTuple):
+    """What a crawl is doing at one moment.
+
+    *waiting* are URLs; *in_process* contacts and pages, of which *robots* are of robots.txt files
+    and *slow* have had no answer for some seconds; *looking_up*, *ready* and *resting* are hosts.
+    *pauses* are the reasons for which nothing is contacted, *bound_for* the seconds until the next
+    host is ready if all that have URLs rest, and *awaits_seeds* says that all seeds are read first.
+    """
+
+    waiting: int
+    in_process: int
+    robots: int
+    slow: int
+    looking_up: int
+    ready: int
+    resting: int
+    workers: int
+    pauses: Sequence[str] = ()
+    bound_for: float | None = None
+    awaits_seeds: bool = False
 
 
 class PolitenessBound:

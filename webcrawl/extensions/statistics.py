@@ -1,10 +1,14 @@
-"""A line on the crawl's progress every ten seconds (Mercator, section 3: the background thread)."""
+"""A line on the crawl's progress every ten seconds (Mercator, section 3: the background thread).
+
+The line is at most 160 characters with the time and the name before it, which is why large numbers
+are rounded, and why the numbers of hosts give way when there is something to wait for.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -12,14 +16,21 @@ from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.configuration.values import number
 from webcrawl.crawl.counts import Counts
-from webcrawl.crawl.progress import Rates, progress_line
 from webcrawl.scheduler import scheduler_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy.crawler import Crawler
+
+    from webcrawl.crawl.statistics import State
 
 # A short name: the line is read on a terminal.
 logger = logging.getLogger("webcrawl")
+
+# With fewer contacts a second for each worker little happens, and the line says why.
+_LITTLE: Final = 0.1
+_EXACT: Final = 100_000
 
 
 class Statistics:
@@ -70,3 +81,54 @@ class Statistics:
             given_up=sum(counts.given_up.values()),
         )
         logger.info("%s", line, extra={"spider": self._crawler.spider})
+
+
+class Rates(NamedTuple):
+    """Pages and contacts a second since the last line."""
+
+    pages: float
+    contacts: float
+
+
+def progress_line(state: State, rates: Rates, *, secs: float, pages: int, given_up: int) -> str:
+    """The line without what the log puts before it. *secs*, *pages* and *given_up* URLs are those
+    of this run."""
+    minutes, seconds = divmod(int(secs), 60)
+    return (
+        f"{minutes // 60}:{minutes % 60:02}:{seconds:02} {_short(pages)} pages "
+        f"({rates.pages:,.0f}/s), {_short(given_up)} given up; {_short(state.waiting)} waiting, "
+        f"{state.in_process:,} in process; {next(_reasons(state, rates), _hosts(state))}"
+    )
+
+
+def _reasons(state: State, rates: Rates) -> Iterator[str]:
+    """Why little happens, the most important reason first; none if much does."""
+    if state.pauses:
+        yield f"paused: {', '.join(name.replace('_', ' ') for name in state.pauses)}"
+    if state.awaits_seeds:
+        yield "reading all seeds first"
+    if state.bound_for is not None and state.bound_for >= 1:
+        yield f"politeness-bound for {state.bound_for:,.0f} s"
+    elif state.bound_for is not None:
+        yield f"politeness-bound: {_short(state.resting)} hosts rest"
+    if rates.contacts < _LITTLE * state.workers:
+        if state.looking_up > max(state.slow, state.robots):
+            yield f"name servers asked for {state.looking_up:,} hosts"
+        if state.slow and 2 * state.slow >= state.in_process:
+            yield f"waiting for {state.slow:,} slow hosts"
+    if state.robots and 2 * state.robots >= state.in_process:
+        yield f"{state.robots:,} of them robots.txt"
+
+
+def _hosts(state: State) -> str:
+    return f"{_short(state.ready)} hosts ready, {_short(state.resting)} resting"
+
+
+def _short(number: int) -> str:
+    """
+    >>> [_short(number) for number in (99_999, 123_456, 12_345_678)]
+    ['99,999', '123k', '12.3M']
+    """
+    if number < _EXACT:
+        return f"{number:,}"
+    return f"{number // 1000}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
