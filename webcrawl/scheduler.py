@@ -433,7 +433,7 @@ class MercatorScheduler(BaseScheduler):
         return is_first
 
     def try_bugs_again(self) -> None:
-        """URLs that were given up for a bug are for the next run: see crawl/retries.py."""
+        """URLs that were given up for a bug are for the next run: see crawl/completion.py."""
         try:
             self._dispatcher.retries.of_bugs()
         except _DISK_ERRORS as error:

@@ -1,20 +1,24 @@
-"""What the end of a contact or of a look-up means for the host: its rest, its record, its rules.
+"""What the end of a contact or of a look-up means for the host and for the URL.
 
-Told by the downloader, by way of ``Fetch.release``, and by the dispatcher, who sees to the URL
-itself. While the network here is gone (hosts/politeness/outage.py) it means nothing: neither the
-host's patience nor a try of its URL is used up.
+For the host: its rest, its record, its rules. For the URL: whether it is tried again. Called by the
+downloader, by way of ``Fetch.release``, and by the dispatcher. While the network here is gone
+(hosts/politeness/outage.py) it means nothing: neither the host's patience nor a try of its URL is
+used up.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 from scrapy.http import Response
 
 from webcrawl.crawl.reading import ReadingTooLongError
 from webcrawl.frontier import ERRAND, Entry
+from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.dns.resolver import NameNotFoundError
 from webcrawl.net.http.retry_after import retry_after
 from webcrawl.net.outcomes import outcome_of
@@ -29,8 +33,12 @@ if TYPE_CHECKING:
     from webcrawl.crawl.stop import Ending
     from webcrawl.frontier import Frontier
     from webcrawl.hosts.politeness.preconditions import Decision
+    from webcrawl.hosts.retry_policy import RetryPolicy
 
 logger = logging.getLogger(__name__)
+
+# URLs given up for a bug that the next run may try again.
+_MOST_LOST: Final = 1000
 
 
 class Aftermath:
@@ -145,3 +153,42 @@ class Aftermath:
         return self._hosts.politeness.lookup_failed(
             entry.host, entry.url, at_least=decision.secs, excused=excused
         )
+
+
+class Retries:
+    """The URLs that are tried again after a fetch that failed, as often as *policy* says.
+
+    A URL that is tried again stands behind the others of its host.
+    """
+
+    def __init__(self, *, frontier: Frontier, stats: StatsCollector, policy: RetryPolicy) -> None:
+        self._frontier = frontier
+        self._stats = stats
+        self._policy = policy
+        self._lost_to_bugs: deque[Entry] = deque(maxlen=_MOST_LOST)
+        self._is_over = False
+
+    def take(self, entry: Entry, outcome: str) -> bool:
+        """Whether *entry*, whose fetch has ended with *outcome*, is tried again; it is in its queue
+        then, on disk. OSError when that is full. Ordinary Requests have Scrapy's own retries."""
+        if entry.extra:
+            return False
+        if outcome == BUG and self._is_over:
+            self._frontier.requeue(msgspec.structs.replace(entry, attempts=0))
+            return True
+        if entry.attempts < self._policy.rule(outcome).tries:
+            self._stats.inc_value(f"retry/{outcome}")
+            self._frontier.requeue(msgspec.structs.replace(entry, attempts=entry.attempts + 1))
+            return True
+        if outcome == BUG:
+            self._lost_to_bugs.append(entry)
+        return False
+
+    def of_bugs(self) -> None:
+        """The crawl ends because of bugs: the last URLs that were given up for one are for the
+        next run, in which they may be mended, and so is what meets one from now on. OSError when
+        the disk is full."""
+        self._is_over = True
+        while self._lost_to_bugs:
+            entry = self._lost_to_bugs.popleft()
+            self._frontier.requeue(msgspec.structs.replace(entry, attempts=0))

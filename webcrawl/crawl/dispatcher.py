@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
 
-from webcrawl.crawl.completion import Aftermath
+from webcrawl.crawl.completion import Aftermath, Retries
 from webcrawl.crawl.fetch import Fetch, fetch_of
 from webcrawl.crawl.request_codec import LostRequestError
-from webcrawl.crawl.retries import Retries
 from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
 from webcrawl.hosts.politeness.preconditions import Decision, Verdict
 from webcrawl.hosts.retry_policy import BUG

@@ -1,9 +1,10 @@
 """What follows from each way in which a fetch can fail: the table of outcomes, tries, waits, hosts.
 
-Asked by those who try URLs again (crawl/retries.py), look for robots.txt (hosts/robots/lookup.py)
-and let hosts rest (hosts/politeness/delays.py). After BUbiNG's table of exception, wait, retries
-and host killer (frontier/ParsingThread): what is over in a moment is tried soon, what takes a
-server administrator waits longer, and what costs a worker a minute is not tried often.
+Used where URLs are tried again (crawl/completion.py), robots.txt is looked for
+(hosts/robots/lookup.py) and hosts rest (hosts/politeness/delays.py). After BUbiNG's table of
+exception, wait, retries and host killer (frontier/ParsingThread): what is over in a moment is tried
+soon, what takes a server administrator waits longer, and what costs a worker a minute is not tried
+often.
 docs/stats.md has the same table; a test holds the two together.
 
 The invariant: there is one rule for each outcome, and what has none is final and says nothing about
