@@ -1,10 +1,11 @@
 """What follows from each way in which a fetch can fail: the table of outcomes, tries, waits, hosts.
 
 Used where URLs are tried again (crawl/completion.py), robots.txt is looked for
-(hosts/robots/lookup.py) and hosts rest (hosts/politeness/delays.py). After BUbiNG's table of
-exception, wait, retries and host killer (frontier/ParsingThread): what is over in a moment is tried
-soon, what takes a server administrator waits longer, and what costs a worker a minute is not tried
-often.
+(hosts/robots/lookup.py) and hosts rest (hosts/politeness/delays.py). The table has the numbers of
+the default settings; FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES
+scale its columns. After BUbiNG's table of exception, wait, retries and host killer
+(frontier/ParsingThread): what is over in a moment is tried soon, what takes a server administrator
+waits longer, and what costs a worker a minute is not tried often.
 docs/stats.md has the same table; a test holds the two together.
 
 The invariant: there is one rule for each outcome, and what has none is final and says nothing about
@@ -21,7 +22,7 @@ from webcrawl.configuration.values import number, whole
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from scrapy.settings import BaseSettings
 
@@ -38,64 +39,42 @@ class Rule(NamedTuple):
 
 _FINAL: Final = Rule(0, 0.0, 0)
 
-
-class _Default(NamedTuple):
-    """A Rule by the general settings: *tries* from FRONTIER_RETRY_TIMES, *wait* and *failures* as
-    multiples of POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES."""
-
-    tries: Callable[[int], int]
-    wait: float
-    failures: float
-
-
-def _never(_: int) -> int:
-    return 0
-
-
-def _once(times: int) -> int:
-    return min(1, times)
-
-
-def _usual(times: int) -> int:
-    return times
-
-
-def _twice_as_often(times: int) -> int:
-    return 2 * times
-
-
 #: An error of the program, which may be mended by the time the URL comes up again.
 BUG: Final = "other"
 
+# The general settings that the table is written for.
+_TIMES: Final = 2
+_BACKOFF: Final = 10.0
+_FAILURES: Final = 8
 # An outcome ``http_NNN`` that is not here goes by ``http_Nxx``, if that is.
-_DEFAULTS: Final[dict[str, _Default]] = {
-    "dns_failed": _Default(_usual, 1, 1),
-    "connect_refused": _Default(_usual, 1, 1),
+_TABLE: Final[dict[str, Rule]] = {
+    "dns_failed": Rule(2, 10, 8),
+    "connect_refused": Rule(2, 10, 8),
     # Each try costs a worker the whole time-out, and a route or a firewall is not mended at once.
-    "connect_failed": _Default(_usual, 6, 0.5),
-    "connect_timeout": _Default(_usual, 6, 0.5),
+    "connect_failed": Rule(2, 60, 4),
+    "connect_timeout": Rule(2, 60, 4),
     # The same handshake fails again; the host's other scheme may well do.
-    "tls_failed": _Default(_never, 1, 1),
+    "tls_failed": Rule(0, 10, 8),
     # A server that is overloaded; what comes too slowly takes as long again.
-    "first_byte_timeout": _Default(_usual, 3, 1),
-    "timeout": _Default(_once, 3, 1),
-    "too_slow": _Default(_once, 3, 1),
-    "connection_lost": _Default(_usual, 1, 1),
-    "incomplete": _Default(_usual, 0, 0),
-    "http_408": _Default(_usual, 1, 0),
+    "first_byte_timeout": Rule(2, 30, 8),
+    "timeout": Rule(1, 30, 8),
+    "too_slow": Rule(1, 30, 8),
+    "connection_lost": Rule(2, 10, 8),
+    "incomplete": Rule(2, 0, 0),
+    "http_408": Rule(2, 10, 0),
     # Says something about us, nothing about the URL.
-    "http_429": _Default(_twice_as_often, 3, 1),
-    "http_503": _Default(_usual, 1, 1),
+    "http_429": Rule(4, 30, 8),
+    "http_503": Rule(2, 10, 8),
     # What the server cannot do it will not learn.
-    "http_501": _Default(_never, 0, 0),
-    "http_505": _Default(_never, 0, 0),
+    "http_501": _FINAL,
+    "http_505": _FINAL,
     # A gateway whose server does not answer; others behind it may.
-    "http_502": _Default(_usual, 1, 0),
-    "http_504": _Default(_usual, 1, 0),
-    "http_5xx": _Default(_usual, 0, 0),
-    "bad_answer": _Default(_never, 0, 0),
-    "header_too_large": _Default(_never, 0, 0),
-    BUG: _Default(_once, 0, 0),
+    "http_502": Rule(2, 10, 0),
+    "http_504": Rule(2, 10, 0),
+    "http_5xx": Rule(2, 0, 0),
+    "bad_answer": _FINAL,
+    "header_too_large": _FINAL,
+    BUG: Rule(1, 0, 0),
 }
 
 _HTTP: Final = re.compile(r"http_[4-9](?:\d\d|xx)", re.ASCII)
@@ -112,9 +91,12 @@ class RetryPolicy:
         self._most = most
         self._rules = {
             name: Rule(
-                default.tries(times), backoff * default.wait, math.ceil(most * default.failures)
+                # One try stays one, however often the others are tried.
+                min(tries, times) if tries < _TIMES else tries * times // _TIMES,
+                wait * backoff / _BACKOFF,
+                math.ceil(failures * most / _FAILURES),
             )
-            for name, default in _DEFAULTS.items()
+            for name, (tries, wait, failures) in _TABLE.items()
         }
         self._rules.update(rules or {})
 
@@ -160,7 +142,7 @@ def _set_rules(settings: BaseSettings) -> dict[str, Rule]:
 
 
 def _rule(name: Any, values: Any) -> Rule:
-    settable = [known for known in _DEFAULTS if known != BUG and not known.startswith("http_")]
+    settable = [known for known in _TABLE if known != BUG and not known.startswith("http_")]
     if name not in settable and not (isinstance(name, str) and _HTTP.fullmatch(name)):
         raise FatalError(
             f"RETRY_POLICY names {name!r}, and must name outcomes that more tries may change: "
