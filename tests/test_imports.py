@@ -32,7 +32,7 @@ WITHOUT_SCRAPY = [
     *("hosts.records", "hosts.budgets.traps"),
 ]
 # The gates of traps and what makes them of settings.
-WITH_SETTINGS = {"hosts.budgets.traps.gates", "hosts.budgets.traps.keeper"}
+WITH_SETTINGS = {"hosts.budgets.traps.keeper"}
 ONLY_DOCSTRINGS = {"crawl", "hosts", "jobs"}
 SCRAPY_SIDE = {"scrapy", "twisted", "redis", "scrapy_redis"}
 # Names under which Scrapy's objects go.

@@ -12,8 +12,7 @@ from webcrawl.crawl.feeder import Inflow
 from webcrawl.frontier import Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.hosts.budgets.traps import UrlSpace
-from webcrawl.hosts.budgets.traps.gates import UrlSpaceGate
-from webcrawl.hosts.budgets.traps.keeper import exceptions_in
+from webcrawl.hosts.budgets.traps.keeper import UrlSpaceGate, exceptions_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

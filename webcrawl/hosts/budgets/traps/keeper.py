@@ -1,4 +1,4 @@
-"""The traps of a crawl: the parts of ``hosts.budgets.traps`` with their files and settings.
+"""The traps of a crawl: the parts of ``hosts.budgets.traps`` with their files, settings and gates.
 
 Held by HostKnowledge, whose records they are kept in. The dispatcher tells ``ended`` what came of
 each URL; ``work`` is called with every slice of background work.
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import number, whole
+from webcrawl.frontier.admission import Gate
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps, UrlSpace
-from webcrawl.hosts.budgets.traps.gates import LearnedTrapGate, UrlSpaceGate
 from webcrawl.hosts.budgets.traps.noted import Notes
 from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.frontier import Entry
-    from webcrawl.frontier.admission import Gate
+    from webcrawl.frontier import Entry, Supply
+    from webcrawl.hosts.budgets.traps.learned import Exceptions
     from webcrawl.hosts.records import HostRecords
 
 
@@ -123,3 +123,80 @@ class TrapKeeper:
         """Under their names in the crawl's statistics."""
         rules = {f"exceptions/{name}": count for name, count in self._exceptions.stats().items()}
         return {f"traps/{name}": count for name, count in (self.learned.stats() | rules).items()}
+
+
+class LearnedTrapGate(Gate):
+    """Holds the URLs of a parked pattern until it is tried again or freed.
+
+    Requests that a spider made itself (they have an ``extra``) pass both gates.
+    """
+
+    name = "learned_trap"
+
+    def __init__(self, traps: LearnedTraps) -> None:
+        self._traps = traps
+
+    def holds(self, entry: Entry) -> bool:
+        """0.4 us for a host without patterns, 3 us for others."""
+        return not entry.extra and self._traps.holds(entry.url)
+
+    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the protocol
+        """A pattern's time is over, or the exceptions have changed."""
+        return self._traps.news()
+
+    @property
+    def may_relent(self) -> bool:
+        """A pattern's time is over."""
+        return self._traps.may_relent
+
+    def relent(self) -> None:
+        """What is held is looked at now."""
+        self._traps.relent()
+
+
+class UrlSpaceGate(Gate):
+    """Holds the URLs of a host that are more than its pages have earned, unless it is excepted. By
+    its name, whatever its politeness key is."""
+
+    name = "url_space"
+
+    def __init__(self, space: UrlSpace, exceptions: Exceptions) -> None:
+        self._space = space
+        self._exceptions = exceptions
+        self._heard_of = exceptions.reloads
+
+    def holds(self, entry: Entry) -> bool:
+        """0.8 us."""
+        if entry.extra:
+            return False
+        host = host_of(entry.url)
+        return self._space.holds(host) and not self._exceptions.rules.excepts(host)
+
+    def stops(self, entry: Entry) -> bool:  # noqa: ARG002  part of the protocol
+        """What was let in is on its host's account already."""
+        return False
+
+    def let_in(self, entry: Entry) -> None:
+        """It waits, on its host's account."""
+        if not entry.extra:
+            self._space.let_in(host_of(entry.url))
+
+    def let_out(self, entry: Entry) -> None:
+        """Another gate has stopped it."""
+        if not entry.extra:
+            self._space.let_out(host_of(entry.url))
+
+    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the protocol
+        """There is room again where there was none, or the exceptions have changed."""
+        changed = self._exceptions.reloads != self._heard_of
+        self._heard_of = self._exceptions.reloads
+        return self._space.news() or changed
+
+    @property
+    def may_relent(self) -> bool:
+        """All that waited has ended: there is room."""
+        return self._space.may_relent
+
+    def relent(self) -> None:
+        """What is held is looked at now."""
+        self._space.relent()
