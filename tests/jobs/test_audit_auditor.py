@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from webcrawl.jobs.audit import Auditor, Contact, Pauses
 from webcrawl.jobs.audit.lines import MICRO
-from webcrawl.jobs.audit.order import by_start
+from webcrawl.jobs.audit.logs import by_start
 from webcrawl.simweb import Hit, Outcome, pauses
 
 

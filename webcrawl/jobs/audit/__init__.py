@@ -14,7 +14,7 @@ The life of a line
          |
     merged by time                logs.py     several logs, each in order of the ends
          |
-    sorted by start               order.py    a bounded window
+    sorted by start               logs.py     a bounded window
          |
     Auditor                       auditor.py  a few numbers for each politeness key
          |
@@ -32,7 +32,7 @@ exact. A combined format has no more than the second of one moment of each reque
 violation is reported only if it is certain, that is if the pause would have been too short even
 with both moments at the far ends of their seconds; concurrency cannot be told at all.
 
-Memory: the window of order.py, and about 700 bytes for each politeness key; it does not grow with
+Memory: the window of logs.py, and about 700 bytes for each politeness key; it does not grow with
 the number of lines.
 """
 

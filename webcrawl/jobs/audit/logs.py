@@ -14,17 +14,17 @@ import heapq
 import io
 import sys
 import zlib
+from heapq import heappop, heappush, heappushpop
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.audit.auditor import Auditor
 from webcrawl.jobs.audit.lines import parse
-from webcrawl.jobs.audit.order import WINDOW, by_start
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from webcrawl.jobs.audit.delays import Pauses
     from webcrawl.jobs.audit.lines import Contact
@@ -36,6 +36,8 @@ KEYS: Final[dict[str, Callable[[Contact], str]]] = {
     "address": lambda contact: contact.address,
 }
 """The politeness keys by name."""
+WINDOW: Final = 1 << 17
+"""Contacts held at once: about 60 MB. Logs of up to so many lines may be in any order."""
 
 # Of a line; what is longer can be no request that a server took, and is not held in memory.
 _LINE_BYTES: Final = 1 << 17
@@ -195,3 +197,22 @@ def _check_names(logs: Sequence[str]) -> None:
         if real in seen:
             raise FatalError(f"{name} is named twice")
         seen.add(real)
+
+
+def by_start(contacts: Iterable[Contact], *, window: int = WINDOW) -> Iterator[Contact]:
+    """*contacts* sorted by start, then by end, then as they came.
+
+    Logs have them in the order of their ends. At most *window* contacts are held: a request must
+    not be under way while *window* later ones are logged. At a thousand requests a second that is
+    two minutes. A contact that breaks this is older than what the auditor has seen of its key,
+    and the auditor reports it.
+    """
+    heap: list[tuple[int, int, int, Contact]] = []
+    for number, contact in enumerate(contacts):
+        entry = (contact.start, contact.end, number, contact)
+        if len(heap) < window:
+            heappush(heap, entry)
+        else:
+            yield heappushpop(heap, entry)[3]
+    while heap:
+        yield heappop(heap)[3]
