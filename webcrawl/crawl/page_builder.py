@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
-import webcrawl.crawl.page_adapter  # noqa: F401  # Pages are items from now on
-from webcrawl.items import Headers, Page, Truncation
+from itemadapter import ItemAdapter
+from itemadapter.adapter import AdapterInterface
+
+from webcrawl.items import Headers, Page, Truncation, printable
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.urls import HTTP_SCHEMES, normalize
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy.http import Response
 
     from webcrawl.crawl.fetch import Fetch
+
+_FIELDS: Final = {one.name: one.metadata for one in fields(Page) if one.init} | {
+    "text": MappingProxyType({"serializer": printable})
+}
+_TEXT_AND_NUMBERS: Final = [
+    one.name for one in fields(Page) if one.type in {"str", "int", "float", "bool", "Truncation"}
+]
 
 
 def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_SCHEMES) -> Page:
@@ -78,3 +91,40 @@ def _redirect_target(response: Response, url: str, schemes: frozenset[str]) -> s
     if not location:
         return ""
     return normalize(location.strip(), url, schemes=schemes) or ""
+
+
+class PageAdapter(AdapterInterface):
+    """``ItemAdapter`` of a Page, for feed exports and ``scrapy parse``.
+
+    It lists text and numbers, and has all other fields by their names.
+    """
+
+    @classmethod
+    def is_item_class(cls, item_class: type) -> bool:
+        """Whether it is Page, or made of it."""
+        return issubclass(item_class, Page)
+
+    def get_field_meta(self, field_name: str) -> MappingProxyType[str, Any]:
+        """How a feed export writes the field."""
+        return _FIELDS[field_name]
+
+    def __getitem__(self, field_name: str) -> Any:
+        if field_name not in _FIELDS:
+            raise KeyError(field_name)
+        return getattr(self.item, field_name)
+
+    def __setitem__(self, field_name: str, value: Any) -> None:
+        setattr(self.item, field_name, value)
+
+    def __delitem__(self, field_name: str) -> None:
+        raise KeyError(f"{field_name} is a field of every Page")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_TEXT_AND_NUMBERS)
+
+    def __len__(self) -> int:
+        return len(_TEXT_AND_NUMBERS)
+
+
+# Before the one for all dataclasses.
+ItemAdapter.ADAPTER_CLASSES.appendleft(PageAdapter)  # type: ignore[attr-defined]  # a deque
