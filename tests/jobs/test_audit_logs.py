@@ -274,6 +274,8 @@ def test_a_log_is_read_without_numpy_scrapy_or_the_crawler(log):
         "{'scrapy', 'twisted', 'numpy'} or name.startswith('webcrawl.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    rooms = {name.split(".")[1] for name in done.stdout.split() if name.startswith("webcrawl.")}
-    assert rooms == {"audit", "errors", "urls"}
+    names = [name for name in done.stdout.split() if name.startswith("webcrawl.")]
+    assert {name.split(".")[1] for name in names} == {"jobs", "errors", "urls"}
+    jobs = {name.split(".")[2] for name in names if name.startswith("webcrawl.jobs.")}
+    assert jobs == {"audit"}
     assert {name.split(".")[0] for name in done.stdout.split()} == {"webcrawl"}
