@@ -104,7 +104,7 @@ def meaning(job: Path) -> dict[str, Any]:
             "hosts": dict(view.frontier.hosts()),
             "rests": {host: view.frontier.times(host) for host, _ in view.frontier.hosts()},
             "undecided": list(view.seen.undecided()),
-            "tables": [bytes(view.table(name)._keys) for name in ("ranks", "domains")],
+            "tables": [bytes(view.table(name)._fingerprints) for name in ("ranks", "domains")],
             "records": rows_of(job),
         }
     for part in ("seen", "content"):

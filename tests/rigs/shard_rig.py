@@ -33,7 +33,6 @@ from dying_disk import DyingDisk, Killed
 from shard_judge import Judge
 from shard_process import (
     ELIMINATORS,
-    PARTS,
     RETRY_TIMES,
     WORKERS,
     Machine,
@@ -242,8 +241,8 @@ class ShardRig:
     # --- what always holds
 
     def check(self) -> None:
-        """Every part finds itself sound."""
-        for name in PARTS:
+        """Every part that can check itself is sound."""
+        for name in ("frontier", "seen", "content"):
             assert self.process.part(name).check() == [], name
 
     def sound(self) -> None:

@@ -1,7 +1,7 @@
 """The sites of the seeds, the whitelist of a crawl that does not go beyond them.
 
 Filled as seeds are read, asked for each server that a link names for the first time. Kept in a
-table of ``HostRanks``, the site for the host: 12 bytes a slot, durable before the seeds are
+table of ``HostRanks``, the site for the host: 12 bytes a site, durable before the seeds are
 submitted, so that a crawl that is resumed knows the sites of seeds it does not read again.
 """
 

@@ -1,14 +1,12 @@
-"""What the seed list says about hosts, for the prioritizer: the rank of each.
+"""Ranks of hosts in the seed list, for the prioritizer.
 
-Filled by the seed reader, asked once for each link that leads to another host. The invariant: the
-rank of a host is the best (smallest) it was ever added with, or 0 when it is not known.
+Filled by the seed reader; ``rank`` is called for each link to another host. Invariant: the rank of
+a host is the best (smallest) it was ever added with, or 0 when it is not known.
 
-In memory the hosts are an open-addressing table of 12 bytes a slot, at most half full: fingerprint
-u64 (xxh3 of the name, 0 stands for an empty slot) and rank u32. A dict would take 100 bytes a
-host. Two hosts with one fingerprint share a rank: among a million hosts the odds of one such pair
-are 1 to 37 million, and it costs nothing but a place in the queue. The home of a fingerprint is
-given by its highest bits, so a table in the order of its slots is nearly a sorted one, and a new
-table is made of sorted fingerprints by numpy at once: slot = max(home, slot before + 1).
+In memory: an array of fingerprints (xxh3 of the name, 64 bits), sorted, beside one of ranks, 12
+bytes a host where a dict takes 100; and a dict of the newest hosts, merged into the arrays now and
+then. Two hosts with one fingerprint share a rank: among a million hosts the odds of one such pair
+are 1 to 37 million, and it costs nothing but a place in the queue.
 
 On disk::
 
@@ -21,7 +19,8 @@ and, as ``kill -9`` loses nothing, the good ones after it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -38,12 +37,9 @@ if TYPE_CHECKING:
 
 PAIR = np.dtype([("fingerprint", "<u8"), ("rank", "<u4")])
 assert PAIR.itemsize == 12
-_MAX_RANK = 0xFFFF_FFFF
-# Slots, as powers of two: a table begins with 12 kB and doubles when it is half full, so that a
-# small crawl pays little. From 65,536 hosts on it has its full size at once, 24 MB for 2**20
-# hosts: to make a larger one of half a million hosts would hold the reactor for 0.13 s.
-_FIRST_BITS = 10
-_DOUBLES_TO_BITS = 17
+_MAX_RANK: Final = 0xFFFF_FFFF
+# Hosts in the dict, 4 MB. Merging them with a million others takes 20 ms.
+_MAX_RECENT: Final = 1 << 15
 
 
 class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -53,7 +49,7 @@ class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HostRanks:
-    """The ranks, kept for at most *capacity* hosts: who comes later is of the lowest class anyway.
+    """The ranks of at most *capacity* hosts; later ones are in the lowest class anyway.
 
     Not thread-safe. A durable part: snapshot, written and forget as in crawl/jobdir.py.
     """
@@ -62,20 +58,20 @@ class HostRanks:
         self._path = path
         self._file = log_of(path)
         self._capacity = capacity
-        self._full_bits = (2 * capacity - 1).bit_length()
         self._written: set[Path] = set()
         self._log: RecordLog | None = None
-        self._build(np.empty(0, PAIR))
+        self._set_arrays(np.empty(0, np.uint64), np.empty(0, np.uint32))
 
     def load(self, snapshot: bytes | None) -> None:
-        """As ``open``, for who only asks: nothing on disk is changed."""
+        """As ``open``, for reading only: nothing on disk is changed."""
         if snapshot is not None:
             self._load(snapshot)
 
     def _load(self, snapshot: bytes) -> int:
-        """Build the table; returns the offset after the last record."""
+        """Read the log; returns the offset after the last record."""
         pairs, end = self._read(msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes)
-        self._build(pairs)
+        pairs = self._kept(pairs)
+        self._set_arrays(pairs["fingerprint"].astype(np.uint64), pairs["rank"].astype(np.uint32))
         return end
 
     def open(self, snapshot: bytes | None) -> None:
@@ -95,7 +91,7 @@ class HostRanks:
 
     def __len__(self) -> int:
         """How many hosts are known."""
-        return self._count
+        return len(self._fingerprints) + len(self._recent)
 
     def rank(self, host: str) -> int:
         """The rank of *host* in the seed list, 1 is the first; 0 when it is not known."""
@@ -107,7 +103,7 @@ class HostRanks:
         One write, none when there is no news; it survives ``kill -9`` from here on. On OSError
         (disk full) nothing was added.
         """
-        room = self._capacity - self._count
+        room = self._capacity - len(self)
         news: dict[int, int] = {}
         for host, rank in pairs:
             if rank <= 0:
@@ -128,7 +124,7 @@ class HostRanks:
             packed["rank"] = list(news.values())
             self._opened().append(packed.tobytes())
             self._written.add(self._file)
-            self._insert(packed)
+            self._insert(news)
 
     def snapshot(self) -> bytes:
         """A few bytes, whatever the number of hosts."""
@@ -148,21 +144,6 @@ class HostRanks:
         if self._log is not None:
             self._log.close()
 
-    def check(self) -> list[str]:
-        """Compare the table with the log; empty means sound. Reads the log, as ``open`` does."""
-        try:
-            logged, _ = self._read(self._opened().size)
-        except CorruptRecordError as error:
-            return [str(error)]
-        problems = []
-        kept = self._kept(logged)
-        if len(kept) != self._count:
-            problems.append(f"{self._file}: {len(kept)} hosts, {self._count} in memory")
-        for fingerprint, rank in kept.tolist():
-            if self._find(fingerprint) != rank:
-                problems.append(f"{self._file}: rank {rank} of {fingerprint:016x} is not in memory")
-        return problems
-
     def _opened(self) -> RecordLog:
         assert self._log is not None, "used before open"
         return self._log
@@ -179,51 +160,43 @@ class HostRanks:
         return np.frombuffer(b"".join(payloads), PAIR), end
 
     def _find(self, fingerprint: int) -> int:
-        slot = fingerprint >> self._shift
-        keys = self._keys
-        while key := keys[slot]:
-            if key == fingerprint:
-                return self._ranks[slot]
-            slot = (slot + 1) & self._mask
-        return 0
+        rank = self._recent.get(fingerprint)
+        if rank is None:
+            index = self._index(fingerprint)
+            rank = 0 if index is None else self._ranks[index]
+        return rank
 
-    def _insert(self, pairs: Pairs) -> None:
-        """Put *pairs* into the table, over what is there; a larger table is made if need be."""
-        keys, ranks, mask = self._keys, self._ranks, self._mask
-        if len(keys) < 1 << self._full_bits and 2 * (self._count + len(pairs)) > len(keys):
-            used = np.flatnonzero(keys)
-            known = np.empty(len(used), PAIR)
-            known["fingerprint"] = np.asarray(keys)[used]
-            known["rank"] = np.asarray(ranks)[used]
-            self._build(np.concatenate((known, pairs)))
-            return
-        for fingerprint, rank in pairs.tolist():
-            slot = fingerprint >> self._shift
-            while keys[slot] not in {0, fingerprint}:
-                slot = (slot + 1) & mask
-            self._count += not keys[slot]
-            keys[slot] = fingerprint
-            ranks[slot] = rank
+    def _index(self, fingerprint: int) -> int | None:
+        """Where *fingerprint* is in the arrays, if it is."""
+        index = bisect_left(self._fingerprints, fingerprint)
+        found = index < len(self._fingerprints) and self._fingerprints[index] == fingerprint
+        return index if found else None
 
-    def _build(self, pairs: Pairs) -> None:
-        """Make the table of *pairs*, of which the later holds where two are for one host."""
-        pairs = self._kept(pairs)
-        bits = max(_FIRST_BITS, (2 * len(pairs) - 1).bit_length())
-        if bits > _DOUBLES_TO_BITS:
-            bits = self._full_bits
-        size = 1 << bits
-        keys, ranks = np.zeros(size, np.uint64), np.zeros(size, np.uint32)
-        index = np.arange(len(pairs))
-        home = (pairs["fingerprint"] >> np.uint64(64 - bits)).astype(np.int64)
-        slots = np.maximum.accumulate(home - index) + index
-        inside = slots < size
-        keys[slots[inside]] = pairs["fingerprint"][inside]
-        ranks[slots[inside]] = pairs["rank"][inside]
-        # A memoryview gives a Python int twice as fast as an array does.
-        self._keys, self._ranks = keys.data, ranks.data
-        self._shift, self._mask = 64 - bits, size - 1
-        self._count = int(np.count_nonzero(inside))
-        self._insert(pairs[~inside])  # the few that go around the end of the table
+    def _insert(self, news: dict[int, int]) -> None:
+        for fingerprint, rank in news.items():
+            index = self._index(fingerprint)
+            if index is None:
+                self._recent[fingerprint] = rank
+            else:
+                self._ranks[index] = rank
+        if len(self._recent) > _MAX_RECENT:
+            fingerprints = np.fromiter(self._recent, np.uint64)
+            ranks = np.fromiter(self._recent.values(), np.uint32)
+            order = np.argsort(fingerprints)
+            at = np.searchsorted(np.asarray(self._fingerprints), fingerprints[order])
+            self._set_arrays(
+                np.insert(self._fingerprints, at, fingerprints[order]),
+                np.insert(self._ranks, at, ranks[order]),
+            )
+
+    def _set_arrays(
+        self,
+        fingerprints: np.ndarray[tuple[int], np.dtype[np.uint64]],
+        ranks: np.ndarray[tuple[int], np.dtype[np.uint32]],
+    ) -> None:
+        # An item of a memoryview is an int, twice as fast to get as that of an array.
+        self._fingerprints, self._ranks = fingerprints.data, ranks.data
+        self._recent: dict[int, int] = {}
 
     def _kept(self, pairs: Pairs) -> Pairs:
         """*pairs* sorted by fingerprint, of each the last; the best if they are too many, as
@@ -244,4 +217,4 @@ def log_of(path: Path) -> Path:
 
 
 def _fingerprint(host: str) -> int:
-    return xxh3_64_intdigest(host.encode()) or 1
+    return xxh3_64_intdigest(host.encode())
