@@ -45,9 +45,9 @@ from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.lines import LineLog
-from webcrawl.urls import host_of
+from webcrawl.urls import HTTP_SCHEMES, host_of
 from webcrawl.urls.equivalence import Equivalence
-from webcrawl.urls.filters.chain import standard_filters
+from webcrawl.urls.filters.chain import FilterChain, SchemeFilter
 
 MAX_DELAY = 120.0
 LEASE_SECS = 900.0
@@ -128,7 +128,7 @@ class Desk:
         self.ranks.open(None)
         links = LinkSubmitter(
             eliminator=self.eliminator,
-            filters=standard_filters(max_bytes=0, max_depth=0),
+            filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
             form=Equivalence().form,
             domains=None,
             ranks=self.ranks,

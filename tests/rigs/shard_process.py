@@ -45,8 +45,8 @@ from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.lines import LineLog
-from webcrawl.urls import host_of
-from webcrawl.urls.filters.chain import standard_filters
+from webcrawl.urls import HTTP_SCHEMES, host_of
+from webcrawl.urls.filters.chain import FilterChain, SchemeFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -247,7 +247,7 @@ class Process:
         self.ranks = HostRanks(path=shard / "ranks", capacity=16)
         self.links = LinkSubmitter(
             eliminator=self.eliminator,
-            filters=standard_filters(max_bytes=0, max_depth=0),
+            filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
             form=str,
             domains=None,
             ranks=self.ranks,

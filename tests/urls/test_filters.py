@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
 
+from webcrawl.urls import HTTP_SCHEMES
 from webcrawl.urls.filters import chain as filters
 from webcrawl.urls.filters.chain import (
-    DepthFilter,
     FilterChain,
     LengthFilter,
     SchemeFilter,
-    standard_filters,
 )
 from webcrawl.urls.filters.path_filters import (
     CalendarFilter,
@@ -43,7 +42,7 @@ PAGES = [
 
 
 def test_first_filter_that_refuses_gives_its_name():
-    chain = standard_filters(max_bytes=20, max_depth=2)
+    chain = FilterChain([SchemeFilter(HTTP_SCHEMES), LengthFilter(20)], max_depth=2)
     assert chain.refusal(URL, 2) is None
     assert chain.refusal("ftp://a.test/", 9) == "scheme"
     assert chain.refusal(URL + "x" * 7, 9) == "length"
@@ -51,7 +50,7 @@ def test_first_filter_that_refuses_gives_its_name():
 
 
 def test_refusals_are_counted_by_name():
-    chain = standard_filters(max_bytes=20, max_depth=2)
+    chain = FilterChain([SchemeFilter(HTTP_SCHEMES), LengthFilter(20)], max_depth=2)
     for url, depth in [(URL, 0), (URL, 3), (URL, 4), (URL * 9, 0), ("gopher://a.test/", 0)]:
         chain.refusal(url, depth)
     assert chain.refused == {"depth": 2, "length": 1, "scheme": 1}
@@ -63,13 +62,8 @@ def test_url_of_exactly_the_length_passes(length, refused):
     assert chain.refusal(URL.ljust(length, "x"), 0) == refused
 
 
-def test_zero_is_no_limit():
-    chain = standard_filters(max_bytes=0, max_depth=0)
-    assert chain.refusal(URL * 10_000, 10_000) is None
-
-
 def test_schemes_are_those_that_can_be_fetched():
-    chain = standard_filters(max_bytes=0, max_depth=0, schemes=frozenset({"ftp"}))
+    chain = FilterChain([SchemeFilter(frozenset({"ftp"}))])
     assert chain.refusal("ftp://a.test/", 0) is None
     assert chain.refusal(URL, 0) == "scheme"
 
@@ -78,10 +72,10 @@ def test_chain_takes_filters_of_the_user():
     class NoQuery:
         name = "query"
 
-        def refuses(self, url, depth):
-            return "?" in url
+        def refuses(self, url):
+            return bool(url.query)
 
-    chain = FilterChain([NoQuery(), DepthFilter(1)])
+    chain = FilterChain([NoQuery()], max_depth=1)
     assert chain.refusal(URL + "?x", 0) == "query"
     assert chain.refusal(URL, 1) is None
 
@@ -94,21 +88,12 @@ class Asked:
     """A filter of every kind that refuses nothing and remembers what it was asked."""
 
     name = "asked"
-    only_above = 2
 
     def __init__(self):
         self.asked = []
 
-    def refuses(self, url, depth):
-        self.asked.append(("url", url, depth))
-        return False
-
-    def refuses_path(self, segments):
-        self.asked.append(("path", *segments))
-        return False
-
-    def refuses_query(self, segments, query):
-        self.asked.append(("query", *segments, query))
+    def refuses(self, url):
+        self.asked.append(("url", *url.segments, url.query))
         return False
 
     def refuses_server(self, scheme, host, port):
@@ -123,23 +108,34 @@ class Asked:
 @pytest.mark.parametrize(
     ("url", "questions"),
     [
-        ("http://a.test/x/y", [("server", "http", "a.test", None)]),
+        ("http://a.test/x/y", [("server", "http", "a.test", None), ("url", "x", "y", "")]),
         (
             "ftp://a/X/y/",
-            [("server", "ftp", "a", None), ("path", "x", "y", ""), ("link", "a", "a.test")],
+            [("server", "ftp", "a", None), ("url", "x", "y", "", ""), ("link", "a", "a.test")],
         ),
         (
             "https://[::1]:81/X?Y=/Z/",
-            [("server", "https", "::1", 81), ("query", "x", "Y=/Z/"), ("link", "::1", "a.test")],
+            [
+                ("server", "https", "::1", 81),
+                ("url", "x", "Y=/Z/"),
+                ("link", "::1", "a.test"),
+            ],
         ),
-        ("http://a.test/?", [("server", "http", "a.test", None)]),
-        ("http://b.test:8080", [("server", "http", "b.test", 8080), ("link", "b.test", "a.test")]),
+        ("http://a.test/?", [("server", "http", "a.test", None), ("url", "", "")]),
+        (
+            "http://b.test:8080",
+            [
+                ("server", "http", "b.test", 8080),
+                ("url", "", ""),
+                ("link", "b.test", "a.test"),
+            ],
+        ),
     ],
 )
 def test_filters_are_asked_what_they_need_to_know(url, questions):
     asked = Asked()
     assert FilterChain([asked]).refusal(url, 7, "a.test") is None
-    assert asked.asked == [questions[0], ("url", url, 7), *questions[1:]]
+    assert asked.asked == questions
 
 
 def test_server_that_passed_is_not_asked_about_again_within_bounds(monkeypatch):
@@ -163,17 +159,17 @@ def test_each_server_of_a_scheme_is_asked_about(scheme):
 def test_url_that_passed_is_asked_about_again_only_for_its_depth_and_its_page(monkeypatch):
     monkeypatch.setattr(filters, "_CACHED_URLS", 2)
     asked = Asked()
-    chain = FilterChain([asked])
+    chain = FilterChain([asked], max_depth=2)
     url = "http://a.test/x/y/z"
-    for depth in (1, 2):
-        assert chain.refusal(url, depth, "b.test") is None
-    again = [("url", url, 2), ("link", "a.test", "b.test")]
-    assert asked.asked[-2:] == again
-    assert asked.asked[:-2].count(("path", "x", "y", "z")) == 1
+    question, link = ("url", "x", "y", "z", ""), ("link", "a.test", "b.test")
+    for _ in range(2):
+        assert chain.refusal(url, 2, "b.test") is None
+    assert asked.asked[1:] == [question, link, link]
+    assert chain.refusal(url, 3, "b.test") == "depth"
     for number in range(3):  # more than are remembered
         chain.refusal(f"http://a.test/{number}", 1, "b.test")
     chain.refusal(url, 2, "b.test")
-    assert asked.asked[-3:] == [again[0], ("path", "x", "y", "z"), again[1]]
+    assert asked.asked[-2:] == [question, link]
 
 
 def test_url_that_was_refused_is_refused_again():
@@ -188,7 +184,7 @@ def test_long_urls_are_not_remembered():
     chain = FilterChain([asked])
     for _ in range(2):
         chain.refusal(f"http://a.test/?{'x' * 300}", 0)
-    assert len([one for one in asked.asked if one[0] == "query"]) == 2
+    assert len([one for one in asked.asked if one[0] == "url"]) == 2
 
 
 def test_server_that_was_refused_is_asked_about_again():
@@ -219,10 +215,9 @@ def test_refusals_of_every_kind_are_counted():
     class Refusing:
         def __init__(self, kind):
             self.name = kind
-            self.only_above = 0
             setattr(self, kind, lambda *question: True)
 
-    for kind in ("refuses", "refuses_path", "refuses_query", "refuses_server", "refuses_link"):
+    for kind in ("refuses", "refuses_server", "refuses_link"):
         chain = FilterChain([Refusing(kind)])
         assert chain.refusal("http://a.test/?x", 1, "b.test") == kind
         assert chain.refused == {kind: 1}
@@ -241,7 +236,6 @@ def test_links_of_a_page_are_refused_as_each_of_them_would_be(links, page_host):
             [
                 SchemeFilter(frozenset({"http"})),
                 LengthFilter(30),
-                DepthFilter(5),
                 PortFilter(frozenset()),
                 RestrictFilter(any_of([r"http://[ab]\.test.*", ".*y.*"])),
                 PatternFilter(any_of(["x$", r"\?a"])),
@@ -249,7 +243,8 @@ def test_links_of_a_page_are_refused_as_each_of_them_would_be(links, page_host):
                 ParametersFilter(1),
                 CalendarFilter(2031),
                 OwnDomainFilter(),
-            ]
+            ],
+            max_depth=5,
         )
 
     for depth in (5, 6):
@@ -268,26 +263,6 @@ def test_expressions_do_not_see_urls_that_are_too_long():
     started = time.thread_time()
     assert chain.refusals(links, 0) == ["length", "pattern", None]
     assert time.thread_time() - started < 0.1
-
-
-def test_filter_that_may_refuse_no_link_of_a_page_is_not_asked_about_any():
-    class OnlyDeep:
-        name = "deep"
-        asked = 0
-
-        def may_refuse(self, urls, depth):
-            return depth > 3
-
-        def refuses(self, url, depth):
-            self.asked += 1
-            return "x" in url
-
-    one = OnlyDeep()
-    chain = FilterChain([one])
-    assert chain.refusals([URL, URL + "x"], 3) == [None, None]
-    assert one.asked == 0
-    assert chain.refusals([URL, URL + "x"], 4) == [None, "deep"]
-    assert chain.refusals([], 4) == []
 
 
 def test_url_without_a_path_is_not_taken_for_a_server_that_passed():

@@ -27,6 +27,7 @@ from webcrawl.urls.extraction.markup import root_of
 from webcrawl.urls.extraction.references import refresh_target, srcset_references
 from webcrawl.urls.extraction.robots_meta import robots_directives
 from webcrawl.urls.extraction.sitemaps import iter_sitemap
+from webcrawl.urls.filters.chain import SplitUrl
 from webcrawl.urls.filters.path_filters import ActionFilter, CalendarFilter, ListingSortFilter
 from webcrawl.urls.filters.pattern import patterns_of
 from webcrawl.urls.host import host_of, origin_of
@@ -79,9 +80,9 @@ def url(before, body):
 
 def url_filters(body):
     text = body.decode("latin-1")
-    CalendarFilter(2027).refuses(f"http://a.test/2031{text}", 1)
-    ActionFilter().refuses_query([""], text)
-    ListingSortFilter().refuses_query([""], f"C=N{text}")
+    CalendarFilter(2027).refuses(SplitUrl(f"http://a.test/2031{text}", [""], ""))
+    ActionFilter().refuses(SplitUrl("", [""], text))
+    ListingSortFilter().refuses(SplitUrl("", [""], f"C=N{text}"))
 
 
 READERS = {

@@ -160,9 +160,9 @@ def test_group_that_is_repeated_is_found_wherever_it_stands(before, group):
 def test_long_path_is_looked_through_in_no_time():
     """All of 1,000 segments are two that alternate in no period of eight."""
     segments = [f"s{number % 251}" for number in range(1000)]
-    repeated = RepeatedSegmentsFilter(3)
-    assert not repeated.refuses_path(segments)
-    assert repeated.refuses_path([*segments, "x", "x", "x", "x"])
+    chain = FilterChain([RepeatedSegmentsFilter(3)])
+    assert chain.refusal("http://a.test/" + "/".join(segments), 0) is None
+    assert chain.refusal("http://a.test/" + "/".join([*segments, *"xxxx"]), 0) is not None
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
@@ -190,12 +190,6 @@ def test_what_is_appended_again_and_again_is_found_sooner_or_later(piece, start)
     assert "length" in found
     if len(set(piece)) > 1:
         assert "growing_segments" in found
-
-
-def test_long_and_short_links_of_a_page_are_judged_each_by_itself():
-    urls = ["http://a.test/x/xx", "http://a.test/" + 40 * "y.html", "http://a.test/x/xx/xxx/xxxx"]
-    chain = FilterChain([GrowingSegmentsFilter(3)])
-    assert chain.refusals(urls, 1) == [None, "growing_segments", "growing_segments"]
 
 
 def test_segments_by_name_are_refused_whatever_their_case():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 from webcrawl.urls.equivalence import Equivalence
-from webcrawl.urls.filters.chain import DepthFilter, FilterChain, LengthFilter, SchemeFilter
+from webcrawl.urls.filters.chain import FilterChain, LengthFilter, SchemeFilter
 from webcrawl.urls.filters.host_rules import HostRules
 from webcrawl.urls.filters.path_filters import (
     ActionFilter,
@@ -115,7 +115,7 @@ def filters_of(
         filters.append(WhitelistFilter(domains))
     if scope == DOMAIN:
         filters.append(OwnDomainFilter())
-    return FilterChain(filters)
+    return FilterChain(filters, max_depth=whole(settings, "URL_MAX_DEPTH", at_least=0))
 
 
 def redirect_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> FilterChain:
@@ -134,7 +134,6 @@ def _of_servers(settings: BaseSettings, schemes: frozenset[str]) -> list[Filter]
 
 _LIMITED: Final[dict[str, tuple[Callable[[int], Filter], ...]]] = {
     "URL_MAX_LENGTH_BYTES": (LengthFilter,),
-    "URL_MAX_DEPTH": (DepthFilter,),
     "URL_MAX_SEGMENTS": (SegmentsFilter,),
     "URL_MAX_REPEATED_SEGMENTS": (RepeatedSegmentsFilter, GrowingSegmentsFilter),
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from webcrawl.urls.filters.chain import SplitUrl
 
 # A repeated group of more segments than this is not looked for.
 _LONGEST_GROUP: Final = 8
@@ -31,12 +31,8 @@ class SegmentsFilter:
     name: ClassVar[str] = "segments"
     most: int
 
-    @property
-    def only_above(self) -> int:
-        return self.most
-
-    def refuses_path(self, segments: list[str]) -> bool:
-        return len(segments) > self.most
+    def refuses(self, url: SplitUrl) -> bool:
+        return len(url.segments) > self.most
 
 
 @dataclass(slots=True, frozen=True)
@@ -52,12 +48,9 @@ class RepeatedSegmentsFilter:
     name: ClassVar[str] = "repeated_segments"
     most: int
 
-    @property
-    def only_above(self) -> int:
-        return self.most
-
-    def refuses_path(self, segments: list[str]) -> bool:
-        if len(segments) - len(set(segments)) < self.most:
+    def refuses(self, url: SplitUrl) -> bool:
+        segments = url.segments
+        if len(segments) <= self.most or len(segments) - len(set(segments)) < self.most:
             return False
         words = [segment for segment in segments if segment and not segment.isdigit()]
         return bool(words) and (
@@ -79,11 +72,17 @@ class GrowingSegmentsFilter:
     name: ClassVar[str] = "growing_segments"
     most: int
 
-    @property
-    def only_above(self) -> int:
-        return self.most
+    def refuses(self, url: SplitUrl) -> bool:
+        segments = url.segments
+        if len(segments) > self.most and self._has_grown(segments):
+            return True
+        return len(url.text) > _LONG_SEGMENT + _SHORTEST_ORIGIN and any(
+            self._has_appended(part) or self._has_appended(part.rpartition(".")[0])
+            for part in segments
+            if len(part) > _LONG_SEGMENT
+        )
 
-    def refuses_path(self, segments: list[str]) -> bool:
+    def _has_grown(self, segments: list[str]) -> bool:
         grown = 1
         before = segments[0]
         for segment in segments[1:]:
@@ -101,19 +100,6 @@ class GrowingSegmentsFilter:
                 grown = 1
             before = segment
         return False
-
-    def refuses(self, url: str, depth: int) -> bool:  # noqa: ARG002  part of the protocol
-        if len(url) <= _LONG_SEGMENT + _SHORTEST_ORIGIN:
-            return False
-        segments = url.partition("?")[0].split("/")[3:]
-        return any(
-            self._has_appended(part) or self._has_appended(part.rpartition(".")[0])
-            for part in segments
-            if len(part) > _LONG_SEGMENT
-        )
-
-    def may_refuse(self, urls: Sequence[str], depth: int) -> bool:  # noqa: ARG002  part of the protocol
-        return max(map(len, urls), default=0) > _LONG_SEGMENT + _SHORTEST_ORIGIN
 
     def _has_appended(self, text: str) -> bool:
         """Whether *text* ends with a piece, not only of digits or one character, and the same
@@ -138,8 +124,8 @@ class ParametersFilter:
     name: ClassVar[str] = "parameters"
     most: int = 16
 
-    def refuses_query(self, segments: list[str], query: str) -> bool:  # noqa: ARG002  part of the protocol
-        return query.count("&") >= self.most
+    def refuses(self, url: SplitUrl) -> bool:
+        return url.query.count("&") >= self.most
 
 
 _LISTING_SORT: Final = re.compile(
@@ -156,8 +142,8 @@ class ListingSortFilter:
 
     name: ClassVar[str] = "listing_sort"
 
-    def refuses_query(self, segments: list[str], query: str) -> bool:
-        return not segments[-1] and _LISTING_SORT.fullmatch(query) is not None
+    def refuses(self, url: SplitUrl) -> bool:
+        return not url.segments[-1] and _LISTING_SORT.fullmatch(url.query) is not None
 
 
 _CALENDAR: Final = re.compile(
@@ -188,18 +174,15 @@ class CalendarFilter:
     name: ClassVar[str] = "calendar"
     last_year: int
 
-    def refuses(self, url: str, depth: int) -> bool:  # noqa: ARG002  part of the protocol
+    def refuses(self, url: SplitUrl) -> bool:
         # Two looks that let most URLs pass, the second those with a date of now.
-        if "20" not in url or _LATER.search(url) is None:
+        if "20" not in url.text or _LATER.search(url.text) is None:
             return False
-        dates = _DATE.findall(url)
+        dates = _DATE.findall(url.text)
         return (
             any(int(one or other) > self.last_year for one, other in dates)
-            and _CALENDAR.search(url) is not None
+            and _CALENDAR.search(url.text) is not None
         )
-
-    def may_refuse(self, urls: Sequence[str], depth: int) -> bool:  # noqa: ARG002  part of the protocol
-        return _LATER.search("\n".join(urls)) is not None
 
 
 # Names of pages at which something is done, as the last segment of a path, and of parameters that
@@ -241,9 +224,12 @@ class ActionFilter:
 
     name: ClassVar[str] = "action"
 
-    def refuses_query(self, segments: list[str], query: str) -> bool:
+    def refuses(self, url: SplitUrl) -> bool:
+        if not url.query:
+            return False
+        segments = url.segments
         last = segments[-1] or (segments[-2] if len(segments) > 1 else "")
-        return last in _ACTION_PAGES or _ACTION.search(query) is not None
+        return last in _ACTION_PAGES or _ACTION.search(url.query) is not None
 
 
 @dataclass(slots=True, frozen=True)
@@ -253,12 +239,8 @@ class SegmentNamesFilter:
     name: ClassVar[str] = "segment_name"
     names: frozenset[str]
 
-    @property
-    def only_above(self) -> int:
-        return 0
-
-    def refuses_path(self, segments: list[str]) -> bool:
-        return not self.names.isdisjoint(segments)
+    def refuses(self, url: SplitUrl) -> bool:
+        return not self.names.isdisjoint(url.segments)
 
 
 @dataclass(slots=True, frozen=True)
@@ -273,12 +255,8 @@ class ExtensionFilter:
     refused: frozenset[str]
     allowed: frozenset[str]
 
-    @property
-    def only_above(self) -> int:
-        return 0
-
-    def refuses_path(self, segments: list[str]) -> bool:
-        _, dot, extension = segments[-1].rpartition(".")
+    def refuses(self, url: SplitUrl) -> bool:
+        _, dot, extension = url.segments[-1].rpartition(".")
         if not dot:
             return False
         return extension in self.refused or (bool(self.allowed) and extension not in self.allowed)

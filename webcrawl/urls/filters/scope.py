@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from webcrawl.urls.registered_domain import site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Container, Sequence
+
+    from webcrawl.urls.filters.chain import SplitUrl
 
 # Fetch Standard, section "Port blocking": what browsers refuse to contact, because a line that the
 # author of a link chooses means something there (mail, chat, databases of old).
@@ -34,14 +36,6 @@ _MAX_PATTERN: Final = 10_000
 
 # A label three times in a row comes so often again.
 _AGAIN: Final = 2
-
-# Expressions that never match the end of a line: without what stands for all characters but some,
-# without control characters and escapes for them. Without look-around and what does not backtrack,
-# too: they find in a line what they find in the string, and are not long about it.
-_WITHIN_LINES: Final = re.compile(
-    r"(?:[^\\\[(*+?}\x00-\x1f]|\\[dwbBS]|\\[^a-zA-Z0-9\x00-\x1f]|\[(?!\^)|\((?!\?)|\(\?:"
-    r"|[*+?}](?!\+))*"
-)
 
 # What another expression in front of it would change: \1 and (?(1)...).
 _BY_NUMBER: Final = re.compile(r"(?:[^\\]|\\.)*?(?:\\[1-9]|\(\?\([0-9])", re.DOTALL)
@@ -119,32 +113,21 @@ class RestrictFilter:
     """Refuses URLs that match none of the expressions as a whole: LARM's ``-restrictto``."""
 
     name: ClassVar[str] = "restrict_to"
-    refuses_found: ClassVar[bool] = False
     pattern: re.Pattern[str]
 
-    @property
-    def match(self) -> Callable[[str], re.Match[str] | None]:
-        return self.pattern.fullmatch
+    def refuses(self, url: SplitUrl) -> bool:
+        return self.pattern.fullmatch(url.text) is None
 
 
+@dataclass(slots=True, frozen=True)
 class PatternFilter:
     """Refuses URLs in which one of the expressions is found."""
 
     name: ClassVar[str] = "pattern"
-    refuses_found: ClassVar[bool] = True
+    pattern: re.Pattern[str]
 
-    def __init__(self, pattern: re.Pattern[str]) -> None:
-        self.match = pattern.search
-        # Looking through all links of a page at once is a third of the work, if an expression
-        # cannot tell a line of its own from a string of its own.
-        self._lines = (
-            re.compile(pattern.pattern, pattern.flags | re.MULTILINE)
-            if _WITHIN_LINES.fullmatch(pattern.pattern)
-            else None
-        )
-
-    def may_refuse(self, urls: Sequence[str], depth: int) -> bool:  # noqa: ARG002  part of the protocol
-        return self._lines is None or self._lines.search("\n".join(urls)) is not None
+    def refuses(self, url: SplitUrl) -> bool:
+        return self.pattern.search(url.text) is not None
 
 
 def any_of(expressions: Sequence[str]) -> re.Pattern[str]:
