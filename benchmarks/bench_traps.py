@@ -69,7 +69,7 @@ def keeper_of(records: HostRecords, directory: Path) -> TrapKeeper:
             retry_secs=86_400.0,
             wall=time.time,
         ),
-        space=UrlSpace(records=records, base=1000, per_page=10, clock=time.monotonic),
+        space=UrlSpace(records=records, base=1000, clock=time.monotonic),
     )
 
 

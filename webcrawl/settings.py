@@ -278,10 +278,9 @@ TRAP_MIN_DUPLICATES = 30
 # (64 times at most): a site may have been away, saying so to every request. 0: never.
 TRAP_RETRY_SECS = 86_400
 # How many URLs of a host may wait or have been fetched for nothing (content already seen, or none):
-# so many, and more for each page of new content. 1,000 and 10: a site is crawled to its end if one
-# in ten of its URLs leads to something new. 0 URLs to begin with: no limit.
+# so many, and 10 more for each page of new content. So a site is crawled to its end if one in ten
+# of its URLs leads to something new. 0: no limit.
 URL_SPACE_BASE_URLS = 1000
-URL_SPACE_URLS_PER_PAGE = 10
 # A file of patterns, as JOBDIR/traps.txt has them, and hosts to which neither applies. Read
 # again when it changes; empty: none.
 TRAP_EXCEPTIONS_FILE = ""

@@ -185,13 +185,12 @@ def test_without_learning_all_of_the_trap_is_fetched(site, tmp_path):
 
 
 def test_a_host_that_names_more_than_it_has_is_fetched_in_proportion(site, tmp_path):
-    site.dead_links = 6
-    settings = {"URL_SPACE_BASE_URLS": 30, "URL_SPACE_URLS_PER_PAGE": 2}
-    done = run_crawl(command(site, tmp_path, **settings))
+    site.dead_links = 11
+    done = run_crawl(command(site, tmp_path, URL_SPACE_BASE_URLS=30))
     assert done.returncode == 0, done.stdout
     pages = len(site.fetched(site.sound))
     missing = len(site.asked) - pages - 1  # robots.txt
-    assert 15 < missing <= 30 + 2 * pages
+    assert 15 < missing <= 30 + 10 * pages
     waiting = stats_of(tmp_path / "job")["frontier/parked/url_space"]
     assert waiting > 0
     # By the values that are set by default all of the host is in proportion.

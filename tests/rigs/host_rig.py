@@ -161,7 +161,7 @@ def host_knowledge(
                 retry_secs=0.0,
                 wall=wall,
             ),
-            space=UrlSpace(records=records, base=1000, per_page=10, clock=clock),
+            space=UrlSpace(records=records, base=1000, clock=clock),
         ),
         origins=OriginRests(records=records, wall=wall),
         key=key,

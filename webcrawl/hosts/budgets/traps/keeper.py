@@ -82,7 +82,6 @@ class TrapKeeper:
             space=UrlSpace(
                 records=records,
                 base=whole(settings, "URL_SPACE_BASE_URLS", at_least=0),
-                per_page=whole(settings, "URL_SPACE_URLS_PER_PAGE", at_least=0),
                 clock=time.monotonic,
             ),
         )

@@ -60,7 +60,7 @@ class UrlSpace:
     """The accounts of all hosts. *base* 0: nothing is held. Raises what the records raise."""
 
     def __init__(
-        self, *, records: Records, base: int, per_page: int, clock: Callable[[], float]
+        self, *, records: Records, base: int, clock: Callable[[], float], per_page: int = 10
     ) -> None:
         self._records = records
         self._base = base
