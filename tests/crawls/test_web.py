@@ -199,7 +199,7 @@ def test_a_second_crawl_in_the_same_jobdir_is_refused(clean, tmp_path):
         ({"FRONTIER_PRIORITIZER": "no.such.Thing"}, "FRONTIER_PRIORITIZER"),
         ({"SEEN_ELIMINATOR": "no.such.Thing"}, "SEEN_ELIMINATOR"),
         ({"SEEN_BUFFER_SIZE": "big"}, "SEEN_BUFFER_SIZE"),
-        ({"MEMORY_BUDGET": 1_000_000}, "MEMORY_BUDGET must be at least 13107200 bytes"),
+        ({"MEMORY_BUDGET": 1_000_000}, "MEMORY_BUDGET must be at least 10240000 bytes"),
         ({"CHECKPOINT_INTERVAL_SECS": -5}, "CHECKPOINT_INTERVAL_SECS"),
         ({"PAGE_MAX_BYTES": 0}, "PAGE_MAX_BYTES"),
         ({"DNS_SERVERS": "not a server"}, "DNS_SERVERS"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +23,7 @@ from webcrawl.storage.records import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from conftest import FakeClock
 
@@ -692,12 +693,12 @@ def test_directories_made_by_a_killed_process_are_synced_by_the_next(rig: Rig, s
 URLS = 3000
 CHILD = f"""
 import os, sys
-sys.path[:0] = sys.argv[1:3]
+sys.path[:0] = sys.argv[1].split(os.pathsep)
 from pathlib import Path
 from conftest import FakeClock
 from frontier_rig import Rig, entry
 
-path, clock = Path(sys.argv[3]), FakeClock(float(sys.argv[4]))
+path, clock = Path(sys.argv[2]), FakeClock(float(sys.argv[3]))
 current = path.with_suffix(".snapshot")
 
 def checkpoint():
@@ -736,8 +737,7 @@ os.write(1, b"end\\n")
 
 def run_and_kill(path: Path, now: float, after: int) -> list[list[str]]:
     """Run the child, kill it when it has reported *after* events; all that it reported."""
-    here = Path(__file__).resolve()
-    command = [sys.executable, "-c", CHILD, str(here.parents[2]), str(here.parents[1] / "rigs")]
+    command = [sys.executable, "-c", CHILD, os.pathsep.join(sys.path)]
     with subprocess.Popen(
         [*command, str(path), repr(now)], stdout=subprocess.PIPE, text=True
     ) as child:

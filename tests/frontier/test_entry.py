@@ -47,7 +47,7 @@ def test_what_is_no_entry_is_refused() -> None:
         decode(b"\xc1")
 
 
-@pytest.mark.parametrize("module", ["prioritizer", "politeness", "recovery"])
+@pytest.mark.parametrize("module", ["prioritizer", "delay_policy", "recovery"])
 def test_examples_in_the_docstrings_hold(module: str) -> None:
     result = doctest.testmod(importlib.import_module(f"webcrawl.frontier.{module}"))
     assert result.attempted

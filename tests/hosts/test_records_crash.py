@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
 import sys
 from concurrent.futures import Executor, Future
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crash import die_between_lines
@@ -17,19 +17,20 @@ from webcrawl.hosts.records import HostRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 HOSTS = 500
 CHILD = f"""
 import os, sys, time
-sys.path[:0] = sys.argv[1:3]
+sys.path[:0] = sys.argv[1].split(os.pathsep)
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from records_rig import records_in
 from webcrawl.hosts.records import HostRecord
 
-records = records_in(Path(sys.argv[3]), ThreadPoolExecutor(1), size=20, robots_bytes=2000)
+records = records_in(Path(sys.argv[2]), ThreadPoolExecutor(1), size=20, robots_bytes=2000)
 records.open()
-serial = taken = int(sys.argv[4])
+serial = taken = int(sys.argv[3])
 while True:
     for _ in range(1 + serial % 37):
         serial += 1
@@ -48,8 +49,7 @@ while True:
 
 def run_and_kill(path: Path, serial: int, after: int) -> int:
     """Run the child, kill it when it has told of *after* flushes; the last serial it told."""
-    here = Path(__file__).resolve()
-    command = [sys.executable, "-c", CHILD, str(here.parents[2]), str(here.parents[1] / "rigs")]
+    command = [sys.executable, "-c", CHILD, os.pathsep.join(sys.path)]
     with subprocess.Popen(
         [*command, str(path), str(serial)], stdout=subprocess.PIPE, text=True
     ) as child:

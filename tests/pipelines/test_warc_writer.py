@@ -289,7 +289,7 @@ def test_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
 WORKER = """
 import sys
 from pathlib import Path
-from test_pipelines_warc_file import page, writer
+from tests.pipelines.test_warc_writer import page, writer
 one = writer(Path(sys.argv[1]), max_file_bytes=20_000)
 one.open()
 for number in range(100_000):

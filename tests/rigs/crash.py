@@ -28,7 +28,7 @@ def die_between_lines(action: str, start: Path, out: Path) -> list[Path]:
     run = subprocess.run(
         [sys.executable, __file__, action, start, out],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/rigs'}"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         capture_output=True,
         text=True,
         check=False,

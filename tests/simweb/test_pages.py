@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import statistics
 import subprocess
 import sys
@@ -54,11 +55,11 @@ def digest(name: str) -> str:
 
 @pytest.mark.parametrize("name", ["mercator", "bench"])
 def test_the_same_seed_is_the_same_bytes_in_another_process(name):
-    script = f"import test_simweb_pages; print(test_simweb_pages.digest({name!r}))"
+    script = f"from tests.simweb.test_pages import digest; print(digest({name!r}))"
     there = subprocess.run(
         [sys.executable, "-c", script],
-        cwd=Path(__file__).parent.parent,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "4711"},
+        cwd=Path(__file__).parents[2],
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "4711"},
         capture_output=True,
         text=True,
         check=True,
