@@ -5,8 +5,8 @@ PYTHON ?= python3
 BIN    := .venv/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# The gate of `make test`: at least this branch coverage in each of these packages, in percent.
-COVERED  := storage seen frontier hosts urls
+# The gate of `make test-long`: at least this branch coverage in each of these packages, in percent.
+COVERED  := storage seen frontier urls hosts/records hosts/budgets/traps
 COVERAGE := 95
 # Processes that `make test` runs the tests in, a file of tests after the other.
 TESTERS  ?= 2
@@ -42,17 +42,18 @@ crawl: .venv/.run
 	@$(BIN)/scrapy crawl web -a seeds='$(SEEDS)' -s JOBDIR='$(JOBDIR)' $(ARGS)
 endif
 
-test: .venv/.test ## lint, types, and all tests with the coverage gate
+test: .venv/.test ## lint, types, and all tests but the long ones
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(COVERED:%=--cov=webcrawl.%) --cov-branch --cov-report= $(ARGS)
+	$(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-long: .venv/.test ## all tests with the coverage gate, and the long ones. They need chromium: apt-get install chromium
+	$(BIN)/pytest -n $(TESTERS) --dist loadfile $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
 	@for package in $(COVERED); do \
 	  echo "coverage of webcrawl/$$package, at least $(COVERAGE) %:"; \
 	  $(BIN)/coverage report --include="webcrawl/$$package/*" --fail-under=$(COVERAGE) || exit 1; \
 	done
-
-test-long: .venv/.test ## the tests that `make test` leaves out. They need chromium: apt-get install chromium
 	$(BIN)/pytest -m long $(ARGS)
 
 bench: .venv/.test ## measure against other crawlers, side by side. ARGS="--web small --rounds 5"
