@@ -345,7 +345,7 @@ def test_a_lowest_rate_of_nothing_leaves_the_body_to_the_whole_timeout():
     stalled = stalls(LENGTH_10 + b"abc")
     limits = {"NET_MIN_BYTES_PER_SEC": 0, "NET_MIN_RATE_SECS": 0.01, "DOWNLOAD_TIMEOUT": 0.2}
     response = ending(stalled, **limits)
-    assert response.meta["download_seconds"] >= 0.2
+    assert response.meta["download_seconds"] >= 0.19  # the clock of uvloop counts milliseconds
     assert response.flags == ["truncated", "time"]
 
 
