@@ -45,7 +45,7 @@ from webcrawl.crawl.opening import open_parts
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.side_downloads import Asides
 from webcrawl.crawl.statistics import Figures, PolitenessBound
-from webcrawl.crawl.stop import Ending, unopened
+from webcrawl.crawl.stop import CrawlStop, unopened
 from webcrawl.crawl.totals import Totals
 from webcrawl.errors import FatalError
 from webcrawl.frontier import encode
@@ -149,7 +149,7 @@ class MercatorScheduler(BaseScheduler):
             form=links.form,
             in_memory=temporary is not None,
         )
-        self._ending = Ending(crawler=crawler, jobdir=job.path)
+        self._stop = CrawlStop(crawler=crawler, jobdir=job.path)
         self.pauses = hosts.pauses
         self.reading = reading
         self._inflow = Inflow(
@@ -171,7 +171,7 @@ class MercatorScheduler(BaseScheduler):
             outcomes=outcomes,
             sitemaps=sitemaps,
             reading=reading,
-            ending=self._ending,
+            stop=self._stop,
             wake=lambda: wake(crawler.engine),
         )
         self._totals = Totals(stats=self._stats, clock=time.monotonic)
@@ -195,7 +195,7 @@ class MercatorScheduler(BaseScheduler):
             signals=crawler.signals,
             stats=self._stats,
             facts=self._figures.facts,
-            ending=self._ending,
+            stop=self._stop,
         )
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler)
@@ -253,7 +253,7 @@ class MercatorScheduler(BaseScheduler):
 
             take_fast_path(self._crawler.engine)
         bound_items(self._crawler.engine, self._items.bound)
-        self._ending.listen()
+        self._stop.listen()
         loop = asyncio.get_running_loop()
         self._eliminator.on_merged = lambda: loop.call_soon_threadsafe(self._work)
         self._tick.start(TICK_SECS, now=False)
@@ -264,7 +264,7 @@ class MercatorScheduler(BaseScheduler):
     async def _undo(self) -> None:
         """Close everything of a crawl that could not begin, as a processing module could not: there
         is nothing to save, and no crawl that a disk that fails now could end."""
-        self._ending.has_begun = True
+        self._stop.has_begun = True
         await self._close("never begun")
 
     def close(self, reason: str) -> Deferred[None]:
@@ -292,7 +292,7 @@ class MercatorScheduler(BaseScheduler):
                 try:
                     part.close()
                 except _DISK_ERRORS as error:
-                    self._ending.fail(error)
+                    self._stop.fail(error)
             self.reading.close()
             self._job.close()
             if self._temporary is not None:
@@ -322,8 +322,8 @@ class MercatorScheduler(BaseScheduler):
             entry = self._codec.entry(adopted, rank_of=self._links.rank_of)
             self._eliminator.submit([seen_as], lambda _: encode(entry))
         except _DISK_ERRORS as error:
-            # It is lost with what it came of, which therefore is not finished: see Ending.
-            self._ending.fail(error)
+            # It is lost with what it came of, which therefore is not finished: see CrawlStop.
+            self._stop.fail(error)
         return True
 
     def next_request(self) -> Request | None:
@@ -348,7 +348,7 @@ class MercatorScheduler(BaseScheduler):
                 if time.monotonic() >= deadline:
                     break  # a hostile robots.txt takes milliseconds for each URL
         except Exception as error:  # noqa: BLE001  # the engine would go on without that lease
-            self._ending.fail(error)
+            self._stop.fail(error)
             return None
         self._alarm.set(time.monotonic())
         return None
@@ -371,14 +371,14 @@ class MercatorScheduler(BaseScheduler):
     @property
     def is_ending(self) -> bool:
         """Whether the crawl is being closed: who feeds it must stop, and loses nothing by it."""
-        return not self._is_open or self._ending.has_begun or is_closing(self._crawler.engine)
+        return not self._is_open or self._stop.has_begun or is_closing(self._crawler.engine)
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
         """Submit a batch of seeds; on disk when this returns, unless the crawl ``is_ending``."""
         try:
             self._links.submit_seeds(seeds)
         except _DISK_ERRORS as error:
-            self._ending.fail(error)
+            self._stop.fail(error)
 
     def seeds_are_read(self) -> None:
         """There are no more seeds."""
@@ -394,7 +394,7 @@ class MercatorScheduler(BaseScheduler):
             refused = self._links.submit_page(page, links, chain=entry.chain, depths=depths)
         except _DISK_ERRORS as error:
             fetch.abandoned = True
-            self._ending.fail(error)
+            self._stop.fail(error)
             return False
         fetch.redirect_target, fetch.redirect_refused = page.redirect_target, refused
         return True
@@ -414,7 +414,7 @@ class MercatorScheduler(BaseScheduler):
                 return True
         except _DISK_ERRORS as error:
             fetch.abandoned = True
-            self._ending.fail(error)
+            self._stop.fail(error)
             return True
         fetch.content_fingerprint = content_fingerprint
         return False
@@ -426,7 +426,7 @@ class MercatorScheduler(BaseScheduler):
             is_first = self._content.claim(place_fingerprint)
         except _DISK_ERRORS as error:
             fetch.abandoned = True
-            self._ending.fail(error)
+            self._stop.fail(error)
             return False
         if is_first:
             fetch.content_fingerprint = place_fingerprint
@@ -437,7 +437,7 @@ class MercatorScheduler(BaseScheduler):
         try:
             self._dispatcher.retries.of_bugs()
         except _DISK_ERRORS as error:
-            self._ending.fail(error)
+            self._stop.fail(error)
 
     def start_checkpoint(self) -> None:
         """Begin a checkpoint unless one is being made, nothing of the crawl is to stay, or it is
@@ -471,7 +471,7 @@ class MercatorScheduler(BaseScheduler):
             self._hosts.work()
             self._bound.look()
         except Exception as error:  # noqa: BLE001  # a looping call that raised never comes back
-            self._ending.fail(error)
+            self._stop.fail(error)
             return
         self._wake_engine()
 

@@ -50,13 +50,13 @@ class Crawl:
         self.job.attach("number", self.number)
         self.signals = SignalManager()
         self.failures: list[Exception] = []
-        self.ending = SimpleNamespace(has_begun=False, fail=self.failures.append)
+        self.stop = SimpleNamespace(has_begun=False, fail=self.failures.append)
         self.checkpoints = Checkpointer(
             job=self.job,
             signals=self.signals,
             stats=SimpleNamespace(inc_value=self._count, max_value=_ignore),
             facts=dict,
-            ending=self.ending,
+            stop=self.stop,
         )
         self.counts: Counter[str] = Counter()
 
@@ -135,7 +135,7 @@ def test_a_crawl_that_is_ending_makes_no_checkpoint(crawl: Crawl) -> None:
         assert await crawl.checkpoints.make()
         crawl.number.value = 1
         crawl.checkpoints.start()
-        crawl.ending.has_begun = True  # in the same turn of the loop
+        crawl.stop.has_begun = True  # in the same turn of the loop
         await crawl.checkpoints.wait()
         assert not await crawl.checkpoints.make()
 

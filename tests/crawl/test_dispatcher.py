@@ -102,7 +102,7 @@ class Desk:
             key_of=host_of,
             form=Equivalence().form,
         )
-        self.ending = Ended()
+        self.stop = Ended()
         self.hosts = host_knowledge(
             policy=policy,
             clock=clock,
@@ -159,7 +159,7 @@ class Desk:
                 named=named_sitemaps,
             ),
             reading=self.reading,
-            ending=self.ending,
+            stop=self.stop,
             wake=self._wake,
         )
 
@@ -513,7 +513,7 @@ def test_a_page_that_could_not_be_stored_goes_back_with_its_content(desk):
 def test_once_the_crawl_is_ending_nothing_is_finished(desk):
     desk.rig.push(entry("a.test", 0), entry("b.test", 0))
     first, second = desk.next(), desk.next()
-    desk.ending.fail(OSError(28, "full"))
+    desk.stop.fail(OSError(28, "full"))
     desk.end(first, page(), during=see(desk, 77))
     desk.end(second, ConnectRefusedError("x"))
     assert len(desk.frontier) == 2
@@ -746,7 +746,7 @@ def test_a_request_that_only_carries_the_meta_of_another_is_none_of_ours(desk):
     desk.end(request, page())
     assert desk.frontier.leased == 0
     desk.dispatcher.done(request)
-    assert desk.ending.errors == []
+    assert desk.stop.errors == []
 
 
 def test_a_request_in_place_of_a_link_is_an_ordinary_one_that_can_be_saved(desk):
@@ -792,7 +792,7 @@ def test_a_log_that_cannot_be_written_ends_the_crawl(desk, tmp_path):
     first, second = desk.next(), desk.next()
     desk.frontier._log._log.close()
     desk.end(first, page())
-    assert isinstance(desk.ending.errors[0], OSError)
+    assert isinstance(desk.stop.errors[0], OSError)
     # From then on all goes back.
     desk.end(second, page())
     assert len(desk.frontier) == 1
@@ -908,7 +908,7 @@ def test_a_look_up_that_never_ends_gives_its_host_back_with_the_lease(resolving,
     assert resolving.dispatcher.looking_up == 0
     late = names.waiting.pop("a.test")
     late(None)
-    assert resolving.ending.errors == []
+    assert resolving.stop.errors == []
     resolving.wait(120)
     assert resolving.next() is None
     names.answer("a.test", ["8.8.8.8"])
@@ -920,7 +920,7 @@ def test_a_look_up_whose_answer_cannot_be_kept_ends_the_crawl(resolving, names):
     assert resolving.next() is None
     broken = OSError(5, "Input/output error")
     names.answer("a.test", ["8.8.8.8"], broken)
-    assert resolving.ending.errors == [broken]
+    assert resolving.stop.errors == [broken]
     resolving.dispatcher.expire(-1.0)
 
 
@@ -1217,7 +1217,7 @@ def test_a_url_whose_line_cannot_be_written_is_not_finished(desk):
     desk.outcomes.open()
     with file_size_limit(101):
         desk.end(request, page(200))
-    assert [type(error) for error in desk.ending.errors] == [OSError]
+    assert [type(error) for error in desk.stop.errors] == [OSError]
     assert desk.frontier.leased == 1
     assert desk.counts("outcome/") == {}
     assert desk.info.read_bytes() == b"x" * 100 + b"\n"

@@ -164,8 +164,8 @@ class Crawler:
         self.spider = None
 
 
-class Ending:
-    """As much of ``webcrawl.crawl.stop.Ending`` as works without Scrapy."""
+class CrawlStop:
+    """As much of ``webcrawl.crawl.stop.CrawlStop`` as works without Scrapy."""
 
     def __init__(self) -> None:
         self.has_begun = False
@@ -259,7 +259,7 @@ class Process:
             depth_budgets=DepthBudgets(),
             wall=machine.wall,
         )
-        self.ending = Ending()
+        self.stop = CrawlStop()
         crawler = Crawler()
         self.outcomes = Outcomes(
             crawler=crawler,  # type: ignore[arg-type]  # as much of it as is needed
@@ -290,7 +290,7 @@ class Process:
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
             outcomes=self.outcomes,
             reading=ReadingWatch(jobdir=machine.jobdir, max_secs=1.0),
-            ending=self.ending,  # type: ignore[arg-type]  # likewise
+            stop=self.stop,  # type: ignore[arg-type]  # likewise
             wake=lambda: None,
         )
         self.seeds = SeedReader(
@@ -358,7 +358,7 @@ class Process:
             try:
                 self.part(name).close()
             except OSError as error:
-                self.ending.fail(error)
+                self.stop.fail(error)
         self.seeds.close()
         self.job.close()
         self.is_closed = True

@@ -130,7 +130,7 @@ class Reactor:
             rest = 0.0 if fetch.abandoned else cut_off(POLICY, took)
             self.judge.left(host, until=self.clock.now + rest)
         fetch.end_download()
-        if not fetch.expired and not self.process.ending.has_begun:
+        if not fetch.expired and not self.process.stop.has_begun:
             self.judge.truth.rest(host, self.clock.now + min(pause, MAX_CRAWL_DELAY))
 
     def _answer(self, flight: Flight) -> float:
@@ -184,7 +184,7 @@ class Reactor:
             self.process.links.submit_page(page, chain=flight.entry.chain)
         except OSError as error:
             fetch.abandoned = True
-            self.process.ending.fail(error)
+            self.process.stop.fail(error)
             return
         # A processing module may raise.
         fetch.unprocessed = self.rng.random() < 0.02
@@ -197,9 +197,9 @@ class Reactor:
             is_seen = self.process.content.test(content)
         except OSError as error:
             flight.fetch.abandoned = True
-            self.process.ending.fail(error)
+            self.process.stop.fail(error)
             return True
-        if not self.process.ending.has_begun:  # nothing is finished any more, so it does not matter
+        if not self.process.stop.has_begun:  # nothing is finished any more, so it does not matter
             self.judge.tested(flight, content, is_seen=is_seen)
         self.events["duplicates"] += is_seen
         if not is_seen:
@@ -208,8 +208,8 @@ class Reactor:
 
     def _done(self, flight: Flight) -> None:
         """The engine is through with the request."""
-        fetch, entry, ending = flight.fetch, flight.entry, self.process.ending
-        finishes = flight.has_lease and not fetch.abandoned and not ending.has_begun
+        fetch, entry, stop = flight.fetch, flight.entry, self.process.stop
+        finishes = flight.has_lease and not fetch.abandoned and not stop.has_begun
         if finishes:
             failed = fetch.response is None or fetch.response.status == 503
             if failed and entry.attempts < RETRY_TIMES:
@@ -218,7 +218,7 @@ class Reactor:
             self.judge.begin_finish(entry, content, self.process.frontier)
         self.process.flights.remove(flight)
         self.process.dispatcher.done(flight.request)
-        if ending.has_begun:
+        if stop.has_begun:
             self.judge.settle_finish()
         else:
             self.judge.end_finish(happened=True)
@@ -295,7 +295,7 @@ class Reactor:
         try:
             self.crawl_on()
         except OSError as error:
-            self.process.ending.fail(error)
+            self.process.stop.fail(error)
         finally:
             self._goes_on = True
 
@@ -328,7 +328,7 @@ class Reactor:
             try:
                 self.proceed(len(process.flights) - 1, 0.1)
             except OSError as error:
-                process.ending.fail(error)
+                process.stop.fail(error)
 
     # --- at random
 

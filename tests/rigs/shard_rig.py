@@ -115,9 +115,9 @@ class ShardRig:
         except OSError as error:
             if not self.disk.was_full:
                 raise
-            self.process.ending.fail(error)
+            self.process.stop.fail(error)
             self.judge.settle_finish()
-        if self.process.ending.has_begun and not self.disk.dead:
+        if self.process.stop.has_begun and not self.disk.dead:
             try:
                 self._end()
             except Killed:
@@ -134,7 +134,7 @@ class ShardRig:
         reactor.land()
         reactor.publish()
         reactor.forget()
-        if not self.process.ending.has_begun:
+        if not self.process.stop.has_begun:
             reactor.checkpoint()
             self._close()
             self.events["stops"] += 1
@@ -147,7 +147,7 @@ class ShardRig:
             self.reactor.publish()
             self.reactor.forget()
         except OSError as error:
-            self.process.ending.fail(error)
+            self.process.stop.fail(error)
         self._close()
 
     def _close(self) -> None:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from webcrawl.crawl.jobdir import Job, PreparedCheckpoint
-    from webcrawl.crawl.stop import Ending
+    from webcrawl.crawl.stop import CrawlStop
 
 logger = logging.getLogger(__name__)
 
 
 class Checkpointer:
     """Checkpoints of one job. *facts* tells what to put into the manifest for people to read;
-    *ending* is told of the OSError that kept a checkpoint from being written."""
+    *stop* is told of the OSError that kept a checkpoint from being written."""
 
     def __init__(
         self,
@@ -35,13 +35,13 @@ class Checkpointer:
         signals: SignalManager,
         stats: StatsCollector,
         facts: Callable[[], Mapping[str, Any]],
-        ending: Ending,
+        stop: CrawlStop,
     ) -> None:
         self._job = job
         self._signals = signals
         self._stats = stats
         self._facts = facts
-        self._ending = ending
+        self._stop = stop
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -79,7 +79,7 @@ class Checkpointer:
     async def make(self) -> bool:
         """Make one now. False when the previous one stays the live one: then an error is logged,
         or the crawl is ending and the parts do not agree any more about what was done."""
-        if self._ending.has_begun:
+        if self._stop.has_begun:
             return False
         started = time.monotonic()
         try:
@@ -93,7 +93,7 @@ class Checkpointer:
             told = "No checkpoint was made; the previous one stays the live one: %s"
             logger.error(told, error, exc_info=_trace_of(error))  # noqa: TRY400  # by kind
             if isinstance(error, OSError):
-                self._ending.fail(error)
+                self._stop.fail(error)
             return False
         self._forget()
         took = time.monotonic() - started
@@ -126,7 +126,7 @@ class Checkpointer:
             # The checkpoint is good: resuming deletes what is left over.
             told = "Files of earlier checkpoints could not be deleted: %s"
             logger.error(told, error)  # noqa: TRY400  # as ``_trace_of``
-            self._ending.fail(error)
+            self._stop.fail(error)
 
 
 def _trace_of(error: Exception) -> Exception | None:

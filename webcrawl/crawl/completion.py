@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.host_knowledge import HostKnowledge
     from webcrawl.crawl.reading import ReadingWatch
-    from webcrawl.crawl.stop import Ending
+    from webcrawl.crawl.stop import CrawlStop
     from webcrawl.frontier import Frontier
     from webcrawl.hosts.politeness.preconditions import Decision
     from webcrawl.hosts.retry_policy import RetryPolicy
@@ -42,7 +42,7 @@ _MOST_LOST: Final = 1000
 
 
 class Aftermath:
-    """*ending* is told of what must not happen: the crawl would go on with a host in process."""
+    """*stop* is told of what must not happen: the crawl would go on with a host in process."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class Aftermath:
         hosts: HostKnowledge,
         stats: StatsCollector,
         reading: ReadingWatch,
-        ending: Ending,
+        stop: CrawlStop,
     ) -> None:
         self._frontier = frontier
         self._hosts = hosts
         self._stats = stats
         self._reading = reading
-        self._ending = ending
+        self._stop = stop
 
     def contact_ended(self, fetch: Fetch) -> None:
         """The download of *fetch* is over: its host's pause begins."""
@@ -66,7 +66,7 @@ class Aftermath:
         try:
             self._contact_ended(fetch)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
-            self._ending.fail(error)
+            self._stop.fail(error)
 
     def _contact_ended(self, fetch: Fetch) -> None:
         entry, politeness = fetch.lease.entry, self._hosts.politeness

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.request_codec import RequestCodec
     from webcrawl.crawl.side_downloads import Asides
     from webcrawl.crawl.sitemaps import Sitemaps
-    from webcrawl.crawl.stop import Ending
+    from webcrawl.crawl.stop import CrawlStop
     from webcrawl.frontier import Frontier, Lease
     from webcrawl.frontier.admission import Admission
     from webcrawl.seen.content import ContentSeen
@@ -57,7 +57,7 @@ _LINK_META = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
 
 
 class Dispatcher:
-    """Knows what goes on with every lease. *ending* is told when a log could not be written: then
+    """Knows what goes on with every lease. *stop* is told when a log could not be written: then
     nothing that matters has been lost, but the crawl must end.
 
     *wake* is called when a host that was looked up is ready.
@@ -76,7 +76,7 @@ class Dispatcher:
         outcomes: Outcomes,
         sitemaps: Sitemaps,
         reading: ReadingWatch,
-        ending: Ending,
+        stop: CrawlStop,
         wake: Callable[[], None],
     ) -> None:
         self._signals = crawler.signals
@@ -89,12 +89,12 @@ class Dispatcher:
         self._codec = codec
         self._outcomes = outcomes
         self._aftermath = Aftermath(
-            frontier=frontier, hosts=hosts, stats=crawler.stats, reading=reading, ending=ending
+            frontier=frontier, hosts=hosts, stats=crawler.stats, reading=reading, stop=stop
         )
         self.retries = Retries(frontier=frontier, stats=crawler.stats, policy=hosts.retries)
         self._sitemaps = sitemaps
         self._reading = reading
-        self._ending = ending
+        self._stop = stop
         self._wake = wake
         # The contacts that are not done, by the ids of their leases.
         self._under_way: dict[int, Fetch] = {}
@@ -225,14 +225,14 @@ class Dispatcher:
         def done(failure: Exception | None) -> None:
             host = self._looked_up.pop(lease.id, None)
             if failure is not None:
-                self._ending.fail(failure)
-            if host is None or self._ending.has_begun:
+                self._stop.fail(failure)
+            if host is None or self._stop.has_begun:
                 return
             self._aftermath.looked_up(host_of(lease.entry.url))
             try:
                 self._frontier.release(host, rest=0.0)
             except Exception as error:  # noqa: BLE001  # the host would stay in process
-                self._ending.fail(error)
+                self._stop.fail(error)
             self._wake()
 
         self._hosts.addresses.look_up(host_of(lease.entry.url), done)
@@ -278,7 +278,7 @@ class Dispatcher:
             try:
                 self._finish(fetch)
             except Exception as error:  # noqa: BLE001  # the URL would stay leased
-                self._ending.fail(error)
+                self._stop.fail(error)
         # The answer leads back here by its request: a page must not wait for the garbage
         # collector to be freed. And a later request may get the id of this one.
         fetch.response = None
@@ -377,7 +377,7 @@ class Dispatcher:
 
     def _finish(self, fetch: Fetch) -> None:
         lease, entry = fetch.lease, fetch.lease.entry
-        if fetch.abandoned or not fetch.outcome or self._ending.has_begun:
+        if fetch.abandoned or not fetch.outcome or self._stop.has_begun:
             self._discard_content(fetch)
             self._frontier.put_back(lease)
             if entry.kind not in NO_URLS and not fetch.refusal:

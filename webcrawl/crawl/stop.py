@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Ending:
+class CrawlStop:
     """The crawl's end before its time. ``has_begun`` is asked by all who write."""
 
     def __init__(self, *, crawler: Crawler, jobdir: Path) -> None:

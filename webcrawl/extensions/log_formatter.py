@@ -1,7 +1,7 @@
 """What Scrapy logs per page and per item, for a crawl of a billion of them: nothing.
 
 Counts are in the stats, a progress line comes every ten seconds, and errors are still logged; but
-a disk that fails is told once by ``ending``, not for every page that is under way.
+a disk that fails is told once by ``stop``, not for every page that is under way.
 """
 
 from __future__ import annotations
