@@ -43,7 +43,7 @@ from webcrawl.crawl.feeder import Inflow
 from webcrawl.crawl.item_limit import ItemLimit
 from webcrawl.crawl.opening import open_parts
 from webcrawl.crawl.request_codec import RequestCodec
-from webcrawl.crawl.side_downloads import Asides
+from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.statistics import Figures, PolitenessBound
 from webcrawl.crawl.stop import CrawlStop, unopened
 from webcrawl.crawl.totals import Totals
@@ -159,13 +159,15 @@ class MercatorScheduler(BaseScheduler):
             workers=workers,
             clock=time.monotonic,
         )
-        self.asides = Asides(frontier=frontier, key_of=hosts.key_of, clock=time.monotonic)
+        self.side_downloads = SideDownloads(
+            frontier=frontier, key_of=hosts.key_of, clock=time.monotonic
+        )
         self._dispatcher = Dispatcher(
             crawler=crawler,
             frontier=frontier,
             hosts=hosts,
             admission=admission,
-            asides=self.asides,
+            side_downloads=self.side_downloads,
             content=content,
             codec=self._codec,
             outcomes=outcomes,
@@ -247,7 +249,7 @@ class MercatorScheduler(BaseScheduler):
         self._is_open = True
         undo_failed_opening(self._crawler.engine, self._undo)
         watch_requests(self._crawler.engine, self._dispatcher.done)
-        go_on_for_pages_in_process(self._crawler.engine, lambda: bool(self.asides))
+        go_on_for_pages_in_process(self._crawler.engine, lambda: bool(self.side_downloads))
         if takes_fast_path(self._crawler.settings):
             from webcrawl.crawl._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
@@ -335,7 +337,7 @@ class MercatorScheduler(BaseScheduler):
                 if self.pauses or self._links.awaits_seeds or self._dispatcher.looking_up >= most:
                     return None  # whoever ends that wakes the engine
                 full = scraper_is_full(self._crawler.engine)
-                lease = self.asides.acquire() if full else self._frontier.acquire()
+                lease = self.side_downloads.acquire() if full else self._frontier.acquire()
                 if lease is None and full:
                     return None  # the next slice of background work wakes the engine
                 if lease is None:
@@ -466,7 +468,7 @@ class MercatorScheduler(BaseScheduler):
         try:
             self._inflow.work()
             self._dispatcher.expire(self._lease_secs)
-            if self.asides.idle_secs > self._item_secs:  # modules may wait for downloads
+            if self.side_downloads.idle_secs > self._item_secs:  # modules may wait for downloads
                 self._items.cut(self._item_secs)
             self._hosts.work()
             self._bound.look()
@@ -490,7 +492,7 @@ class MercatorScheduler(BaseScheduler):
         now = time.monotonic()
         if self._stopping_since is None:
             self._stopping_since = now
-            self._dispatcher.close_asides()
+            self._dispatcher.close_side_downloads()
         elif now - self._stopping_since >= self._grace_secs:
             abort_downloads(self._crawler.engine)
             self._items.cut(_ITEM_SECS_AT_END, at_end=True)

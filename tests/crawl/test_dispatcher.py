@@ -29,7 +29,7 @@ from webcrawl.crawl.outcome_log import Outcome, Outcomes
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.side_downloads import Asides
+from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.sitemaps import Sitemaps
 from webcrawl.crawl.submission import LinkSubmitter
 from webcrawl.frontier import Entry, LargestDelay, decode
@@ -113,7 +113,9 @@ class Desk:
             requeue=self.rig.frontier.requeue,
             **options,
         )
-        self.asides = Asides(frontier=self.rig.frontier, key_of=host_of, clock=self.rig.monotonic)
+        self.side_downloads = SideDownloads(
+            frontier=self.rig.frontier, key_of=host_of, clock=self.rig.monotonic
+        )
         self.info = path / "info.jsonl"
         self.outcomes = Outcomes(
             crawler=crawler,
@@ -147,7 +149,7 @@ class Desk:
             frontier=self.rig.frontier,
             hosts=self.hosts,
             admission=Admission(frontier=self.rig.frontier, gates=gates),
-            asides=self.asides,
+            side_downloads=self.side_downloads,
             content=self.content,
             codec=self.codec,
             outcomes=self.outcomes,
@@ -1246,7 +1248,7 @@ def in_turn(desk, url, during):
     """Ask for the turn of *url*'s host while *during* goes on in the scheduler."""
 
     async def run():
-        task = asyncio.ensure_future(desk.asides.turn(Request(url)))
+        task = asyncio.ensure_future(desk.side_downloads.turn(Request(url)))
         await asyncio.sleep(0)
         during()
         return await task
@@ -1276,7 +1278,7 @@ def test_a_download_aside_waits_for_its_host_and_goes_before_the_urls_there(desk
     assert desk.next().url == "http://a.test/1"
     assert desk.counts("outcome/") == {"http_200": 1}
     assert desk.counts("aside/") == {"http_200": 1}
-    assert len(desk.asides) == 0
+    assert len(desk.side_downloads) == 0
 
 
 def test_a_download_aside_obeys_robots_txt(obedient):
@@ -1295,7 +1297,7 @@ def test_a_download_aside_obeys_robots_txt(obedient):
 
 def test_a_download_aside_that_nobody_waits_for_any_more_is_dropped(desk):
     async def run():
-        task = asyncio.ensure_future(desk.asides.turn(Request("http://a.test/aside")))
+        task = asyncio.ensure_future(desk.side_downloads.turn(Request("http://a.test/aside")))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -1312,7 +1314,7 @@ def test_a_download_aside_that_is_cancelled_just_when_its_turn_comes_gives_it_ba
 
     async def run():
         request = Request("http://a.test/aside")
-        task = asyncio.ensure_future(desk.asides.turn(request))
+        task = asyncio.ensure_future(desk.side_downloads.turn(request))
         await asyncio.sleep(0)
         assert desk.next() is None
         task.cancel()
@@ -1330,7 +1332,7 @@ def test_a_download_aside_that_is_cancelled_just_when_its_turn_comes_gives_it_ba
 
 def test_a_download_aside_is_lost_with_its_process_and_dropped_by_the_next(desk):
     async def run():
-        task = asyncio.ensure_future(desk.asides.turn(Request("http://a.test/aside")))
+        task = asyncio.ensure_future(desk.side_downloads.turn(Request("http://a.test/aside")))
         await asyncio.sleep(0)
         desk.rig.crash()
         desk.dispatcher._frontier = desk.rig.frontier
@@ -1347,14 +1349,14 @@ def test_a_host_that_somebody_waits_for_can_be_asked_for_before_all_others(desk)
 
     def during():
         desk.rig.push(entry("a.test", 0))
-        lease = desk.asides.acquire()
+        lease = desk.side_downloads.acquire()
         assert lease.entry.url == "http://a.test/aside"
-        assert desk.asides.acquire() is None
+        assert desk.side_downloads.acquire() is None
         assert desk.dispatcher.dispatch(lease) is None
 
     fetch = in_turn(desk, "http://a.test/aside", during)
     fetch.end_download()
-    assert desk.asides.acquire() is None
+    assert desk.side_downloads.acquire() is None
     assert desk.frontier.check() == []
     assert [desk.next().url for _ in range(4)] == [f"http://{name}.test/0" for name in "bcda"]
     desk.dispatcher.expire(-1.0)
@@ -1392,9 +1394,9 @@ def test_when_the_crawl_is_closed_who_waits_is_told_and_pages_in_process_go_back
     request = desk.next()
 
     with pytest.raises(IgnoreRequest, match="being closed"):
-        in_turn(desk, "http://a.test/aside", desk.dispatcher.close_asides)
+        in_turn(desk, "http://a.test/aside", desk.dispatcher.close_side_downloads)
     desk.end(request, page())
     assert desk.counts("outcome/") == {}
     assert len(desk.frontier) == 2
     with pytest.raises(IgnoreRequest, match="being closed"):
-        asyncio.run(desk.asides.turn(Request("http://b.test/")))
+        asyncio.run(desk.side_downloads.turn(Request("http://b.test/")))

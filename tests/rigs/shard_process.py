@@ -22,7 +22,7 @@ from webcrawl.crawl.outcome_log import INFO_LOG, Outcomes
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.side_downloads import Asides
+from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.sitemaps import Sitemaps
 from webcrawl.crawl.submission import LinkSubmitter
 from webcrawl.frontier import (
@@ -285,7 +285,9 @@ class Process:
                 robots=hosts.robots, links=self.links, max_bytes=1, page_max_bytes=1, named=True
             ),
             admission=Admission(frontier=self.frontier, gates=[]),
-            asides=Asides(frontier=self.frontier, key_of=host_of, clock=machine.monotonic),
+            side_downloads=SideDownloads(
+                frontier=self.frontier, key_of=host_of, clock=machine.monotonic
+            ),
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
             outcomes=self.outcomes,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.outcome_log import Outcomes
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.request_codec import RequestCodec
-    from webcrawl.crawl.side_downloads import Asides
+    from webcrawl.crawl.side_downloads import SideDownloads
     from webcrawl.crawl.sitemaps import Sitemaps
     from webcrawl.crawl.stop import CrawlStop
     from webcrawl.frontier import Frontier, Lease
@@ -70,7 +70,7 @@ class Dispatcher:
         frontier: Frontier,
         hosts: HostKnowledge,
         admission: Admission,
-        asides: Asides,
+        side_downloads: SideDownloads,
         content: ContentSeen,
         codec: RequestCodec,
         outcomes: Outcomes,
@@ -84,7 +84,7 @@ class Dispatcher:
         self._frontier = frontier
         self._hosts = hosts
         self._admission = admission
-        self._asides = asides
+        self._side_downloads = side_downloads
         self._content = content
         self._codec = codec
         self._outcomes = outcomes
@@ -159,7 +159,7 @@ class Dispatcher:
     def _is_wanted(self, entry: Entry) -> bool:
         """False when who waited for it is gone, or has begun anew and sent another errand."""
         if entry.kind == ASIDE:
-            return entry.via in self._asides
+            return entry.via in self._side_downloads
         return entry.kind != ERRAND or self._hosts.robots.errand(entry.via) == entry.url
 
     def _contact(self, lease: Lease, decision: Decision) -> Request | None:
@@ -201,7 +201,7 @@ class Dispatcher:
         """The host is in process for somebody who asked the engine for a download."""
         fetch = self._fetch(lease, address=address)
         self._under_way[lease.id] = fetch
-        if not self._asides.give(lease.entry.via, fetch):
+        if not self._side_downloads.give(lease.entry.via, fetch):
             del self._under_way[lease.id]
             self._give_up(lease)
 
@@ -245,7 +245,7 @@ class Dispatcher:
         if entry.kind == ERRAND:
             self._aftermath.learn(entry.via, outcome, None)
         elif entry.kind == ASIDE:
-            self._asides.refuse(entry.via, error_of(outcome)(f"{entry.url}: {outcome}"))
+            self._side_downloads.refuse(entry.via, error_of(outcome)(f"{entry.url}: {outcome}"))
             self._stats.inc_value(f"aside/{outcome}")
         else:
             self._end(entry, outcome)
@@ -284,13 +284,13 @@ class Dispatcher:
         fetch.response = None
         fetch.request_id = 0
 
-    def close_asides(self) -> None:
+    def close_side_downloads(self) -> None:
         """The crawl is being closed: no more turns are given. Pages whose processing may have
         waited for one go back, to be fetched and processed whole by the next run."""
-        if self._asides:
+        if self._side_downloads:
             for fetch in self._under_way.values():
                 fetch.abandoned = True
-        self._asides.close()
+        self._side_downloads.close()
 
     def expire(self, older_than: float) -> None:
         """Take back leases that nobody gave back within *older_than* seconds.
@@ -299,7 +299,7 @@ class Dispatcher:
         politeness wants: they would be fetched again and again. A download under way is broken
         off: its host is no longer ours.
         """
-        turns = self._asides.idle_secs <= older_than
+        turns = self._side_downloads.idle_secs <= older_than
 
         def waits(lease: Lease) -> bool:
             fetch = self._under_way.get(lease.id)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from webcrawl.crawl.fetch import Fetch
-    from webcrawl.crawl.side_downloads import Asides
+    from webcrawl.crawl.side_downloads import SideDownloads
 
 # FRONTIER_LEASE_SECS in a project without it, and the share of a lease that a download may take
 # whose request has a timeout of its own.
@@ -82,39 +82,41 @@ class MercatorDownloader:
         """The download, to be awaited; its worker is busy from now on. The middlewares may answer
         with another Request."""
         fetch = fetch_of(request)
-        asides = getattr(self._crawler.engine.scheduler, "asides", None)
-        if fetch is None and asides is not None:  # not with a SCHEDULER of the user's
+        side_downloads = getattr(self._crawler.engine.scheduler, "side_downloads", None)
+        if fetch is None and side_downloads is not None:  # not with a SCHEDULER of the user's
             task = asyncio.current_task()
             outer = None if task is None else self._tasks.get(task)
-            return self._fetch_aside(request, asides, outer)
+            return self._fetch_beside(request, side_downloads, outer)
         # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
         self.active.add(request)
         if fetch is not None and fetch.refusal:
             return self._refuse(request, fetch)
         return self._fetch(request, fetch)
 
-    async def _fetch_aside(
-        self, request: Request, asides: Asides, outer: Request | None
+    async def _fetch_beside(
+        self, request: Request, side_downloads: SideDownloads, outer: Request | None
     ) -> Response | Request:
         """A request that somebody gave to the engine past the scheduler: it waits for its host's
         turn, and is no worker's business until then."""
-        fetch = await self._turn(request, asides, outer)
+        fetch = await self._turn(request, side_downloads, outer)
         self.active.add(request)
         return await self._fetch(request, fetch)
 
-    async def _turn(self, request: Request, asides: Asides, outer: Request | None) -> Fetch:
-        """As ``Asides.turn``. When a middleware of *outer* waits for it, *outer* holds a host and a
+    async def _turn(
+        self, request: Request, side_downloads: SideDownloads, outer: Request | None
+    ) -> Fetch:
+        """As ``SideDownloads.turn``. When a middleware of *outer* waits for it, *outer* holds a host and a
         worker that the turn may need."""
         holder = None if outer is None else fetch_of(outer)
         if outer is None or holder is None or holder.released:
-            return await asides.turn(request)
-        if asides.is_of(holder.lease.entry.host, request):
+            return await side_downloads.turn(request)
+        if side_downloads.is_of(holder.lease.entry.host, request):
             if holder.on_wire is None or holder.robots_url:
                 raise IgnoreRequest(f"{request.url}: its host is in process for {outer}")
             holder.end_download()  # it has answered
         self.active.discard(outer)
         try:
-            return await asides.turn(request)
+            return await side_downloads.turn(request)
         finally:
             if not holder.released:
                 self.active.add(outer)

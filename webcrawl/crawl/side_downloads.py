@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Frontier, Lease
 
 
-class Asides:
+class SideDownloads:
     """Those who wait, by the name in their entry's ``via``. *key_of* gives politeness keys,
     *clock* is monotonic seconds."""
 
