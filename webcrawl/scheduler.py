@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.host_knowledge import HostKnowledge
     from webcrawl.crawl.jobdir import Job, Part
-    from webcrawl.crawl.outcome_log import Outcomes
+    from webcrawl.crawl.outcome_log import OutcomeLog
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.seeds.ranks import HostRanks
@@ -110,7 +110,7 @@ class MercatorScheduler(BaseScheduler):
         tables: Mapping[str, HostRanks],
         links: LinkSubmitter,
         hosts: HostKnowledge,
-        outcomes: Outcomes,
+        outcome_log: OutcomeLog,
         admission: Admission,
         sitemaps: Sitemaps,
         suffixes: SuffixList,
@@ -132,7 +132,7 @@ class MercatorScheduler(BaseScheduler):
         self._tables = tables
         self._links = links
         self._hosts = hosts
-        self._outcomes = outcomes
+        self._outcome_log = outcome_log
         self._suffixes = suffixes
         self._executor = executor
         self._lease_secs = lease_secs
@@ -170,7 +170,7 @@ class MercatorScheduler(BaseScheduler):
             side_downloads=self.side_downloads,
             content=content,
             codec=self._codec,
-            outcomes=outcomes,
+            outcome_log=outcome_log,
             sitemaps=sitemaps,
             reading=reading,
             stop=self._stop,
@@ -230,7 +230,7 @@ class MercatorScheduler(BaseScheduler):
                 hosts=self._hosts,
                 suffixes=self._suffixes,
             )
-            self._outcomes.open()
+            self._outcome_log.open()
             self.reading.open()
             self._totals.open(self._job.saved("totals"))
             self._job.attach("totals", self._totals)
@@ -289,7 +289,7 @@ class MercatorScheduler(BaseScheduler):
             await asyncio.to_thread(self._executor.shutdown)
             parts: list[Any] = [self._frontier, self._eliminator, self._content]
             # The frontier's rests are with the last.
-            parts += [*self._tables.values(), self._outcomes, self._hosts]
+            parts += [*self._tables.values(), self._outcome_log, self._hosts]
             for part in parts:
                 try:
                     part.close()

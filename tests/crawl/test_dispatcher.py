@@ -25,7 +25,7 @@ from twisted.python.failure import Failure
 
 from webcrawl import signals
 from webcrawl.crawl.dispatcher import Dispatcher
-from webcrawl.crawl.outcome_log import Outcome, Outcomes
+from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -52,7 +52,7 @@ from webcrawl.urls.filters.chain import FilterChain, SchemeFilter
 MAX_DELAY = 120.0
 LEASE_SECS = 900.0
 
-decode_line = msgspec.json.Decoder(Outcome).decode
+decode_line = msgspec.json.Decoder(OutcomeLine).decode
 
 
 class Shop(Spider):
@@ -117,13 +117,13 @@ class Desk:
             frontier=self.rig.frontier, key_of=host_of, clock=self.rig.monotonic
         )
         self.info = path / "info.jsonl"
-        self.outcomes = Outcomes(
+        self.outcome_log = OutcomeLog(
             crawler=crawler,
             log=LineLog(path=self.info, max_bytes=1 << 20),
             form=Equivalence().form,
             wall=self.rig.wall,
         )
-        self.outcomes.open()
+        self.outcome_log.open()
         self.eliminator = disk_eliminator(path / "seen", cache_size=64, buffer_size=256)
         self.eliminator.open(None)
         self.ranks = HostRanks(path=path / "ranks")
@@ -152,7 +152,7 @@ class Desk:
             side_downloads=self.side_downloads,
             content=self.content,
             codec=self.codec,
-            outcomes=self.outcomes,
+            outcome_log=self.outcome_log,
             sitemaps=Sitemaps(
                 robots=self.hosts.robots,
                 links=links,
@@ -220,7 +220,7 @@ class Desk:
     def close(self):
         self.frontier.close()
         self.content.close()
-        self.outcomes.close()
+        self.outcome_log.close()
         self.eliminator.close()
         self.ranks.close()
 
@@ -1215,8 +1215,8 @@ def test_a_url_whose_line_cannot_be_written_is_not_finished(desk):
     desk.rig.push(entry("a.test"))
     request = desk.next()
     desk.info.write_bytes(b"x" * 100 + b"\n")
-    desk.outcomes.close()
-    desk.outcomes.open()
+    desk.outcome_log.close()
+    desk.outcome_log.open()
     with file_size_limit(101):
         desk.end(request, page(200))
     assert [type(error) for error in desk.stop.errors] == [OSError]

@@ -18,7 +18,7 @@ from scrapy.signalmanager import SignalManager
 
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.jobdir import Job
-from webcrawl.crawl.outcome_log import INFO_LOG, Outcomes
+from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -261,7 +261,7 @@ class Process:
         )
         self.stop = CrawlStop()
         crawler = Crawler()
-        self.outcomes = Outcomes(
+        self.outcome_log = OutcomeLog(
             crawler=crawler,  # type: ignore[arg-type]  # as much of it as is needed
             log=LineLog(path=machine.jobdir / INFO_LOG, max_bytes=1000),
             form=str,
@@ -290,7 +290,7 @@ class Process:
             ),
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
-            outcomes=self.outcomes,
+            outcome_log=self.outcome_log,
             reading=ReadingWatch(jobdir=machine.jobdir, max_secs=1.0),
             stop=self.stop,  # type: ignore[arg-type]  # likewise
             wake=lambda: None,
@@ -337,7 +337,7 @@ class Process:
         )
         for name in PARTS:
             self.job.attach(f"shards/00/{name}", self.part(name))
-        self.outcomes.open()
+        self.outcome_log.open()
         if not self.job.resumed or self.job.rebooted:
             self.job.publish(self.job.prepare(facts))
             self.job.forget()
@@ -355,7 +355,7 @@ class Process:
     def close(self) -> None:
         """The end of ``MercatorScheduler._close``."""
         self.executor.shutdown()
-        self.outcomes.close()
+        self.outcome_log.close()
         for name in PARTS:
             try:
                 self.part(name).close()

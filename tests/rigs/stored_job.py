@@ -9,7 +9,7 @@ from frontier_rig import Rig
 from seen_rig import disk_eliminator
 
 from webcrawl.crawl.jobdir import Job
-from webcrawl.crawl.outcome_log import INFO_LOG, Outcome
+from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.frontier import Entry, encode
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.storage.lines import LineLog
@@ -43,7 +43,7 @@ class Stored:
     def end(self, entry: Entry, outcome: str, **facts: Any) -> None:
         """A line of the log."""
         form = hexadecimal(fingerprint(entry.url))
-        line = Outcome(1.0, entry.url, entry.host, outcome, form, **facts)
+        line = OutcomeLine(1.0, entry.url, entry.host, outcome, form, **facts)
         self.log.append(msgspec.json.encode(line))
 
     def publish(self, before_the_end: Callable[[], Any] = lambda: None, **facts: Any) -> None:

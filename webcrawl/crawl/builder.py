@@ -25,7 +25,7 @@ from webcrawl.crawl.host_knowledge import HostKnowledge
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.link_extractor import link_kinds, sitemap_max_bytes
-from webcrawl.crawl.outcome_log import Outcomes
+from webcrawl.crawl.outcome_log import OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -169,7 +169,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         "tables": tables,
         "links": links,
         "hosts": hosts,
-        "outcomes": Outcomes.from_crawler(crawler, jobdir=jobdir, form=form),
+        "outcome_log": OutcomeLog.from_crawler(crawler, jobdir=jobdir, form=form),
         "sitemaps": Sitemaps(
             robots=hosts.robots,
             links=links,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from webcrawl.crawl.host_knowledge import HostKnowledge
-    from webcrawl.crawl.outcome_log import Outcomes
+    from webcrawl.crawl.outcome_log import OutcomeLog
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.request_codec import RequestCodec
     from webcrawl.crawl.side_downloads import SideDownloads
@@ -73,7 +73,7 @@ class Dispatcher:
         side_downloads: SideDownloads,
         content: ContentSeen,
         codec: RequestCodec,
-        outcomes: Outcomes,
+        outcome_log: OutcomeLog,
         sitemaps: Sitemaps,
         reading: ReadingWatch,
         stop: CrawlStop,
@@ -87,7 +87,7 @@ class Dispatcher:
         self._side_downloads = side_downloads
         self._content = content
         self._codec = codec
-        self._outcomes = outcomes
+        self._outcome_log = outcome_log
         self._aftermath = Aftermath(
             frontier=frontier, hosts=hosts, stats=crawler.stats, reading=reading, stop=stop
         )
@@ -412,7 +412,7 @@ class Dispatcher:
     def _end(self, entry: Entry, outcome: str, fetch: Fetch | None = None) -> None:
         """*entry* has come to its end; told before the frontier is, see outcome_log.py."""
         line = self._hosts.robots.decided_by(entry.url) if outcome == "robots_denied" else ""
-        self._outcomes.finished(entry, outcome, fetch=fetch, robots=line)
+        self._outcome_log.finished(entry, outcome, fetch=fetch, robots=line)
         is_duplicate = fetch is not None and fetch.is_duplicate
         is_tested = fetch is not None and bool(fetch.tested_content) and not fetch.unprocessed
         self._hosts.traps.ended(entry, outcome, tested=is_tested, seen=is_duplicate)

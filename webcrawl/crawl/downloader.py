@@ -105,8 +105,8 @@ class MercatorDownloader:
     async def _turn(
         self, request: Request, side_downloads: SideDownloads, outer: Request | None
     ) -> Fetch:
-        """As ``SideDownloads.turn``. When a middleware of *outer* waits for it, *outer* holds a host and a
-        worker that the turn may need."""
+        """As ``SideDownloads.turn``. When a middleware of *outer* waits for it, *outer* holds a
+        host and a worker that the turn may need."""
         holder = None if outer is None else fetch_of(outer)
         if outer is None or holder is None or holder.released:
             return await side_downloads.turn(request)

@@ -88,7 +88,7 @@ def is_outcome(name: str) -> bool:
     return name in NAMES or bool(_HTTP.fullmatch(name))
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One line; the fields are described above."""
 
     at: float
@@ -115,7 +115,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 _encode = msgspec.json.Encoder().encode
 
 
-class Outcomes:
+class OutcomeLog:
     """*form* gives what a URL is compared by; ``open`` touches the disk."""
 
     def __init__(
@@ -164,7 +164,7 @@ class Outcomes:
         flags = [] if response is None else response.flags
         tested = 0 if fetch is None else fetch.tested_content
         return _encode(
-            Outcome(
+            OutcomeLine(
                 at=round(self._wall(), 3),
                 url=url[:MAX_URL],
                 host=entry.host,

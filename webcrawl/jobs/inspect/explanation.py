@@ -32,7 +32,7 @@ from webcrawl.urls.politeness_key import KEYS
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.crawl.outcome_log import Outcome
+    from webcrawl.crawl.outcome_log import OutcomeLine
     from webcrawl.frontier import Entry
     from webcrawl.frontier.view import Found
     from webcrawl.jobs.inspect.job_view import JobView
@@ -95,8 +95,8 @@ class Explanation(msgspec.Struct, frozen=True):
     refused_by: str = ""
     judged_as: str = ""
     places: list[Place] = []
-    outcomes: list[Outcome] = []
-    redirects: list[Outcome] = []
+    outcomes: list[OutcomeLine] = []
+    redirects: list[OutcomeLine] = []
     duplicate_of: str = ""
 
 
@@ -213,8 +213,8 @@ def _refusal(
     view: JobView,
     settings: BaseSettings,
     url: str,
-    found: Place | Outcome | None,
-    redirects: list[Outcome],
+    found: Place | OutcomeLine | None,
+    redirects: list[OutcomeLine],
 ) -> tuple[str, str]:
     """What refuses *url* as it was *found*, as the target of the last of *redirects*, or else as a
     seed; and which of them."""
@@ -238,7 +238,7 @@ def _refusal(
     return refused or "", judged_as
 
 
-def _original(view: JobView, outcomes: list[Outcome]) -> str:
+def _original(view: JobView, outcomes: list[OutcomeLine]) -> str:
     if not outcomes or not outcomes[-1].duplicate:
         return ""
     found = find_original(view.jobdir, content=outcomes[-1].content)
@@ -255,7 +255,7 @@ _STATES = {
 def _state(
     view: JobView,
     places: list[Place],
-    outcomes: list[Outcome],
+    outcomes: list[OutcomeLine],
     names: set[int],
     refused_by: str,
 ) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from webcrawl.crawl.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, Outcome
+from webcrawl.crawl.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
 from webcrawl.storage.lines import numbered
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 1 << 24
 
-_decode = msgspec.json.Decoder(Outcome).decode
+_decode = msgspec.json.Decoder(OutcomeLine).decode
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
@@ -50,12 +50,12 @@ def ends(jobdir: Path) -> Iterator[End]:
                         yield _decode_end(line)
 
 
-def find_outcomes(jobdir: Path, *, form: str) -> Iterator[Outcome]:
+def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
     """The lines of all URLs that are compared by the fingerprint *form*, the oldest first."""
     return _lines_with(jobdir, b'"form":"%s"' % form.encode("ascii"))
 
 
-def find_redirects(jobdir: Path, *, target: str) -> Iterator[Outcome]:
+def find_redirects(jobdir: Path, *, target: str) -> Iterator[OutcomeLine]:
     """The lines of the URLs that lead to *target*, normalized, the oldest first; none when it is
     too long to be told from others in the log."""
     if len(target) >= MAX_OTHER_URL:
@@ -63,13 +63,13 @@ def find_redirects(jobdir: Path, *, target: str) -> Iterator[Outcome]:
     return _lines_with(jobdir, b'"redirect":' + msgspec.json.encode(target))
 
 
-def find_original(jobdir: Path, *, content: str) -> Outcome | None:
+def find_original(jobdir: Path, *, content: str) -> OutcomeLine | None:
     """The oldest line of a document with the fingerprint *content* that was none seen before."""
     found = _lines_with(jobdir, b'"content":"%s"' % content.encode("ascii"))
     return next((outcome for outcome in found if not outcome.duplicate), None)
 
 
-def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[Outcome]:
+def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
     """The parsed lines that contain *wanted*, which cannot stand within a string of one: it begins
     with a quote, which JSON escapes there."""
     with ExitStack() as stack:

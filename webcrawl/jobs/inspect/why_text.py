@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from webcrawl.crawl.outcome_log import Outcome
+    from webcrawl.crawl.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
     from webcrawl.jobs.inspect.host_state import HostState, RobotsState
     from webcrawl.jobs.inspect.trap_state import PatternState
@@ -107,7 +107,7 @@ def _place(place: Place, now: float) -> str:
     return f"{_where(place)}; {found}{via}, depth {place.depth}{tries}: {place.url}"
 
 
-def _outcome(outcome: Outcome, now: float) -> str:
+def _outcome(outcome: OutcomeLine, now: float) -> str:
     text = f"{moment(outcome.at, now)}: {outcome.outcome}"
     if outcome.status:
         text += f", {outcome.bytes:,} bytes in {outcome.took:.3f} s"
@@ -123,7 +123,7 @@ def _outcome(outcome: Outcome, now: float) -> str:
     return f"{text}; found by {outcome.kind}{via}, depth {outcome.depth}: {outcome.url}"
 
 
-def _redirect(outcome: Outcome, now: float) -> str:
+def _redirect(outcome: OutcomeLine, now: float) -> str:
     refused = f", not followed: {outcome.redirect_refused}" if outcome.redirect_refused else ""
     return f"{outcome.url}, {moment(outcome.at, now)}{refused}"
 
