@@ -107,8 +107,8 @@ def make_frontier(path: Path, urls: int) -> None:
     while taken := seen.take(_BATCH):
         frontier.push(taken)
     frontier.acquire()
-    job.attach("shards/00/frontier", frontier)
-    job.attach("shards/00/seen", seen)
+    job.shard("00").attach("frontier", frontier)
+    job.shard("00").attach("seen", seen)
     job.publish(job.prepare({"spider": "web", "politeness_key": "host"}))
     for part in (frontier, seen, job):
         part.close()

@@ -345,8 +345,8 @@ def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_pat
         )
         job = Job(path=jobdir, kept=kept)
         job.open()
-        job.attach("shards/00/frontier", rig.frontier)
-        job.attach("shards/00/seen", seen)
+        job.shard("00").attach("frontier", rig.frontier)
+        job.shard("00").attach("seen", seen)
         submitted: set[str] = set()
         finished: set[str] = set()
         states: list[tuple[set[str], int]] = []
@@ -392,10 +392,10 @@ def found_in(copy: Path, clock: FakeClock, make: Callable[[Path], Any], *, hosts
     job.open()
     shard = copy / "shards" / "00"
     rig = Rig(shard / "frontier", clock, opened=False)
-    rig.published = job.saved("shards/00/frontier")
+    rig.published = job.shard("00").saved("frontier")
     rig.start()
     seen = make(shard / "seen")
-    seen.open(job.saved("shards/00/seen"))
+    seen.open(job.shard("00").saved("seen"))
     assert rig.frontier.check() + seen.check() == []
     seen.merge()
     while seen.waiting:

@@ -326,22 +326,22 @@ class Process:
     def open(self, facts: Mapping[str, Any]) -> None:
         """``MercatorScheduler.open`` and the start of the spider."""
         self.job.open()
-        saved = self.job.saved
-        self.eliminator.open(saved("shards/00/seen"))
-        self.content.open(saved("shards/00/content"))
-        self.ranks.open(saved("shards/00/ranks"))
+        shard = self.job.shard("00")
+        self.eliminator.open(shard.saved("seen"))
+        self.content.open(shard.saved("content"))
+        self.ranks.open(shard.saved("ranks"))
         self.frontier.open(
-            saved("shards/00/frontier"),
-            trust_done=not self.job.rebooted,
+            shard.saved("frontier"),
+            trust_done=not shard.rebooted,
             on_done=self._recommit,
         )
         for name in PARTS:
-            self.job.attach(f"shards/00/{name}", self.part(name))
+            shard.attach(name, self.part(name))
         self.outcome_log.open()
         if not self.job.resumed or self.job.rebooted:
             self.job.publish(self.job.prepare(facts))
             self.job.forget()
-        self.seeds.open(saved("seeds"))
+        self.seeds.open(self.job.saved("seeds"))
         self.job.attach("seeds", self.seeds)
 
     def part(self, name: str) -> Any:

@@ -48,8 +48,8 @@ class Stored:
 
     def publish(self, before_the_end: Callable[[], Any] = lambda: None, **facts: Any) -> None:
         """Make a checkpoint with *facts*, do what is *before_the_end* and die."""
-        self._job.attach("shards/00/frontier", self.rig.frontier)
-        self._job.attach("shards/00/seen", self.seen)
+        self._job.shard("00").attach("frontier", self.rig.frontier)
+        self._job.shard("00").attach("seen", self.seen)
         self._job.publish(self._job.prepare({"spider": "web", **facts}))
         before_the_end()
         self.seen.close()

@@ -22,7 +22,7 @@ from webcrawl.configuration.values import flag, number, positive, whole
 from webcrawl.crawl._engine import wake
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.crawl.host_knowledge import HostKnowledge
-from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.jobdir import Job, shard_path
 from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.link_extractor import link_kinds, sitemap_max_bytes
 from webcrawl.crawl.outcome_log import OutcomeLog
@@ -98,7 +98,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
     if not settings["JOBDIR"]:
         temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
     jobdir = Path(settings["JOBDIR"] if temporary is None else temporary.name)
-    shard = jobdir / "shards" / "00"
+    shard = shard_path(jobdir, "00")
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge")
     eliminator = MercatorDupeFilter.build_eliminator(
         settings, path=shard / "seen", executor=executor

@@ -59,6 +59,7 @@ _OWN: Final = re.compile(
     r"(shards|checkpoints|logs|seeds|warc|stats\.json|traps\.txt|CURRENT|(manifest|snapshot)-\d+)"
     r"(\.\w+)?|lost\+found"
 )
+_SHARDS: Final = "shards"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -129,6 +130,11 @@ class PreparedCheckpoint:
             self.snapshots[name] = gathered
 
 
+def shard_path(jobdir: Path, name: str) -> Path:
+    """The directory of the shard *name*, two digits, of the job in *jobdir*."""
+    return jobdir / _SHARDS / name
+
+
 def boot_id() -> str:
     """Names this run of the operating system; empty where the system does not tell, and then
     every resume counts as one after a reboot."""
@@ -184,6 +190,26 @@ def read_snapshots(file: Path, size: int) -> dict[str, bytes]:
     for name, piece in zip(records[::2], records[1::2], strict=True):
         pieces.setdefault(name.decode("utf-8"), []).append(piece)
     return {name: b"".join(found) for name, found in pieces.items()}
+
+
+class ShardState:
+    """The saved state of one shard of a job: its parts by their own names."""
+
+    def __init__(self, *, job: Job, name: str) -> None:
+        self._job = job
+        self._prefix = f"{_SHARDS}/{name}/"
+        self.path = shard_path(job.path, name)
+        self.facts = job.facts
+        self.resumed = job.resumed
+        self.rebooted = job.rebooted
+
+    def saved(self, name: str) -> bytes | None:
+        """As ``Job.saved``."""
+        return self._job.saved(self._prefix + name)
+
+    def attach(self, name: str, part: Part) -> None:
+        """As ``Job.attach``."""
+        self._job.attach(self._prefix + name, part)
 
 
 class Job:
@@ -304,6 +330,11 @@ class Job:
             if path.stat().st_dev == device and os.access(path, os.R_OK)
         ]
         return [*above, self.path, *self.path.glob("*/"), *self.path.glob("*/*/")]
+
+    def shard(self, name: str) -> ShardState:
+        """The saved state of the shard *name*, two digits; a new one if there is none. The job is
+        open."""
+        return ShardState(job=self, name=name)
 
     def saved(self, name: str) -> bytes | None:
         """The snapshot of part *name* to open it with; None when it is new."""

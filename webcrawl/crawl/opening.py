@@ -48,28 +48,27 @@ def open_parts(
             content.commit(int.from_bytes(note, "little"))
 
     parts: dict[str, Part] = {
-        "shards/00/frontier": frontier,
-        "shards/00/seen": eliminator,
-        "shards/00/content": content,
-        **{f"shards/00/{name}": table for name, table in tables.items()},
+        "frontier": frontier,
+        "seen": eliminator,
+        "content": content,
+        **tables,
     }
     open_suffix_list(job, suffixes)
-    if job.resumed:
-        links.resume(job.facts)
-    if "clock_offset" in job.facts and not job.rebooted:
-        hosts.wall.go_on(job.facts["clock_offset"])
+    shard = job.shard("00")
+    if shard.resumed:
+        links.resume(shard.facts)
+    if "clock_offset" in shard.facts and not shard.rebooted:
+        hosts.wall.go_on(shard.facts["clock_offset"])
     with _no_garbage():
-        hosts.open(key=job.facts.get("politeness_key"), jobdir=job.path)
+        hosts.open(key=shard.facts.get("politeness_key"), jobdir=job.path)
         hosts.outage.open(job.facts.get("known_names", ()))
-        eliminator.open(job.saved("shards/00/seen"))
-        content.open(job.saved("shards/00/content"))
+        eliminator.open(shard.saved("seen"))
+        content.open(shard.saved("content"))
         for name, table in tables.items():
-            table.open(job.saved(f"shards/00/{name}"))
-        frontier.open(
-            job.saved("shards/00/frontier"), trust_done=not job.rebooted, on_done=recommit
-        )
+            table.open(shard.saved(name))
+        frontier.open(shard.saved("frontier"), trust_done=not shard.rebooted, on_done=recommit)
     for name, part in parts.items():
-        job.attach(name, part)
+        shard.attach(name, part)
 
 
 @contextmanager
