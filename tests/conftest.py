@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 import uvloop
+import warm
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def everything_is_given_back(tmp_path_factory: pytest.TempPathFactory) -> Iterat
         patch.setattr(tempfile, "tempdir", directory)
         before = Resources()
         yield
+        warm.stop()
         gc.collect()
         assert Resources().beyond(before) == {
             "threads": [],

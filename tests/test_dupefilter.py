@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import warm
 from scrapy import Request, Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
@@ -272,14 +273,7 @@ def site():
 
 
 def crawl(url: str, **settings) -> dict[str, float]:
-    run = subprocess.run(
-        [sys.executable, "-c", CRAWL, url, json.dumps(settings)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    run = warm.run([sys.executable, "-c", CRAWL, url, json.dumps(settings)])
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
     return json.loads(run.stdout)
@@ -312,7 +306,7 @@ class TestStockCrawl:
             "START_AGAIN": True,
             "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
         }
-        process = subprocess.Popen(
+        process = warm.Popen(
             [sys.executable, "-c", CRAWL, url, json.dumps(settings)],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,

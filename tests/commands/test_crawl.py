@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 from crawling import ROOT, crawl_command, run_crawl, start_crawl, stats_of
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
@@ -261,7 +262,7 @@ def test_a_crawl_outlives_its_standard_error(web, jobdir, tmp_path):
     reading, writing = os.pipe()
     os.close(reading)
     line = crawl_command(simulated, seeds, jobdir, LOG_FILE=log, CLOSESPIDER_PAGECOUNT=1)
-    done = subprocess.run(line, cwd=ROOT, stderr=writing, check=False, timeout=60)
+    done = warm.run(line, stderr=writing)
     os.close(writing)
     assert done.returncode == 0
     assert "=== crawl summary ===" in log.read_text()
@@ -401,9 +402,7 @@ def test_damage_in_a_file_that_the_checkpoint_names_is_a_sentence(stopped, jobdi
 def test_a_crawl_that_waits_for_its_seeds_on_standard_input_can_be_stopped(web, jobdir):
     simulated, _ = web
     line = crawl_command(simulated, "-", jobdir)
-    running = subprocess.Popen(
-        line, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    running = warm.Popen(line, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for text in running.stderr:
         if "Spider opened" in text:
             break
@@ -416,15 +415,7 @@ def test_a_crawl_that_waits_for_its_seeds_on_standard_input_can_be_stopped(web, 
     running.stderr.close()
     assert "stopped by a signal" in output
     assert "Traceback" not in output
-    done = subprocess.run(
-        line,
-        cwd=ROOT,
-        input=next(iter(simulated.world.seeds())),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = warm.run(line, input=next(iter(simulated.world.seeds())))
     assert done.returncode == 0, done.stderr
     assert stats_of(jobdir)["seeds/read"] == 1
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import warm
 from access_lines import combined_line, simweb_line
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
@@ -77,16 +78,9 @@ def audit(tmp_path):
         for name, lines in (files or {}).items():
             data = "".join(lines).encode()
             (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy", "politeness-audit", *map(str, arguments)],
-            cwd=tmp_path,
-            env=os.environ
-            | {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "webcrawl.settings"},
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
+        own = {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "webcrawl.settings"}
+        done = warm.scrapy(
+            "politeness-audit", *arguments, cwd=tmp_path, env=os.environ | own, input=text
         )
         return done.returncode, done.stdout, done.stderr
 
@@ -269,7 +263,7 @@ def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_pat
 def test_it_ends_quietly_when_nobody_reads_on(tmp_path):
     path = tmp_path / "access.log"
     path.write_text("".join(simweb_line(at, at, host=f"{at}.test") for at in range(20_000)))
-    with subprocess.Popen(
+    with warm.Popen(
         [sys.executable, "-m", "scrapy", "politeness-audit", path, "--top", "20000"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -286,13 +280,7 @@ def test_progress_is_shown_on_a_terminal_and_wiped_away(tmp_path):
     path.write_text("".join(simweb_line(at, at) for at in range(200_000)))
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal, os.fdopen(theirs, "wb") as errors:
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy", "politeness-audit", path],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            check=False,
-        )
+        done = warm.scrapy("politeness-audit", path, stderr=errors)
         os.write(theirs, b"end")
         seen = b""
         while not seen.endswith(b"end"):

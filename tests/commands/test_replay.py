@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import warm
 from crawling import ROOT, crawl_command, run_crawl
 
 from webcrawl.simweb import preset, start_in_process
@@ -71,15 +72,7 @@ def environment(crawled, record):
 
 
 def replay(crawled, record, *modules, **more):
-    return subprocess.run(
-        command(crawled, *modules, **more),
-        cwd=ROOT,
-        env=environment(crawled, record),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return warm.run(command(crawled, *modules, **more), env=environment(crawled, record))
 
 
 def lines(path):
@@ -120,7 +113,7 @@ def test_a_damaged_file_gives_what_can_be_read_and_so_do_the_files_after_it(craw
 
 def test_one_that_is_stopped_says_how_to_go_on(crawled, tmp_path):
     files = sorted((crawled / "job/warc").glob("*.warc.gz"))
-    process = subprocess.Popen(
+    process = warm.Popen(
         command(crawled, "Record", "Slow"),
         cwd=ROOT,
         env=environment(crawled, tmp_path / "again"),
@@ -156,27 +149,13 @@ def test_one_that_is_stopped_says_how_to_go_on(crawled, tmp_path):
     ],
 )
 def test_bad_input_is_told_in_a_sentence(arguments, sentence):
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "replay", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = warm.scrapy("replay", *arguments)
     assert done.returncode == 2
     assert sentence in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_what_is_no_warc_file_is_told():
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "replay", "README.md"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = warm.scrapy("replay", "README.md")
     assert done.returncode == 2
     assert "README.md is damaged behind byte 0: " in done.stderr

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import warm
 from crawling import ROOT
 from scrapy.settings import Settings
 
@@ -116,13 +117,7 @@ def test_a_setting_that_a_module_of_the_user_reads_passes(tmp_path, monkeypatch)
 def test_the_command_ends_with_the_sentence_and_2(tmp_path, given):
     job = tmp_path / "job"
     options = ["-a", "seeds=x", "-s", "LOG_LEVEL=ERROR", "-s", f"JOBDIR={job}", "-s", given]
-    run = subprocess.run(
-        [sys.executable, "-m", "scrapy", "crawl", "web", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = warm.scrapy("crawl", "web", *options)
     assert run.returncode == 2
     assert run.stderr.startswith("webcrawl: ")
     assert run.stderr.count("\n") == 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
 
 import pytest
-from crawling import ROOT, crawl_command, run_crawl, stats_of
+import warm
+from crawling import crawl_command, run_crawl, stats_of
 
 from webcrawl.crawl.reading import ReadingTooLongError, ReadingWatch
 from webcrawl.simweb import Faults, allowed_urls, preset, start_in_process
@@ -105,7 +105,7 @@ def test_short_readings_and_what_lies_between_are_never_cut_off(tmp_path):
 def die(jobdir, *, reading=""):
     what = "reading" if reading else "idle"
     command = [sys.executable, "-c", DIES, str(jobdir), what, reading]
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    assert warm.run(command).returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(

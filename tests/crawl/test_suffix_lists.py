@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import http.server
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
+import warm
 from scrapy.settings import Settings
 
 from webcrawl.crawl.jobdir import Job, read_checkpoint
@@ -66,10 +65,7 @@ def server():
 def suffixlist(*arguments):
     # A proxy of this machine has no way to its loopback servers.
     environment = {name: v for name, v in os.environ.items() if not name.lower().endswith("_proxy")}
-    command = [sys.executable, "-m", "scrapy", "suffixlist", *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    return warm.scrapy("suffixlist", *arguments, env=environment)
 
 
 def test_command_updates_the_list_of_new_crawls_or_leaves_it(server, tmp_path):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import warm
 from crawling import ROOT
 
 RIGS = Path(__file__).parent.parent / "rigs"
@@ -94,16 +95,8 @@ def site():
 
 
 def run(arguments, *, cwd, **environment):
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", *map(str, arguments)],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{RIGS}", **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{RIGS}", **environment}
+    done = warm.scrapy(*arguments, cwd=cwd, env=environment)
     assert done.returncode == 0, done.stderr
     return done
 

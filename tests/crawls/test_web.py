@@ -11,6 +11,7 @@ import time
 from collections import Counter
 
 import pytest
+import warm
 from crawling import (
     ROOT,
     USER_AGENT,
@@ -244,15 +245,7 @@ def test_seeds_come_from_standard_input_gzip_and_several_files(clean, hits, tmp_
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(f"# more\n{urls[3]}\nhttp://[bad\n".encode()))
     sources = f"{tmp_path / 'a.csv'},-,{tmp_path / 'b.txt.gz'}"
     command = crawl_command(web, sources, tmp_path / "job", CLOSESPIDER_TIMEOUT=2)
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        input=f"{urls[4]}\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = warm.run(command, input=f"{urls[4]}\n")
     assert done.returncode == 0, done.stderr
     stats = stats_of(tmp_path / "job")
     assert stats["seeds/read"] == 5

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
+import warm
 from crawling import (
-    ROOT,
     USER_AGENT,
     access_log,
     crawl_command,
@@ -100,15 +97,7 @@ def asked(web):
 def replay(path):
     files = sorted(map(str, (path / "job/critical").glob("*.warc.gz")))
     pipelines = "ITEM_PIPELINES=" + json.dumps({"bugs.Clumsy": 1})
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", "replay", "-s", pipelines, *files],
-        cwd=ROOT,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return warm.scrapy("replay", "-s", pipelines, *files)
 
 
 def test_a_module_that_fails_on_every_page_stops_nothing_and_its_pages_are_kept(simulated):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import sys
 import time
 from datetime import datetime
 from pathlib import Path
 
 import pytest
+import warm
 from crawling import crawl_command, start_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
@@ -81,13 +81,8 @@ process.start()
 
 def crawl(jobdir: Path, how: str = "") -> str:
     """Run it; returns what it logged."""
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", CRAWL, jobdir, how],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    run = warm.run([sys.executable, "-W", "error", "-c", CRAWL, jobdir, how])
+    assert run.returncode == 0, run.stderr
     return run.stderr
 
 

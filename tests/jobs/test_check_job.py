@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import subprocess
-import sys
 import zlib
 
 import msgspec
 import pytest
-from crawling import ROOT
+import warm
 from killed_job import SHARD, WORLD, command, in_a_queue, kill_in_the_middle, meaning
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
@@ -53,14 +51,7 @@ def job(killed, tmp_path):
 
 
 def scrapy_job(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", "job", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return warm.scrapy("job", *arguments)
 
 
 def damage_in(path, check, *arguments, **options):

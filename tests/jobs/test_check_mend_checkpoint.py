@@ -7,14 +7,14 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from functools import partial
 
 import pytest
+import warm
 from crash import die_between_lines
-from crawling import ROOT, USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
+from crawling import USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
 from killed_job import SHARD, WORLD, command, kill_in_the_middle, meaning
 from looking import contents
 
@@ -229,9 +229,7 @@ def test_when_there_is_no_way_it_is_said_and_nothing_is_changed(job):
     shutil.rmtree(job / "checkpoints")
     spoil(only(job, "snapshot-*.log"))
     before = contents(job)
-    line = [sys.executable, "-m", "scrapy", "job", "check", "--repair", str(job)]
-    run = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 60}
-    done = subprocess.run(line, check=False, **run)
+    done = warm.scrapy("job", "check", "--repair", job)
     assert done.returncode == 1
     assert done.stdout.endswith(
         "\nno checkpoint can be read, and none was kept that can: put JOBDIR back from a copy, or "

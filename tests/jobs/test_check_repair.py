@@ -6,14 +6,13 @@ import json
 import random
 import shutil
 import sqlite3
-import subprocess
-import sys
 from array import array
 from collections import Counter
 
 import msgspec
 import pytest
-from crawling import ROOT, USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
+import warm
+from crawling import USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
 from killed_job import SHARD, WORLD, command, in_a_queue, kill_in_the_middle, meaning, rows_of
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
@@ -120,16 +119,14 @@ def test_the_command_says_what_was_lost_and_where_the_damaged_files_are(job):
     path, at = in_a_queue(job)
     damage(path, at)
     broken = path.read_bytes()
-    line = [sys.executable, "-m", "scrapy", "job", "check", "--repair", str(job)]
-    run = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 60}
-    done = subprocess.run(line, check=False, **run)
+    done = warm.scrapy("job", "check", "--repair", job)
     assert done.returncode == 1, done.stderr
     assert "  frontier    16 of " in done.stdout
     assert done.stdout.splitlines()[-1] == "repaired: the crawl can be resumed"
     (aside,) = (job / "damaged").iterdir()
     assert f"the damaged files are kept in {aside}" in done.stdout
     assert (aside / path.relative_to(job)).read_bytes() == broken
-    again = subprocess.run([*line, "--json"], check=False, **run)
+    again = warm.scrapy("job", "check", "--repair", job, "--json")
     assert again.returncode == 0
     assert json.loads(again.stdout)["lost"] == []
 

@@ -7,14 +7,13 @@ import gzip
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections import Counter
 
 import pytest
+import warm
 from crawling import (
-    ROOT,
     access_log,
     crawl_command,
     impolite,
@@ -45,14 +44,7 @@ MIN_DELAY = 0.25
 
 
 def command(*arguments, **more):
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", "frontier", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        **more,
-    )
+    return warm.scrapy("frontier", *arguments, **more)
 
 
 def seeds_in(path):
@@ -347,22 +339,7 @@ def test_a_host_may_be_named_in_any_spelling(stored, settings):
     assert [name_of(named) for named in ("::1", "[::1]")] == ["::1"] * 2
     assert name_of("WWW.A.test") == "www.a.test"
     for named in (b"a\xff.test", "", "a b", "x" * 10_000 + " y"):
-        run = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "scrapy",
-                "frontier",
-                "-s",
-                f"JOBDIR={stored.path}",
-                "--host",
-                named,
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        run = command("-s", f"JOBDIR={stored.path}", "--host", named)
         assert (run.returncode, run.stdout) == (2, "")
         assert run.stderr.endswith("is not a host.\n")
         assert len(run.stderr) < 500
@@ -381,14 +358,8 @@ def test_a_reader_that_goes_away_is_no_error(stored):
     os.close(reading)
     try:
         for name, *arguments in (["frontier"], ["why", "http://a.test/"], ["frontier", "--json"]):
-            run = subprocess.run(
-                [sys.executable, "-m", "scrapy", name, *arguments, "-s", f"JOBDIR={stored.path}"],
-                cwd=ROOT,
-                stdout=writing,
-                stderr=subprocess.PIPE,
-                check=False,
-            )
-            assert run.stderr == b""
+            run = warm.scrapy(name, *arguments, "-s", f"JOBDIR={stored.path}", stdout=writing)
+            assert run.stderr == ""
             assert run.returncode == (name == "why")
     finally:
         os.close(writing)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 
 import pytest
-from crawling import ROOT
+import warm
 from frontier_rig import entry
 from linked_site import Answer, crawl, served
 from looking import contents
@@ -27,13 +25,7 @@ from webcrawl.spiders.web import WebSpider
 
 def retry_command(jobdir, outcomes, *more):
     options = ["--retry", outcomes, "-s", f"JOBDIR={jobdir}", *more]
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", "frontier", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return warm.scrapy("frontier", *options)
 
 
 @pytest.fixture

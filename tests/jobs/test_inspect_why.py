@@ -12,6 +12,7 @@ from collections import Counter
 
 import msgspec
 import pytest
+import warm
 from crawling import (
     ROOT,
     access_log,
@@ -57,13 +58,7 @@ def why(url, jobdir, settings, **changed):
 
 
 def command(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", "why", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return warm.scrapy("why", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -361,23 +356,9 @@ def test_bytes_that_are_no_text_are_read_as_in_pages(tmp_path, clock):
     job = Stored(tmp_path / "job", clock)
     job.publish()
     for option in ([], ["--json"]):
-        run = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "scrapy",
-                "why",
-                b"http://a.test/\xff",
-                *option,
-                "-s",
-                f"JOBDIR={job.path}",
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            check=False,
-        )
-        assert (run.returncode, run.stderr) == (1, b"")
-        assert b"http://a.test/%EF%BF%BD" in run.stdout
+        run = command(b"http://a.test/\xff", *option, "-s", f"JOBDIR={job.path}")
+        assert (run.returncode, run.stderr) == (1, "")
+        assert "http://a.test/%EF%BF%BD" in run.stdout
     run = command("x" * 100_000 + " y", "-s", f"JOBDIR={job.path}")
     assert (run.returncode, run.stdout) == (2, "")
     assert len(run.stderr) < 500

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import warc_checks
+import warm
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.jobs.check.whole import check_job
@@ -57,22 +58,13 @@ def crawl_command(
 
 def run_crawl(command: list[str], *, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """Run *command* to its end from the project directory."""
-    return subprocess.run(
-        command,
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    return warm.run(command, stderr=subprocess.STDOUT, timeout=timeout)
 
 
 def start_crawl(command: list[str]) -> subprocess.Popen[str]:
     """Start *command* and return when its spider has been opened: it now handles signals. What
     it has written to standard error before that is gone."""
-    crawl = subprocess.Popen(
+    crawl = warm.Popen(
         command,
         cwd=ROOT,
         stdin=subprocess.DEVNULL,

@@ -39,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import msgspec
 import pytest
 import warc_checks
+import warm
 from crawling import (
     ROOT,
     USER_AGENT,
@@ -206,13 +207,7 @@ class FaultRig:
         assert [path.name for path in files if not path.name.endswith(".warc.gz")] == []
         assert unstored_documents(world, files) == []
         assert warc_checks.complaints(files[-1]) == {}
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy", "job", "check", "--warc", str(self.job)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = warm.scrapy("job", "check", "--warc", self.job)
         assert done.returncode == 0, done.stdout
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import simweb_client
+import warm
 from scrapy.settings import Settings
 
 from webcrawl.commands.simweb import Command
@@ -40,7 +41,7 @@ def project(tmp_path):
 @contextmanager
 def started(project, *arguments, ports=FREE):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
+    with warm.Popen(
         [sys.executable, "-m", "scrapy", "simweb", *ports, *arguments],
         cwd=project,
         env=environment,
