@@ -58,7 +58,7 @@ from webcrawl.seen.eliminator import DiskEliminator
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.seen.runs import write_run
 from webcrawl.simweb.loop import run
-from webcrawl.storage.records import HEADER_SIZE
+from webcrawl.storage.record_log import HEADER_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -37,7 +37,7 @@ from webcrawl.frontier import (
 from webcrawl.seen import DiskEliminator
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
-from webcrawl.storage.lines import LineLog
+from webcrawl.storage.line_log import LineLog
 
 ROOT = Path(__file__).parents[1]
 _HOSTS = 10_000

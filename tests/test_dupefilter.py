@@ -25,7 +25,7 @@ from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.seen import BloomEliminator, DiskEliminator
 from webcrawl.seen.fingerprint import fingerprint
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOOM = "webcrawl.seen.bloom.BloomEliminator"

@@ -27,7 +27,7 @@ from webcrawl.errors import FatalError
 from webcrawl.seen import BloomEliminator
 from webcrawl.seen.cache import ClockCache
 from webcrawl.storage.atomic import sync_paths, write_atomic
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -50,7 +50,7 @@ from webcrawl.crawl.totals import Totals
 from webcrawl.errors import FatalError
 from webcrawl.frontier import encode
 from webcrawl.hosts.budgets.depths import Depths
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

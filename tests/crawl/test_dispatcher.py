@@ -44,7 +44,7 @@ from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotF
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.fingerprint import fingerprint
-from webcrawl.storage.lines import LineLog
+from webcrawl.storage.line_log import LineLog
 from webcrawl.urls import HTTP_SCHEMES, host_of
 from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters.chain import FilterChain, SchemeFilter

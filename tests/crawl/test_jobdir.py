@@ -21,9 +21,9 @@ from disk import PowerLoss, file_size_limit
 from webcrawl.crawl import jobdir as job_module
 from webcrawl.crawl.jobdir import Job, boot_id
 from webcrawl.errors import DiskError, FatalError, is_disk_full
-from webcrawl.storage import records
+from webcrawl.storage import record_log
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
-from webcrawl.storage.records import HEADER_SIZE
+from webcrawl.storage.record_log import HEADER_SIZE
 
 ROOT = Path(__file__).parent.parent.parent
 NAME = "shards/00/queue"
@@ -490,7 +490,7 @@ def test_a_power_loss_at_any_fsync_leaves_the_last_checkpoint_or_the_new_one(
 
 @pytest.mark.parametrize("length", [0, 1, 19, 20, 21, 40, 55])
 def test_a_snapshot_of_any_length_comes_back(jobdir, monkeypatch, length):
-    for module in (job_module, records):
+    for module in (job_module, record_log):
         monkeypatch.setattr(module, "MAX_PAYLOAD", 20)
     state = bytes(range(length))
     part = SimpleNamespace(snapshot=lambda: state, written=list, forget=lambda: None)

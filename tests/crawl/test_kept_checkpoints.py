@@ -28,7 +28,7 @@ from webcrawl.frontier import Entry, encode
 from webcrawl.hosts.records import HostRecord, HostRecords
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, read_fifo
-from webcrawl.storage.records import unpack_many
+from webcrawl.storage.record_log import unpack_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable

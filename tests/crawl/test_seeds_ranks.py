@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from webcrawl.crawl.seeds import ranks as module
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.storage.atomic import sync_paths
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError, RecordLog
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, RecordLog
 
 
 def opened(path: Path, snapshot: bytes | None = None, *, capacity: int = 1 << 20) -> HostRanks:

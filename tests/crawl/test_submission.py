@@ -14,7 +14,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, decode
 from webcrawl.hosts.budgets.depths import DepthBudgets, Depths
 from webcrawl.items import Page, RobotsDirectives
-from webcrawl.storage.records import read_records
+from webcrawl.storage.record_log import read_records
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters.chain import FilterChain, LengthFilter, SchemeFilter

@@ -19,7 +19,7 @@ from crawling import (
 from webcrawl.crawl.jobdir import read_checkpoint
 from webcrawl.jobs.check.whole import check_job
 from webcrawl.simweb import allowed_urls, preset, start_in_process
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 MIN_DELAY = 0.2
 

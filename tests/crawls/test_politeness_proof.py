@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 
 from crawling import crawl_command, is_robots, run_crawl, start_crawl
 
-from webcrawl.jobs.audit import Pauses, as_text, audit_logs
-from webcrawl.jobs.audit.lines import MICRO
+from webcrawl.jobs.audit import RequiredDelays, as_text, audit_logs
+from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.simweb import Behaviour, Faults, SimWeb, preset, read_access_log, start_in_process
 from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
 
@@ -57,7 +57,7 @@ def judged(log, *, delays, floor=FLOOR, key="host"):
     return audit_logs(
         [str(log)],
         key=key,
-        pauses=Pauses(least=floor, hosts=delays),
+        pauses=RequiredDelays(min_delay=floor, hosts=delays),
         agent="webcrawl",
         host="-",
         keep=10**6,

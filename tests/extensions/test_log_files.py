@@ -13,7 +13,7 @@ from scrapy.utils.test import get_crawler
 from twisted.python.failure import Failure
 
 from webcrawl.extensions import critical_errors, stats_file
-from webcrawl.storage.lines import numbered
+from webcrawl.storage.line_log import numbered
 
 SIZE = 5000
 

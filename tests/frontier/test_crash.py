@@ -19,7 +19,7 @@ from webcrawl.frontier.delay_policy import HostFacts, cut_off
 from webcrawl.frontier.done_log import Contact
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.jobs.check.mend_frontier import quieted
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from frontier_rig import Rig, entry, urls_of
 from webcrawl.frontier import GeometricSelector, Supply, bodies, front_end
 from webcrawl.frontier.snapshot import VERSION, FrontierSnapshot
 from webcrawl.storage.fifo import DiskFifo
-from webcrawl.storage.records import NewerFormatError
+from webcrawl.storage.record_log import NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -11,7 +11,7 @@ from frontier_rig import Rig, entry, urls_of
 
 from webcrawl.frontier import decode, encode, parked
 from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.rests import stored_rest
 from webcrawl.frontier.view import FrontierView, Where
 from webcrawl.storage import fifo
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from records_rig import PatientExecutor, left_behind, records_in, save
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.records.database import checksum
 from webcrawl.hosts.records.reader import RecordsReader
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 NOTHING = (checksum("a.test", b"\0"),)
 LOOK = """

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from records_rig import PatientExecutor, left_behind, records_in, save
 
 from webcrawl.hosts.records.tallies import Tallies, Tally, _with
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

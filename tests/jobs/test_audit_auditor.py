@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.jobs.audit import Auditor, Contact, Pauses
-from webcrawl.jobs.audit.lines import MICRO
-from webcrawl.jobs.audit.logs import by_start
+from webcrawl.jobs.audit import Auditor, LoggedRequest, RequiredDelays
+from webcrawl.jobs.audit.access_logs import by_start
+from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.simweb import Hit, Outcome, pauses
 
 
 def contact(start, end, *, host="a", blur=0, line=0, robots_moved=False):
-    return Contact(
+    return LoggedRequest(
         start=start,
         end=end,
         blur=blur,
@@ -32,7 +32,7 @@ def contact(start, end, *, host="a", blur=0, line=0, robots_moved=False):
 def judged(contacts, *, least=0.0, hosts=None, keep=10**6, window=10**6, key=None):
     auditor = Auditor(
         key=key or (lambda one: one.host),
-        pauses=Pauses(least=least, hosts=hosts or {}),
+        pauses=RequiredDelays(min_delay=least, hosts=hosts or {}),
         keep=keep,
     )
     for one in by_start(contacts, window=window):

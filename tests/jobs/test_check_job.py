@@ -29,7 +29,7 @@ from webcrawl.jobs.check.whole import bytes_of, check_job
 from webcrawl.seen.content import ContentSeen
 from webcrawl.simweb import start_in_process
 from webcrawl.storage.fifo import DiskFifo
-from webcrawl.storage.records import NewerFormatError, RecordLog
+from webcrawl.storage.record_log import NewerFormatError, RecordLog
 
 FLIPS_PER_FILE = 6
 
@@ -56,7 +56,7 @@ def scrapy_job(*arguments):
 
 def damage_in(path, check, *arguments, **options):
     """What *check* finds in the directory *path*."""
-    findings = Findings(jobdir=path, told=lambda _: None)
+    findings = Findings(jobdir=path, on_progress=lambda _: None)
     findings.begin("part")
     check(path, *arguments, findings, **options)
     assert findings.parts == {"part": findings.damage_count}
@@ -77,7 +77,7 @@ def is_clean(job):
 def test_the_job_of_a_killed_crawl_is_sound_and_looking_changes_nothing(job):
     before = contents(job)
     told = []
-    report = check_job(job, warc=True, told=told.append)
+    report = check_job(job, warc=True, on_progress=told.append)
     assert report.damage == []
     assert set(report.parts) == {
         *("checkpoint", "frontier", "seen", "content", "ranks", "domains", "hosts", "logs", "warc")
@@ -207,7 +207,7 @@ def test_damaged_lines_of_logs_are_told_and_a_torn_one_is_not(tmp_path):
 
 
 def test_what_is_found_a_million_times_is_counted(tmp_path):
-    findings = Findings(jobdir=tmp_path, told=lambda _: None)
+    findings = Findings(jobdir=tmp_path, on_progress=lambda _: None)
     findings.begin("part")
     for number in range(MOST + 500):
         findings.add(tmp_path / "a", number, "damage", "loss")
@@ -368,7 +368,7 @@ def test_a_checkpoint_needs_a_frontier_and_an_eliminator(tmp_path):
     job.open()
     job.publish(job.prepare({}))
     job.close()
-    findings = Findings(jobdir=tmp_path, told=lambda _: None)
+    findings = Findings(jobdir=tmp_path, on_progress=lambda _: None)
     findings.begin("checkpoint")
     assert check_checkpoint(tmp_path, findings).sequence == 1
     assert [one.what for one in findings.damage] == [

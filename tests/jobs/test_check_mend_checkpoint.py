@@ -318,7 +318,7 @@ def test_every_byte_of_the_state_that_is_hit_is_found_and_mended(job, tmp_path):
 
 
 def mend(path):
-    mending = Mending(jobdir=path, number=live_number(path), told=lambda _: None)
+    mending = Mending(jobdir=path, number=live_number(path), on_progress=lambda _: None)
     assert mend_checkpoint(Damaged(path, mending, time.time, 0.0, lambda _: True))
 
 

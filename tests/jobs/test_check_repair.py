@@ -37,7 +37,7 @@ from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.url_log import parse_record
 from webcrawl.simweb import allowed_urls, start_in_process
 from webcrawl.storage.fifo import DiskFifo
-from webcrawl.storage.records import NewerFormatError, RecordLog, read_records, unpack_many
+from webcrawl.storage.record_log import NewerFormatError, RecordLog, read_records, unpack_many
 
 MIN_DELAY = 0.02
 
@@ -69,7 +69,7 @@ def longest(job, pattern):
 
 
 def mending_in(path):
-    mending = Mending(jobdir=path, number=1, told=lambda _: None)
+    mending = Mending(jobdir=path, number=1, on_progress=lambda _: None)
     mending.begin("part")
     return mending
 
@@ -249,7 +249,7 @@ def test_a_mended_eliminator_hands_out_all_that_was_not_lost_once(tmp_path, kind
                 continue
             for one in mending.superseded:
                 one.unlink()
-            findings = Findings(jobdir=copy, told=lambda _: None)
+            findings = Findings(jobdir=copy, on_progress=lambda _: None)
             findings.begin("seen")
             check_seen(copy, mended, findings, trusted=True)
             assert findings.damage == []
@@ -286,7 +286,7 @@ def test_mended_runs_forget_a_block_at_most(tmp_path):
     run.write_bytes(data[:5000] + bytes(2000) + data[7000:])
     mending = mending_in(tmp_path)
     mended = mend_content(tmp_path, snapshot, mending)
-    findings = Findings(jobdir=tmp_path, told=lambda _: None)
+    findings = Findings(jobdir=tmp_path, on_progress=lambda _: None)
     findings.begin("content")
     check_content(tmp_path, mended, findings)
     assert findings.damage == []

@@ -252,7 +252,7 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
     rig.frontier.parked.push("budget", [encode(entry("p.test", 1))])
     stored.publish()
     file = tmp_path / "out.txt"
-    done = ask(stored.path, lambda view: export(view, file, told=lambda _: None))
+    done = ask(stored.path, lambda view: export(view, file, on_progress=lambda _: None))
     assert (done.urls, done.requests, done.unsayable) == (4, 1, 2)
     lines = file.read_text().splitlines()
     assert lines[0].startswith("# The frontier of 'job', checkpoint 1 of ")
@@ -299,13 +299,13 @@ def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):
     file.write_text("before")
     told = []
     with file_size_limit(1000), pytest.raises(Exception, match="cannot be written: File"):
-        ask(stored.path, lambda view: export(view, file, told=told.append))
+        ask(stored.path, lambda view: export(view, file, on_progress=told.append))
     assert file.read_text() == "before"
     assert not list(tmp_path.glob("*.tmp"))
     missing = tmp_path / "no" / "out.gz"
     with pytest.raises(Exception, match="cannot be written: No such file"):
-        ask(stored.path, lambda view: export(view, missing, told=told.append))
-    ask(stored.path, lambda view: export(view, file.with_suffix(".gz"), told=told.append))
+        ask(stored.path, lambda view: export(view, missing, on_progress=told.append))
+    ask(stored.path, lambda view: export(view, file.with_suffix(".gz"), on_progress=told.append))
     assert told[-1] >= 20_000
     with gzip.open(file.with_suffix(".gz"), "rt") as lines:
         assert sum(1 for _ in lines) == 30_001

@@ -33,11 +33,11 @@ def stored(tmp_path, clock):
     return Stored(tmp_path / "job", clock)
 
 
-def retry_here(jobdir, *outcomes, told=lambda count, what: None, **more):
+def retry_here(jobdir, *outcomes, on_progress=lambda count, what: None, **more):
     settings = get_project_settings()
     settings.setmodule("webcrawl.settings")
     settings.set("JOBDIR", str(jobdir))
-    return retry(Crawler(WebSpider, settings), outcomes, told=told, **more)
+    return retry(Crawler(WebSpider, settings), outcomes, on_progress=on_progress, **more)
 
 
 def entries(jobdir):
@@ -75,7 +75,7 @@ def test_what_was_given_up_last_goes_back_once(stored, at_once):
         stored.path,
         "dns_not_found",
         "connect_refused",
-        told=lambda count, what: told.append(what),
+        on_progress=lambda count, what: told.append(what),
         at_once=at_once,
     )
     assert done == Retried(urls=5, waiting=1, left_out=2)

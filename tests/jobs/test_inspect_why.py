@@ -38,7 +38,7 @@ from webcrawl.jobs.inspect.info_log import find_outcomes
 from webcrawl.jobs.inspect.job_view import ask, process_of
 from webcrawl.jobs.inspect.why_text import moment, why_text
 from webcrawl.simweb import allowed_urls, preset, start_in_process
-from webcrawl.storage.lines import numbered
+from webcrawl.storage.line_log import numbered
 from webcrawl.urls import normalize
 
 NOW = 1_800_000_000.0

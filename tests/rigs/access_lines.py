@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.jobs.audit.lines import MICRO
+from webcrawl.jobs.audit.log_line import MICRO
 
 
 def simweb_line(start, end, *, host="a.test", address="127.16.0.1", agent="webcrawl/1.0", path="/"):

@@ -20,7 +20,7 @@ from webcrawl.seen.levels import run_path
 from webcrawl.seen.runs import Run
 from webcrawl.simweb import preset
 from webcrawl.storage.fifo import segment_file
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from pathlib import Path

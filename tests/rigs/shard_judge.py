@@ -16,7 +16,7 @@ from shard_process import POLICY, RETRY_TIMES, Attempt
 
 from webcrawl.frontier import done_log, key
 from webcrawl.frontier.delay_policy import cut_off
-from webcrawl.storage.records import read_records
+from webcrawl.storage.record_log import read_records
 
 if TYPE_CHECKING:
     from pathlib import Path

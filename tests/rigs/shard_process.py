@@ -44,7 +44,7 @@ from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, r
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.fifo import DiskFifo
-from webcrawl.storage.lines import LineLog
+from webcrawl.storage.line_log import LineLog
 from webcrawl.urls import HTTP_SCHEMES, host_of
 from webcrawl.urls.filters.chain import FilterChain, SchemeFilter
 

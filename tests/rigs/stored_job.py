@@ -12,7 +12,7 @@ from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.frontier import Entry, encode
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
-from webcrawl.storage.lines import LineLog
+from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from webcrawl.seen import BloomEliminator
 from webcrawl.seen.bloom_file import HEADER, SavedFilter, read_filter, write_filter
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.seen.loss import SAMPLE, LossMeter, error_rate
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 
 @pytest.fixture

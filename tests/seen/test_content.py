@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill
 
 from webcrawl.seen import ContentSeen
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 
 @pytest.fixture

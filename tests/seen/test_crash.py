@@ -24,7 +24,7 @@ from seen_rig import (
 
 from webcrawl.seen import ContentSeen
 from webcrawl.storage.atomic import sync_paths, write_atomic
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from webcrawl.seen import levels
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.eliminator import DiskEliminator
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compaction, Compactor
 from webcrawl.seen.levels import FAN_OUT, Levels, check_runs, find, merged
 from webcrawl.seen.runs import RunWriter, write_run
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 TOP = (1 << 64) - 1
 

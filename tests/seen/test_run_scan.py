@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import BLOCK, BLOCK_BYTES, DATA_AT, write_run
-from webcrawl.storage.records import NewerFormatError
+from webcrawl.storage.record_log import NewerFormatError
 
 COUNT = 3 * BLOCK + 100
 

@@ -21,7 +21,7 @@ from webcrawl.seen.runs import (
     RunWriter,
     write_run,
 )
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 TOP = (1 << 64) - 1
 # More than a run that stays in memory, more than one read.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from webcrawl.seen.drain import Cursor, Drain
 from webcrawl.seen.url_log import Span, UrlLog, has_payloads, read_frames
-from webcrawl.storage.records import FRAME, HEADER_SIZE, CorruptRecordError, RecordLog
+from webcrawl.storage.record_log import FRAME, HEADER_SIZE, CorruptRecordError, RecordLog
 
 START = Cursor(HEADER_SIZE, 0, 0)
 

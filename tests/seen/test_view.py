@@ -19,7 +19,7 @@ from seen_rig import (
 from webcrawl.seen import url_log
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.seen.view import SeenView
-from webcrawl.storage.records import CorruptRecordError, pack_many
+from webcrawl.storage.record_log import CorruptRecordError, pack_many
 
 KINDS = {"disk": disk_eliminator, "bloom": bloom_eliminator}
 

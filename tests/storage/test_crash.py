@@ -14,7 +14,7 @@ from disk import PowerLoss
 
 from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
-from webcrawl.storage.records import CorruptRecordError, RecordLog, read_records
+from webcrawl.storage.record_log import CorruptRecordError, RecordLog, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,7 +175,7 @@ def test_records_that_were_synced_survive_a_power_loss_and_no_other_appears(
 
 APPENDER = """
 import sys, pathlib
-from webcrawl.storage.records import RecordLog
+from webcrawl.storage.record_log import RecordLog
 log = RecordLog.open(pathlib.Path(sys.argv[1]))
 number = int(sys.argv[2])
 while True:

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from webcrawl.storage import fifo as module
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
-from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, RecordLog, pack_many
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, pack_many
 
 
 def segment_bytes(frames: int, chunk: int) -> int:

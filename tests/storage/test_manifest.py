@@ -22,7 +22,7 @@ from webcrawl.storage.atomic import (
 )
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.manifest import ManifestStore
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 
 def names(path: Path) -> set[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.storage.fifo import DiskFifo
-from webcrawl.storage.records import (
+from webcrawl.storage.record_log import (
     FRAME,
     HEADER_SIZE,
     NewerFormatError,

@@ -5,7 +5,6 @@ Exit codes: 0 done; 2 unusable input or job, one sentence saying why.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
+from webcrawl.commands.progress import progress
 from webcrawl.crawl.seeds import split_sources
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.importing import import_seeds
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import argparse
 
 _TOP: Final = 10
-_TOLD_SECS: Final = 0.5
 _SPIDER: Final = "web"
 
 
@@ -127,21 +126,21 @@ class Command(ScrapyCommand):
             host = ask(self._jobdir, lambda view: host_overview(view, opts.host, settings))
             print_answer(host, lambda: host_overview_text(host, now=now), as_json=opts.json)
         else:
-            told = ask(self._jobdir, lambda view: overview(view, top=opts.hosts))
-            print_answer(told, lambda: overview_text(told, now=now), as_json=opts.json)
+            result = ask(self._jobdir, lambda view: overview(view, top=opts.hosts))
+            print_answer(result, lambda: overview_text(result, now=now), as_json=opts.json)
 
     def _export(self, opts: argparse.Namespace) -> None:
         path = Path(opts.export)
-        with _Progress() as progress:
-            done = ask(self._jobdir, lambda view: export(view, path, told=progress.tell))
+        with progress("URLs") as on_progress:
+            done = ask(self._jobdir, lambda view: export(view, path, on_progress=on_progress))
         left_out = f"{done.requests:,} ordinary Requests and {done.unsayable:,} odd URLs left out"
         text = f"{done.urls:,} URLs written to {path}; {left_out}\n"
         print_answer(done, lambda: text, as_json=opts.json)
 
     def _import(self, opts: argparse.Namespace) -> None:
-        with _Progress() as progress:
+        with progress("URLs") as on_progress:
             done = import_seeds(
-                self._web_crawler(), split_sources(opts.sources), told=progress.tell
+                self._web_crawler(), split_sources(opts.sources), on_progress=on_progress
             )
         text = (
             f"{done.read:,} seeds read, {done.bad:,} bad lines, {done.refused:,} refused by "
@@ -151,8 +150,8 @@ class Command(ScrapyCommand):
 
     def _retry(self, opts: argparse.Namespace) -> None:
         outcomes = split_outcomes(opts.outcomes)
-        with _Progress() as progress:
-            done = retry(self._web_crawler(), outcomes, told=progress.tell)
+        with progress("URLs") as on_progress:
+            done = retry(self._web_crawler(), outcomes, on_progress=on_progress)
         text = (
             f"{done.urls:,} URLs put back in line in {self._jobdir}; {done.waiting:,} wait "
             f"already, {done.left_out:,} ordinary Requests and cut URLs left out\n"
@@ -162,24 +161,3 @@ class Command(ScrapyCommand):
     def _web_crawler(self) -> Crawler:
         assert self.settings is not None
         return Crawler(get_spider_loader(self.settings).load(_SPIDER), self.settings)
-
-
-class _Progress(contextlib.AbstractContextManager["_Progress"]):
-    """A count on a terminal, wiped away at the end."""
-
-    def __init__(self) -> None:
-        self._on = sys.stderr.isatty()
-        self._told_at = time.monotonic()
-        self._written = False
-
-    def tell(self, count: int, what: str = "URLs") -> None:
-        now = time.monotonic()
-        if self._on and now - self._told_at >= _TOLD_SECS:
-            self._told_at = now
-            self._written = True
-            sys.stderr.write(f"\r{count:,} {what}\033[K")
-            sys.stderr.flush()
-
-    def __exit__(self, *exc: object) -> None:
-        if self._written:
-            sys.stderr.write("\r\033[K")

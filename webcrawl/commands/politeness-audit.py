@@ -1,54 +1,47 @@
-"""``scrapy politeness-audit``: was a crawler polite, by the access log of the server?
+"""``scrapy politeness-audit``: a crawler's politeness, judged by a server's access log.
 
 Exit codes: 0 no violation; 1 violations; 2 unusable input, one sentence saying why.
 """
-# Scrapy names a command after its module, and imports modules by name: a hyphen is no hindrance.
+# Scrapy names a command after its module, hence the hyphen.
 # ruff: noqa: N999
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.commands.progress import progress
 from webcrawl.crawl.suffix_lists import suffix_list_of
 from webcrawl.errors import FatalError
-from webcrawl.jobs.audit import KEYS, Pauses, as_json, as_text, audit_logs, read_delays
+from webcrawl.jobs.audit import KEYS, RequiredDelays, as_json, as_text, audit_logs, read_delays
 from webcrawl.urls.registered_domain import use
 
 if TYPE_CHECKING:
     import argparse
 
-    from webcrawl.jobs.audit.logs import Tally
-
 _TOP: Final = 20
-_TOLD_SECS: Final = 0.5
 
 
 class Command(ScrapyCommand):
-    """Reads logs, prints the verdict."""
+    """Reads access logs and prints the report."""
 
     requires_project = False
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
     def syntax(self) -> str:
-        """See ScrapyCommand."""
         return "[options] LOG [LOG ...]"
 
     def short_desc(self) -> str:
-        """See ScrapyCommand."""
         return "Judge a crawler's politeness by a server's access log"
 
     def long_desc(self) -> str:
-        """See ScrapyCommand."""
         return (
             "Read access logs and report, for each politeness key, the smallest gap between two "
             "contacts, the largest concurrency and every violation. LOG is simweb's log or any in "
@@ -59,7 +52,6 @@ class Command(ScrapyCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options."""
         super().add_options(parser)
         add = parser.add_argument_group("Politeness audit").add_argument
         add("--key", choices=sorted(KEYS), default="host", help="politeness key (default: host)")
@@ -100,7 +92,6 @@ class Command(ScrapyCommand):
         add("--json", action="store_true", help="for machines")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Judge. Sets `exitcode`."""
         if not args:
             raise UsageError("name an access log, or - for standard input", print_help=False)
         if not math.isfinite(opts.delay):
@@ -119,15 +110,15 @@ class Command(ScrapyCommand):
 
 def _judge(logs: list[str], opts: argparse.Namespace) -> int:
     delays = {} if opts.delays is None else read_delays(opts.delays)
-    with _Progress() as progress:
+    with progress("lines") as on_progress:
         auditor, tally = audit_logs(
             logs,
             key=opts.key,
-            pauses=Pauses(least=opts.delay, hosts=delays),
+            pauses=RequiredDelays(min_delay=opts.delay, hosts=delays),
             agent=opts.agent,
             host=opts.host.lower(),
             keep=opts.top,
-            told=progress.tell,
+            on_progress=lambda counts: on_progress(counts.lines),
         )
     try:
         if opts.json:
@@ -137,29 +128,8 @@ def _judge(logs: list[str], opts: argparse.Namespace) -> int:
                 print(line)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Somebody has seen enough. Nothing may be flushed into the pipe at exit.
+        # The reader of the pipe has gone: nothing may be flushed into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if auditor.violations:
         return 1
     return 2 if auditor.unjudged else 0
-
-
-class _Progress(contextlib.AbstractContextManager["_Progress"]):
-    """A count of lines on a terminal, wiped away at the end."""
-
-    def __init__(self) -> None:
-        self._on = sys.stderr.isatty()
-        self._told_at = time.monotonic()
-        self._written = False
-
-    def tell(self, tally: Tally) -> None:
-        now = time.monotonic()
-        if self._on and now - self._told_at >= _TOLD_SECS:
-            self._told_at = now
-            self._written = True
-            sys.stderr.write(f"\r{tally.lines:,} lines")
-            sys.stderr.flush()
-
-    def __exit__(self, *exc: object) -> None:
-        if self._written:
-            sys.stderr.write("\r\033[K")

@@ -47,15 +47,12 @@ class Command(ScrapyCommand):
     default_settings = web_spider
 
     def syntax(self) -> str:
-        """See ScrapyCommand."""
         return "[options] WARC [WARC ...]"
 
     def short_desc(self) -> str:
-        """See ScrapyCommand."""
         return "Run processing modules again over stored WARC files, without fetching"
 
     def long_desc(self) -> str:
-        """See ScrapyCommand."""
         return (
             "Hand every page of the WARC files, of this crawler or another one, to the item "
             "pipelines of the settings (ITEM_PIPELINES), as the crawl did. Links are extracted "
@@ -65,7 +62,6 @@ class Command(ScrapyCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options."""
         super().add_options(parser)
         parser.add_argument_group("Replay").add_argument(
             "--from",
@@ -78,13 +74,11 @@ class Command(ScrapyCommand):
         )
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """See ScrapyCommand."""
         super().process_options(args, opts)
         assert self.settings is not None
         _leave_the_crawl_out(self.settings)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Replay. Sets `exitcode`."""
         if not args:
             raise UsageError("name a WARC file, for example crawls/web/warc/*.warc.gz")
         if opts.start < 0:
@@ -103,15 +97,15 @@ class Command(ScrapyCommand):
         sizes = {path: path.stat().st_size for path, _ in files}
         before = dict(zip(sizes, _running_sums(list(sizes.values())), strict=True))
         at = files[0]
-        # Silent where nobody looks.
+        # Silent if stderr is no terminal.
         with tqdm(total=sum(sizes.values()), unit="B", unit_scale=True, disable=None) as bar:
 
-            def told(path: Path, offset: int) -> None:
+            def on_progress(path: Path, offset: int) -> None:
                 nonlocal at
                 at = path, offset
                 bar.update(before[path] + offset - bar.n)
 
-            task = self.crawler_process.crawl(crawler, files=files, told=told)
+            task = self.crawler_process.crawl(crawler, files=files, on_progress=on_progress)
             assert isinstance(task, asyncio.Task)
             task.add_done_callback(self._note_failure)
             self.crawler_process.start()

@@ -40,7 +40,7 @@ from webcrawl.errors import FatalError, refusal
 from webcrawl.storage.atomic import sync_path, sync_paths
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.manifest import ManifestStore
-from webcrawl.storage.records import (
+from webcrawl.storage.record_log import (
     MAX_PAYLOAD,
     CorruptRecordError,
     NewerFormatError,

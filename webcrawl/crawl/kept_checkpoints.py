@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
-from webcrawl.storage.records import RecordLog
+from webcrawl.storage.record_log import RecordLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

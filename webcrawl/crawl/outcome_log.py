@@ -41,7 +41,7 @@ from webcrawl.configuration.values import whole
 from webcrawl.crawl.page_builder import truncation
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
-from webcrawl.storage.lines import LineLog
+from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -39,7 +39,7 @@ from webcrawl.items import Page
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import scheduler_of
 from webcrawl.signals import unforeseen
-from webcrawl.storage.lines import LineLog
+from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,7 @@ from scrapy.utils.asyncio import create_looping_call
 from webcrawl.configuration.values import number
 from webcrawl.scheduler import scheduler_of
 from webcrawl.storage.atomic import write_atomic
-from webcrawl.storage.lines import LineLog
+from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -4,7 +4,7 @@ Written by the frontier, read only at recovery. The invariant: a contact is on r
 entry is handed out, so that no crash can make a restart visit the host early; and an entry is on
 record as finished when ``finish`` returns.
 
-Format: record logs (storage/records.py) ``<path>/<number>.log``; the payload of each frame is a
+Format: record logs (storage/record_log.py) ``<path>/<number>.log``; the payload of each frame is a
 msgpack array of the records of one write::
 
     record   := contact | release | finish | requeue | distrust
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.records import RecordLog, read_records
+from webcrawl.storage.record_log import RecordLog, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ import msgspec
 
 from webcrawl.frontier.back_queue import QueueSnapshot  # noqa: TC001 - msgspec reads the annotation
 from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads the annotation
-from webcrawl.storage.records import NewerFormatError
+from webcrawl.storage.record_log import NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -21,7 +21,7 @@ from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.recovery import Replay, replay
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.fifo import length_of, read_fifo
-from webcrawl.storage.records import CorruptRecordError, count_packed, pack_many, unpack_many
+from webcrawl.storage.record_log import CorruptRecordError, count_packed, pack_many, unpack_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -34,7 +34,7 @@ from webcrawl.seen.loss import LossMeter, error_rate
 from webcrawl.seen.snapshot import VERSION, decode_snapshot
 from webcrawl.seen.url_log import FILE_BYTES, Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

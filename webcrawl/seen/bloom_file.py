@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from pybloom_live import BloomFilter
 
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

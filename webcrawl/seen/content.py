@@ -28,7 +28,7 @@ from webcrawl.seen.levels import Levels, check_runs, find
 from webcrawl.seen.runs import write_run
 from webcrawl.seen.snapshot import VERSION, decode_snapshot
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.seen.url_log import read_frames
-from webcrawl.storage.records import CorruptRecordError, unpack_many
+from webcrawl.storage.record_log import CorruptRecordError, unpack_many
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ import struct
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.storage.records import (
+from webcrawl.storage.record_log import (
     HEADER_SIZE,
     CorruptRecordError,
     RecordLog,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
-# log    := a record log (see webcrawl.storage.records), one record per submit
+# log    := a record log (see webcrawl.storage.record_log), one record per submit
 # record := count u32 | fingerprint u64 * count | packed payloads       little-endian
 # The packed payloads (pack_many) are count, or none at all: then the fingerprints were added
 # without anything to hand out later.

@@ -21,7 +21,7 @@ from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshot import decode_snapshot, tag_of
 from webcrawl.seen.url_log import UrlLog, has_payloads, read_frames
-from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, unpack_many
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, unpack_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

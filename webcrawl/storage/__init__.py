@@ -1,13 +1,13 @@
 """Files that survive: framed record logs, queues on disk, atomic publication, the manifest.
 
-Nothing here knows what it stores. The other rooms build on four promises:
+Five kinds of files, whatever they hold, each with its promise:
 
-* ``RecordLog`` (records.py): what ``append`` returned for survives ``kill -9``; a torn tail is
+* ``RecordLog`` (record_log.py): what ``append`` returned for survives ``kill -9``; a torn tail is
   cut at the next open, damage before a known end is reported with its place, never skipped.
 * ``DiskFifo`` (fifo.py): a queue of any length with its head and tail in memory and its body in
   append-only segments; a snapshot of it is a few kilobytes whatever its length.
 * ``write_atomic`` (atomic.py): a file has its old content or its new one, nothing between.
-* ``LineLog`` (lines.py): lines for people, each whole or the torn last one; files of bounded size.
+* ``LineLog`` (line_log.py): lines for people; only the last one may be torn; files of bounded size.
 * ``ManifestStore`` (manifest.py): one pointer, ``CURRENT``, decides which state is the live one.
   Files the live manifest does not name are disposable.
 

@@ -10,8 +10,8 @@ Order of the items: ``head`` (memory), then the body (disk), then ``tail`` (memo
 
 A full tail is written as one frame of ``chunk`` items; an empty head takes the next frame, or,
 when nothing is on disk, the tail itself, so a short queue never touches the disk. Segments are
-record logs (records.py) whose payloads are ``pack_many``; an empty record ends a full segment, so
-that one that lost its last frames is seen to be damaged and not taken for a shorter one.
+record logs (record_log.py) whose payloads are ``pack_many``. An empty record ends a full segment:
+a segment without one has lost its last frames.
 
 Restart: ``snapshot()`` holds head and tail inline and names the range of the body by segment and
 offset. ``open(snapshot)`` cuts what was written after it; segments that were read to their end
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.records import (
+from webcrawl.storage.record_log import (
     HEADER_SIZE,
     CorruptRecordError,
     RecordLog,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webcrawl.storage.atomic import write_atomic
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,6 +1,6 @@
 """Reading record logs past damage: every good record, and where between them nothing can be read.
 
-Used by who checks and mends a job; the crawl itself stops at damage (records.py). The invariant:
+Used by who checks and mends a job; the crawl itself stops at damage (record_log.py). The invariant:
 each byte of a file from *start* on is in exactly one of the pieces, in order, and the payload of a
 ``Frame`` has a matching checksum.
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from webcrawl.storage.fifo import SEGMENT_END, segment_file
-from webcrawl.storage.records import (
+from webcrawl.storage.record_log import (
     FRAME,
     HEADER_SIZE,
     MAGIC,

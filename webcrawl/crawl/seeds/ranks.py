@@ -10,7 +10,7 @@ are 1 to 37 million, and it costs nothing but a place in the queue.
 
 On disk::
 
-    ranks.log   record log (storage/records.py); one record for each batch that brought news:
+    ranks.log   record log (storage/record_log.py); one record for each batch that brought news:
                 (fingerprint u64 | rank u32) *, little-endian; of two for one host the later holds
 
 The log is only ever appended to, so a snapshot is its size. Recovery takes all records before that
@@ -27,7 +27,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

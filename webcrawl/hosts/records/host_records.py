@@ -15,7 +15,7 @@ from webcrawl.hosts.records.database import Database
 from webcrawl.hosts.records.record import HostRecord, decode, encode
 from webcrawl.hosts.records.shelf import Shelf
 from webcrawl.hosts.records.tallies import Tallies
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,7 +24,7 @@ import msgspec
 from webcrawl.hosts.records.database import FILE, READ, SCAN, VERSION, checksum
 from webcrawl.hosts.records.host_records import HOSTS, RESTS, ROBOTS, TRAPS
 from webcrawl.hosts.records.record import HostRecord, decode
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

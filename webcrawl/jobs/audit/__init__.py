@@ -1,53 +1,54 @@
-"""The judge of politeness: reads a server's access log and says who was contacted too early.
+"""Politeness audit: judges a crawler by the access logs of the servers that it contacted.
 
-Used by ``scrapy politeness-audit`` and by the tests; the crawler imports nothing of it, and it
-knows nothing of the crawler: what it says rests on the server's record alone.
+Used by ``scrapy politeness-audit`` and by the tests. It shares no code with the crawler: the
+verdict rests on the server's record alone.
 
 The life of a line
 ==================
 
 ::
 
-    access log, access log ...    logs.py     opened, decompressed, read in bounded lines
+    access log, access log ...    access_logs.py    opened, decompressed, read in bounded lines
          |
-    Contact                       lines.py    simweb's format, or any combined format
+    LoggedRequest                 log_line.py       simweb's format, or any combined format
          |
-    merged by time                logs.py     several logs, each in order of the ends
+    merged by end                 access_logs.py    several logs, each in order of the ends
          |
-    sorted by start               logs.py     a bounded window
+    sorted by start               access_logs.py    a bounded window
          |
-    Auditor                       auditor.py  a few numbers for each politeness key
+    Auditor                       auditor.py        a few numbers for each politeness key
          |
-    report                        report.py   a table for people, JSON for machines
+    report                        report.py         a table, or JSON
 
 What is a violation
 ===================
 
-After each contact of a politeness key a pause is due: the larger of what is asked for all hosts
-and of what is asked for the host (delays.py; not after a robots.txt that redirects elsewhere, as
-nobody has read it then). A contact that begins before the pause is over is a
-violation, whatever was asked for: robots.txt, a redirect, an answer that failed. So is one that
-begins while another is under way, even where no pause is due. With simweb's microseconds that is
-exact. A combined format has no more than the second of one moment of each request: there a
-violation is reported only if it is certain, that is if the pause would have been too short even
-with both moments at the far ends of their seconds; concurrency cannot be told at all.
+After each contact of a politeness key a delay is due: the larger of the one for all hosts and the
+one for this host (required_delays.py). After a robots.txt that redirects only the former is due. A
+contact that begins earlier is a violation, whatever was requested: robots.txt, a redirect, a URL
+that fails. A contact that begins while another one is under way is a violation even if no delay is
+due.
 
-Memory: the window of logs.py, and about 700 bytes for each politeness key; it does not grow with
-the number of lines.
+With simweb's microseconds this is exact. A combined format has one moment of each request, in whole
+seconds: a violation is reported only if it is certain at both ends of the two seconds, and
+concurrency is not measured.
+
+Memory: the window of access_logs.py and about 700 bytes for each politeness key, whatever the
+number of lines.
 """
 
+from webcrawl.jobs.audit.access_logs import KEYS, audit_logs
 from webcrawl.jobs.audit.auditor import Auditor, KeyRecord, Violation
-from webcrawl.jobs.audit.delays import Pauses, read_delays
-from webcrawl.jobs.audit.lines import Contact
-from webcrawl.jobs.audit.logs import KEYS, audit_logs
+from webcrawl.jobs.audit.log_line import LoggedRequest
 from webcrawl.jobs.audit.report import as_json, as_text
+from webcrawl.jobs.audit.required_delays import RequiredDelays, read_delays
 
 __all__ = [
     "KEYS",
     "Auditor",
-    "Contact",
     "KeyRecord",
-    "Pauses",
+    "LoggedRequest",
+    "RequiredDelays",
     "Violation",
     "as_json",
     "as_text",

@@ -1,8 +1,7 @@
-"""Holds every contact against the one before it of the same politeness key.
+"""Auditor: compares every contact with the one before it of the same politeness key.
 
-Fed by ``logs`` with contacts in the order of their beginnings. The invariant: of a key it
-remembers a few numbers, two contacts, and the ends of the requests under way, so its memory grows
-with the number of keys and not with the number of lines.
+Contacts come in the order of their starts. Of each key a few numbers are kept, two contacts and the
+ends of the requests under way: memory grows with the number of keys, not of lines.
 """
 
 from __future__ import annotations
@@ -13,22 +12,22 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.jobs.audit.delays import Pauses
-    from webcrawl.jobs.audit.lines import Contact
+    from webcrawl.jobs.audit.log_line import LoggedRequest
+    from webcrawl.jobs.audit.required_delays import RequiredDelays
 
 
 class Violation(NamedTuple):
-    """*after* began before the pause after *before* was over. Times in microseconds."""
+    """A contact that began before the delay after an earlier one was over. Microseconds."""
 
     key: str
-    before: Contact
-    after: Contact
+    before: LoggedRequest
+    after: LoggedRequest
     gap: int  # from the end of the one to the start of the other; negative: both at once
     due: int
 
 
 class KeyRecord:
-    """What is known of one politeness key. Times in microseconds."""
+    """Contacts, gaps and violations of one politeness key. Times in microseconds."""
 
     __slots__ = (
         "concurrency",
@@ -43,10 +42,10 @@ class KeyRecord:
         "violations",
     )
 
-    def __init__(self, first: Contact) -> None:
+    def __init__(self, first: LoggedRequest) -> None:
         self.contacts = 0
         self.smallest: int | None = None  # gap; None as long as there was one contact only
-        self.concurrency = 0  # the most requests under way at once; 0 if it cannot be told
+        self.concurrency = 0  # the most requests under way at once; 0 if unknown
         self.due = 0  # the longest pause that was due
         self.violations = 0
         self.last_start = first.start
@@ -57,14 +56,16 @@ class KeyRecord:
 
 
 class Auditor:
-    """Keeps the *keep* worst violations, and counts all of them.
+    """Counts contacts and violations, and keeps the *keep* worst violations.
 
-    *key* gives the politeness key of a contact. Contacts come sorted by start. One that comes
-    later than its turn is judged if it overlaps what came last of its key, which is certain, and
-    else only counted, in ``unjudged``.
+    *key* gives the politeness key of a contact. Contacts come sorted by start. One that comes too
+    late for that is judged if it overlaps the last one of its key; otherwise it is counted in
+    ``unjudged``.
     """
 
-    def __init__(self, *, key: Callable[[Contact], str], pauses: Pauses, keep: int) -> None:
+    def __init__(
+        self, *, key: Callable[[LoggedRequest], str], pauses: RequiredDelays, keep: int
+    ) -> None:
         self._key = key
         self._pauses = pauses
         self._keep = keep
@@ -78,7 +79,7 @@ class Auditor:
         # A heap, the least bad first: how much of the pause was missing, a number to break ties.
         self._worst: list[tuple[int, int, Violation]] = []
 
-    def add(self, contact: Contact) -> None:
+    def add(self, contact: LoggedRequest) -> None:
         """Judge *contact*. O(log of the requests under way)."""
         key = self._key(contact)
         record = self.keys.get(key)
@@ -104,7 +105,7 @@ class Auditor:
 
     @property
     def concurrency(self) -> int:
-        """The most requests of one key under way at once; 0 if it cannot be told."""
+        """The most requests of one key under way at once; 0 if unknown."""
         return max((record.concurrency for record in self.keys.values()), default=0)
 
     @property
@@ -113,14 +114,14 @@ class Auditor:
         gaps = (record.smallest for record in self.keys.values() if record.smallest is not None)
         return min(gaps, default=None)
 
-    def _note(self, contact: Contact) -> None:
+    def _note(self, contact: LoggedRequest) -> None:
         self.contacts += 1
         self.blur = max(self.blur, contact.blur)
         self.last = max(self.last, contact.end)
         if self.first is None or contact.start < self.first:
             self.first = contact.start
 
-    def _violated(self, key: str, record: KeyRecord, contact: Contact, missing: int) -> None:
+    def _violated(self, key: str, record: KeyRecord, contact: LoggedRequest, missing: int) -> None:
         self.violations += 1
         record.violations += 1
         if not self._keep:
@@ -135,8 +136,8 @@ class Auditor:
         else:
             heappushpop(self._worst, entry)
 
-    def _enter(self, record: KeyRecord, contact: Contact) -> None:
-        """*contact* is now what the next one is held against."""
+    def _enter(self, record: KeyRecord, contact: LoggedRequest) -> None:
+        """Make *contact* the one that the next is compared with."""
         due = self._pauses.after(contact)
         record.due = max(record.due, due)
         if contact.end + due >= record.free_at:

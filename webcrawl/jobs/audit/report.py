@@ -1,7 +1,6 @@
-"""The verdict as text for people and as JSON for machines.
+"""Report of the audit, as text or JSON.
 
-What stands in a log was written by whoever sent the requests: nothing of it reaches a terminal
-but printable characters.
+Logs hold text from strangers: only printable characters of it reach a terminal.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from webcrawl.jobs.audit.lines import MICRO
+from webcrawl.jobs.audit.log_line import MICRO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from webcrawl.jobs.audit.access_logs import LineCounts
     from webcrawl.jobs.audit.auditor import Auditor, KeyRecord, Violation
-    from webcrawl.jobs.audit.lines import Contact
-    from webcrawl.jobs.audit.logs import Tally
+    from webcrawl.jobs.audit.log_line import LoggedRequest
 
 JSON_FORMAT: Final = 1
 _HEADINGS: Final = ("contacts", "smallest gap", "concurrency", "required", "violations")
 
 
-def as_text(auditor: Auditor, tally: Tally, *, key: str, top: int) -> Iterator[str]:
+def as_text(auditor: Auditor, tally: LineCounts, *, key: str, top: int) -> Iterator[str]:
     """The lines of the report: totals, a table of *top* keys, the worst violations, a verdict."""
     yield from _totals(auditor, tally, key)
     yield ""
@@ -40,8 +39,8 @@ def as_text(auditor: Auditor, tally: Tally, *, key: str, top: int) -> Iterator[s
     yield _verdict(auditor, key)
 
 
-def as_json(auditor: Auditor, tally: Tally, *, key: str, top: int) -> str:
-    """The same for machines: one object. Times in seconds; null where something is unknown."""
+def as_json(auditor: Auditor, tally: LineCounts, *, key: str, top: int) -> str:
+    """The report as one JSON object. Times in seconds; null for what is unknown."""
     shown = _by_gap(auditor, top)
     report: dict[str, Any] = {
         "format": JSON_FORMAT,
@@ -84,7 +83,7 @@ def as_json(auditor: Auditor, tally: Tally, *, key: str, top: int) -> str:
     return json.dumps(report, indent=1)
 
 
-def _totals(auditor: Auditor, tally: Tally, key: str) -> Iterator[str]:
+def _totals(auditor: Auditor, tally: LineCounts, key: str) -> Iterator[str]:
     yield (
         f"{_count(auditor.contacts, 'request')}, {_count(len(auditor.keys), 'politeness key')} "
         f"({key}), {_when(auditor.first or 0, 0)} to {_when(auditor.last, 0)} UTC"
@@ -164,7 +163,7 @@ def _by_gap(auditor: Auditor, top: int) -> list[tuple[str, KeyRecord]]:
     return heapq.nsmallest(top, auditor.keys.items(), key=order)
 
 
-def _contact_json(contact: Contact) -> dict[str, Any]:
+def _contact_json(contact: LoggedRequest) -> dict[str, Any]:
     return {
         "start": _secs(contact.start),
         "end": None if contact.blur else _secs(contact.end),
@@ -175,7 +174,7 @@ def _contact_json(contact: Contact) -> dict[str, Any]:
 
 
 def printable(text: str) -> str:
-    """*text* without what a terminal would take for an order."""
+    """*text* without control characters that a terminal would obey."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
@@ -205,7 +204,7 @@ def _pause(micros: int) -> str:
 
 
 def _when(micros: int, blur: int) -> str:
-    """Of a contact: with microseconds if it has them. UTC."""
+    """Date and time of a contact in UTC, with microseconds if it has them."""
     seconds, rest = divmod(micros, MICRO)
     try:
         moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.jobdir import read_checkpoint
 from webcrawl.errors import FatalError
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from webcrawl.frontier.entry import decode
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 from webcrawl.jobs.check.logs_since import frames_of, tell_cut_off, unreadable
 from webcrawl.storage.fifo import FifoSnapshot, length_of
-from webcrawl.storage.records import HEADER_SIZE, unpack_many
+from webcrawl.storage.record_log import HEADER_SIZE, unpack_many
 from webcrawl.storage.scan import Gap, scan_fifo
 
 if TYPE_CHECKING:

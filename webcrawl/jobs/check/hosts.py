@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.hosts.records.database import FILE
 from webcrawl.hosts.records.reader import RecordsReader
 from webcrawl.hosts.records.wal import wal_damage
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from pathlib import Path

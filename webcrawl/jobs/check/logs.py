@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.storage.lines import numbered
+from webcrawl.storage.line_log import numbered
 
 if TYPE_CHECKING:
     from pathlib import Path

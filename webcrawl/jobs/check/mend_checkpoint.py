@@ -44,8 +44,8 @@ from webcrawl.jobs.check.checkpoint import NEEDED
 from webcrawl.jobs.check.logs import MAX_LINE_BYTES
 from webcrawl.jobs.check.mend_frontier import quieted
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
-from webcrawl.storage.lines import numbered
-from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, NewerFormatError
+from webcrawl.storage.line_log import numbered
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,8 +20,8 @@ from webcrawl.jobs.check.hosts import check_hosts
 from webcrawl.jobs.check.logs import LOGS, MAX_LINE_BYTES, check_log, damage_of
 from webcrawl.jobs.check.tables import check_table
 from webcrawl.storage.atomic import make_directory, sync_path
-from webcrawl.storage.lines import numbered
-from webcrawl.storage.records import CorruptRecordError, RecordLog
+from webcrawl.storage.line_log import numbered
+from webcrawl.storage.record_log import CorruptRecordError, RecordLog
 from webcrawl.storage.scan import Gap, scan_records
 
 if TYPE_CHECKING:

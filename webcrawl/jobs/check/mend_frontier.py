@@ -16,7 +16,7 @@ from webcrawl.frontier.snapshot import VERSION, decode_snapshot
 from webcrawl.jobs.check.frontier import check_done_log, check_queue, fits, kept_queues
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.fifo import SEGMENT_END, FifoSnapshot, length_of, segment_file
-from webcrawl.storage.records import HEADER_SIZE, RecordLog, pack_many, unpack_many
+from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, pack_many, unpack_many
 from webcrawl.storage.scan import Gap, scan_fifo, scan_records
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import Run, write_run
 from webcrawl.seen.snapshot import decode_snapshot, tag_of
 from webcrawl.seen.url_log import COUNT, Span, has_payloads, log_path, parse_record
-from webcrawl.storage.records import (
+from webcrawl.storage.record_log import (
     HEADER_SIZE,
     CorruptRecordError,
     RecordLog,

@@ -24,7 +24,7 @@ from webcrawl.jobs.check.mend_frontier import mend_frontier
 from webcrawl.jobs.check.mend_seen import mend_content, mend_seen
 from webcrawl.jobs.check.mending import Loss, Mending
 from webcrawl.jobs.check.whole import Report, check_job
-from webcrawl.storage.records import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshot import decode_snapshot, tag_of
 from webcrawl.seen.url_log import log_path, parse_record
-from webcrawl.storage.records import HEADER_SIZE, CorruptRecordError, count_packed
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, count_packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ import msgspec
 
 from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
 from webcrawl.jobs.check.logs_since import frames_of
-from webcrawl.storage.records import HEADER_SIZE
+from webcrawl.storage.record_log import HEADER_SIZE
 
 if TYPE_CHECKING:
     from pathlib import Path

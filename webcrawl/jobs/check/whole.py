@@ -19,7 +19,7 @@ from webcrawl.jobs.check.seen import check_content, check_seen
 from webcrawl.jobs.check.tables import check_table
 from webcrawl.jobs.check.warc import check_warc, warc_files
 from webcrawl.jobs.inspect.job_view import process_of
-from webcrawl.storage.records import NewerFormatError
+from webcrawl.storage.record_log import NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

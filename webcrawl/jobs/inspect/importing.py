@@ -41,15 +41,17 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 def import_seeds(
-    crawler: Crawler, sources: Sequence[str], *, told: Callable[[int], None]
+    crawler: Crawler, sources: Sequence[str], *, on_progress: Callable[[int], None]
 ) -> Imported:
     """Submit the seeds in *sources* to the job that *crawler*'s settings name, a new one if it is
-    not there; *told* is called with the number so far. FatalError with one sentence."""
+    not there; *on_progress* is called with the number so far. FatalError with one sentence."""
     with opened(crawler) as parts:
-        return _import(parts, sources, told)
+        return _import(parts, sources, on_progress)
 
 
-def _import(parts: dict[str, Any], sources: Sequence[str], told: Callable[[int], None]) -> Imported:
+def _import(
+    parts: dict[str, Any], sources: Sequence[str], on_progress: Callable[[int], None]
+) -> Imported:
     job, links, eliminator = parts["job"], parts["links"], parts["eliminator"]
     seeds = SeedReader(sources=sources, spool_dir=Path(job.path) / "seeds", stdin=sys.stdin.buffer)
     try:
@@ -61,7 +63,7 @@ def _import(parts: dict[str, Any], sources: Sequence[str], told: Callable[[int],
         waiting = eliminator.waiting
         while not seeds.exhausted:
             links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
-            told(seeds.seeds_read)
+            on_progress(seeds.seeds_read)
     finally:
         seeds.close()
     _decide(eliminator)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from webcrawl.crawl.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
-from webcrawl.storage.lines import numbered
+from webcrawl.storage.line_log import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

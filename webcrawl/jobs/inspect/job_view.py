@@ -14,7 +14,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier.view import FrontierView
 from webcrawl.hosts.records.reader import RecordsReader
 from webcrawl.seen.view import SeenView
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

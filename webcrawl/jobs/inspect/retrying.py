@@ -65,43 +65,43 @@ def retry(
     crawler: Crawler,
     outcomes: Collection[str],
     *,
-    told: Callable[[int, str], None],
+    on_progress: Callable[[int, str], None],
     at_once: int = _AT_ONCE,
 ) -> Retried:
     """Put back in line what was given up with one of *outcomes* in the stopped job that
-    *crawler*'s settings name. *told* is called with a number so far, and of what. FatalError with
-    one sentence."""
+    *crawler*'s settings name. *on_progress* is called with a count and
+    its unit. FatalError with one sentence."""
     ask(Path(crawler.settings["JOBDIR"]), lambda _: None)  # FatalError if there is no crawl
     done = Retried()
     with opened(crawler) as parts:
         jobdir = parts["job"].path
-        lines = sum(end.outcome in outcomes for end in _told(jobdir, told))
+        lines = sum(end.outcome in outcomes for end in _reported(jobdir, on_progress))
         shares = 1 + lines // at_once
         for share in range(shares):
-            wanted = _last_given_up(jobdir, outcomes, told, share=share, shares=shares)
+            wanted = _last_given_up(jobdir, outcomes, on_progress, share=share, shares=shares)
             done.waiting += ask(jobdir, partial(_take_waiting, wanted=wanted))
-            _requeue(parts, wanted, outcomes, told, done)
+            _requeue(parts, wanted, outcomes, on_progress, done)
     return done
 
 
-def _told(jobdir: Path, told: Callable[[int, str], None]) -> Iterator[End]:
+def _reported(jobdir: Path, on_progress: Callable[[int, str], None]) -> Iterator[End]:
     for number, end in enumerate(ends(jobdir)):
         if number % _TOLD_EVERY == 0:
-            told(number, "lines of the log read")
+            on_progress(number, "lines of the log read")
         yield end
 
 
 def _last_given_up(
     jobdir: Path,
     outcomes: Collection[str],
-    told: Callable[[int, str], None],
+    on_progress: Callable[[int, str], None],
     *,
     share: int,
     shares: int,
 ) -> set[int]:
     """The fingerprints, of one of *shares*, of the URLs whose last line has one of *outcomes*."""
     found: set[int] = set()
-    for end in _told(jobdir, told):
+    for end in _reported(jobdir, on_progress):
         name = fingerprint(end.url)
         if name % shares == share:
             if end.outcome in outcomes:
@@ -125,7 +125,7 @@ def _requeue(
     parts: dict[str, Any],
     wanted: set[int],
     outcomes: Collection[str],
-    told: Callable[[int, str], None],
+    on_progress: Callable[[int, str], None],
     done: Retried,
 ) -> None:
     frontier, hosts, links = parts["frontier"], parts["hosts"], parts["links"]
@@ -152,5 +152,5 @@ def _requeue(
         )
         done.urls += 1
         if done.urls % _TOLD_EVERY == 0:
-            told(done.urls, "URLs put back in line")
+            on_progress(done.urls, "URLs put back in line")
             hosts.records.flush()

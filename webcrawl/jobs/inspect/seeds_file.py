@@ -41,9 +41,9 @@ class Exported(msgspec.Struct):
     unsayable: int = 0
 
 
-def export(view: JobView, path: Path, *, told: Callable[[int], None]) -> Exported:
+def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> Exported:
     """Write all that waits, is leased, parked or undecided to *path*, gzip if its name ends in
-    ``.gz``. *path* has all of it or is as it was; *told* is called with the number so far.
+    ``.gz``. *path* has all of it or is as it was; *on_progress* is called with the number so far.
 
     8 us a URL. Raises FatalError when *path* cannot be written.
     """
@@ -54,17 +54,17 @@ def export(view: JobView, path: Path, *, told: Callable[[int], None]) -> Exporte
     lines = [_heading(view).encode()]
     try:
         with ExitStack() as stack:
-            with _told_from_reading(path):
+            with _as_fatal(path):
                 file = stack.enter_context(_open(aside, gzipped=path.suffix == ".gz"))
             for entry in _entries(view):
                 _add(entry, lines, counts)
                 if len(lines) >= _WRITTEN_AT_ONCE:
                     _write(lines, file, path)
-                    told(counts.urls)
+                    on_progress(counts.urls)
             _write(lines, file, path)
-            with _told_from_reading(path):
+            with _as_fatal(path):
                 stack.close()  # gzip has something left to write
-        with _told_from_reading(path):
+        with _as_fatal(path):
             sync_path(aside)
             aside.replace(path)
             sync_path(path.parent)
@@ -75,7 +75,7 @@ def export(view: JobView, path: Path, *, told: Callable[[int], None]) -> Exporte
 
 
 @contextlib.contextmanager
-def _told_from_reading(path: Path) -> Iterator[None]:
+def _as_fatal(path: Path) -> Iterator[None]:
     """An OSError in here is of *path*, and not of the job that is read."""
     try:
         yield
@@ -90,7 +90,7 @@ def _open(path: Path, *, gzipped: bool) -> BinaryIO:
 
 
 def _write(lines: list[bytes], file: BinaryIO, path: Path) -> None:
-    with _told_from_reading(path):
+    with _as_fatal(path):
         file.write(b"".join(lines))
     lines.clear()
 

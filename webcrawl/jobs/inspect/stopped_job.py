@@ -14,7 +14,7 @@ from webcrawl.crawl.builder import scheduler_parts
 from webcrawl.crawl.opening import open_parts
 from webcrawl.crawl.stop import unopened
 from webcrawl.errors import FatalError, is_disk_full
-from webcrawl.storage.records import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The spider of ``scrapy replay``: it yields stored Pages, and asks nobody for anything."""
+"""The spider of ``scrapy replay``: stored Pages for the processing modules, no request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scrapy import Spider, signals
 
 from webcrawl.crawl._engine import process_item
 from webcrawl.crawl.link_extractor import PageLinks, sitemap_max_bytes
-from webcrawl.jobs.replay.reader import DamagedWarcError, stored_pages
+from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages
 from webcrawl.net.limits import page_max_bytes
 
 if TYPE_CHECKING:
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
-    from webcrawl.jobs.replay.reader import Stored
+    from webcrawl.jobs.replay.warc_reader import Stored
 
 logger = logging.getLogger(__name__)
 
-# Pages in the processing modules at once: those that wait for a disk or a service do it together.
+# Pages in the processing modules at once, as a module may wait for a disk or a service.
 _AT_ONCE = 16
 _NOTHING: tuple[Any, ...] = ()
 _HTTP = ("http:", "https:")
 
 
 class ReplaySpider(Spider):
-    """Yields the pages of *files*, each from its offset on; *told* is called with the file and the
-    offset of every page before it is processed."""
+    """Yields the pages of *files*, each file from its offset on.
+
+    *on_progress* is called with the file and the offset of every page before it is processed.
+    """
 
     name = "replay"
 
@@ -41,13 +43,13 @@ class ReplaySpider(Spider):
         self,
         *,
         files: Sequence[tuple[Path, int]],
-        told: Callable[[Path, int], None],
+        on_progress: Callable[[Path, int], None],
         links: PageLinks,
         max_bytes: int,
     ) -> None:
         super().__init__()
         self._files = files
-        self._told = told
+        self._on_progress = on_progress
         self._links = links
         self._max_bytes = max_bytes
 
@@ -57,18 +59,20 @@ class ReplaySpider(Spider):
         crawler: Crawler,
         *,
         files: Sequence[tuple[Path, int]],
-        told: Callable[[Path, int], None],
+        on_progress: Callable[[Path, int], None],
     ) -> Self:
         settings = crawler.settings
         most = max(page_max_bytes(settings), sitemap_max_bytes(settings))
         links = PageLinks.from_settings(settings)
-        spider = super().from_crawler(crawler, files=files, told=told, links=links, max_bytes=most)
+        spider = super().from_crawler(
+            crawler, files=files, on_progress=on_progress, links=links, max_bytes=most
+        )
         crawler.signals.connect(spider.page_failed, signal=signals.item_error)
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
-        """Have the pages processed, as fast as the processing modules take them. Yields nothing:
-        what is yielded here is not waited for."""
+        """Have the pages processed, as fast as the processing modules take them. Yields nothing, as
+        Scrapy would not wait for it."""
         stats = self.crawler.stats
         under_way: set[asyncio.Task[None]] = set()
         for path, start in self._files:
@@ -78,7 +82,7 @@ class ReplaySpider(Spider):
                         _, under_way = await asyncio.wait(
                             under_way, return_when=asyncio.FIRST_COMPLETED
                         )
-                    self._told(path, stored.offset)
+                    self._on_progress(path, stored.offset)
                     stats.inc_value("replay/pages")
                     page = self._page(stored)
                     under_way.add(asyncio.ensure_future(process_item(self.crawler.engine, page)))
@@ -89,11 +93,11 @@ class ReplaySpider(Spider):
             stats.inc_value("replay/files")
         if under_way:
             await asyncio.wait(under_way)
-        for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
+        for item in _NOTHING:  # Scrapy wants an asynchronous generator
             yield item
 
     def page_failed(self) -> None:
-        """A processing module raised."""
+        """Count a page on which a processing module raised."""
         self.crawler.stats.inc_value("replay/failed")
 
     def _page(self, stored: Stored) -> Page:
@@ -102,7 +106,7 @@ class ReplaySpider(Spider):
             return page
         page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
         if page.url.startswith(_HTTP):
-            # By today's extractor and settings, which may be the reason for all of this.
+            # By today's extractor and settings, which may be the reason for the replay.
             page.links = []
             slow = self._links.find(page)
             if slow is not None:

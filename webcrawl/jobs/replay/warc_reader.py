@@ -1,7 +1,7 @@
-"""Pages of a WARC file, by this crawler (pipelines/warc/records.py) or any other.
+"""WARC reader: the Pages of a WARC file, of this crawler or of any other.
 
-Called by the replay spider. One pass over the file, one page in memory. Whatever the file holds,
-nothing but DamagedWarcError and OSError is raised, and no body is longer than the caller allows.
+One pass over the file, one page in memory. Whatever the file holds, only DamagedWarcError and
+OSError are raised, and no body is longer than *max_bytes*.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STEP_BYTES = 1 << 16
 _MAX_METADATA_BYTES = 1 << 24
 _MAX_HEADER_BYTES = 1 << 18
 _MAX_OUTLINKS = 50_000
-# What the writer has put in place of what a server sent, see warc_records.
+# What the writer puts in place of a server's fields, see pipelines/warc/records.py.
 _KEPT = {
     b"x-crawler-transfer-encoding": b"Transfer-Encoding",
     b"x-crawler-content-length": b"Content-Length",
@@ -46,7 +46,7 @@ class DamagedWarcError(Exception):
 
 
 class Stored(NamedTuple):
-    """A page, and where its first record begins in the file, in bytes."""
+    """A page, and the offset of its first record in the file, in bytes."""
 
     page: Page
     offset: int
@@ -56,8 +56,8 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
     """The pages of the file *path*, gzip or not, from the record at the offset *start* on.
 
     *max_bytes* bounds each body, as stored and decoded; the rest is left out, and the page marked
-    as truncated. Raises DamagedWarcError after the last page that can be read, OSError when the
-    file cannot be opened.
+    as truncated. DamagedWarcError after the last readable page, OSError if the file cannot be
+    opened.
     """
     offset = start
     pending: Stored | None = None
@@ -85,7 +85,7 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
                     elif kind == WarcRecordType.metadata:
                         _add_metadata(pending.page, record)
             if last < 0 and file.tell() > start:
-                raise ValueError("there is no record")  # noqa: TRY301  # told as all damage is
+                raise ValueError("there is no record")  # noqa: TRY301  # reported as all damage is
             if last >= 0 and _ends_early(file, last):
                 raise ValueError("it ends within a record")  # noqa: TRY301  # likewise
         except (OSError, ValueError, zlib.error) as error:
@@ -97,9 +97,8 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
 
 
 def _ends_early(file: BinaryIO, last: int) -> bool:
-    """Whether the file ends within what begins at *last*, the offset of the last record that could
-    be read: what follows it may be the beginning of another one, which the reader says nothing of.
-    """
+    """Whether the file ends within the record after *last*, the offset of the last readable one:
+    the library stops there without an error."""
     file.seek(last)
     data = file.read(_STEP_BYTES)
     if not data.startswith(_GZIP):
@@ -121,7 +120,7 @@ def _concurrent_to(record: WarcRecord) -> str:
 
 
 def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
-    """The page of a response or resource; None for a response that is no HTTP."""
+    """The page of a response or resource; None for a response of another protocol than HTTP."""
     url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
     if record.record_type == WarcRecordType.resource:
         media_type = (record.headers.get("Content-Type") or "").encode("latin-1", "replace")
@@ -167,8 +166,8 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
 
 
 def _read(record: WarcRecord, size: int, is_coded: bool = False) -> bytes:
-    """Up to *size* bytes of the record's payload; ValueError when the file ends within them. With
-    *is_coded* the length is that of the chunks and tells nothing."""
+    """Up to *size* bytes of the record's payload; ValueError if the file ends within them. With
+    *is_coded* the length is that of the chunks, and is not checked."""
     data = record.reader.read(size)
     if len(data) < min(size, record.content_length) and not is_coded:
         raise ValueError("it ends within a record")
@@ -176,7 +175,7 @@ def _read(record: WarcRecord, size: int, is_coded: bool = False) -> bytes:
 
 
 def _as_sent(headers: Headers) -> Headers:
-    """The fields as the server sent them: what the writer put right is put back."""
+    """The header fields as the server sent them: undoes what the WARC writer changed."""
     lower = [name.lower() for name, _ in headers]
     if not any(name in _KEPT for name in lower):
         return headers
@@ -194,7 +193,8 @@ def _add_request(page: Page, record: WarcRecord) -> None:
 
 
 def _add_metadata(page: Page, record: WarcRecord) -> None:
-    """What this crawler's metadata says; fields of others mean nothing here."""
+    """Take over the fields of this crawler's metadata record; those of other crawlers are
+    ignored."""
     text = _read(record, _MAX_METADATA_BYTES).decode("utf-8", "replace")
     for line in text.split("\r\n"):
         name, _, value = line.partition(": ")

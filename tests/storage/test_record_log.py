@@ -10,8 +10,8 @@ from disk import file_size_limit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.storage import records
-from webcrawl.storage.records import (
+from webcrawl.storage import record_log
+from webcrawl.storage.record_log import (
     HEADER_SIZE,
     CorruptRecordError,
     NewerFormatError,
@@ -238,7 +238,7 @@ def test_a_known_end_within_a_record_is_damage(filled):
 def test_an_impossible_length_is_not_read(filled):
     path, ends = filled
     data = bytearray(path.read_bytes())
-    data[ends[0] : ends[0] + 4] = struct.pack("<I", records.MAX_PAYLOAD + 1)
+    data[ends[0] : ends[0] + 4] = struct.pack("<I", record_log.MAX_PAYLOAD + 1)
     path.write_bytes(data)
     with pytest.raises(CorruptRecordError, match="impossible record length"):
         payloads(path, end=ends[-1])
@@ -246,7 +246,7 @@ def test_an_impossible_length_is_not_read(filled):
 
 
 def test_no_record_is_written_that_no_reader_would_take(path, monkeypatch):
-    monkeypatch.setattr(records, "MAX_PAYLOAD", 10)
+    monkeypatch.setattr(record_log, "MAX_PAYLOAD", 10)
     with RecordLog.open(path) as log:
         log.append(b"x" * 10)
         with pytest.raises(ValueError, match="11 bytes, 10 is the most"):

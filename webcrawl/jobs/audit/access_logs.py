@@ -1,9 +1,8 @@
-"""Access logs, from their bytes to the verdict: opened, read, merged by time, judged.
+"""Access log reader: opens, reads and merges logs by time, and has them judged.
 
-Called by ``scrapy politeness-audit`` and by tests. Nothing is read whole: a log may be of any
-size, compressed or come from a pipe. The invariant: every line is counted as a contact, as one of
-another user agent, or as one that cannot be read, and a log in which no line can be read is an
-error, so that "no violation" is never said of a file that was no access log.
+Nothing is read whole: a log may be of any size, compressed or a pipe. Invariant: every line is
+counted as a contact, as one of another user agent, or as unreadable. A log in which no line can be
+read is an error, so that "no violation" is never reported of a file that is no access log.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from typing import TYPE_CHECKING, Final, cast
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.audit.auditor import Auditor
-from webcrawl.jobs.audit.lines import parse
+from webcrawl.jobs.audit.log_line import parse
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from webcrawl.jobs.audit.delays import Pauses
-    from webcrawl.jobs.audit.lines import Contact
+    from webcrawl.jobs.audit.log_line import LoggedRequest
+    from webcrawl.jobs.audit.required_delays import RequiredDelays
 
 STDIN: Final = "-"
-KEYS: Final[dict[str, Callable[[Contact], str]]] = {
+KEYS: Final[dict[str, Callable[[LoggedRequest], str]]] = {
     "host": lambda contact: contact.host,
     "domain": lambda contact: registered_domain(contact.host),
     "address": lambda contact: contact.address,
@@ -39,17 +38,17 @@ KEYS: Final[dict[str, Callable[[Contact], str]]] = {
 WINDOW: Final = 1 << 17
 """Contacts held at once: about 60 MB. Logs of up to so many lines may be in any order."""
 
-# Of a line; what is longer can be no request that a server took, and is not held in memory.
+# Longest line that is read whole; servers take no longer request.
 _LINE_BYTES: Final = 1 << 17
-# So many lines without a single request, and the file is something else.
+# After so many lines without a request the file is no access log.
 _FOREIGN_LINES: Final = 1000
-# Progress is told every so many lines.
-_TOLD_LINES: Final = 1 << 16
+# Lines between two calls of on_progress.
+_PROGRESS_LINES: Final = 1 << 16
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
-class Tally:
-    """What became of the lines of all logs."""
+class LineCounts:
+    """Counts of the lines of all logs."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -59,10 +58,10 @@ class Tally:
 
 
 class LogReader:
-    """The contacts of one log, in the order in which they stand there.
+    """The contacts of one log, in the order of its lines.
 
-    *agent*: only contacts whose User-Agent contains it, in any case, and those of protocols that
-    have none. *host*: of the contacts whose line does not say it. *told* is called with the tally
+    *agent*: only contacts whose User-Agent contains it, in any case, and those of protocols without
+    a User-Agent. *host*: the host of lines that name none. *on_progress* is called with the counts
     now and then.
     """
 
@@ -72,18 +71,19 @@ class LogReader:
         name: str,
         agent: str,
         host: str,
-        tally: Tally,
-        told: Callable[[Tally], None] | None,
+        tally: LineCounts,
+        on_progress: Callable[[LineCounts], None] | None,
     ) -> None:
         self._name = "standard input" if name == STDIN else name
         self._path = name
         self._agent = agent.lower()
         self._host = host
         self._tally = tally
-        self._told = told
+        self._on_progress = on_progress
 
-    def contacts(self) -> Iterator[Contact]:
-        """Raises FatalError for a file that cannot be read or has no line of an access log."""
+    def contacts(self) -> Iterator[LoggedRequest]:
+        """Yield the contacts. FatalError if the file cannot be read or has no line of an access
+        log."""
         tally, agent = self._tally, self._agent
         number = 0
         readable = 0
@@ -94,12 +94,12 @@ class LogReader:
             if not text:
                 continue
             tally.lines += 1
-            if self._told is not None and not tally.lines % _TOLD_LINES:
-                self._told(tally)
+            if self._on_progress is not None and not tally.lines % _PROGRESS_LINES:
+                self._on_progress(tally)
             contact = parse(text, log=self._name, line=number) if len(line) <= _LINE_BYTES else None
             if contact is None:
                 if line[-1:] != b"\n" and len(line) <= _LINE_BYTES:
-                    break  # the server was writing it
+                    break  # torn: the server was writing it
                 first_unreadable = first_unreadable or number
                 unreadable += 1
                 tally.unreadable += 1
@@ -119,7 +119,7 @@ class LogReader:
             )
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Number and bytes of each line; of one that is too long, a part that is too long too."""
+        """Number and bytes of each line; a line that is too long is cut, and stays too long."""
         number = 0
         try:
             with self._opened() as stream:
@@ -152,21 +152,22 @@ def audit_logs(
     logs: Sequence[str],
     *,
     key: str,
-    pauses: Pauses,
+    pauses: RequiredDelays,
     agent: str,
     host: str,
     keep: int,
     window: int = WINDOW,
-    told: Callable[[Tally], None] | None = None,
-) -> tuple[Auditor, Tally]:
-    """What *logs* say. *key* is one of `KEYS`; *keep* as in Auditor, the rest as in LogReader.
+    on_progress: Callable[[LineCounts], None] | None = None,
+) -> tuple[Auditor, LineCounts]:
+    """Judge *logs*. *key* is one of `KEYS`; *keep* as in Auditor, the rest as in LogReader.
 
-    Raises FatalError, one sentence, if they cannot be judged.
+    FatalError, one sentence, if they cannot be judged.
     """
     _check_names(logs)
-    tally = Tally()
+    tally = LineCounts()
     readers = [
-        LogReader(name=name, agent=agent, host=host, tally=tally, told=told) for name in logs
+        LogReader(name=name, agent=agent, host=host, tally=tally, on_progress=on_progress)
+        for name in logs
     ]
     merged = heapq.merge(
         *(reader.contacts() for reader in readers), key=lambda contact: contact.end
@@ -190,7 +191,7 @@ def audit_logs(
 
 
 def _check_names(logs: Sequence[str]) -> None:
-    """A log that is read twice would have every request at once with itself."""
+    """FatalError if a log is named twice: every request would overlap with itself."""
     seen: set[str] = set()
     for name in logs:
         real = name if name == STDIN else str(Path(name).resolve())
@@ -199,15 +200,14 @@ def _check_names(logs: Sequence[str]) -> None:
         seen.add(real)
 
 
-def by_start(contacts: Iterable[Contact], *, window: int = WINDOW) -> Iterator[Contact]:
-    """*contacts* sorted by start, then by end, then as they came.
+def by_start(contacts: Iterable[LoggedRequest], *, window: int = WINDOW) -> Iterator[LoggedRequest]:
+    """*contacts* sorted by start, then by end, then by position.
 
     Logs have them in the order of their ends. At most *window* contacts are held: a request must
-    not be under way while *window* later ones are logged. At a thousand requests a second that is
-    two minutes. A contact that breaks this is older than what the auditor has seen of its key,
-    and the auditor reports it.
+    not be under way while *window* later ones are logged, which is two minutes at a thousand
+    requests a second. The auditor reports a contact that breaks this.
     """
-    heap: list[tuple[int, int, int, Contact]] = []
+    heap: list[tuple[int, int, int, LoggedRequest]] = []
     for number, contact in enumerate(contacts):
         entry = (contact.start, contact.end, number, contact)
         if len(heap) < window:

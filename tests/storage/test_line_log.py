@@ -10,8 +10,8 @@ from disk import PowerLoss, file_size_limit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.storage import lines
-from webcrawl.storage.lines import LineLog, numbered
+from webcrawl.storage import line_log
+from webcrawl.storage.line_log import LineLog, numbered
 
 
 def opened(path, *, max_bytes=1 << 20):
@@ -52,7 +52,7 @@ def test_a_torn_last_line_is_cut_at_the_next_open(path, cut):
 
 
 def test_a_torn_line_longer_than_one_look_is_cut_too(path, monkeypatch):
-    monkeypatch.setattr(lines, "_STEP_BYTES", 3)
+    monkeypatch.setattr(line_log, "_STEP_BYTES", 3)
     log = opened(path)
     log.append(b"one")
     log.close()
@@ -172,10 +172,10 @@ def test_a_sync_that_fails_is_made_good_by_the_next_one(path, monkeypatch):
     log.append(b"one")
     log.append(b"two")
     synced = []
-    monkeypatch.setattr(lines, "sync_path", lambda _: _refuse())
+    monkeypatch.setattr(line_log, "sync_path", lambda _: _refuse())
     with pytest.raises(OSError, match="read-only"):
         log.sync()
-    monkeypatch.setattr(lines, "sync_path", synced.append)
+    monkeypatch.setattr(line_log, "sync_path", synced.append)
     log.sync()
     assert {one.name for one in synced} >= {"info.jsonl", "info-000001.jsonl", "logs"}
     log.close()
@@ -191,7 +191,7 @@ def test_a_file_turned_over_while_the_others_are_synced_is_synced_too(path, monk
             log.append(b"two")
         synced.append(one)
 
-    monkeypatch.setattr(lines, "sync_path", sync)
+    monkeypatch.setattr(line_log, "sync_path", sync)
     log.sync()
     assert path.with_name("info-000001.jsonl") in synced
     log.close()

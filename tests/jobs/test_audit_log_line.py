@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.jobs.audit.lines import MICRO, Contact, parse
+from webcrawl.jobs.audit.log_line import MICRO, LoggedRequest, parse
 from webcrawl.simweb import read_access_log
 from webcrawl.simweb.accesslog import Outcome
 
@@ -26,7 +26,7 @@ def read(text):
 
 
 def test_a_line_of_simweb_is_read_to_the_microsecond():
-    assert read(SIMWEB) == Contact(
+    assert read(SIMWEB) == LoggedRequest(
         start=1763625600123456,
         end=1763625600125001,
         blur=0,

@@ -1,8 +1,7 @@
-"""One line of an access log as a contact: when, of which host, for which URL.
+"""Parser of access log lines: one line becomes a ``LoggedRequest``.
 
-Called for every line by ``logs``. All times are whole microseconds of the epoch, because sums and
-differences of floats are off by as much as what is looked for. Invariant: whatever the bytes of a
-line, it is a contact or it is None; and what is kept of it is bounded.
+Times are whole microseconds of the epoch: sums of floats would be off by as much as is measured.
+Invariant: every line, whatever its bytes, gives a request of bounded size or None.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _MONTHS: Final = (
 )
 
 
-class Contact(NamedTuple):
+class LoggedRequest(NamedTuple):
     """One request as the server recorded it. Times in microseconds of the epoch."""
 
     start: int
@@ -73,10 +72,10 @@ class Contact(NamedTuple):
     line: int
 
 
-def parse(text: str, *, log: str, line: int) -> Contact | None:
-    """The contact in *text*, a line without its end; None if it is of no known format.
+def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
+    """The request in *text*, a line without its end; None if the format is unknown.
 
-    What many lines have in common is held in memory once.
+    Strings that many lines share are held in memory once.
     """
     found = _SIMWEB.fullmatch(text)
     if found is not None:
@@ -84,7 +83,7 @@ def parse(text: str, *, log: str, line: int) -> Contact | None:
         if end < start:
             return None
         origin, request = found["origin"], found["request"]
-        return Contact(
+        return LoggedRequest(
             start=start,
             end=end,
             blur=0,
@@ -103,7 +102,7 @@ def parse(text: str, *, log: str, line: int) -> Contact | None:
     if second is None:
         return None
     host = intern(host_of(f"http://{found['host']}")[:_HOST_CHARS]) if found["host"] else ""
-    return Contact(
+    return LoggedRequest(
         start=second * MICRO,
         end=second * MICRO,
         blur=MICRO - 1,
@@ -118,7 +117,7 @@ def parse(text: str, *, log: str, line: int) -> Contact | None:
 
 
 def _micros(text: str) -> int:
-    """Of seconds with six decimals."""
+    """Seconds with six decimals as microseconds."""
     return int(text[:-7]) * MICRO + int(text[-6:])
 
 
@@ -137,7 +136,7 @@ def _stamp(text: str) -> int | None:
 
 
 def _target(request: str) -> str:
-    """What a request line asks for; the whole line where it is none."""
+    """The target of a request line; the whole line if it is malformed."""
     words = request.split(" ")
     return words[1] if len(words) > 1 else request
 

@@ -1,4 +1,4 @@
-"""Which pause is due after a contact, and the file that says so host by host."""
+"""Required delays: how long a politeness key must rest after a contact, and the file of them."""
 
 from __future__ import annotations
 
@@ -6,37 +6,36 @@ import math
 from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
-from webcrawl.jobs.audit.lines import MICRO
+from webcrawl.jobs.audit.log_line import MICRO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from webcrawl.jobs.audit.lines import Contact
+    from webcrawl.jobs.audit.log_line import LoggedRequest
 
 
-class Pauses:
-    """The larger of *least* and of the host's own pause in *hosts*; both in seconds.
+class RequiredDelays:
+    """The larger of *min_delay* and of the host's own delay in *hosts*; both in seconds.
 
-    After a robots.txt that has moved only *least* is due: nobody knows of a Crawl-delay that is
-    in a file which has not been read.
+    After a robots.txt that redirects only *min_delay* is due: its Crawl-delay has not been read.
     """
 
-    def __init__(self, *, least: float, hosts: Mapping[str, float]) -> None:
-        self._least = round(least * MICRO)
+    def __init__(self, *, min_delay: float, hosts: Mapping[str, float]) -> None:
+        self._min_delay = round(min_delay * MICRO)
         self._hosts = {host: round(pause * MICRO) for host, pause in hosts.items()}
 
-    def after(self, contact: Contact) -> int:
-        """The pause that is due after *contact*, in microseconds."""
+    def after(self, contact: LoggedRequest) -> int:
+        """The delay that is due after *contact*, in microseconds."""
         if contact.robots_moved:
-            return self._least
-        return max(self._least, self._hosts.get(contact.host, 0))
+            return self._min_delay
+        return max(self._min_delay, self._hosts.get(contact.host, 0))
 
 
 def read_delays(path: Path) -> dict[str, float]:
-    """The pauses in the file at *path*: ``host seconds`` a line; blank lines and # comments.
+    """The delays in the file at *path*: ``host seconds`` a line; blank lines and # comments.
 
-    The last line of a host counts. Raises FatalError naming the file and the line.
+    The last line of a host counts. FatalError names the file and the line.
     """
     delays: dict[str, float] = {}
     try:

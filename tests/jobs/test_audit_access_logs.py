@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.errors import FatalError
-from webcrawl.jobs.audit import Pauses, audit_logs
-from webcrawl.jobs.audit.lines import MICRO
+from webcrawl.jobs.audit import RequiredDelays, audit_logs
+from webcrawl.jobs.audit.log_line import MICRO
 
 
 def audit(*logs, key="host", delay=0.0, delays=None, agent="", host="-", keep=100, **more):
     return audit_logs(
         [str(log) for log in logs],
         key=key,
-        pauses=Pauses(least=delay, hosts=delays or {}),
+        pauses=RequiredDelays(min_delay=delay, hosts=delays or {}),
         agent=agent,
         host=host,
         keep=keep,
@@ -237,10 +237,10 @@ def test_whatever_a_file_holds_it_is_judged_or_refused_with_a_sentence(
     assert "\n" not in sentence
 
 
-def test_progress_is_told_with_the_number_of_lines(log):
+def test_progress_is_reported_in_lines(log):
     told = []
     path = log(*(simweb_line(at, at) for at in range(140_000)))
-    audit(path, told=lambda tally: told.append(tally.lines))
+    audit(path, on_progress=lambda tally: told.append(tally.lines))
     assert told == [1 << 16, 1 << 17]
 
 
