@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+import warm
 from contracts.fifo import drain, item
 from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
@@ -200,7 +201,7 @@ sys.stdin.read()
 
 
 def test_a_job_in_use_is_refused_to_a_second_process_until_the_first_is_killed(jobdir):
-    process = subprocess.Popen(
+    process = warm.Popen(
         [sys.executable, "-c", HOLDER, jobdir],
         cwd=ROOT,
         stdin=subprocess.PIPE,

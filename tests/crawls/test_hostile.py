@@ -6,6 +6,8 @@ second one, with the address guard on, that is led to the addresses of this mach
 
 from __future__ import annotations
 
+import subprocess
+
 import asyncio
 import contextlib
 import itertools
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
+import warm
 import warcio.archiveiterator
 from crawling import ROOT, stats_of
 from fastwarc.warc import ArchiveIterator, WarcRecordType
@@ -116,24 +119,22 @@ def prepare(directory: Path, seeds: list[str], **settings: object) -> list[str]:
 async def run_crawl(command: list[str], crawl: Crawl) -> None:
     """Run *command* to its end. Stops it in order when its time is up, to see what it has done."""
     began = time.monotonic()
-    process = await asyncio.create_subprocess_exec(
-        *command,
+    process = warm.Popen(
+        command,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent / "rigs")},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     late = asyncio.get_running_loop().call_later(MAX_SECONDS, process.terminate)
     try:
-        output, _ = await process.communicate()
+        crawl.output, _ = await asyncio.to_thread(process.communicate)
     finally:
         late.cancel()
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        process.kill()
     crawl.seconds = time.monotonic() - began
-    crawl.output = output.decode()
     crawl.code = process.returncode
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import asyncio
 import gzip
 import signal
 
 import pytest
+import warm
 from crawling import ROOT
 from linked_site import Answer, command_for, crawl, served
 
@@ -144,23 +147,22 @@ def test_a_crawl_that_ends_while_a_sitemap_is_read_loses_none_of_its_urls(how, d
         async with served({"a.test/robots.txt": ROBOTS}) as sites:
             sites.pages["a.test/index.xml"] = urlset(*paths)
             command = command_for(sites, tmp_path / "job", "a.test", **settings)
-            process = await asyncio.create_subprocess_exec(
-                *command,
+            process = warm.Popen(
+                command,
                 cwd=ROOT,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
             async with asyncio.timeout(60):
                 before = sites.asked.count("a.test/index.xml")
                 while sites.asked.count("a.test/index.xml") == before:
-                    if process.returncode is not None or kept <= set(sites.asked):
+                    if process.poll() is not None or kept <= set(sites.asked):
                         break
                     await asyncio.sleep(0.005)
                 await asyncio.sleep(delay)
-            if process.returncode is None:
-                process.send_signal(how)
-            await process.wait()
+            process.send_signal(how)
+            await asyncio.to_thread(process.wait)
             assert process.returncode in {0, -signal.SIGKILL}
             await crawl(sites, tmp_path / "job", "a.test", **settings)
             assert kept <= set(sites.asked)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+import warm
 from frontier_rig import POLICY, Rig, entry, urls_of
 
 from webcrawl.frontier import back_queue, bodies, front_end
@@ -738,9 +739,7 @@ os.write(1, b"end\\n")
 def run_and_kill(path: Path, now: float, after: int) -> list[list[str]]:
     """Run the child, kill it when it has reported *after* events; all that it reported."""
     command = [sys.executable, "-c", CHILD, os.pathsep.join(sys.path)]
-    with subprocess.Popen(
-        [*command, str(path), repr(now)], stdout=subprocess.PIPE, text=True
-    ) as child:
+    with warm.Popen([*command, str(path), repr(now)], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         events = []
         for line in child.stdout:

@@ -10,6 +10,7 @@ import sys
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
+import warm
 from crash import die_between_lines
 from records_rig import PatientExecutor, left_behind, records_in, save
 
@@ -50,9 +51,7 @@ while True:
 def run_and_kill(path: Path, serial: int, after: int) -> int:
     """Run the child, kill it when it has told of *after* flushes; the last serial it told."""
     command = [sys.executable, "-c", CHILD, os.pathsep.join(sys.path)]
-    with subprocess.Popen(
-        [*command, str(path), str(serial)], stdout=subprocess.PIPE, text=True
-    ) as child:
+    with warm.Popen([*command, str(path), str(serial)], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for number, line in enumerate(child.stdout, 1):
             serial = int(line)

@@ -7,12 +7,12 @@ import errno
 import json
 import logging
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+import warm
 from disk import file_size_limit
 from scrapy.utils.test import get_crawler
 from warc_checks import complaints, page, records, urls
@@ -349,12 +349,9 @@ print(json.dumps(crawler.stats.get_stats(), default=str))
 
 
 def test_stock_scrapy_runs_it_as_an_item_pipeline(jobdir):
-    run = subprocess.run(
+    run = warm.run(
         [sys.executable, "-c", SPIDER, jobdir],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
     )
     assert run.stderr == ""
     stats = json.loads(run.stdout)

@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import warm
 from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
 from warc_checks import complaints, page, records, urls
@@ -300,7 +301,7 @@ for number in range(100_000):
 
 @pytest.mark.parametrize("lines", [1, 37, 300])
 def test_kill_9_loses_no_page_that_was_written(tmp_path, lines):
-    with subprocess.Popen(
+    with warm.Popen(
         [sys.executable, "-c", WORKER, tmp_path / "warc"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,

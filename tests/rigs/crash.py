@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,13 +26,10 @@ def die_between_lines(action: str, start: Path, out: Path) -> list[Path]:
     ``finally`` was run, no buffer written. There is one copy for each state the files are ever
     in between two lines, in their order; the last one is of a process that ran to its end.
     """
-    run = subprocess.run(
+    run = warm.run(
         [sys.executable, __file__, action, start, out],
-        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-        capture_output=True,
-        text=True,
-        check=False,
+        timeout=300,
     )
     assert run.returncode == 0, run.stderr
     return sorted(out.iterdir())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import warm
 from crawling import ROOT, crawl_command, stats_of
 from loopback import name_server, raw_server, zone
 
@@ -85,15 +87,8 @@ def command_for(sites: Sites, jobdir: Path, *hosts: str, **settings: Any) -> lis
 
 async def crawl(sites: Sites, jobdir: Path, *hosts: str, **settings: Any) -> dict[str, Any]:
     """Crawl *sites* to the end; the stats."""
-    async with asyncio.timeout(120):
-        process = await asyncio.create_subprocess_exec(
-            *command_for(sites, jobdir, *hosts, **settings),
-            cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "tests/rigs")},  # for extensions of tests
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
+    command = command_for(sites, jobdir, *hosts, **settings)
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "tests/rigs")}  # for extensions of tests
+    done = await asyncio.to_thread(warm.run, command, env=environment, stderr=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout
     return stats_of(jobdir)

@@ -47,7 +47,8 @@ class _Server:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT,
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                # A process that forks has no other threads, as NumPy would start them.
+                env=os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
             )
 
     def fork(self, order: dict[str, Any], descriptors: list[int]) -> int:
@@ -133,7 +134,8 @@ _ROOMS = ("webcrawl", "scrapy.commands", "scrapy.extensions", "scrapy.downloader
 
 def _import_all() -> None:
     """Import what commands and crawls want, but for the reactor, which each process makes."""
-    for name in ("scrapy.cmdline", "scrapy.core.downloader.handlers.http11", "uvloop"):
+    others = ("scrapy.core.downloader.handlers.http11", "uvloop", "pytest", "hypothesis", "psutil")
+    for name in ("scrapy.cmdline", *others):
         importlib.import_module(name)
     with warnings.catch_warnings(action="ignore"):
         for room in _ROOMS:
