@@ -42,13 +42,10 @@ class SimulatedClock:
     """Moves on by a fixed step for each URL."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
+        self.now = 1.7e9
 
     def __call__(self) -> float:
         return self.now
-
-    def wall(self) -> float:
-        return 1.7e9 + self.now
 
 
 def page_of_links(rng: random.Random, hosts: int, serial: int, size: int) -> list[bytes]:
@@ -154,7 +151,6 @@ def pauses(directory: Path, queues: int, rests: int) -> None:
     frontier = Frontier(
         path=directory / f"frontier-{queues}",
         clock=clock,
-        wall=clock.wall,
         prioritizer=DepthRankPrioritizer(levels=16),
         selector=GeometricSelector(rng=random.Random(1)),
         delay=LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
@@ -235,7 +231,6 @@ def main() -> None:
         frontier = Frontier(
             path=Path(directory) / "frontier",
             clock=clock,
-            wall=clock.wall,
             prioritizer=DepthRankPrioritizer(levels=16),
             selector=GeometricSelector(rng=rng),
             delay=LargestDelay(factor=10.0, floor=options.delay, ceiling=120.0),

@@ -78,8 +78,7 @@ def make_frontier(path: Path, urls: int) -> None:
     shard = path / "shards" / "00"
     frontier = Frontier(
         path=shard / "frontier",
-        clock=time.monotonic,
-        wall=time.time,
+        clock=time.time,
         prioritizer=DepthRankPrioritizer(levels=16),
         selector=GeometricSelector(rng=random.Random(1)),
         delay=LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),

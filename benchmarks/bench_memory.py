@@ -50,13 +50,10 @@ _ROBOTS_BYTES = 150
 
 class SimulatedClock:
     def __init__(self) -> None:
-        self.now = 1000.0
+        self.now = 1.7e9
 
     def __call__(self) -> float:
         return self.now
-
-    def wall(self) -> float:
-        return 1.7e9 + self.now
 
 
 def megabytes() -> float:
@@ -93,7 +90,6 @@ class Crawl:
         self.frontier = Frontier(
             path=shard / "frontier",
             clock=clock,
-            wall=clock.wall,
             prioritizer=DepthRankPrioritizer(levels=16),
             selector=GeometricSelector(rng=self.rng),
             delay=LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
@@ -138,7 +134,7 @@ class Crawl:
                     1 + index % 4,
                     0,
                     via,
-                    discovered_at=self.clock.wall(),
+                    discovered_at=self.clock(),
                 )
             ),
         )

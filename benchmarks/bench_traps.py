@@ -117,8 +117,7 @@ def admission(directory: Path, executor: ThreadPoolExecutor, parked: int) -> Non
     keeper.open()
     frontier = Frontier(
         path=directory / "frontier",
-        clock=time.monotonic,
-        wall=time.time,
+        clock=time.time,
         prioritizer=DepthRankPrioritizer(levels=8),
         selector=GeometricSelector(rng=random.Random(4)),
         delay=LargestDelay(factor=10.0, floor=1.0, ceiling=60.0),

@@ -177,7 +177,7 @@ class MercatorScheduler(BaseScheduler):
             wake=lambda: wake(crawler.engine),
         )
         self._totals = Totals(stats=self._stats, clock=time.monotonic)
-        self._bound = PolitenessBound(frontier=frontier, workers=workers, clock=time.monotonic)
+        self._bound = PolitenessBound(frontier=frontier, workers=workers, clock=hosts.wall)
         self._figures = Figures(
             spider=spider.name,
             crawler=self._crawler,
@@ -200,7 +200,7 @@ class MercatorScheduler(BaseScheduler):
             stop=self._stop,
         )
         self._tick = create_looping_call(self._work)
-        self._alarm = Alarm(crawler=crawler)
+        self._alarm = Alarm(crawler=crawler, clock=hosts.wall)
         self._items = ItemLimit(clock=time.monotonic, stats=self._stats)
         self._is_open = False
         self._stopping_since: float | None = None
@@ -352,7 +352,7 @@ class MercatorScheduler(BaseScheduler):
         except Exception as error:  # noqa: BLE001  # the engine would go on without that lease
             self._stop.fail(error)
             return None
-        self._alarm.set(time.monotonic())
+        self._alarm.set(0.0)  # at once
         return None
 
     # --- for spiders and extensions
@@ -482,7 +482,7 @@ class MercatorScheduler(BaseScheduler):
         then nothing else would tell it that the crawl has finished."""
         ready_at = self._frontier.ready_at()
         pending = self.has_pending_requests()
-        ready = ready_at is not None and ready_at <= time.monotonic()
+        ready = ready_at is not None and ready_at <= self._hosts.wall()
         if ready or (self._had_pending and not pending):
             wake(self._crawler.engine)
         self._had_pending = pending

@@ -106,7 +106,7 @@ class Desk:
         self.hosts = host_knowledge(
             policy=policy,
             clock=clock,
-            wall=self.rig.wall,
+            wall=self.rig.clock,
             obey=obey,
             crawl_delay_cap=MAX_DELAY,
             longest_retry_after=MAX_DELAY,
@@ -114,14 +114,14 @@ class Desk:
             **options,
         )
         self.side_downloads = SideDownloads(
-            frontier=self.rig.frontier, key_of=host_of, clock=self.rig.monotonic
+            frontier=self.rig.frontier, key_of=host_of, clock=self.rig.clock
         )
         self.info = path / "info.jsonl"
         self.outcome_log = OutcomeLog(
             crawler=crawler,
             log=LineLog(path=self.info, max_bytes=1 << 20),
             form=Equivalence().form,
-            wall=self.rig.wall,
+            wall=self.rig.clock,
         )
         self.outcome_log.open()
         self.eliminator = disk_eliminator(path / "seen", cache_size=64, buffer_size=256)
@@ -140,7 +140,7 @@ class Desk:
             obeys_nofollow=True,
             linked=lambda *_: None,
             depth_budgets=DepthBudgets(),
-            wall=self.rig.wall,
+            wall=self.rig.clock,
         )
         self.woken = 0
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
@@ -206,7 +206,7 @@ class Desk:
     def rests(self):
         """Seconds until a host is ready."""
         assert self.next() is None
-        return self.frontier.ready_at() - self.rig.monotonic()
+        return self.frontier.ready_at() - self.rig.clock()
 
     def found(self):
         """The entries that the eliminator has for the frontier."""
@@ -1108,7 +1108,7 @@ def test_a_crash_does_not_make_a_host_that_was_away_for_a_while_forget_its_crawl
     obedient.end(obedient.next(), page())
     obedient.wait(200 if again.endswith("1") else 100_000)
     # As other hosts' rests do.
-    obedient.frontier._back.remembered.purge(obedient.rig.monotonic(), limit=1)
+    obedient.frontier._back.remembered.purge(obedient.rig.clock(), limit=1)
     obedient.frontier.requeue(entry("a.test", 1))
     assert obedient.next().url == again
     obedient.wait(1)
@@ -1169,7 +1169,7 @@ def test_each_url_that_ends_has_a_line_that_says_why(obedient):
     assert (fetched.content, fetched.duplicate) == ("0000000000000abc", False)
     assert fetched.redirect == "http://a.test/next"
     assert fetched.form == f"{fingerprint('http://a.test/1'):016x}"
-    assert fetched.at == round(obedient.rig.wall(), 3)
+    assert fetched.at == round(obedient.rig.clock(), 3)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def rig(tmp_path, clock):
 
 @pytest.fixture
 def bound(rig):
-    return PolitenessBound(frontier=rig.frontier, workers=2, clock=rig.monotonic)
+    return PolitenessBound(frontier=rig.frontier, workers=2, clock=rig.clock)
 
 
 def test_a_crawl_whose_last_hosts_rest_is_bound_by_politeness(rig, bound, clock):

@@ -189,7 +189,7 @@ def inflow_of(rig: Rig, *gates: Gate, workers: int = 1) -> tuple[Inflow, Nothing
         admission=Admission(frontier=rig.frontier, gates=gates),
         frontier=rig.frontier,
         workers=workers,
-        clock=rig.monotonic,
+        clock=rig.clock,
     )
     return made, eliminator
 
@@ -244,8 +244,8 @@ def test_what_was_fetched_before_a_crash_takes_up_no_room_for_good(rig: Rig) -> 
     rig.frontier.push(found[:3])
     rig.drain()
     rig.crash()
-    space = UrlSpace(records=Records(), base=3, per_page=0, clock=rig.monotonic)
-    gate = UrlSpaceGate(space, exceptions_in(None, clock=rig.monotonic))
+    space = UrlSpace(records=Records(), base=3, per_page=0, clock=rig.clock)
+    gate = UrlSpaceGate(space, exceptions_in(None, clock=rig.clock))
     inflow, eliminator = inflow_of(rig, gate)
     inflow.open(awaits_seeds=False)
     eliminator.batches = [found]

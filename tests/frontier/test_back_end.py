@@ -7,7 +7,6 @@ import pytest
 from webcrawl.frontier import back_queue, bodies
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.back_queue import State
-from webcrawl.frontier.clocks import Clocks
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.rests import HostClocks
 
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
 
 
 def back_end(path: Path, clock: FakeClock, *, limit: int = 10, ceiling: int = 10) -> BackEnd:
-    clocks = Clocks(clock=clock, wall=lambda: 1.7e9 + clock())
-    remembered = HostClocks(clocks=clocks, limit=1000, store=None)
+    remembered = HostClocks(clock=clock, limit=1000, store=None)
     return BackEnd(
         path=path,
-        clocks=clocks,
+        clock=clock,
         remembered=remembered,
         limit=limit,
         ceiling=ceiling,

@@ -147,7 +147,7 @@ def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(
     for _ in range(3):
         ready_at = rig.frontier.ready_at()
         assert ready_at is not None
-        assert ready_at <= rig.monotonic()
+        assert ready_at <= rig.clock()
         assert rig.acquire() is None
         skipped.append(rig.frontier.stats()["frontier/skipped"])
     assert skipped == [4, 8, 11]
@@ -181,7 +181,7 @@ def test_latest_of_several_times_of_a_host_counts(rig: Rig) -> None:
     rig.crash()
     rig.push(entry("a.test", 3))
     assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 50.0)
+    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 50.0)
 
 
 def test_keys_not_met_yet_are_kept_by_the_next_snapshot(rig: Rig) -> None:
@@ -320,7 +320,7 @@ def test_snoozed_host_rests_on_after_a_restart(rig: Rig, restart: str) -> None:
     getattr(rig, restart)()
     ready_at = rig.frontier.ready_at()
     assert ready_at is not None
-    assert 30.0 <= ready_at - rig.monotonic() < 30.001
+    assert 30.0 <= ready_at - rig.clock() < 30.001
 
 
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
@@ -334,7 +334,7 @@ def test_host_without_entries_rests_on_after_a_restart(rig: Rig, restart: str) -
     assert rig.acquire() is None
     ready_at = rig.frontier.ready_at()
     assert ready_at is not None
-    assert 30.0 <= ready_at - rig.monotonic() < 30.001
+    assert 30.0 <= ready_at - rig.clock() < 30.001
 
 
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
@@ -348,7 +348,7 @@ def test_release_after_the_snapshot_is_remembered(rig: Rig, restart: str) -> Non
     assert rig.acquire() is None
     ready_at = rig.frontier.ready_at()
     assert ready_at is not None
-    assert 500.0 <= ready_at - rig.monotonic() < 500.001
+    assert 500.0 <= ready_at - rig.clock() < 500.001
     assert lease.entry.url == "http://a.test/1"
 
 
@@ -366,7 +366,7 @@ def test_nobody_is_contacted_while_a_mended_snapshot_wants_it_quiet(
     rig.kill()
     assert rig.published is not None
     rig.published = msgspec.msgpack.encode(
-        quieted(decode_snapshot(rig.published), rig.wall(), 60.0)
+        quieted(decode_snapshot(rig.published), rig.clock(), 60.0)
     )
     rig.start()
     rig.push(entry("new.test", 1))
@@ -403,7 +403,7 @@ def test_host_whose_contact_was_cut_off_rests_as_if_it_had_lasted_until_now(
     assert rig.acquire() is None
     ready_at = rig.frontier.ready_at()
     assert ready_at is not None
-    assert ready_at - rig.monotonic() == pytest.approx(cut_off(POLICY, running_for), abs=1e-3)
+    assert ready_at - rig.clock() == pytest.approx(cut_off(POLICY, running_for), abs=1e-3)
 
 
 @pytest.mark.parametrize("snapshot_after", [False, True])
@@ -424,7 +424,7 @@ def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(
     rig.crash()
     rig.push(entry("a.test", 9))
     assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
 
 
 @pytest.mark.parametrize("snapshot_during", [False, True])
@@ -443,7 +443,7 @@ def test_crawl_delay_of_a_host_holds_after_a_url_for_which_nothing_was_sent(
         rig.publish()
     rig.crash()
     assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
 
 
 @pytest.mark.parametrize("snapshot_during", [False, True])
@@ -459,12 +459,32 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
         rig.publish()
     rig.crash()
     assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
     # And once more, though the frontier itself has not seen that delay in this life.
     take(rig)
     rig.crash()
     assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 60.0)
+    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
+
+
+@pytest.mark.parametrize("more", [1, 0])
+@pytest.mark.parametrize("snapshot_after", [False, True])
+def test_a_clock_set_back_while_the_machine_is_down_prolongs_no_rest(
+    rig: Rig, snapshot_after: bool, more: int
+) -> None:
+    rig.push(*(entry("a.test", n) for n in range(1 + more)))
+    rig.publish()
+    lease = take(rig)
+    rig.release("a.test", fetched=True, took=0.1, at_least=600.0)
+    rig.frontier.finish(lease)
+    if snapshot_after:
+        rig.publish()
+    rig.kill()
+    rig.clock.now -= 900
+    rig.start(trust_done=False)
+    rig.push(entry("a.test", 9))
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 600.0)
 
 
 def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None:
@@ -486,7 +506,7 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None
     rig.frontier.open(rig.published)
     assert asked == [0.0]
     assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.monotonic() + 5.0)
+    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 5.0)
 
 
 def test_each_contact_is_journaled_once(rig: Rig) -> None:

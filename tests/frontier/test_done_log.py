@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RECORDS: list[Record] = [
     Contact("a.test", 5.25, 0.0),
     Contact("b.test", 5.25, 20.0),
-    Release("a.test", 9.5, 3.0, 2.0),
+    Release("a.test", 9.5, 2.0),
     Finish(2**64 - 1, b""),
     Finish(7, b"8 bytes!"),
     Requeue(b"an entry"),
@@ -34,7 +34,7 @@ RECORDS: list[Record] = [
 
 def write_all(log: DoneLog) -> None:
     log.contacts([Contact("a.test", 5.25, 0.0), Contact("b.test", 5.25, 20.0)])
-    log.release(Release("a.test", 9.5, 3.0, 2.0), at_once=False)
+    log.release(Release("a.test", 9.5, 2.0), at_once=False)
     log.finish(Finish(2**64 - 1, b""))
     log.finish(Finish(7, b"8 bytes!"))
     log.requeue(Requeue(b"an entry"))
@@ -80,19 +80,19 @@ def test_log_cut_at_any_byte_gives_a_beginning_of_the_records(jobdir: Path) -> N
 def test_release_waits_for_the_next_write_unless_it_must_not(jobdir: Path) -> None:
     log = DoneLog(path=jobdir)
     log.open(1)
-    log.release(Release("a.test", 9.0, 3.0, 2.0), at_once=False)
+    log.release(Release("a.test", 9.0, 2.0), at_once=False)
     assert list_without_closing(log) == []
-    log.release(Release("b.test", 9.0, 3.0, 2.0), at_once=True)
+    log.release(Release("b.test", 9.0, 2.0), at_once=True)
     assert [type(record) for record in list_without_closing(log)] == [Release, Release]
     for _ in range(64):
-        log.release(Release("c.test", 9.0, 3.0, 2.0), at_once=False)
+        log.release(Release("c.test", 9.0, 2.0), at_once=False)
     assert len(list_without_closing(log)) == 2
-    log.release(Release("d.test", 9.0, 3.0, 2.0), at_once=False)
+    log.release(Release("d.test", 9.0, 2.0), at_once=False)
     assert len(list_without_closing(log)) == 67
-    log.release(Release("e.test", 9.0, 3.0, 2.0), at_once=False)
+    log.release(Release("e.test", 9.0, 2.0), at_once=False)
     log.rotate()
     assert len(list_without_closing(log)) == 68
-    log.release(Release("f.test", 9.0, 3.0, 2.0), at_once=False)
+    log.release(Release("f.test", 9.0, 2.0), at_once=False)
     log.close()
     log.close()
     assert len(read(jobdir)) == 69
@@ -171,7 +171,7 @@ def test_segment_that_is_another_file_is_damage(jobdir: Path) -> None:
 def test_write_that_fails_leaves_the_log_as_it_was(jobdir: Path) -> None:
     log = DoneLog(path=jobdir)
     log.open(1)
-    log.release(Release("a.test", 9.0, 3.0, 2.0), at_once=False)
+    log.release(Release("a.test", 9.0, 2.0), at_once=False)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
     try:
@@ -181,7 +181,7 @@ def test_write_that_fails_leaves_the_log_as_it_was(jobdir: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list_without_closing(log) == []
     log.finish(Finish(8, b""))
-    assert list_without_closing(log) == [Release("a.test", 9.0, 3.0, 2.0), Finish(8, b"")]
+    assert list_without_closing(log) == [Release("a.test", 9.0, 2.0), Finish(8, b"")]
     log.close()
 
 

@@ -9,6 +9,7 @@ import pytest
 from frontier_rig import Rig, entry
 
 from webcrawl.frontier.snapshot import VERSION, decode_snapshot
+from webcrawl.storage.record_log import RecordLog, read_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from conftest import FakeClock
 
 # How many members a snapshot of each format has: without shared clocks, without what is parked,
-# without quiet.
-MEMBERS = {1: 10, 2: 11, 3: 12}
+# without quiet, with a pair for it.
+MEMBERS = {1: 10, 2: 11, 3: 12, 4: 13}
 
 
 @pytest.mark.parametrize("version", MEMBERS)
@@ -32,10 +33,35 @@ def test_a_snapshot_of_an_earlier_format_is_migrated(
     assert rig.published is not None
     members = msgspec.msgpack.decode(rig.published)
     rig.kill()
+    members[-1] = members[-1], 0.0
     rig.published = msgspec.msgpack.encode([version, *members[1 : MEMBERS[version]]])
     frontier = rig.start()
     assert len(frontier) == 20
     assert frontier.check() == []
     rig.publish()
     assert decode_snapshot(rig.published).version == VERSION == max(MEMBERS) + 1
+    rig.close()
+
+
+def test_a_release_of_an_earlier_format_is_taken_up(jobdir: Path, clock: FakeClock) -> None:
+    rig = Rig(jobdir, clock)
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.publish()
+    assert rig.next() is not None
+    rig.release("a.test", fetched=True, at_least=600.0)
+    rig.kill()
+    (path,) = sorted((jobdir / "done").iterdir())[-1:]
+    writes = [msgspec.msgpack.decode(payload) for _, payload in read_records(path)]
+    path.unlink()
+    with_rest = {6: lambda host, at, least: [2, host, at, 600.0, least]}
+    with RecordLog.open(path) as log:
+        for records in writes:
+            old = [
+                with_rest[tag](*rest) if tag in with_rest else [tag, *rest]
+                for tag, *rest in records
+            ]
+            log.append(msgspec.msgpack.encode(old))
+    frontier = rig.start()
+    assert frontier.acquire() is None
+    assert frontier.ready_at() == clock() + 600.0
     rig.close()

@@ -1,4 +1,4 @@
-"""Prioritizer, selector, delay policy, the two clocks and the remembered hosts."""
+"""Prioritizer, selector, delay policy and the remembered hosts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import entries
@@ -20,12 +19,13 @@ from webcrawl.frontier import (
     HostFacts,
     LargestDelay,
 )
-from webcrawl.frontier.clocks import Clocks
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.rests import HostClocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from conftest import FakeClock
 
 
 @given(entries(), st.integers(1, 20))
@@ -139,23 +139,6 @@ def test_impossible_delays_are_refused(factor: float, floor: float, ceiling: flo
         LargestDelay(factor=factor, floor=floor, ceiling=ceiling)
 
 
-@given(st.floats(0, 1e7), st.floats(0, 1e5), st.floats(0, 1e5))
-def test_stored_time_never_comes_back_earlier(now: float, rest: float, passed: float) -> None:
-    first, second = FakeClock(now), FakeClock(5.0)
-    before = Clocks(clock=first, wall=lambda: 1.7e9 + now)
-    stored = before.to_wall(now + rest)
-    after = Clocks(clock=second, wall=lambda: 1.7e9 + now + passed)
-    wait = after.from_wall(stored, longest=stored - before.wall()) - second.now
-    # Half a microsecond of rounding is inherent in epoch seconds; the allowance is a whole one.
-    if rest > passed + 1e-6:
-        assert rest - passed <= wait <= rest - passed + 2e-6
-
-
-def test_wall_clock_set_back_does_not_prolong_a_rest() -> None:
-    clocks = Clocks(clock=lambda: 100.0, wall=lambda: 1.0e9)
-    assert clocks.from_wall(1.7e9, longest=30.0) == pytest.approx(130.0)
-
-
 class Store(dict[str, bytes]):
     """A rest store of which nothing is ever saved."""
 
@@ -170,13 +153,8 @@ class Store(dict[str, bytes]):
 
 
 @pytest.fixture
-def clocks(clock: FakeClock) -> Clocks:
-    return Clocks(clock=clock, wall=lambda: 1.7e9 + clock())
-
-
-@pytest.fixture
-def hosts(clocks: Clocks) -> HostClocks:
-    return HostClocks(clocks=clocks, limit=3, store=None)
+def hosts(clock: FakeClock) -> HostClocks:
+    return HostClocks(clock=clock, limit=3, store=None)
 
 
 def test_host_clock_is_kept_until_it_is_past(hosts: HostClocks) -> None:
@@ -185,7 +163,7 @@ def test_host_clock_is_kept_until_it_is_past(hosts: HostClocks) -> None:
     hosts.remember("past.test", 4.0, 0.0, now=5.0)
     rests = hosts.snapshot(without=())
     assert rests.length == 2
-    assert sorted(rests.members) == [("a.test", 1.7e9 + 10, 2.0), ("b.test", 1.7e9 + 7, 0.0)]
+    assert sorted(rests.members) == [("a.test", 10, 2.0), ("b.test", 7, 0.0)]
     hosts.purge(8.0, limit=10)
     assert hosts.take("b.test") is None
     assert hosts.find("a.test") == (10.0, 2.0)
@@ -221,10 +199,10 @@ def test_without_a_store_all_rests_are_in_memory(hosts: HostClocks) -> None:
     assert list(hosts.written()) == []
 
 
-def test_those_that_rest_for_longest_go_to_the_store_and_are_found_again(clocks: Clocks) -> None:
+def test_those_that_rest_for_longest_go_to_the_store_and_are_found_again(clock: FakeClock) -> None:
     store = Store()
-    hosts = HostClocks(clocks=clocks, limit=3, store=store)
-    now = clocks.clock()
+    hosts = HostClocks(clock=clock, limit=3, store=store)
+    now = clock()
     for n in (5, 2, 9, 1, 7, 3):
         hosts.remember(f"h{n}.test", now + n, n / 4, now=now)
         assert hosts.check() == []
@@ -240,18 +218,15 @@ def test_those_that_rest_for_longest_go_to_the_store_and_are_found_again(clocks:
     assert hosts.take("h1.test") is None
 
 
-def test_wall_clock_set_back_does_not_prolong_a_rest_in_the_store(clock: FakeClock) -> None:
-    walls = [1.7e9]
-    store = Store()
-    clocks = Clocks(clock=clock, wall=lambda: walls[0])
-    hosts = HostClocks(clocks=clocks, limit=0, store=store)
+def test_a_clock_set_back_does_not_prolong_a_rest_in_the_store(clock: FakeClock) -> None:
+    hosts = HostClocks(clock=clock, limit=0, store=Store())
     hosts.remember("a.test", clock() + 30.0, 0.0, now=clock())
-    walls[0] -= 1e6
+    clock.now -= 900
     assert hosts.find("a.test") == pytest.approx((clock() + 30.0, 0.0), abs=1e-5)
 
 
-def test_check_reports_clocks_that_would_never_be_forgotten(clocks: Clocks) -> None:
-    hosts = HostClocks(clocks=clocks, limit=0, store=Store())
+def test_check_reports_clocks_that_would_never_be_forgotten(clock: FakeClock) -> None:
+    hosts = HostClocks(clock=clock, limit=0, store=Store())
     hosts._rests["a.test"] = 5.0, 0.0
     assert hosts.check() == [
         "the clock of a.test is not in both heaps",

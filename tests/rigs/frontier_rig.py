@@ -1,4 +1,4 @@
-"""A frontier in the hands of a test: its clocks, its published snapshot, its death and return."""
+"""A frontier in the hands of a test: its clock, its published snapshot, its death and return."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from webcrawl.frontier import DelayPolicy, Selector
     from webcrawl.hosts.records import HostRecords
 
-EPOCH = 1_700_000_000.0
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
 
 
@@ -40,7 +39,7 @@ def entry(host: str, serial: int = 0, *, depth: int = 0, rank: int = 1) -> Entry
 
 
 class Rig:
-    """What a process has around its frontier; *clock* is the true time all of them share.
+    """What a process has around its frontier; all of them share *clock*.
 
     With *remembered*, so many rests are kept in memory and the others in host records, which are
     written when ``save_rests`` is called.
@@ -81,7 +80,6 @@ class Rig:
         self._levels = levels
         self._shares = shares
         self._selector = selector or GeometricSelector(rng=random.Random(7))
-        self._boot = 0.0
         # What a power failure would leave: contents that were synced, and names whose directory
         # was. A file is there afterwards when both its content and all names on its path are.
         self._synced: dict[Path, bytes] = {}
@@ -89,13 +87,6 @@ class Rig:
         self.frontier = self._new()
         if opened:
             self.frontier.open(None)
-
-    def monotonic(self) -> float:
-        """The clock of this process: another zero after each reboot."""
-        return self.clock.now - self._boot
-
-    def wall(self) -> float:
-        return EPOCH + self.clock.now
 
     def _new(self) -> Frontier:
         if self._spills:
@@ -106,8 +97,7 @@ class Rig:
         return Frontier(
             rests=None if self.records is None else self.records.rests,
             path=self.path,
-            clock=self.monotonic,
-            wall=self.wall,
+            clock=self.clock,
             prioritizer=DepthRankPrioritizer(levels=self._levels),
             selector=self._selector,
             shares=self._shares(),
@@ -206,14 +196,13 @@ class Rig:
         return self.start()
 
     def reboot(self, *, lost: bool = False) -> Frontier:
-        """Power failure: the monotonic clock starts anew, finished entries are not trusted.
+        """Power failure: finished entries are not trusted.
 
         With *lost* everything that was not synced is gone; without, it happens to be there.
         """
         self.kill()
         if lost:
             self.lose_what_was_not_synced()
-        self._boot = self.clock.now - 17.0
         return self.start(trust_done=False)
 
     def acquire(self) -> Lease | None:
@@ -229,10 +218,7 @@ class Rig:
             ready_at = self.frontier.ready_at()
             if ready_at is None:
                 return None
-            wait = ready_at - self.monotonic()
-            if wait > 0:
-                # A little more, so that no rounding between two clocks leaves it just short.
-                self.clock.advance(wait + 1e-6)
+            self.clock.now = max(self.clock.now, ready_at)
 
     def release(
         self,

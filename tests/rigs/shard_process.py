@@ -210,8 +210,7 @@ class Machine(NamedTuple):
 
     jobdir: Path
     seeds: Path
-    monotonic: Callable[[], float]
-    wall: Callable[[], float]
+    clock: Callable[[], float]
     boot: str
 
 
@@ -231,8 +230,7 @@ class Process:
         self.job = Job(path=machine.jobdir, read_boot_id=lambda: machine.boot)
         self.frontier = Frontier(
             path=shard / "frontier",
-            clock=machine.monotonic,
-            wall=machine.wall,
+            clock=machine.clock,
             prioritizer=DepthRankPrioritizer(levels=rng.randrange(1, 5)),
             selector=GeometricSelector(rng=random.Random(rng.random())),
             delay=POLICY,
@@ -257,7 +255,7 @@ class Process:
             obeys_nofollow=False,
             linked=lambda *_: None,
             depth_budgets=DepthBudgets(),
-            wall=machine.wall,
+            wall=machine.clock,
         )
         self.stop = CrawlStop()
         crawler = Crawler()
@@ -265,13 +263,13 @@ class Process:
             crawler=crawler,  # type: ignore[arg-type]  # as much of it as is needed
             log=LineLog(path=machine.jobdir / INFO_LOG, max_bytes=1000),
             form=str,
-            wall=machine.wall,
+            wall=machine.clock,
         )
         # What a host has shown is no part of a checkpoint, and the judge keeps no such book.
         hosts = host_knowledge(
             policy=POLICY,
-            clock=machine.monotonic,
-            wall=machine.wall,
+            clock=machine.clock,
+            wall=machine.clock,
             records=Records(forgetful=True),
             crawl_delay_cap=MAX_CRAWL_DELAY,
             longest_retry_after=MAX_CRAWL_DELAY,
@@ -286,7 +284,7 @@ class Process:
             ),
             admission=Admission(frontier=self.frontier, gates=[]),
             side_downloads=SideDownloads(
-                frontier=self.frontier, key_of=host_of, clock=machine.monotonic
+                frontier=self.frontier, key_of=host_of, clock=machine.clock
             ),
             content=self.content,
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only

@@ -31,24 +31,18 @@ LEASE_SECS = 500.0
 
 
 class Clock:
-    """True time, and what a process sees of it."""
+    """Epoch time, and how often the machine was started."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
+        self.now = EPOCH
         self.boots = 0
-        self._booted_at = 0.0
 
-    def monotonic(self) -> float:
-        """The clock of this boot of the machine."""
-        return self.now - self._booted_at
-
-    def wall(self) -> float:
-        return EPOCH + self.now
+    def __call__(self) -> float:
+        return self.now
 
     def reboot(self, *, takes: float) -> None:
         self.now += takes
         self.boots += 1
-        self._booted_at = self.now - 17.0
 
 
 class Reactor:
@@ -170,7 +164,7 @@ class Reactor:
             headers=[],
             body=document.body,
             wire_body=document.body,
-            fetched_at=self.clock.wall(),
+            fetched_at=self.clock(),
             depth=flight.entry.depth,
             rank=flight.entry.rank,
         )
@@ -263,7 +257,7 @@ class Reactor:
         """Sleep until the frontier says that a host is ready."""
         ready_at = self.process.frontier.ready_at()
         if ready_at is not None:
-            self.clock.now += max(0.0, ready_at - self.clock.monotonic()) + 1e-6
+            self.clock.now = max(self.clock.now, ready_at)
 
     # --- checkpoints: ``Checkpointer.make`` in its steps
 

@@ -206,8 +206,7 @@ class ShardRig:
             machine = Machine(
                 jobdir=self.jobdir,
                 seeds=self._seeds_file,
-                monotonic=self.clock.monotonic,
-                wall=self.clock.wall,
+                clock=self.clock,
                 boot=f"boot {self.clock.boots}",
             )
             process = Process(

@@ -19,7 +19,6 @@ one that lacks what is used here it does not begin (``check_engine``).
 from __future__ import annotations
 
 import logging
-import time
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -97,18 +96,19 @@ def wake(engine: ExecutionEngine) -> None:
 class Alarm:
     """One timer that wakes the engine at the earliest time it was set to."""
 
-    def __init__(self, *, crawler: Crawler) -> None:
+    def __init__(self, *, crawler: Crawler, clock: Callable[[], float]) -> None:
         self._crawler = crawler
+        self._clock = clock
         self._timer: CallLaterResult | None = None
         self._at = 0.0
 
     def set(self, at: float | None) -> None:
-        """Wake the engine at *at*, monotonic seconds; None is never."""
+        """Wake the engine at *at*; None is never."""
         if at is None or (self._timer is not None and self._at <= at):
             return
         self.cancel()
         self._at = at
-        self._timer = call_later(max(0.0, at - time.monotonic()), self._ring)
+        self._timer = call_later(max(0.0, at - self._clock()), self._ring)
 
     def cancel(self) -> None:
         """Stop the timer."""

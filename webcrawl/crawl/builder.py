@@ -318,8 +318,7 @@ def _frontier(
         raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {share:g}.")
     return Frontier(
         path=shard / "frontier",
-        clock=time.monotonic,
-        wall=wall,
+        clock=wall,
         prioritizer=_build(
             crawler,
             "FRONTIER_PRIORITIZER",

@@ -52,7 +52,7 @@ class PolitenessBound:
 
     When few hosts remain, workers are idle because every host that has URLs rests. The crawl must
     say that this is the reason: "after weeks on one site" a slow crawl looks like a broken one.
-    *workers* is how many there are, *clock* monotonic seconds.
+    *workers* is how many there are, *clock* the frontier's.
     """
 
     def __init__(self, *, frontier: Frontier, workers: int, clock: Callable[[], float]) -> None:

@@ -95,7 +95,7 @@ not, so then finished entries are fetched again (``trust_done=False``).
 
 Readers beside the process see all of this through ``view.py``, without touching it.
 
-The core knows no Scrapy: clock, wall clock, chance, prioritizer, selector and delay policy are
+The core knows no Scrapy: clock, chance, prioritizer, selector and delay policy are
 handed in. Nothing here is thread-safe.
 """
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from webcrawl.frontier.clocks import Clocks
     from webcrawl.frontier.domain_share import Domain, DomainShares
     from webcrawl.frontier.rests import HostClocks
     from webcrawl.frontier.snapshot import Series
@@ -42,7 +41,7 @@ _WOKEN_PER_CALL = 64
 
 
 class BackEnd:
-    """The back-end queues. Not thread-safe; times are monotonic seconds.
+    """The back-end queues. Not thread-safe; times are epoch seconds.
 
     *limit* is Mercator's n, how many queues there may be; it grows by ``grow`` up to *ceiling*.
     *remembered* keeps the rests of hosts without a queue. A host is far off when more than *soon*
@@ -53,7 +52,7 @@ class BackEnd:
         self,
         *,
         path: Path,
-        clocks: Clocks,
+        clock: Callable[[], float],
         remembered: HostClocks,
         limit: int,
         ceiling: int,
@@ -71,7 +70,7 @@ class BackEnd:
         # Hosts in the heap that are not far off.
         self.near = 0
         self.remembered = remembered
-        self._clocks = clocks
+        self._clock = clock
         self._soon = soon
         self._shares = shares
         self._table: dict[str, BackQueue] = {}
@@ -182,7 +181,7 @@ class BackEnd:
 
     def _add(self, host: str) -> BackQueue:
         """A queue for *host*, in line or snoozed; the caller puts an entry into it at once."""
-        now = self._clocks.clock()
+        now = self._clock()
         rest = self.remembered.take(host)
         domain = self._shares.enter(host)
         if rest is None:
@@ -331,7 +330,7 @@ class BackEnd:
         if self._ready:
             return self._ready[0].ready_at
         if self._shares.has_spare:
-            return self._clocks.clock()
+            return self._clock()
         return self._snoozed[0][0] if self._snoozed else None
 
     # --- snapshot and recovery
@@ -339,7 +338,7 @@ class BackEnd:
     def snapshot(self) -> Series:
         """All queues as they are now; told while the back end goes on, see saving.py."""
         self._bodies.seal()
-        return self._saving.begin(self._table.values(), self._clocks.to_wall(0.0))
+        return self._saving.begin(self._table.values())
 
     def rests(self) -> Series:
         """The rests of hosts without a queue for the snapshot, see ``HostClocks.snapshot``.
@@ -355,7 +354,7 @@ class BackEnd:
         All hosts are in line at once afterwards; ``postpone`` says which have to wait. More
         queues than allowed are taken over all the same.
         """
-        now = self._clocks.clock()
+        now = self._clock()
         bodies = self._bodies.open(
             {kept.number: kept.body for kept in snapshots if kept.body is not None}
         )
@@ -376,14 +375,14 @@ class BackEnd:
         """During recovery: *host* rests until *ready_at*, whatever was said before."""
         queue = self._table.get(host)
         if queue is None:
-            self.remembered.remember(host, ready_at, least, now=self._clocks.clock())
+            self.remembered.remember(host, ready_at, least, now=self._clock())
         else:
             queue.ready_at = ready_at
             queue.least = least
 
     def settle(self) -> None:
         """After recovery: snooze the queues that were postponed."""
-        now = self._clocks.clock()
+        now = self._clock()
         waiting = [queue for queue in self._ready if queue.ready_at > now]
         self._ready = deque(queue for queue in self._ready if queue.ready_at <= now)
         for queue in waiting:

@@ -74,9 +74,9 @@ class BackQueue:
     ) -> None:
         self.host = host
         self.domain = domain
-        # Monotonic time from which the host may be contacted.
+        # From when the host may be contacted, epoch seconds.
         self.ready_at = ready_at
-        # Monotonic time of the present contact, while in process.
+        # When the present contact began, while in process.
         self.contact = 0.0
         # Whether the last rest was so long that nobody should wait for the host, see Supply.
         self.is_far = False

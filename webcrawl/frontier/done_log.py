@@ -7,12 +7,13 @@ record as finished when ``finish`` returns.
 Format: record logs (storage/record_log.py) ``<path>/<number>.log``; the payload of each frame is a
 msgpack array of the records of one write::
 
-    record   := contact | release | finish | requeue | distrust
+    record   := contact | release | finish | requeue | distrust | release4
     contact  := [1, host, at, least]
-    release  := [2, host, ready_at, rest, least]
+    release  := [6, host, ready_at, least]
     finish   := [3, key, note]
     requeue  := [4, encoded entry]
     distrust := [5]
+    release4 := [2, host, ready_at, rest, least]      of snapshots before format 5
 
 A *host* is a shared clock when it has the name of one (shared.py).
 
@@ -51,12 +52,11 @@ class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
     least: float
 
 
-class Release(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
-    """A host was given back and rests *rest* seconds until *ready_at*, epoch seconds."""
+class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
+    """A host was given back and rests until *ready_at*, epoch seconds."""
 
     host: str
     ready_at: float
-    rest: float
     least: float
 
 
@@ -77,9 +77,18 @@ class Distrust(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
     """The finish records before are void: what was found on the pages may have been lost."""
 
 
+class _Release4(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
+    """A release as it was written beside snapshots of format 4."""
+
+    host: str
+    ready_at: float
+    rest: float
+    least: float
+
+
 Record = Contact | Release | Finish | Requeue | Distrust
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Record]).decode
+_decode = msgspec.msgpack.Decoder(list[Record | _Release4]).decode
 
 
 class DoneLog:
@@ -209,12 +218,15 @@ def done_log_files(path: Path, first: int) -> list[Path]:
 
 def records_in(payload: bytes) -> list[Record]:
     """What one write has put into the log. Raises msgspec.DecodeError."""
-    return _decode(payload)
+    return [
+        Release(one.host, one.ready_at, one.least) if isinstance(one, _Release4) else one
+        for one in _decode(payload)
+    ]
 
 
 def _records(file: Path) -> Iterator[Record]:
     for _, payload in read_records(file):
-        yield from _decode(payload)
+        yield from records_in(payload)
 
 
 def _file(path: Path, number: int) -> Path:

@@ -11,7 +11,6 @@ import enum
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_end import BackEnd
-from webcrawl.frontier.clocks import Clocks
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import Contact, DoneLog, Finish, Release, Requeue
@@ -62,11 +61,11 @@ class Supply(enum.IntEnum):
 class Frontier:
     """Mercator's polite, prioritizing frontier in one directory. Not thread-safe.
 
-    *path* is its directory: ``front/``, ``back/`` and ``done/``. *clock* is monotonic seconds,
-    *wall* epoch seconds. *queues* is the first value of Mercator's n (three for each worker), and
-    *max_queues* the most it may grow to: about 1 kB of memory and of every snapshot each, plus
-    what waits in them. *slice_size* bounds the entries that one call moves from the front end to
-    the back end, and so how long a call may take (about 2 us for each).
+    *path* is its directory: ``front/``, ``back/`` and ``done/``. *clock* gives epoch seconds.
+    *queues* is the first value of Mercator's n (three for each worker), and *max_queues* the most
+    it may grow to: about 1 kB of memory and of every snapshot each, plus what waits in them.
+    *slice_size* bounds the entries that one call moves from the front end to the back end, and so
+    how long a call may take (about 2 us for each).
 
     Rests of hosts without a queue: *remembered* of them are in memory (about 0.5 kB each), the
     others in *rests*, which must be open as long as the frontier is; None: all are in memory.
@@ -78,7 +77,6 @@ class Frontier:
         *,
         path: Path,
         clock: Callable[[], float],
-        wall: Callable[[], float],
         prioritizer: Prioritizer,
         selector: Selector,
         delay: DelayPolicy,
@@ -90,7 +88,7 @@ class Frontier:
         shares: DomainShares | None = None,
     ) -> None:
         self.path = path
-        self._clocks = Clocks(clock=clock, wall=wall)
+        self._clock = clock
         self._delay = delay
         # What a policy never goes below; asked for so often that it is worth keeping.
         self._shortest_rest = cut_off(delay, 0.0)
@@ -98,17 +96,17 @@ class Frontier:
         self._slice = slice_size
         self._front = FrontEnd(path=path / "front", prioritizer=prioritizer, selector=selector)
         self._log = DoneLog(path=path / "done")
-        clocks = HostClocks(clocks=self._clocks, limit=remembered, store=rests)
+        clocks = HostClocks(clock=clock, limit=remembered, store=rests)
         self._back = BackEnd(
             path=path / "back",
-            clocks=self._clocks,
+            clock=clock,
             remembered=clocks,
             limit=queues,
             ceiling=max_queues,
             soon=self._soon,
             shares=shares or DomainShares(),
         )
-        self._shared = SharedClocks(clocks=self._clocks, log=self._log, rests=clocks, delay=delay)
+        self._shared = SharedClocks(clock=clock, log=self._log, rests=clocks, delay=delay)
         self._finished = FinishedKeys()
         self.parked = Parked(path=path / "parked", front=self._front, finished=self._finished)
         self._leases = Leases()
@@ -142,7 +140,7 @@ class Frontier:
     @property
     def supply(self) -> Supply:
         """How soon there is a URL to fetch. O(hosts contacted in the last second)."""
-        back, now = self._back, self._clocks.clock()
+        back, now = self._back, self._clock()
         earliest = back.earliest()
         if self._front.size or (earliest is not None and earliest <= now):
             return Supply.NOW
@@ -219,17 +217,17 @@ class Frontier:
         disk before this returns. Moves at most two slices of entries to the back end.
         """
         back = self._back
-        if host is not None and not back.bring_forward(host, self._clocks.clock()):
+        if host is not None and not back.bring_forward(host, self._clock()):
             return None
         if self._front.size and back.has_room():
             self.refill(self._slice)
-        now = self._clocks.clock()
+        now = self._clock()
         queue = back.first_ready(now)
         if queue is None and self._front.size and (back.has_room() or back.grow()):
             # A worker would have to wait while there may be other hosts in the front end: this
             # is how n grows until the workers are busy.
             self.refill(self._slice)
-            now = self._clocks.clock()
+            now = self._clock()
             queue = back.first_ready(now)
         for _ in range(self._slice):
             if queue is None and not self._may_refill:
@@ -252,7 +250,7 @@ class Frontier:
         """Journal the host that is first in line and some of the next ones, in one write. They
         stand before all others but hosts that were brought forward; twice does no harm."""
         queues = [*self._back.in_line(_CONTACTS_PER_WRITE)]
-        at = self._clocks.wall()
+        at = self._clock()
         self._log.contacts([Contact(queue.host, at, queue.least) for queue in queues])
         for queue in queues:
             queue.journaled = self._log.number
@@ -278,7 +276,7 @@ class Frontier:
         crash cuts it off or it expires. One write; none for what is promised already."""
         queue = self._back.find_in_process(host)
         if least > queue.least and least > self._shortest_rest:
-            self._log.contacts([Contact(host, self._clocks.to_wall(queue.contact), least)])
+            self._log.contacts([Contact(host, queue.contact, least)])
             queue.least = least
 
     def release(
@@ -298,15 +296,14 @@ class Frontier:
         Raises LookupError when the host is not in process: a double release is a bug.
         """
         queue = self._back.find_in_process(host)
-        now = self._clocks.clock()
+        now = self._clock()
         # After kill -9 a contact without a release rests for what the policy says of the time
         # until then, or for its last *least*. Only a longer one must be on disk now.
         at_once = rest > max(queue.least, self._shortest_rest)
         at_once = at_once and rest > cut_off(self._delay, now - queue.contact)
         if least is not None:
             queue.least = least
-        until = Release(host, self._clocks.wall() + rest, rest, queue.least)
-        self._log.release(until, at_once=at_once)
+        self._log.release(Release(host, now + rest, queue.least), at_once=at_once)
         self._shared.release(host, rest=rest if shared_rest is None else shared_rest)
         self._back.end(queue, now + rest, now)
         self._leases.end_contact(host)
@@ -353,7 +350,7 @@ class Frontier:
         promised. Returns the leases concerned, also one that was put back while its host stayed in
         process: the caller must not finish them or release their hosts any more. O(expired).
         """
-        now = self._clocks.clock()
+        now = self._clock()
         leases, hosts = self._leases.before(now - older_than)
         leases = [lease for lease in leases if not spare(lease)]
         for lease in reversed(leases):
@@ -373,14 +370,14 @@ class Frontier:
         return bool(self._front.size) and (self._back.has_room() or self._back.can_grow())
 
     def ready_at(self) -> float | None:
-        """When ``acquire`` should be tried again, on *clock*; None: only after a release or push.
+        """When ``acquire`` should be tried again; None: only after a release or push.
 
         A time that is not in the future says that it may succeed now, or at least gets nearer to
         it by moving a slice of the front end.
         """
         back = self._back
         if not back.ready and self._may_refill:
-            return self._clocks.clock()
+            return self._clock()
         return back.earliest()
 
     # --- snapshot and recovery
@@ -417,11 +414,12 @@ class Frontier:
         self._finished.add_bytes(state.finished)
         for data in reversed(state.leased):
             back.push_front(host_of(data), data)
-        until, longest = state.quiet
-        back.remembered.be_quiet(self._clocks.from_wall(until, longest=longest))
         found = replay(self._log.records(state.segment), since=state)
-        for rest in rests(state, found, clocks=self._clocks, delay=self._delay):
-            back.postpone(rest.host, rest.ready_at, least=rest.least)
+        now = self._clock()
+        quiet = state.quiet - max(0.0, state.saved_at - now)
+        back.remembered.be_quiet(quiet)
+        for rest in rests(state, found, now=now, delay=self._delay):
+            back.postpone(rest.host, max(rest.ready_at, quiet), least=rest.least)
         back.settle()
         if trust_done:
             self._finished.add_all(found.finished)
@@ -442,18 +440,18 @@ class Frontier:
         development machine). All that is in files is written when it returns, not yet synced.
         """
         segment = self._log.rotate()
-        back, to_wall = self._back, self._clocks.to_wall
+        back = self._back
         state = FrontierSnapshot(
-            saved_at=self._clocks.wall(),
+            saved_at=self._clock(),
             segment=segment,
             levels=self._front.snapshot(),
             limit=back.limit,
             leased=[encode(lease.entry) for lease in self._leases.entries],
             finished=self._finished.to_bytes(),
             counts=self._counts,
-            shared=[(claim.name, to_wall(claim.at)) for claim in self._shared.claims],
+            shared=[*self._shared.claims],
             parked=self.parked.snapshot(),
-            quiet=back.remembered.quiet(),
+            quiet=back.remembered.quiet_until,
         )
         return encode_snapshot(state, {"queues": back.snapshot(), "remembered": back.rests()})
 
@@ -485,7 +483,7 @@ class Frontier:
         """Count everything again; empty means sound. Reads all waiting entries from disk."""
         parts = (self._front, self._back, self._shared, self.parked)
         problems = [problem for part in parts for problem in part.check()]
-        problems += self._leases.check(self._clocks.clock())
+        problems += self._leases.check(self._clock())
         if self._leases.contacts != self._back.in_process:
             problems.append(
                 f"{self._leases.contacts} contacts, {self._back.in_process} hosts in process"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Lease(msgspec.Struct, frozen=True, gc=False):
-    """An entry handed out. *acquired_at* is monotonic seconds."""
+    """An entry handed out. *acquired_at* is epoch seconds."""
 
     entry: Entry
     id: int

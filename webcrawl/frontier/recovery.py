@@ -15,7 +15,6 @@ from webcrawl.frontier.done_log import Contact, Distrust, Finish, Record, Releas
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from webcrawl.frontier.clocks import Clocks
     from webcrawl.frontier.delay_policy import DelayPolicy
     from webcrawl.frontier.snapshot import FrontierSnapshot
 
@@ -25,7 +24,7 @@ class Replay:
     """The done log, folded.
 
     *contacts* are those without a release: cut off in the middle. *finished* and *notes* are
-    those of finish records that may be trusted.
+    those of finish records that may be trusted. *last_at* is the latest time in it.
     """
 
     contacts: dict[str, Contact] = field(default_factory=dict)
@@ -33,10 +32,11 @@ class Replay:
     requeued: list[bytes] = field(default_factory=list)
     finished: list[int] = field(default_factory=list)
     notes: list[bytes] = field(default_factory=list)
+    last_at: float = 0.0
 
 
 class Rest(NamedTuple):
-    """A host, or a shared clock, rests until *ready_at*, monotonic seconds of this process."""
+    """A host, or a shared clock, rests until *ready_at*, epoch seconds."""
 
     host: str
     ready_at: float
@@ -47,12 +47,12 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
     """Fold *records*, written after the snapshot *since*, onto the contacts it was made during.
 
     >>> from webcrawl.frontier.snapshot import FrontierSnapshot
-    >>> log = [Contact("a.test", 5.0, 0.0), Release("a.test", 9.0, 3.0, 0.0), Finish(7, b"")]
+    >>> log = [Contact("a.test", 5.0, 0.0), Release("a.test", 9.0, 0.0), Finish(7, b"")]
     >>> folded = replay([*log, Contact("b.test", 7.0, 0.0)], since=FrontierSnapshot())
     >>> list(folded.contacts), list(folded.releases), folded.finished
     (['b.test'], ['a.test'], [7])
     """
-    state = Replay()
+    state = Replay(last_at=since.saved_at)
     for queue in since.queues:
         if queue.contact:
             state.contacts[queue.host] = Contact(queue.host, queue.contact, queue.least)
@@ -62,6 +62,7 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
         match record:
             case Contact():
                 state.contacts[record.host] = record
+                state.last_at = max(state.last_at, record.at)
             case Release():
                 state.contacts.pop(record.host, None)
                 state.releases[record.host] = record
@@ -78,29 +79,20 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
 
 
 def rests(
-    state: FrontierSnapshot, found: Replay, *, clocks: Clocks, delay: DelayPolicy
+    state: FrontierSnapshot, found: Replay, *, now: float, delay: DelayPolicy
 ) -> Iterator[Rest]:
     """Until when hosts must rest, in the order in which it was said: the last of a host counts.
 
     What the snapshot and the releases say, and for a contact that was cut off what the policy
-    says of one that lasted until now: no host waits less than it would have without the restart.
-    Nobody waits less than the snapshot wants it quiet.
+    says of one that lasted until *now*: no host waits less than it would have without the restart.
+    Nor does one wait longer because the clock was set back while the machine was down.
     """
-    quiet = clocks.from_wall(state.quiet[0], longest=state.quiet[1])
-    for rest in _rests(state, found, clocks=clocks, delay=delay):
-        yield rest._replace(ready_at=max(rest.ready_at, quiet))
-
-
-def _rests(
-    state: FrontierSnapshot, found: Replay, *, clocks: Clocks, delay: DelayPolicy
-) -> Iterator[Rest]:
-    resting = [(queue.host, queue.ready_at, queue.least) for queue in state.queues]
-    for host, at, least in resting + state.remembered:
-        yield Rest(host, clocks.from_wall(at, longest=at - state.saved_at), least)
-    for release in found.releases.values():
-        at = clocks.from_wall(release.ready_at, longest=release.rest)
-        yield Rest(release.host, at, release.least)
-    now, wall = clocks.clock(), clocks.wall()
+    ahead = max(0.0, found.last_at - now)
+    said = [(queue.host, queue.ready_at, queue.least) for queue in state.queues]
+    said += state.remembered
+    said += [(one.host, one.ready_at, one.least) for one in found.releases.values()]
+    for host, ready_at, least in said:
+        yield Rest(host, ready_at - ahead, least)
     for contact in found.contacts.values():
-        rest = max(cut_off(delay, max(wall - contact.at, 0.0)), contact.least)
+        rest = max(cut_off(delay, max(now - contact.at, 0.0)), contact.least)
         yield Rest(contact.host, now + rest, contact.least)

@@ -23,10 +23,8 @@ from typing import TYPE_CHECKING, Protocol
 from webcrawl.frontier.snapshot import Series
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Callable, Container, Iterable
     from pathlib import Path
-
-    from webcrawl.frontier.clocks import Clocks
 
 # Two forgotten for each one remembered is enough to keep up, and bounds the work per call.
 _PURGED_PER_CALL = 2
@@ -68,17 +66,18 @@ class RestStore(Protocol):
 class HostClocks:
     """host -> (ready_at, least): from when it may be contacted, and its last explicit rest.
 
-    *ready_at* is monotonic seconds; *least* as in ``BackQueue``. All operations O(log hosts).
+    *ready_at* is epoch seconds; *least* as in ``BackQueue``. All operations O(log hosts).
     Without a *store* there is no limit.
     """
 
-    def __init__(self, *, clocks: Clocks, limit: int, store: RestStore | None) -> None:
+    def __init__(self, *, clock: Callable[[], float], limit: int, store: RestStore | None) -> None:
         self.spilled = 0
-        self._clocks = clocks
+        self._clock = clock
         self._limit = limit
         self._store = store
         self._rests: dict[str, tuple[float, float]] = {}
-        self._quiet_until = 0.0
+        #: For the snapshot: see there.
+        self.quiet_until = 0.0
         # Every rest in memory by its end, the first or the last of them on top; also those of
         # hosts that were taken, spilled or remembered anew since. The second for the store only.
         self._first: list[tuple[float, str]] = []
@@ -102,15 +101,15 @@ class HostClocks:
 
     def be_quiet(self, until: float) -> None:
         """Until then everyone rests: when they were last contacted may have been forgotten."""
-        self._quiet_until = until
+        self.quiet_until = until
 
     def find(self, host: str) -> tuple[float, float] | None:
         """The rest of *host*, perhaps over; None when it has none. At most one disk access."""
         rest = self._find(host)
-        if self._quiet_until <= self._clocks.clock():
+        if self.quiet_until <= self._clock():
             return rest
         ready_at, least = rest or (0.0, 0.0)
-        return max(ready_at, self._quiet_until), least
+        return max(ready_at, self.quiet_until), least
 
     def _find(self, host: str) -> tuple[float, float] | None:
         rest = self._rests.get(host)
@@ -120,12 +119,13 @@ class HostClocks:
         if data is None:
             return None
         until, longest, least = _REST.unpack(data)
-        return self._clocks.from_wall(until, longest=longest), least
+        # A clock that was set back while the machine was down must not draw it out.
+        return min(until, self._clock() + longest), least
 
     def take(self, host: str) -> tuple[float, float] | None:
         """As ``find``; from now on the rest is kept by the caller."""
         rest = self._rests.pop(host, None)
-        if rest is not None or (self._store is None and not self._quiet_until):
+        if rest is not None or (self._store is None and not self.quiet_until):
             return rest
         return self.find(host)
 
@@ -147,11 +147,9 @@ class HostClocks:
         while len(self._rests) > self._limit:
             end, host = heapq.heappop(self._last)
             if self._ends(host, -end):
-                store.put(host, self._packed(*self._rests.pop(host)))
+                ready_at, least = self._rests.pop(host)
+                store.put(host, _REST.pack(ready_at, ready_at - self._clock(), least))
                 self.spilled += 1
-
-    def _packed(self, ready_at: float, least: float) -> bytes:
-        return _REST.pack(self._clocks.to_wall(ready_at), ready_at - self._clocks.clock(), least)
 
     def _tidy(self) -> None:
         """Make the heaps anew when most of what they hold is gone."""
@@ -166,7 +164,7 @@ class HostClocks:
     # --- snapshot
 
     def snapshot(self, *, without: Container[str]) -> Series:
-        """What a restart would not find in the store: (host, ready_at in epoch seconds, least),
+        """What a restart would not find in the store: (host, ready_at, least),
         as it is now; 10 ns for each in memory, and 0.3 us for each that the store has not saved.
 
         Of two rests of one host the newer one comes later. Some are perhaps over. Hosts *without*
@@ -178,14 +176,9 @@ class HostClocks:
                 if host not in without:
                     until, _, least = _REST.unpack(data)
                     unsaved.append((host, until, least))
-        rests, offset = self._rests.copy(), self._clocks.to_wall(0.0)
-        held = ((host, at + offset, least) for host, (at, least) in rests.items())
+        rests = self._rests.copy()
+        held = ((host, at, least) for host, (at, least) in rests.items())
         return Series(len(unsaved) + len(rests), itertools.chain(unsaved, held))
-
-    def quiet(self) -> tuple[float, float]:
-        """For the snapshot: see there."""
-        rest = self._quiet_until - self._clocks.clock()
-        return (self._clocks.to_wall(self._quiet_until), rest) if rest > 0 else (0.0, 0.0)
 
     def written(self) -> Iterable[Path]:
         """See ``Frontier.written``."""

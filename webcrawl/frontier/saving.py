@@ -26,14 +26,12 @@ class Saving:
 
     def __init__(self) -> None:
         self.number = 0
-        self._offset = 0.0
         # Those asked before their turn, by host.
         self._early: dict[str, QueueSnapshot] = {}
 
-    def begin(self, queues: Collection[BackQueue], offset: float) -> Series:
-        """All of *queues*. *offset* makes epoch seconds of their times. About 20 ns for each."""
+    def begin(self, queues: Collection[BackQueue]) -> Series:
+        """All of *queues*. About 20 ns for each."""
         self.number += 1
-        self._offset = offset
         self._early = {}
         return Series(len(queues), self._tell([*queues], self.number))
 
@@ -53,11 +51,11 @@ class Saving:
                 yield self._early.pop(queue.host)
 
     def _state_of(self, queue: BackQueue) -> QueueSnapshot:
-        body, offset = queue.body, self._offset
+        body = queue.body
         return QueueSnapshot(
             queue.host,
-            queue.ready_at + offset,
-            queue.contact + offset if queue.state is State.IN_PROCESS else 0.0,
+            queue.ready_at,
+            queue.contact if queue.state is State.IN_PROCESS else 0.0,
             queue.least,
             [*queue.items],
             0 if body is None else number_of(body),

@@ -18,9 +18,8 @@ from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Release
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
-    from webcrawl.frontier.clocks import Clocks
     from webcrawl.frontier.delay_policy import DelayPolicy
     from webcrawl.frontier.done_log import DoneLog
     from webcrawl.frontier.rests import HostClocks
@@ -39,23 +38,28 @@ def clock_name(key: str) -> str:
 
 
 class Claim(NamedTuple):
-    """The shared clock *name* is held since *at*, monotonic seconds."""
+    """The shared clock *name* is held since *at*, epoch seconds."""
 
     name: str
     at: float
 
 
 class SharedClocks:
-    """Which host holds which clock. Times are monotonic seconds. Not thread-safe.
+    """Which host holds which clock. Times are epoch seconds. Not thread-safe.
 
     *rests* has the rests of all clocks, *log* is the done log. After a crash a clock rests for as
     long as *delay* says.
     """
 
     def __init__(
-        self, *, clocks: Clocks, log: DoneLog, rests: HostClocks, delay: DelayPolicy
+        self,
+        *,
+        clock: Callable[[], float],
+        log: DoneLog,
+        rests: HostClocks,
+        delay: DelayPolicy,
     ) -> None:
-        self._clocks = clocks
+        self._clock = clock
         self._log = log
         self._rests = rests
         self._delay = delay
@@ -81,10 +85,10 @@ class SharedClocks:
             if claim.name != name:
                 raise ValueError(f"{host} holds the shared clock {claim.name}, not {name}")
             return 0.0
-        now = self._clocks.clock()
+        now = self._clock()
         wait = self._wait(name, now)
         if not wait:
-            self._log.contacts([Contact(name, self._clocks.wall(), 0.0)])
+            self._log.contacts([Contact(name, now, 0.0)])
             self._rests.take(name)
             self._held.add(name)
             self._claims[host] = Claim(name, now)
@@ -112,11 +116,10 @@ class SharedClocks:
         claim = self._claims.get(host)
         if claim is None:
             return
-        now = self._clocks.clock()
+        now = self._clock()
         # As for hosts: only what a restart could not guess must be on disk now.
         assumed = cut_off(self._delay, now - claim.at)
-        until = Release(claim.name, self._clocks.wall() + rest, rest, 0.0)
-        self._log.release(until, at_once=rest > assumed)
+        self._log.release(Release(claim.name, now + rest, 0.0), at_once=rest > assumed)
         del self._claims[host]
         self._held.discard(claim.name)
         self._rests.remember(claim.name, now + rest, 0.0, now=now)

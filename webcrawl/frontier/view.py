@@ -194,7 +194,7 @@ class FrontierView:
         release = self._since.releases.get(host)
         if release is not None:
             times = times._replace(ready_at=release.ready_at, least=release.least, contact=0.0)
-        times = times._replace(ready_at=max(times.ready_at, self._state.quiet[0]))
+        times = times._replace(ready_at=max(times.ready_at, self._state.quiet))
         contact = self._since.contacts.get(host)
         return times if contact is None else times._replace(contact=contact.at)
 

@@ -65,7 +65,8 @@ def mend_frontier(
 
 def quieted(state: FrontierSnapshot, now: float, rest_secs: float) -> FrontierSnapshot:
     """*state* with a rest for everyone until *rest_secs* after *now*, epoch seconds."""
-    quiet = max((now + rest_secs, rest_secs), state.quiet)
+    # Whatever is said of a clock that was set back meanwhile, see ``Frontier.open``.
+    quiet = max(max(now, state.saved_at) + rest_secs, state.quiet)
     return msgspec.structs.replace(state, version=VERSION, quiet=quiet)
 
 
