@@ -38,9 +38,11 @@ from webcrawl.crawl._engine import (
     watch_requests,
 )
 from webcrawl.crawl.checkpointer import Checkpointer
+from webcrawl.crawl.completion import Completion, HostRelease
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.feeder import Inflow
 from webcrawl.crawl.item_limit import ItemLimit
+from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.opening import open_parts
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.side_downloads import SideDownloads
@@ -162,19 +164,33 @@ class MercatorScheduler(BaseScheduler):
         self.side_downloads = SideDownloads(
             frontier=frontier, key_of=hosts.key_of, clock=time.monotonic
         )
-        self._dispatcher = Dispatcher(
+        self._requests = LeaseRequests(crawler=crawler, codec=self._codec, sitemaps=sitemaps)
+        self._completion = Completion(
             crawler=crawler,
+            frontier=frontier,
+            hosts=hosts,
+            content=content,
+            host_release=HostRelease(
+                frontier=frontier,
+                hosts=hosts,
+                stats=crawler.stats,
+                reading=reading,
+                stop=self._stop,
+                wake=lambda: wake(crawler.engine),
+            ),
+            requests=self._requests,
+            outcome_log=outcome_log,
+            stop=self._stop,
+        )
+        self._dispatcher = Dispatcher(
             frontier=frontier,
             hosts=hosts,
             admission=admission,
             side_downloads=self.side_downloads,
-            content=content,
-            codec=self._codec,
-            outcome_log=outcome_log,
+            requests=self._requests,
+            completion=self._completion,
             sitemaps=sitemaps,
             reading=reading,
-            stop=self._stop,
-            wake=lambda: wake(crawler.engine),
         )
         self._totals = Totals(stats=self._stats, clock=time.monotonic)
         self._bound = PolitenessBound(frontier=frontier, workers=workers, clock=hosts.wall)
@@ -189,7 +205,7 @@ class MercatorScheduler(BaseScheduler):
             admission=admission,
             bound=self._bound,
             pauses=self.pauses,
-            dispatcher=self._dispatcher,
+            completion=self._completion,
             totals=self._totals,
         )
         self._checkpoints = Checkpointer(
@@ -248,7 +264,7 @@ class MercatorScheduler(BaseScheduler):
             raise unopened(error, self._job.path) from error
         self._is_open = True
         undo_failed_opening(self._crawler.engine, self._undo)
-        watch_requests(self._crawler.engine, self._dispatcher.done)
+        watch_requests(self._crawler.engine, self._completion.done)
         go_on_for_pages_in_process(self._crawler.engine, lambda: bool(self.side_downloads))
         if takes_fast_path(self._crawler.settings):
             from webcrawl.crawl._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
@@ -256,6 +272,7 @@ class MercatorScheduler(BaseScheduler):
             take_fast_path(self._crawler.engine)
         bound_items(self._crawler.engine, self._items.bound)
         self._stop.listen()
+        self._completion.listen()
         loop = asyncio.get_running_loop()
         self._eliminator.on_merged = lambda: loop.call_soon_threadsafe(self._work)
         self._tick.start(TICK_SECS, now=False)
@@ -310,7 +327,7 @@ class MercatorScheduler(BaseScheduler):
         It goes through the eliminator like a link (answering True when that takes time to
         know), or past it with ``dont_filter``. Its priority is the prioritizer's business.
         """
-        adopted = self._dispatcher.adopt(request)
+        adopted = self._requests.adopt(request)
         if adopted is None:
             return False
         try:
@@ -334,7 +351,11 @@ class MercatorScheduler(BaseScheduler):
         most = _LOOKUPS_PER_WORKER * self._workers
         try:
             for _ in range(_DENIALS_PER_CALL):
-                if self.pauses or self._links.awaits_seeds or self._dispatcher.looking_up >= most:
+                if (
+                    self.pauses
+                    or self._links.awaits_seeds
+                    or self._completion.host_release.looking_up >= most
+                ):
                     return None  # whoever ends that wakes the engine
                 full = scraper_is_full(self._crawler.engine)
                 lease = self.side_downloads.acquire() if full else self._frontier.acquire()
@@ -395,49 +416,23 @@ class MercatorScheduler(BaseScheduler):
         try:
             refused = self._links.submit_page(page, links, chain=entry.chain, depths=depths)
         except _DISK_ERRORS as error:
-            fetch.abandoned = True
-            self._stop.fail(error)
+            self._completion.not_stored(fetch, error)
             return False
-        fetch.redirect_target, fetch.redirect_refused = page.redirect_target, refused
+        fetch.page.redirect_target, fetch.page.redirect_refused = page.redirect_target, refused
         return True
 
-    def is_seen(self, fetch: Fetch, content_fingerprint: int) -> bool:
-        """The content-seen test: whether another URL's document had the same bytes.
+    def is_seen(self, fetch: Fetch, document: int) -> bool:
+        """The content-seen test: see ``Completion.is_seen``."""
+        return self._completion.is_seen(fetch, document)
 
-        Otherwise the fingerprint is in process until *fetch* is finished, and durable then. True
-        also when the page's URL has gone back, or goes back as a broken disk keeps the answer.
-        """
-        if fetch.expired:
-            return True
-        fetch.tested_content = content_fingerprint
-        try:
-            if self._content.test(content_fingerprint):
-                fetch.is_duplicate = True
-                return True
-        except _DISK_ERRORS as error:
-            fetch.abandoned = True
-            self._stop.fail(error)
-            return True
-        fetch.content_fingerprint = content_fingerprint
-        return False
-
-    def is_first_there(self, fetch: Fetch, place_fingerprint: int) -> bool:
-        """Whether a document that ``is_seen`` is met for the first time at its place; that is
-        remembered when *fetch* is finished."""
-        try:
-            is_first = self._content.claim(place_fingerprint)
-        except _DISK_ERRORS as error:
-            fetch.abandoned = True
-            self._stop.fail(error)
-            return False
-        if is_first:
-            fetch.content_fingerprint = place_fingerprint
-        return is_first
+    def is_first_there(self, fetch: Fetch, place: int) -> bool:
+        """As ``Completion.is_first_there``."""
+        return self._completion.is_first_there(fetch, place)
 
     def try_bugs_again(self) -> None:
         """URLs that were given up for a bug are for the next run: see crawl/completion.py."""
         try:
-            self._dispatcher.retries.of_bugs()
+            self._completion.try_bugs_again()
         except _DISK_ERRORS as error:
             self._stop.fail(error)
 
@@ -467,8 +462,9 @@ class MercatorScheduler(BaseScheduler):
             self._hurry_up()
         try:
             self._inflow.work()
-            self._dispatcher.expire(self._lease_secs)
-            if self.side_downloads.idle_secs > self._item_secs:  # modules may wait for downloads
+            idle_secs = self.side_downloads.idle_secs
+            self._completion.expire(self._lease_secs, spares_pages=idle_secs <= self._lease_secs)
+            if idle_secs > self._item_secs:  # modules may wait for downloads
                 self._items.cut(self._item_secs)
             self._hosts.work()
             self._bound.look()
@@ -492,7 +488,9 @@ class MercatorScheduler(BaseScheduler):
         now = time.monotonic()
         if self._stopping_since is None:
             self._stopping_since = now
-            self._dispatcher.close_side_downloads()
+            if self.side_downloads:
+                self._completion.put_back_pages()  # they may have waited for one
+            self.side_downloads.close()
         elif now - self._stopping_since >= self._grace_secs:
             abort_downloads(self._crawler.engine)
             self._items.cut(_ITEM_SECS_AT_END, at_end=True)

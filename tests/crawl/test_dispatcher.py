@@ -24,7 +24,10 @@ from seen_rig import InlineExecutor, disk_eliminator
 from twisted.python.failure import Failure
 
 from webcrawl import signals
+from webcrawl.crawl.completion import Completion, HostRelease
 from webcrawl.crawl.dispatcher import Dispatcher
+from webcrawl.crawl.fetch import PageState, Stage
+from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.request_codec import RequestCodec
@@ -144,25 +147,41 @@ class Desk:
         )
         self.woken = 0
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
-        self.dispatcher = Dispatcher(
+        sitemaps = Sitemaps(
+            robots=self.hosts.robots,
+            links=links,
+            max_bytes=50 << 20,
+            page_max_bytes=5 << 20,
+            named=named_sitemaps,
+        )
+        self.requests = LeaseRequests(crawler=crawler, codec=self.codec, sitemaps=sitemaps)
+        self.host_release = HostRelease(
+            frontier=self.rig.frontier,
+            hosts=self.hosts,
+            stats=crawler.stats,
+            reading=self.reading,
+            stop=self.stop,
+            wake=self._wake,
+        )
+        self.completion = Completion(
             crawler=crawler,
+            frontier=self.rig.frontier,
+            hosts=self.hosts,
+            content=self.content,
+            host_release=self.host_release,
+            requests=self.requests,
+            outcome_log=self.outcome_log,
+            stop=self.stop,
+        )
+        self.dispatcher = Dispatcher(
             frontier=self.rig.frontier,
             hosts=self.hosts,
             admission=Admission(frontier=self.rig.frontier, gates=gates),
             side_downloads=self.side_downloads,
-            content=self.content,
-            codec=self.codec,
-            outcome_log=self.outcome_log,
-            sitemaps=Sitemaps(
-                robots=self.hosts.robots,
-                links=links,
-                max_bytes=50 << 20,
-                page_max_bytes=5 << 20,
-                named=named_sitemaps,
-            ),
+            requests=self.requests,
+            completion=self.completion,
+            sitemaps=sitemaps,
             reading=self.reading,
-            stop=self.stop,
-            wake=self._wake,
         )
 
     def _wake(self):
@@ -183,18 +202,25 @@ class Desk:
     def end(self, request, result, *, during=lambda fetch: None):
         """The download of *request* ends in *result*; *during* is its callback and pipelines."""
         fetch = request.meta["fetch"]
-        if not isinstance(result, Request):
+        if not isinstance(result, Request) and fetch.stage is Stage.LEASED:
             fetch.begin_download()
-            fetch.end_transfer()
-        if isinstance(result, Exception):
-            fetch.failed(result)
-        else:
-            fetch.answered(result)
-        fetch.end_download()
+            fetch.transferred(result)
+        fetch.end_download(result)
         if isinstance(result, HtmlResponse):
             result.request = request
         during(fetch)
-        self.dispatcher.done(request)
+        self.completion.done(request)
+
+    def expire(self, older_than):
+        """As the scheduler does in its background work."""
+        spares_pages = self.side_downloads.idle_secs <= older_than
+        self.completion.expire(older_than, spares_pages=spares_pages)
+
+    def crash(self):
+        """The frontier begins anew from its files."""
+        self.rig.crash()
+        for part in (self.dispatcher, self.completion, self.host_release):
+            part._frontier = self.rig.frontier
 
     def counts(self, prefix):
         return {
@@ -252,9 +278,14 @@ def see(desk, fingerprint, *, is_new=True):
     def test(fetch):
         assert desk.content.test(fingerprint) is not is_new
         if is_new:
-            fetch.content_fingerprint = fingerprint
+            fetch.page.claim = fingerprint
 
     return test
+
+
+def put_back(request):
+    """The page of *request* could not be stored."""
+    request.meta["fetch"].page.becomes(PageState.PUT_BACK)
 
 
 # --- what must wait
@@ -316,7 +347,7 @@ def test_what_is_fetched_is_counted_when_it_begins_and_what_came_of_it_at_the_en
     desk.end(first, page())
     assert told[1:] == [(5, "http://a.test/0")]
     second = desk.next()
-    second.meta["fetch"].abandoned = True
+    put_back(second)
     desk.end(second, page())
     assert told[2:] == [("begun", "http://b.test/0"), ("put back", "http://b.test/0")]
     desk.close()
@@ -384,8 +415,8 @@ def test_a_url_that_meets_a_bug_is_tried_once_more_and_again_in_the_next_run(des
         desk.wait(120)
     assert desk.next() is None
     assert desk.counts("outcome/") == {"other": 1}
-    desk.dispatcher.retries.of_bugs()
-    desk.dispatcher.retries.of_bugs()
+    desk.completion.try_bugs_again()
+    desk.completion.try_bugs_again()
     assert len(desk.frontier) == 1
     assert desk.next().meta["fetch"].lease.entry.attempts == 0
 
@@ -395,7 +426,7 @@ def test_what_meets_a_bug_when_the_crawl_ends_for_that_is_for_the_next_run_too(d
     desk.end(desk.next(), KeyError("x"))
     desk.wait(120)
     last = desk.next()
-    desk.dispatcher.retries.of_bugs()
+    desk.completion.try_bugs_again()
     desk.end(last, KeyError("x"))
     desk.wait(120)
     assert desk.counts("outcome/") == {}
@@ -486,7 +517,7 @@ def test_the_content_of_a_page_that_was_not_processed_is_not_seen_but_its_url_is
 
     def fails(fetch):
         see(desk, 77)(fetch)
-        fetch.unprocessed = True
+        fetch.page.becomes(PageState.FAILED)
 
     desk.end(desk.next(), page(), during=fails)
     assert len(desk.frontier) == desk.frontier.leased == 0
@@ -500,7 +531,7 @@ def test_a_page_that_could_not_be_stored_goes_back_with_its_content(desk):
 
     def fails(fetch):
         see(desk, 77)(fetch)
-        fetch.abandoned = True
+        fetch.page.becomes(PageState.PUT_BACK)
 
     desk.end(desk.next(), page(), during=fails)
     assert desk.counts("outcome/") == {}
@@ -527,8 +558,8 @@ def test_a_download_that_never_came_to_an_end_goes_back(desk):
     desk.rig.push(entry("a.test", 0))
     request = desk.next()
     request.meta["fetch"].begin_download()
-    request.meta["fetch"].abandoned = True
-    desk.dispatcher.done(request)
+    put_back(request)
+    desk.completion.done(request)
     assert len(desk.frontier) == 1
     assert desk.rests() == pytest.approx(3.1)
 
@@ -541,7 +572,7 @@ def test_an_expired_lease_returns_and_what_still_comes_of_it_is_too_late(desk):
     late = desk.next()
     see(desk, 77)(late.meta["fetch"])
     desk.wait(LEASE_SECS + 1)
-    desk.dispatcher.expire(LEASE_SECS)
+    desk.expire(LEASE_SECS)
     assert desk.stats.get_value("scheduler/expired") == 1
     desk.wait(120)
     again = desk.next()
@@ -559,7 +590,7 @@ def test_an_expired_page_is_counted_once(tmp_path, clock, obey):
     desk.rig.push(entry("a.test", 0))
     desk.next()  # the page, or a robots.txt, which is none
     desk.wait(LEASE_SECS + 1)
-    desk.dispatcher.expire(LEASE_SECS)
+    desk.expire(LEASE_SECS)
     pages = [] if obey else [("begun", "http://a.test/0"), ("put back", "http://a.test/0")]
     assert desk.hosts.ledger.told == pages
     desk.close()
@@ -570,7 +601,7 @@ def test_a_robots_txt_that_nobody_gives_back_frees_its_host(obedient):
     late = obedient.next()
     assert late.url == "http://a.test/robots.txt"
     obedient.wait(LEASE_SECS + 1)
-    obedient.dispatcher.expire(LEASE_SECS)
+    obedient.expire(LEASE_SECS)
     obedient.wait(120)
     again = obedient.next()
     assert again.url == "http://a.test/robots.txt"
@@ -584,23 +615,22 @@ def test_a_page_whose_processing_waits_for_a_download_is_not_taken_back(desk):
     desk.rig.push(entry("a.test", 0))
     request = desk.next()
     fetch = request.meta["fetch"]
-    fetch.answered(page())
-    fetch.end_download()
+    fetch.end_download(page())
 
     def during():
         for _ in range(20):
             desk.wait(LEASE_SECS / 10)
-            desk.dispatcher.expire(LEASE_SECS)
+            desk.expire(LEASE_SECS)
         assert desk.next() is None
 
-    in_turn(desk, "http://b.test/aside", during).end_download()
+    in_turn(desk, "http://b.test/aside", during).end_download(page())
     # The page is still being processed, and only after that does its time begin.
     desk.wait(LEASE_SECS - 1)
-    desk.dispatcher.expire(LEASE_SECS)
-    assert not fetch.expired
+    desk.expire(LEASE_SECS)
+    assert fetch.page.state is PageState.STORED
     desk.wait(2)
-    desk.dispatcher.expire(LEASE_SECS)
-    assert fetch.expired
+    desk.expire(LEASE_SECS)
+    assert fetch.page.state is PageState.EXPIRED
 
 
 def test_a_download_that_outlives_its_lease_is_broken_off(desk):
@@ -610,9 +640,9 @@ def test_a_download_that_outlives_its_lease_is_broken_off(desk):
         fetch = desk.next().meta["fetch"]
         fetch.begin_download()
         fetch.abort = lambda url=fetch.lease.entry.url: broken_off.append(url)
-    fetch.end_download()
+    fetch.end_download(page())
     desk.wait(LEASE_SECS + 1)
-    desk.dispatcher.expire(LEASE_SECS)
+    desk.expire(LEASE_SECS)
     # The other one has left the wire.
     assert broken_off == ["http://a.test/0"]
 
@@ -682,8 +712,8 @@ def test_a_robots_txt_that_was_broken_off_tells_nothing(obedient):
     obedient.rig.push(entry("a.test", 0))
     robots = obedient.next()
     robots.meta["fetch"].begin_download()
-    robots.meta["fetch"].abandoned = True
-    obedient.dispatcher.done(robots)
+    put_back(robots)
+    obedient.completion.done(robots)
     obedient.wait(3.2)
     assert obedient.next().url == "http://a.test/robots.txt"
     assert obedient.counts("robots/") == {}
@@ -712,9 +742,8 @@ def test_a_forbidden_ordinary_request_is_handed_on_to_be_refused(obedient):
     request = obedient.next()
     fetch = request.meta["fetch"]
     assert fetch.refusal == "robots_denied"
-    fetch.refused()
-    fetch.end_download()
-    obedient.dispatcher.done(request)
+    fetch.end_download(IgnoreRequest("x"))
+    obedient.completion.done(request)
     assert obedient.counts("outcome/") == {"robots_denied": 1}
     assert len(obedient.frontier) == obedient.frontier.leased == 0
 
@@ -723,8 +752,8 @@ def test_a_request_that_lived_in_memory_is_forgotten_when_it_has_ended(desk):
     unsaved = ordinary(desk, meta={"lock": threading.Lock()})
     desk.rig.push(unsaved)
     request = desk.next()
-    request.meta["fetch"].abandoned = True
-    desk.dispatcher.done(request)
+    put_back(request)
+    desk.completion.done(request)
     desk.wait(3)
     again = desk.next()
     assert again.meta["lock"] is request.meta["lock"]
@@ -743,11 +772,11 @@ def test_a_request_that_a_restart_has_lost_is_given_up_and_counted(desk):
 def test_a_request_that_only_carries_the_meta_of_another_is_none_of_ours(desk):
     desk.rig.push(entry("a.test", 0))
     request = desk.next()
-    desk.dispatcher.done(Request("http://b.test/", meta=request.meta))
+    desk.completion.done(Request("http://b.test/", meta=request.meta))
     assert desk.frontier.leased == 1
     desk.end(request, page())
     assert desk.frontier.leased == 0
-    desk.dispatcher.done(request)
+    desk.completion.done(request)
     assert desk.stop.errors == []
 
 
@@ -757,7 +786,7 @@ def test_a_request_in_place_of_a_link_is_an_ordinary_one_that_can_be_saved(desk)
     other = request.replace(url="http://b.test/")
     desk.end(request, other)
     assert desk.counts("outcome/") == {"replaced": 1}
-    adopted = desk.dispatcher.adopt(other)
+    adopted = desk.requests.adopt(other)
     assert adopted.errback is None
     assert "dont_retry" not in adopted.meta
     saved = desk.codec.entry(adopted, rank_of=lambda host: 5)
@@ -772,9 +801,9 @@ def test_a_request_in_place_of_a_link_is_an_ordinary_one_that_can_be_saved(desk)
 def test_a_request_in_place_of_a_robots_txt_is_left_alone(obedient):
     obedient.rig.push(entry("a.test", 0))
     robots = obedient.next()
-    assert obedient.dispatcher.adopt(robots.replace(url="http://b.test/")) is None
+    assert obedient.requests.adopt(robots.replace(url="http://b.test/")) is None
     mine = Request("http://b.test/")
-    assert obedient.dispatcher.adopt(mine) is mine
+    assert obedient.requests.adopt(mine) is mine
 
 
 def test_an_unforeseen_exception_is_logged_once_with_its_traceback(desk, caplog):
@@ -843,13 +872,13 @@ def resolving(tmp_path, clock, names):
 def test_a_host_is_looked_up_once_without_a_worker_while_its_urls_wait(resolving, names):
     resolving.rig.push(entry("a.test", 0), entry("a.test", 1))
     assert resolving.next() is None
-    assert resolving.dispatcher.looking_up == 1
+    assert resolving.host_release.looking_up == 1
     assert resolving.frontier.leased == 0
     assert resolving.next() is None
     assert list(names.waiting) == ["a.test"]
     names.answer("a.test", ["8.8.8.8"])
     assert resolving.woken == 1
-    assert resolving.dispatcher.looking_up == 0
+    assert resolving.host_release.looking_up == 0
     assert resolving.next().url == "http://a.test/0"
 
 
@@ -906,8 +935,8 @@ def test_a_look_up_that_never_ends_gives_its_host_back_with_the_lease(resolving,
     resolving.rig.push(entry("a.test", 0))
     assert resolving.next() is None
     resolving.wait(LEASE_SECS + 1)
-    resolving.dispatcher.expire(LEASE_SECS)
-    assert resolving.dispatcher.looking_up == 0
+    resolving.expire(LEASE_SECS)
+    assert resolving.host_release.looking_up == 0
     late = names.waiting.pop("a.test")
     late(None)
     assert resolving.stop.errors == []
@@ -923,7 +952,7 @@ def test_a_look_up_whose_answer_cannot_be_kept_ends_the_crawl(resolving, names):
     broken = OSError(5, "Input/output error")
     names.answer("a.test", ["8.8.8.8"], broken)
     assert resolving.stop.errors == [broken]
-    resolving.dispatcher.expire(-1.0)
+    resolving.expire(-1.0)
 
 
 def test_the_crawl_delay_holds_while_robots_txt_is_fetched_again(obedient):
@@ -1094,7 +1123,7 @@ def test_an_errand_that_has_been_taken_for_lost_is_not_run_when_the_rules_are_kn
     sent = [request.url for request in (obedient.next(), obedient.next()) if request]
     assert sent == ["http://a.test/0"]
     assert len(obedient.frontier) == 0
-    obedient.dispatcher.expire(-1.0)
+    obedient.expire(-1.0)
 
 
 @pytest.mark.parametrize("again", ["http://a.test/1", "http://a.test/robots.txt"])
@@ -1112,15 +1141,13 @@ def test_a_crash_does_not_make_a_host_that_was_away_for_a_while_forget_its_crawl
     obedient.frontier.requeue(entry("a.test", 1))
     assert obedient.next().url == again
     obedient.wait(1)
-    obedient.rig.crash()
-    obedient.dispatcher._frontier = obedient.frontier
+    obedient.crash()
     assert obedient.rests() == pytest.approx(100.0, abs=1e-3)
 
 
 def test_an_errand_survives_kill_9(obedient):
     redirect_of_robots(obedient, to="http://b.test/rules.txt")
-    obedient.rig.crash()
-    obedient.dispatcher._frontier = obedient.rig.frontier
+    obedient.crash()
     obedient.wait(120)
     urls = set()
     for _ in range(2):
@@ -1153,8 +1180,8 @@ def test_each_url_that_ends_has_a_line_that_says_why(obedient):
     assert obedient.next() is None
 
     def processed(fetch):
-        fetch.tested_content = fetch.content_fingerprint = 0xABC
-        fetch.redirect_target = "http://a.test/next"
+        fetch.page.document = fetch.page.claim = 0xABC
+        fetch.page.redirect_target = "http://a.test/next"
 
     obedient.end(obedient.next(), page(200), during=processed)
     denied, fetched = obedient.lines()
@@ -1204,8 +1231,8 @@ def test_a_document_whose_processing_failed_is_nobodys_original(desk):
     desk.rig.push(entry("a.test"))
 
     def processed(fetch):
-        fetch.tested_content = fetch.content_fingerprint = 7
-        fetch.unprocessed = True
+        fetch.page.document = fetch.page.claim = 7
+        fetch.page.becomes(PageState.FAILED)
 
     desk.end(desk.next(), page(200), during=processed)
     assert desk.lines()[0].content == ""
@@ -1232,9 +1259,8 @@ def test_the_rest_after_a_contact_is_learned_from_the_host(desk):
         fetch = request.meta["fetch"]
         fetch.begin_download()
         fetch.took = 1.0
-        fetch.answered(page())
-        fetch.end_download()
-        desk.dispatcher.done(request)
+        fetch.end_download(page())
+        desk.completion.done(request)
         assert desk.rests() == pytest.approx(10.0)
         desk.wait(10)
     assert desk.hosts.records.get("a.test").took == [1.0, 1.0]
@@ -1270,8 +1296,7 @@ def test_a_download_aside_waits_for_its_host_and_goes_before_the_urls_there(desk
     fetch = in_turn(desk, "http://a.test/aside", during)
     assert fetch.lease.entry.url == "http://a.test/aside"
     assert desk.next() is None
-    request = Request("http://a.test/aside", meta={"fetch": fetch})
-    fetch.request_id = id(request)
+    request = fetch.bind(Request("http://a.test/aside"))
     desk.end(request, page())
     assert desk.rests() == pytest.approx(3.0)
     desk.wait(3)
@@ -1321,21 +1346,20 @@ def test_a_download_aside_that_is_cancelled_just_when_its_turn_comes_gives_it_ba
         with pytest.raises(asyncio.CancelledError):
             await task
         # As the engine does in any case.
-        desk.dispatcher.done(request)
+        desk.completion.done(request)
 
     asyncio.run(run())
     assert desk.frontier.leased == 0
     assert desk.next() is None  # nobody waits any more
     assert desk.next().url == "http://a.test/0"
-    desk.dispatcher.expire(-1.0)
+    desk.expire(-1.0)
 
 
 def test_a_download_aside_is_lost_with_its_process_and_dropped_by_the_next(desk):
     async def run():
         task = asyncio.ensure_future(desk.side_downloads.turn(Request("http://a.test/aside")))
         await asyncio.sleep(0)
-        desk.rig.crash()
-        desk.dispatcher._frontier = desk.rig.frontier
+        desk.crash()
         task.cancel()
 
     asyncio.run(run())
@@ -1355,11 +1379,11 @@ def test_a_host_that_somebody_waits_for_can_be_asked_for_before_all_others(desk)
         assert desk.dispatcher.dispatch(lease) is None
 
     fetch = in_turn(desk, "http://a.test/aside", during)
-    fetch.end_download()
+    fetch.end_download(None)
     assert desk.side_downloads.acquire() is None
     assert desk.frontier.check() == []
     assert [desk.next().url for _ in range(4)] == [f"http://{name}.test/0" for name in "bcda"]
-    desk.dispatcher.expire(-1.0)
+    desk.expire(-1.0)
 
 
 def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
@@ -1371,6 +1395,7 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
     alarms = []
     scheduler = SimpleNamespace(
         _dispatcher=obedient.dispatcher,
+        _completion=obedient.completion,
         _frontier=obedient.frontier,
         _links=SimpleNamespace(awaits_seeds=False),
         pauses={},
@@ -1393,8 +1418,12 @@ def test_when_the_crawl_is_closed_who_waits_is_told_and_pages_in_process_go_back
     desk.rig.push(entry("a.test", 0))
     request = desk.next()
 
+    def close():
+        desk.completion.put_back_pages()
+        desk.side_downloads.close()
+
     with pytest.raises(IgnoreRequest, match="being closed"):
-        in_turn(desk, "http://a.test/aside", desk.dispatcher.close_side_downloads)
+        in_turn(desk, "http://a.test/aside", close)
     desk.end(request, page())
     assert desk.counts("outcome/") == {}
     assert len(desk.frontier) == 2

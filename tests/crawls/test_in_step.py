@@ -4,7 +4,6 @@ links of all are submitted."""
 from __future__ import annotations
 
 import asyncio
-import time
 from types import SimpleNamespace
 
 from scrapy import Request, signals
@@ -37,7 +36,7 @@ class Parts:
     def next_request(self):
         url = self.waiting.pop(0)
         lease = Lease(Entry(url, url[7:-1]), len(self.waiting), 0.0)
-        fetch = Fetch(lease=lease, release=lambda _: None, clock=time.monotonic)
+        fetch = Fetch(lease=lease, release=lambda _: None)
         return Request(url, meta={"fetch": fetch})
 
     async def download(self, request):

@@ -133,9 +133,8 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
         for address in ("8.8.8.8", "", None):
             request = Request("http://a.test/")
             if address is not None:
-                fetch = Fetch(lease=None, release=lambda _: None, clock=lambda: 0.0)
-                fetch.address, fetch.request_id = address, id(request)
-                request.meta["fetch"] = fetch
+                fetch = Fetch(lease=None, release=lambda _: None, address=address)
+                fetch.bind(request)
             await downloader._download(request)
 
     with turn_of("9.9.9.9"):

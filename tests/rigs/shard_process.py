@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from host_rig import Records, host_knowledge
 from scrapy.signalmanager import SignalManager
 
+from webcrawl.crawl.completion import Completion, HostRelease
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds import SeedReader
@@ -202,7 +204,7 @@ class Flight:
     @property
     def has_lease(self) -> bool:
         """Whether the URL is leased for it, not only the host."""
-        return not self.fetch.expired and not self.fetch.robots_url
+        return self.fetch.holds_url
 
 
 class Machine(NamedTuple):
@@ -275,23 +277,43 @@ class Process:
             longest_retry_after=MAX_CRAWL_DELAY,
             retry_times=RETRY_TIMES,
         )
-        self.dispatcher = Dispatcher(
+        sitemaps = Sitemaps(
+            robots=hosts.robots, links=self.links, max_bytes=1, page_max_bytes=1, named=True
+        )
+        reading = ReadingWatch(jobdir=machine.jobdir, max_secs=1.0)
+        requests = LeaseRequests(
+            crawler=crawler,  # type: ignore[arg-type]  # likewise
+            codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
+            sitemaps=sitemaps,
+        )
+        self.completion = Completion(
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             frontier=self.frontier,
             hosts=hosts,
-            sitemaps=Sitemaps(
-                robots=hosts.robots, links=self.links, max_bytes=1, page_max_bytes=1, named=True
+            content=self.content,
+            host_release=HostRelease(
+                frontier=self.frontier,
+                hosts=hosts,
+                stats=crawler.stats,  # type: ignore[arg-type]  # likewise
+                reading=reading,
+                stop=self.stop,  # type: ignore[arg-type]  # likewise
+                wake=lambda: None,
             ),
+            requests=requests,
+            outcome_log=self.outcome_log,
+            stop=self.stop,  # type: ignore[arg-type]  # likewise
+        )
+        self.dispatcher = Dispatcher(
+            frontier=self.frontier,
+            hosts=hosts,
             admission=Admission(frontier=self.frontier, gates=[]),
             side_downloads=SideDownloads(
                 frontier=self.frontier, key_of=host_of, clock=machine.clock
             ),
-            content=self.content,
-            codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
-            outcome_log=self.outcome_log,
-            reading=ReadingWatch(jobdir=machine.jobdir, max_secs=1.0),
-            stop=self.stop,  # type: ignore[arg-type]  # likewise
-            wake=lambda: None,
+            requests=requests,
+            completion=self.completion,
+            sitemaps=sitemaps,
+            reading=reading,
         )
         self.seeds = SeedReader(
             sources=[str(machine.seeds)],

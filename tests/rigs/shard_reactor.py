@@ -13,6 +13,7 @@ import xxhash
 from scrapy.http import Response
 from shard_process import MAX_CRAWL_DELAY, POLICY, RETRY_TIMES, Flight, HeldExecutor
 
+from webcrawl.crawl.fetch import PageState
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.items import Page
 from webcrawl.net.outcomes import ConnectionLostError
@@ -112,44 +113,42 @@ class Reactor:
         """``MercatorDownloader.fetch``."""
         fetch, host = flight.fetch, flight.entry.host
         flight.stage = "done"
-        pause = 0.0
-        if not fetch.abandoned:
+        pause, result = 0.0, None
+        is_expired = fetch.page.state is PageState.EXPIRED
+        is_broken_off = fetch.page.state is PageState.PUT_BACK
+        if not is_broken_off:
             self.clock.now += took
             fetch.sent_at, fetch.took = 0.0, took
-            pause = self._answer(flight)
-            if fetch.response is not None:
+            result, pause = self._answer(flight)
+            if isinstance(result, Response):
                 flight.stage = "parse"
-        if not fetch.expired:
+        if not is_expired:
             # Even if the process dies while it writes this down.
-            rest = 0.0 if fetch.abandoned else cut_off(POLICY, took)
+            rest = 0.0 if is_broken_off else cut_off(POLICY, took)
             self.judge.left(host, until=self.clock.now + rest)
-        fetch.end_download()
-        if not fetch.expired and not self.process.stop.has_begun:
+        fetch.end_download(result)
+        if not is_expired and not self.process.stop.has_begun:
             self.judge.truth.rest(host, self.clock.now + min(pause, MAX_CRAWL_DELAY))
 
-    def _answer(self, flight: Flight) -> float:
-        """What the web says; how long the host asks us to stay away."""
+    def _answer(self, flight: Flight) -> tuple[Response | Exception, float]:
+        """What the web says, and how long the host asks us to stay away."""
         fetch, request = flight.fetch, flight.request
         host = self.world.host_of(request.url)
         if fetch.robots_url:
             host.robots_tries += 1
             if host.is_dead or host.robots_tries <= host.robots_fails:
-                fetch.failed(ConnectionLostError())
-                return 0.0
-            fetch.answered(Response(request.url, body=host.robots, request=request))
-            return host.crawl_delay
+                return ConnectionLostError(), 0.0
+            return Response(request.url, body=host.robots, request=request), host.crawl_delay
         assert self.world.is_allowed(request.url), f"{request.url} must not be fetched"
         document = self.world.documents[request.url]
         if flight.entry.attempts < document.fails:
-            fetch.failed(ConnectionLostError())
-            return host.crawl_delay
+            return ConnectionLostError(), host.crawl_delay
         response = Response(
             request.url, status=document.status, body=document.body, request=request
         )
         if document.status == 503:
             response.headers["Retry-After"] = "50"
-        fetch.answered(response)
-        return max(host.crawl_delay, 50 if document.status == 503 else 0)
+        return response, max(host.crawl_delay, 50 if document.status == 503 else 0)
 
     def _parse(self, flight: Flight) -> None:
         """``WebSpider.parse``."""
@@ -177,41 +176,36 @@ class Reactor:
         try:
             self.process.links.submit_page(page, chain=flight.entry.chain)
         except OSError as error:
-            fetch.abandoned = True
-            self.process.stop.fail(error)
+            self.process.completion.not_stored(fetch, error)
             return
         # A processing module may raise.
-        fetch.unprocessed = self.rng.random() < 0.02
+        if self.rng.random() < 0.02:
+            fetch.page.becomes(PageState.FAILED)
 
     def _is_seen(self, flight: Flight, content: int) -> bool:
         """``MercatorScheduler.is_seen``."""
-        if flight.fetch.expired:
-            return True
-        try:
-            is_seen = self.process.content.test(content)
-        except OSError as error:
-            flight.fetch.abandoned = True
-            self.process.stop.fail(error)
+        page = flight.fetch.page
+        is_seen = self.process.completion.is_seen(flight.fetch, content)
+        if page.state > PageState.DUPLICATE:
             return True
         if not self.process.stop.has_begun:  # nothing is finished any more, so it does not matter
             self.judge.tested(flight, content, is_seen=is_seen)
         self.events["duplicates"] += is_seen
-        if not is_seen:
-            flight.fetch.content_fingerprint = content
         return is_seen
 
     def _done(self, flight: Flight) -> None:
         """The engine is through with the request."""
         fetch, entry, stop = flight.fetch, flight.entry, self.process.stop
-        finishes = flight.has_lease and not fetch.abandoned and not stop.has_begun
+        state = fetch.page.state
+        finishes = flight.has_lease and state is not PageState.PUT_BACK and not stop.has_begun
         if finishes:
             failed = fetch.response is None or fetch.response.status == 503
             if failed and entry.attempts < RETRY_TIMES:
                 self.judge.will_be_tried_again(entry)
-            content = None if fetch.unprocessed else fetch.content_fingerprint
+            content = None if state is PageState.FAILED else fetch.page.claim or None
             self.judge.begin_finish(entry, content, self.process.frontier)
         self.process.flights.remove(flight)
-        self.process.dispatcher.done(flight.request)
+        self.process.completion.done(flight.request)
         if stop.has_begun:
             self.judge.settle_finish()
         else:
@@ -229,7 +223,7 @@ class Reactor:
             flight
             for flight in process.flights
             if (flight.stage == "download" or not flight.fetch.robots_url)
-            and not flight.fetch.expired
+            and flight.fetch.page.state is not PageState.EXPIRED
             and now - flight.sent_at > LEASE_SECS
         ]
         for flight in expiring:
@@ -238,8 +232,8 @@ class Reactor:
             if flight.stage == "download":
                 rest = cut_off(POLICY, now - flight.sent_at)
                 self.judge.left(flight.entry.host, until=now + rest)
-        process.dispatcher.expire(LEASE_SECS)
-        assert all(flight.fetch.expired for flight in expiring)
+        process.completion.expire(LEASE_SECS, spares_pages=False)
+        assert all(flight.fetch.page.state is PageState.EXPIRED for flight in expiring)
 
     def merge(self) -> None:
         self.process.eliminator.merge()
@@ -317,8 +311,8 @@ class Reactor:
         process = self.process
         while process.flights:
             flight = process.flights[-1]
-            if flight.stage == "download":
-                flight.fetch.abandoned = self.rng.random() < 0.5
+            if flight.stage == "download" and self.rng.random() < 0.5:
+                flight.fetch.page.becomes(PageState.PUT_BACK)
             try:
                 self.proceed(len(process.flights) - 1, 0.1)
             except OSError as error:

@@ -1,48 +1,72 @@
-"""What the end of a contact or of a look-up means for the host and for the URL.
+"""The one way back of a lease: what its end means for its host and for its URL.
 
-For the host: its rest, its record, its rules. For the URL: whether it is tried again. Called by the
-downloader, by way of ``Fetch.release``, and by the dispatcher. While the network here is gone
-(hosts/politeness/outage.py) it means nothing: neither the host's patience nor a try of its URL is
-used up.
+``HostRelease`` gives hosts back: called by the downloader, by way of ``Fetch.release``, when
+nothing more goes over the wire, and when a look-up has ended. It decides on the host's rest and
+keeps what the contact tells of it. While the network here is gone (hosts/politeness/outage.py) it
+tells nothing: neither the host's patience nor a try of its URL is used up.
+
+``Completion`` gives URLs back: called by the dispatcher when nothing is sent, by the engine when it
+is through with a request, by the background work for leases that never came back, by signals when
+a page could not be processed. Each of these ends in ``Completion.end``.
+
+The invariant: a URL is finished only when everything that came of it (links, requests, retries)
+is on disk. After a log could not be written that is uncertain, so nothing is finished any more.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from scrapy import signals
 from scrapy.http import Response
 
+from webcrawl.crawl.fetch import Fetch, PageState, Stage, fetch_of
+from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
-from webcrawl.frontier import ERRAND, Entry
+from webcrawl.errors import StoreError, is_disk_full
+from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.dns.resolver import NameNotFoundError
 from webcrawl.net.http.retry_after import retry_after
-from webcrawl.net.outcomes import outcome_of
+from webcrawl.net.outcomes import PERMANENT, REDIRECTS, outcome_of
+from webcrawl.storage.record_log import CorruptRecordError
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
-    from scrapy.statscollectors import StatsCollector
+    from collections.abc import Callable
 
-    from webcrawl.crawl.fetch import Fetch
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+    from twisted.python.failure import Failure
+
     from webcrawl.crawl.host_knowledge import HostKnowledge
+    from webcrawl.crawl.lease_requests import LeaseRequests
+    from webcrawl.crawl.outcome_log import OutcomeLog
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.stop import CrawlStop
-    from webcrawl.frontier import Frontier
+    from webcrawl.frontier import Frontier, Lease
     from webcrawl.hosts.politeness.preconditions import Decision
-    from webcrawl.hosts.retry_policy import RetryPolicy
+    from webcrawl.seen.content import ContentSeen
 
 logger = logging.getLogger(__name__)
 
 # URLs given up for a bug that the next run may try again.
 _MOST_LOST: Final = 1000
+# A contact that has been on the wire for so long keeps its worker from others.
+_SLOW_SECS: Final = 3.0
+# What a broken or damaged disk makes the parts raise.
+_DISK_ERRORS: Final = (OSError, CorruptRecordError)
 
 
-class Aftermath:
-    """*stop* is told of what must not happen: the crawl would go on with a host in process."""
+class HostRelease:
+    """Gives hosts back. On any error the crawl is stopped: a host that is never released would
+    block its queue for ever. *wake* is called when a host that was looked up is ready."""
 
     def __init__(
         self,
@@ -52,23 +76,30 @@ class Aftermath:
         stats: StatsCollector,
         reading: ReadingWatch,
         stop: CrawlStop,
+        wake: Callable[[], None],
     ) -> None:
         self._frontier = frontier
         self._hosts = hosts
         self._stats = stats
         self._reading = reading
         self._stop = stop
+        self._wake = wake
+        # The hosts in process that are being looked up, by the ids of the leases put back.
+        self._looked_up: dict[int, str] = {}
 
-    def contact_ended(self, fetch: Fetch) -> None:
-        """The download of *fetch* is over: its host's pause begins."""
-        if fetch.expired:
-            return
+    @property
+    def looking_up(self) -> int:
+        """Hosts in process that no worker is spent on, because they are being looked up."""
+        return len(self._looked_up)
+
+    def after_contact(self, fetch: Fetch) -> None:
+        """The download of *fetch* is over: its host's rest begins."""
         try:
-            self._contact_ended(fetch)
+            self._after_contact(fetch)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
 
-    def _contact_ended(self, fetch: Fetch) -> None:
+    def _after_contact(self, fetch: Fetch) -> None:
         entry, politeness = fetch.lease.entry, self._hosts.politeness
         outcome, response = fetch.outcome, fetch.response
         if response is None and fetch.on_wire is not None:
@@ -76,6 +107,9 @@ class Aftermath:
             outcome = outcome_of(fetch.on_wire)
             response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
         excused = fetch.reached_host and self._is_excused(fetch, outcome)
+        if excused and not entry.extra:
+            # An ordinary Request comes to its end all the same: its errback has been called.
+            fetch.page.becomes(PageState.PUT_BACK)
         if fetch.robots_url and fetch.outcome and not excused:
             origin = entry.via if entry.kind == ERRAND else entry.url
             self.learn(origin, fetch.outcome, fetch.response)
@@ -103,13 +137,9 @@ class Aftermath:
         )
 
     def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
-        """An ordinary Request comes to its end all the same: its errback has been called."""
-        entry = fetch.lease.entry
-        has_answered = self._hosts.records.get(entry.host).answered == origin_of(fetch.url)
-        excused = self._hosts.outage.contact_ended(entry.host, outcome, has_answered=has_answered)
-        if excused and not entry.extra:
-            fetch.abandoned = True
-        return excused
+        host = fetch.lease.entry.host
+        has_answered = self._hosts.records.get(host).answered == origin_of(fetch.url)
+        return self._hosts.outage.contact_ended(host, outcome, has_answered=has_answered)
 
     def learn(self, url: str, outcome: str, response: Response | None) -> None:
         """The robots.txt for *url* was tried."""
@@ -135,18 +165,39 @@ class Aftermath:
         errand = self._hosts.robots.errand(url)
         return Entry(errand, self._hosts.key_of(errand), kind=ERRAND, via=origin_of(url))
 
-    def looked_up(self, host: str) -> None:
-        """The name servers were asked for *host*. If they could not say, the dispatcher finds that
-        with the next turn of the host."""
+    def look_up(self, lease: Lease) -> None:
+        """Look up the host of *lease*, whose URL is back in its queue. The host stays in process,
+        so that name servers are asked once, and no worker waits for it."""
         assert self._hosts.addresses is not None
-        found = self._hosts.addresses.look(host)
-        if isinstance(found, list):
-            self._hosts.outage.lookup_worked(host)
-        elif isinstance(found, NameNotFoundError):
-            self._hosts.outage.name_not_found(host)
+        self._hosts.outage.probed()
+        self._looked_up[lease.id] = lease.entry.host
+        host = host_of(lease.entry.url)
+        self._hosts.addresses.look_up(host, lambda failure: self._after_look_up(lease, failure))
 
-    def lookup_failed(self, entry: Entry, decision: Decision) -> float:
-        """They could not say where *entry*'s host is, by *decision*: for how long it rests."""
+    def _after_look_up(self, lease: Lease, failure: Exception | None) -> None:
+        """If the name servers could not say, the next turn of the host shows that."""
+        host = self._looked_up.pop(lease.id, None)
+        if failure is not None:
+            self._stop.fail(failure)
+        if host is None or self._stop.has_begun:
+            return
+        assert self._hosts.addresses is not None
+        name = host_of(lease.entry.url)
+        found = self._hosts.addresses.look(name)
+        if isinstance(found, list):
+            self._hosts.outage.lookup_worked(name)
+        elif isinstance(found, NameNotFoundError):
+            self._hosts.outage.name_not_found(name)
+        try:
+            self._frontier.release(host, rest=0.0)
+        except Exception as error:  # noqa: BLE001  # the host would stay in process
+            self._stop.fail(error)
+        self._wake()
+
+    def after_failed_look_up(self, entry: Entry, decision: Decision) -> float:
+        """For how long the host of *entry* rests, as *decision* says that its address could not be
+        found out."""
+        self._stats.inc_value(f"retry/{decision.outcome}")
         host = host_of(entry.url)
         is_doubted = decision.outcome == "dns_not_found"
         excused = is_doubted or self._hosts.outage.lookup_failed(host)
@@ -154,41 +205,319 @@ class Aftermath:
             entry.host, entry.url, at_least=decision.secs, excused=excused
         )
 
+    def expire(self, lease: Lease) -> None:
+        """The frontier has taken the host of *lease* back."""
+        self._looked_up.pop(lease.id, None)
 
-class Retries:
-    """The URLs that are tried again after a fetch that failed, as often as *policy* says.
 
-    A URL that is tried again stands behind the others of its host.
-    """
+class Way(enum.Enum):
+    """What becomes of the URL of a lease that comes back."""
 
-    def __init__(self, *, frontier: Frontier, stats: StatsCollector, policy: RetryPolicy) -> None:
+    FINISH = "it has come to its end with an outcome"
+    RETRY = "it is tried again, behind the other URLs of its host"
+    PUT_BACK = "nothing came of it: it is the next of its host"
+    PARK = "it waits on disk for a reason"
+    DROP = "nothing waits for it any more"
+
+
+class Completion:
+    """Gives URLs back. *stop* ends the crawl when a log could not be written: nothing that matters
+    has been lost then, but nothing may be finished any more."""
+
+    def __init__(
+        self,
+        *,
+        crawler: Crawler,
+        frontier: Frontier,
+        hosts: HostKnowledge,
+        content: ContentSeen,
+        host_release: HostRelease,
+        requests: LeaseRequests,
+        outcome_log: OutcomeLog,
+        stop: CrawlStop,
+    ) -> None:
+        self._signals = crawler.signals
+        self._stats = crawler.stats
         self._frontier = frontier
-        self._stats = stats
-        self._policy = policy
+        self._hosts = hosts
+        self._content = content
+        self.host_release = host_release
+        self._requests = requests
+        self._outcome_log = outcome_log
+        self._stop = stop
+        # The contacts that are not done, by the ids of their leases.
+        self._under_way: dict[int, Fetch] = {}
         self._lost_to_bugs: deque[Entry] = deque(maxlen=_MOST_LOST)
-        self._is_over = False
+        self._is_over_for_bugs = False
 
-    def take(self, entry: Entry, outcome: str) -> bool:
-        """Whether *entry*, whose fetch has ended with *outcome*, is tried again; it is in its queue
-        then, on disk. OSError when that is full. Ordinary Requests have Scrapy's own retries."""
+    def listen(self) -> None:
+        """Notice exceptions in callbacks and processing modules from now on."""
+        self._signals.connect(self._spider_error, signal=signals.spider_error)
+        self._signals.connect(self._item_error, signal=signals.item_error)
+
+    @property
+    def in_process(self) -> int:
+        """Contacts under way, and pages of such that are being processed."""
+        return len(self._under_way)
+
+    @property
+    def fetching_robots(self) -> int:
+        """How many of them are for a robots.txt."""
+        return sum(bool(fetch.robots_url) for fetch in self._under_way.values())
+
+    @property
+    def slow(self) -> int:
+        """How many of them have been on the wire for some seconds."""
+        sent_before = time.monotonic() - _SLOW_SECS
+        return sum(
+            fetch.stage is Stage.SENT and fetch.sent_at is not None and fetch.sent_at < sent_before
+            for fetch in self._under_way.values()
+        )
+
+    # --- the ways back
+
+    def begin(self, fetch: Fetch) -> None:
+        """The contact of *fetch* begins."""
+        self._under_way[fetch.lease.id] = fetch
+
+    def unsent(
+        self,
+        lease: Lease,
+        way: Way,
+        why: str = "",
+        *,
+        rest: float = 0.0,
+        other: Entry | None = None,
+    ) -> None:
+        """Nothing is sent for *lease*: as ``end``, and its host rests for *rest* seconds."""
+        if lease.entry.kind == ERRAND and way is Way.FINISH:
+            self.host_release.learn(lease.entry.via, why, None)
+        self.end(lease, way, why, other=other)
+        self._frontier.release(lease.entry.host, rest=rest)
+
+    def done(self, request: Request) -> None:
+        """The engine is through with *request*, in whatever way it ended."""
+        fetch = fetch_of(request)
+        if fetch is None:
+            return
+        fetch.release_host()
+        self._requests.done(request)
+        self._under_way.pop(fetch.lease.id, None)
+        if fetch.holds_url:
+            try:
+                self._done(fetch)
+            except Exception as error:  # noqa: BLE001  # the URL would stay leased
+                self._stop.fail(error)
+        fetch.end()
+
+    def _done(self, fetch: Fetch) -> None:
+        entry, state, outcome = fetch.lease.entry, fetch.page.state, fetch.outcome
+        if state is PageState.PUT_BACK or not outcome or self._stop.has_begun:
+            self.end(fetch.lease, Way.PUT_BACK, fetch=fetch)
+            return
+        if state is PageState.POISON:
+            outcome = ReadingTooLongError.outcome
+        again = None
+        if entry.kind not in NO_URLS:
+            self._count_answer(fetch)
+            again = self._next_try(entry, BUG if state is PageState.UNREAD else outcome)
+        way = Way.FINISH if again is None else Way.RETRY
+        self.end(fetch.lease, way, outcome, other=again, fetch=fetch)
+
+    def expire(self, older_than: float, *, spares_pages: bool) -> None:
+        """Take back the leases that were not given back within *older_than* seconds.
+
+        With *spares_pages* not those of pages that are being processed: they may wait for a
+        download in another host's turn, which takes as long as politeness wants, and would be
+        fetched again and again. A download under way is broken off: its host is no longer ours.
+        """
+
+        def is_spared(lease: Lease) -> bool:
+            fetch = self._under_way.get(lease.id)
+            return spares_pages and fetch is not None and fetch.is_released
+
+        for lease in self._frontier.expire(older_than, spare=is_spared):
+            self.host_release.expire(lease)
+            fetch = self._under_way.pop(lease.id, None)
+            if fetch is not None:  # else it is done, but for a log that could not be written
+                if fetch.abort is not None and not fetch.is_released:
+                    fetch.abort()
+                fetch.expire()
+                self._take_back(fetch)
+            self._stats.inc_value("scheduler/expired")
+            logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
+
+    def put_back_pages(self) -> None:
+        """What is in process goes back when it is done, for the next run to fetch it again."""
+        for fetch in self._under_way.values():
+            fetch.page.becomes(PageState.PUT_BACK)
+
+    def end(
+        self,
+        lease: Lease,
+        way: Way,
+        why: str = "",
+        *,
+        other: Entry | None = None,
+        fetch: Fetch | None = None,
+    ) -> None:
+        """The URL of *lease* goes *way*. OSError when the disk is full.
+
+        *why* is the outcome of one that is finished, the reason of one that is parked. *other* is
+        the entry that is queued in the place of one that is tried again, or that goes before one
+        that is put back. *fetch* if there was one.
+        """
+        match way:
+            case Way.FINISH:
+                self._write_down(lease.entry, why, fetch)
+                self._finish(lease, fetch)
+            case Way.RETRY:
+                assert other is not None
+                self._frontier.requeue(other)
+                self._finish(lease, fetch)
+            case Way.PUT_BACK:
+                self._frontier.put_back(lease, behind=other)
+                if fetch is not None:
+                    self._take_back(fetch)
+            case Way.PARK:
+                self._frontier.park_leased(lease, why)
+            case Way.DROP:
+                self._frontier.finish(lease)
+
+    def _write_down(self, entry: Entry, outcome: str, fetch: Fetch | None) -> None:
+        """*entry* has come to its end; before the frontier knows, see outcome_log.py."""
+        if entry.kind in NO_URLS:
+            if entry.kind == ASIDE:
+                self._stats.inc_value(f"aside/{outcome}")
+            return
+        line = self._hosts.robots.decided_by(entry.url) if outcome == "robots_denied" else ""
+        self._outcome_log.finished(entry, outcome, fetch=fetch, robots=line)
+        tested = fetch is not None and bool(fetch.page.tested)
+        seen = fetch is not None and fetch.page.is_duplicate
+        self._hosts.traps.ended(entry, outcome, tested=tested, seen=seen)
+        self._hosts.outage.given_up(entry, outcome)
+
+    def _finish(self, lease: Lease, fetch: Fetch | None) -> None:
+        if fetch is not None and fetch.page.state >= PageState.FAILED:
+            self._discard(fetch)
+        claim = 0 if fetch is None else fetch.page.claim
+        self._frontier.finish(lease, note=claim.to_bytes(8, "little") if claim else b"")
+        if claim:
+            self._content.commit(claim)
+        self._requests.forget(lease.entry)
+
+    def _take_back(self, fetch: Fetch) -> None:
+        """The page of *fetch* counts for nothing."""
+        self._discard(fetch)
+        if fetch.is_for_page:
+            self._hosts.ledger.put_back(fetch.lease.entry)
+
+    def _discard(self, fetch: Fetch) -> None:
+        if fetch.page.claim:
+            self._content.discard(fetch.page.claim)
+            fetch.page.claim = 0
+
+    def _count_answer(self, fetch: Fetch) -> None:
+        if fetch.response is None:
+            return
+        self._stats.inc_value("fetch/bytes", fetch.received_bytes)
+        self._hosts.ledger.received(fetch.lease.entry, fetch.received_bytes)
+        status = fetch.response.status
+        if status in REDIRECTS:
+            self._stats.inc_value(
+                f"redirects/{'permanent' if status in PERMANENT else 'temporary'}"
+            )
+
+    # --- further tries
+
+    def _next_try(self, entry: Entry, outcome: str) -> Entry | None:
+        """*entry* as it is tried again after *outcome*; None if that is final. Ordinary Requests
+        have Scrapy's own retries."""
         if entry.extra:
-            return False
-        if outcome == BUG and self._is_over:
-            self._frontier.requeue(msgspec.structs.replace(entry, attempts=0))
-            return True
-        if entry.attempts < self._policy.rule(outcome).tries:
+            return None
+        if outcome == BUG and self._is_over_for_bugs:
+            return msgspec.structs.replace(entry, attempts=0)
+        if entry.attempts < self._hosts.retries.rule(outcome).tries:
             self._stats.inc_value(f"retry/{outcome}")
-            self._frontier.requeue(msgspec.structs.replace(entry, attempts=entry.attempts + 1))
-            return True
+            return msgspec.structs.replace(entry, attempts=entry.attempts + 1)
         if outcome == BUG:
             self._lost_to_bugs.append(entry)
-        return False
+        return None
 
-    def of_bugs(self) -> None:
+    def try_bugs_again(self) -> None:
         """The crawl ends because of bugs: the last URLs that were given up for one are for the
         next run, in which they may be mended, and so is what meets one from now on. OSError when
         the disk is full."""
-        self._is_over = True
+        self._is_over_for_bugs = True
         while self._lost_to_bugs:
             entry = self._lost_to_bugs.popleft()
             self._frontier.requeue(msgspec.structs.replace(entry, attempts=0))
+
+    # --- what becomes of a page
+
+    def is_seen(self, fetch: Fetch, document: int) -> bool:
+        """The content-seen test: whether another URL's *document*, a fingerprint, had the same
+        bytes.
+
+        Otherwise it is in process until *fetch* is finished, and durable then. True also when the
+        page's URL has gone back, or goes back as a broken disk keeps the answer.
+        """
+        page = fetch.page
+        if page.state is PageState.EXPIRED:
+            return True
+        page.document = document
+        try:
+            is_seen = self._content.test(document)
+        except _DISK_ERRORS as error:
+            self.not_stored(fetch, error)
+            return True
+        if is_seen:
+            page.becomes(PageState.DUPLICATE)
+        else:
+            page.claim = document
+        return is_seen
+
+    def is_first_there(self, fetch: Fetch, place: int) -> bool:
+        """Whether a document that ``is_seen`` is met for the first time at *place*, a fingerprint;
+        that is remembered when *fetch* is finished."""
+        if fetch.page.state is PageState.EXPIRED:
+            return False
+        try:
+            is_first = self._content.claim(place)
+        except _DISK_ERRORS as error:
+            self.not_stored(fetch, error)
+            return False
+        if is_first:
+            fetch.page.claim = place
+        return is_first
+
+    def not_stored(self, fetch: Fetch, error: Exception) -> None:
+        """Something of the page of *fetch* could not be written: its URL goes back, and the crawl
+        ends."""
+        fetch.page.becomes(PageState.PUT_BACK)
+        self._stop.fail(error)
+
+    def _spider_error(self, response: Any, failure: Failure) -> None:
+        """A callback raised: its document was not processed, whatever Scrapy makes of it."""
+        fetch = _fetch_behind(response)
+        if fetch is not None:
+            is_poison = isinstance(failure.value, ReadingTooLongError)
+            fetch.page.becomes(PageState.POISON if is_poison else PageState.UNREAD)
+
+    def _item_error(self, response: Any, failure: Failure) -> None:
+        """A processing module raised. Only a disk that fails concerns the crawl as a whole."""
+        error = failure.value
+        fetch = _fetch_behind(response)
+        is_put_back = isinstance(error, ItemOverdueError) and error.at_end
+        if isinstance(error, OSError) and (isinstance(error, StoreError) or is_disk_full(error)):
+            is_put_back = True
+            self._stop.fail(error)
+        if fetch is not None:
+            fetch.page.becomes(PageState.PUT_BACK if is_put_back else PageState.FAILED)
+
+
+def _fetch_behind(response: Any) -> Fetch | None:
+    """The contact that *response* (an answer, a failure, None) came of."""
+    meta = getattr(getattr(response, "request", None), "meta", {})
+    fetch: Fetch | None = meta.get("fetch")
+    return fetch

@@ -22,7 +22,7 @@ from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.configuration.values import flag, number, whole
 from webcrawl.crawl._engine import takes_fast_path
-from webcrawl.crawl.fetch import fetch_of
+from webcrawl.crawl.fetch import PageState, fetch_of
 from webcrawl.net.outcomes import error_of
 from webcrawl.net.turn import TURN
 from webcrawl.signals import is_heard
@@ -108,25 +108,25 @@ class MercatorDownloader:
         """As ``SideDownloads.turn``. When a middleware of *outer* waits for it, *outer* holds a
         host and a worker that the turn may need."""
         holder = None if outer is None else fetch_of(outer)
-        if outer is None or holder is None or holder.released:
+        if outer is None or holder is None or holder.is_released:
             return await side_downloads.turn(request)
         if side_downloads.is_of(holder.lease.entry.host, request):
             if holder.on_wire is None or holder.robots_url:
                 raise IgnoreRequest(f"{request.url}: its host is in process for {outer}")
-            holder.end_download()  # it has answered
+            holder.release_host()  # it has answered
         self.active.discard(outer)
         try:
             return await side_downloads.turn(request)
         finally:
-            if not holder.released:
+            if not holder.is_released:
                 self.active.add(outer)
 
     async def _refuse(self, request: Request, fetch: Fetch) -> Response:
         """Fail *request* as if it had been sent, or as Scrapy's own robots.txt middleware does."""
         self.active.discard(request)
-        fetch.refused()
-        fetch.end_download()
-        raise error_of(fetch.refusal)(f"{request.url}: {fetch.refusal}")
+        error = error_of(fetch.refusal)(f"{request.url}: {fetch.refusal}")
+        fetch.end_download(error)
+        raise error
 
     async def _fetch(self, request: Request, fetch: Fetch | None) -> Response | Request:
         task = asyncio.current_task()
@@ -138,20 +138,21 @@ class MercatorDownloader:
         except asyncio.CancelledError:
             if fetch is None:
                 raise
-            # Nobody is told: the request goes back to the frontier and will have its end there.
+            # No errback: the request goes back to the frontier and will have its end there.
             # And Scrapy's scraper never comes back from an exception that is no Exception.
-            fetch.abandoned = True
+            fetch.page.becomes(PageState.PUT_BACK)
+            fetch.end_download(None)
             request.errback = None
             if task is not None:
                 task.uncancel()  # what comes after the download goes on
             raise IgnoreRequest(f"{request.url}: broken off") from None
         except Exception as error:
             if fetch is not None:
-                fetch.failed(error)
+                fetch.end_download(error)
             raise
         else:
             if fetch is not None:
-                fetch.answered(result)
+                fetch.end_download(result)
             return result
         finally:
             self.active.discard(request)
@@ -159,7 +160,6 @@ class MercatorDownloader:
                 self._tasks.pop(task, None)
             if fetch is not None:
                 fetch.abort = None
-                fetch.end_download()
 
     async def _download(self, request: Request) -> Response:
         spider: Spider | None = self._crawler.spider
@@ -173,6 +173,10 @@ class MercatorDownloader:
         self._count("downloader/request_count")
         try:
             response = await self.handlers.download_request_async(request)
+        except asyncio.CancelledError:
+            if fetch is not None:
+                fetch.transferred(None)
+            raise
         except Exception as error:
             if fetch is not None:
                 fetch.transferred(error)
@@ -188,8 +192,6 @@ class MercatorDownloader:
             )
             return response
         finally:
-            if fetch is not None:
-                fetch.end_transfer()
             self._tell(signals.request_left_downloader, request=request, spider=spider)
 
     def _count(self, name: str) -> None:

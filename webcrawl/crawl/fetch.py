@@ -1,17 +1,37 @@
-"""One contact of a host: from the moment the frontier handed the host out until the end.
+"""A lease between dispatch and completion: what its download knows, and what became of its page.
 
-The scheduler makes a Fetch for every request it hands to the engine and puts it into
-``request.meta["fetch"]``; the downloader notes in it what happened on the wire; when the engine
-is through with the request, the scheduler reads off it what becomes of the URL.
+The dispatcher makes a ``Fetch`` for every contact of a host and puts it into
+``request.meta["fetch"]``; the downloader notes in it what happens on the wire; the content-seen
+test and all that can go wrong with a page change the state of its ``PageResult``; completion.py
+reads both when the lease comes back.
+
+``Stage``, which only advances::
+
+    LEASED ──► SENT ──► RELEASED ──► ENDED
+       └──────────────────┘            ▲     refused, or failed before anything was sent
+       └─────────┴──── expired ────────┘     the frontier took URL and host back
+
+``PageState``, which only rises: of two findings the one that says more counts. All but PUT_BACK and
+EXPIRED are found while the lease is RELEASED. What comes of it, see ``Completion.done``::
+
+    STORED DUPLICATE            finished, or tried again if the download failed
+    FAILED                      likewise, and its document does not count as seen
+    UNREAD                      likewise, but tried again as after an error of the program
+    POISON                      finished, with that outcome
+    PUT_BACK                    the next URL of its host
+    EXPIRED                     nothing: it is another lease's
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
+import time
 from typing import TYPE_CHECKING
 
 from scrapy.http import Response
 
+from webcrawl.frontier import ERRAND, NO_URLS
 from webcrawl.net.outcomes import outcome_of
 
 if TYPE_CHECKING:
@@ -22,95 +42,166 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Lease
 
 
-@dataclasses.dataclass(slots=True)
-class Fetch:
-    """What is known of the contact so far.
+class Stage(enum.IntEnum):
+    """How far a lease has come."""
 
-    lease: the frontier's lease of the URL and, until ``release`` is called, of its host.
-    release: ``release(fetch)`` gives the host back to the frontier; called exactly once.
-    clock: seconds, monotonic.
-    address: the only one that may be contacted, as its clock is held; "" for any of the host's.
-    robots_url: the robots.txt fetched by this contact in place of the URL; "" for the URL itself.
-    sent_at: when the request was handed to the protocol module; None while nothing was sent.
-    took: seconds from then to the last byte, or to the failure.
-    outcome: one of the names in net/outcomes.py; "" while the download goes on.
-    response: the answer, once there is one.
-    request_id: ``id`` of the Request that was made for this contact, see ``fetch_of``.
-    refusal: why nothing is to be sent, an outcome; "" when the host may be contacted.
-    content_fingerprint: of the page's body once the content-seen test has it in process.
-    tested_content: of the page's body if the test saw it at all; 0 without.
-    is_duplicate: True when it had seen a document with the same bytes.
+    LEASED = enum.auto()  # the host is in process, and nothing was sent
+    SENT = enum.auto()  # the request was handed to the protocol module
+    RELEASED = enum.auto()  # the host rests, callback and processing modules have the page
+    ENDED = enum.auto()
+
+
+class PageState(enum.IntEnum):
+    """What became of a page."""
+
+    STORED = enum.auto()  # nothing went wrong, as far as is known
+    DUPLICATE = enum.auto()  # another URL's document had the same bytes
+    FAILED = enum.auto()  # a processing module raised
+    UNREAD = enum.auto()  # the callback raised: its links were not found
+    POISON = enum.auto()  # the callback took too long
+    PUT_BACK = enum.auto()  # the download was broken off, or the page could not be stored
+    EXPIRED = enum.auto()  # the frontier has taken its URL back
+
+
+@dataclasses.dataclass(slots=True)
+class PageResult:
+    """What became of the page of one fetch.
+
+    document: fingerprint of its body if the content-seen test had it; 0 without.
+    claim: what that test has in process until the page is finished: the document, or the place of
+        a duplicate; 0 if nothing.
     redirect_target: where the answer leads; "" if nowhere.
     redirect_refused: why that is not followed: redirect_loop, too_many_redirects; "" otherwise.
-    unprocessed: True when a callback or a processing module raised: the document does not count as
-        seen.
-    raised: True when it was the callback: the page's links were not found, so the URL is tried
-        again, as after any error of the program.
-    abandoned: True when the download was broken off or the page could not be stored: its URL must
-        go back, not be finished.
-    expired: True when the frontier took the URL and its host back: what still comes is too late.
-    abort: breaks the download off, soon; None when it cannot be.
+    """
+
+    state: PageState = PageState.STORED
+    document: int = 0
+    claim: int = 0
+    redirect_target: str = ""
+    redirect_refused: str = ""
+
+    def becomes(self, state: PageState) -> None:
+        """*state*, unless it is in one that says more."""
+        self.state = max(self.state, state)
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether another URL's document had the same bytes."""
+        return self.state is PageState.DUPLICATE
+
+    @property
+    def tested(self) -> int:
+        """Fingerprint of the document that counts as seen from now on; 0 if none does."""
+        return self.document if self.state < PageState.FAILED else 0
+
+
+@dataclasses.dataclass(slots=True)
+class Fetch:
+    """What the download of one lease knows.
+
+    lease: the frontier's lease of the URL and, until ``release`` is called, of its host.
+    release: ``release(fetch)`` gives the host back to the frontier; called once.
+    address: the only one that may be contacted, as its clock is held; "" for any of the host's.
+    robots_url: the robots.txt fetched by this contact in place of the URL; "" for the URL itself.
+    refusal: why nothing is to be sent, an outcome; "" when the host may be contacted.
+    request_id: ``id`` of the Request that was made for this contact, see ``fetch_of``.
+    sent_at: when the request was handed to the protocol module, monotonic; None before.
+    took: seconds from then to the last byte, or to the failure.
     on_wire: how the host answered, or what the transfer failed with, whatever middlewares make of
         it; until the host is given back.
+    outcome: one of the names in net/outcomes.py; "" while the download goes on.
+    response: the answer, once there is one.
+    abort: breaks the download off, soon; None when it cannot be.
     """
 
     lease: Lease
     release: Callable[[Fetch], None]
-    clock: Callable[[], float]
     address: str = ""
     robots_url: str = ""
+    refusal: str = ""
+    request_id: int = 0
+    stage: Stage = Stage.LEASED
     sent_at: float | None = None
     took: float = 0.0
+    on_wire: Response | Exception | None = None
     outcome: str = ""
     response: Response | None = None
-    released: bool = False
-    request_id: int = 0
-    refusal: str = ""
-    content_fingerprint: int | None = None
-    tested_content: int = 0
-    is_duplicate: bool = False
-    redirect_target: str = ""
-    redirect_refused: str = ""
-    unprocessed: bool = False
-    raised: bool = False
-    abandoned: bool = False
-    expired: bool = False
     abort: Callable[[], object] | None = None
-    on_wire: Response | Exception | None = None
+    page: PageResult = dataclasses.field(default_factory=PageResult)
+
+    def bind(self, request: Request) -> Request:
+        """*request*, which is sent for this contact."""
+        request.meta["fetch"] = self
+        self.request_id = id(request)
+        return request
 
     def begin_download(self) -> None:
         """The request goes to the protocol module now."""
-        self.sent_at = self.clock()
+        self.sent_at = time.monotonic()
+        self.advance(Stage.SENT)
 
-    def transferred(self, result: Response | Exception) -> None:
-        """What came of the transfer, before any middleware sees it."""
+    def transferred(self, result: Response | Exception | None) -> None:
+        """What came of the transfer before any middleware sees it; None if it was broken off."""
         self.on_wire = result
-
-    def end_transfer(self) -> None:
-        """The last byte has come, or the transfer has failed."""
         if self.sent_at is not None:
-            self.took = self.clock() - self.sent_at
+            self.took = time.monotonic() - self.sent_at
 
-    def answered(self, answer: Response | Request) -> None:
-        """The middlewares are through: a Response, or a Request that takes this one's place."""
-        if isinstance(answer, Response):
-            self.response = answer
-            self.outcome = outcome_of(answer)
-        else:
+    def end_download(self, result: Response | Request | Exception | None) -> None:
+        """The download is over, with what the middlewares made of it: a Response, a Request that
+        takes this one's place, an exception; None if it was broken off, or not begun."""
+        if isinstance(result, Response):
+            self.response = result
+        if isinstance(result, Response | Exception):
+            self.outcome = self.refusal or outcome_of(result)
+        elif result is not None:
             self.outcome = "replaced"
+        self.release_host()
 
-    def failed(self, error: Exception) -> None:
-        """The download, or a middleware before or after it, raised *error*."""
-        self.outcome = outcome_of(error)
+    def release_host(self) -> None:
+        """Nothing more goes over the wire for this request: give the host back, once."""
+        if not self.is_released:
+            self.advance(Stage.RELEASED)
+            self.release(self)
+            self.on_wire = None
 
-    def refused(self) -> None:
-        """Nothing was asked of the host, and never will be for this request."""
-        self.outcome = self.refusal
+    def expire(self) -> None:
+        """The frontier has taken URL and host back: what still comes is too late."""
+        self.page.becomes(PageState.EXPIRED)
+        self.advance(Stage.ENDED)
+
+    def end(self) -> None:
+        """The engine is through with the request. The answer leads back here by it, and a page must
+        not wait for the garbage collector to be freed; a later request may get the id of this."""
+        self.advance(Stage.ENDED)
+        self.response = self.on_wire = None
+        self.request_id = 0
+
+    def advance(self, stage: Stage) -> None:
+        """To *stage*, which is a later one; an expired lease ends twice."""
+        assert stage > self.stage or stage is self.stage is Stage.ENDED, f"{self.stage}, {stage}"
+        self.stage = stage
 
     @property
     def url(self) -> str:
         """What is asked for."""
         return self.robots_url or self.lease.entry.url
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the host was given back, or taken back."""
+        return self.stage >= Stage.RELEASED
+
+    @property
+    def holds_url(self) -> bool:
+        """Whether the URL is leased for it, not only the host."""
+        if self.page.state is PageState.EXPIRED:
+            return False
+        return not self.robots_url or self.lease.entry.kind == ERRAND
+
+    @property
+    def is_for_page(self) -> bool:
+        """Whether a page of the crawl was asked for."""
+        return not (self.robots_url or self.refusal or self.lease.entry.kind in NO_URLS)
 
     @property
     def received_bytes(self) -> int:
@@ -123,13 +214,6 @@ class Fetch:
     def reached_host(self) -> bool:
         """Whether the host may have noticed: something was sent, or tried to be, to an address."""
         return self.sent_at is not None and not self.outcome.startswith("dns_")
-
-    def end_download(self) -> None:
-        """Nothing more goes over the wire for this request: give the host back, once."""
-        if not self.released:
-            self.released = True
-            self.release(self)
-            self.on_wire = None
 
 
 def fetch_of(request: Request) -> Fetch | None:

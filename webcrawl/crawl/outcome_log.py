@@ -1,6 +1,6 @@
 """What became of each URL: counted in the stats, told to who listens, and logged.
 
-Called by the dispatcher for every URL that has come to its end, before the frontier is told; so a
+Called by completion.py for every URL that has come to its end, before the frontier is told; so a
 URL that is finished has its line. The other way round is possible: a URL whose process died in
 between is fetched again and gets a second line.
 
@@ -38,6 +38,7 @@ import msgspec
 
 from webcrawl import signals
 from webcrawl.configuration.values import whole
+from webcrawl.crawl.fetch import PageResult
 from webcrawl.crawl.page_builder import truncation
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
@@ -162,7 +163,7 @@ class OutcomeLog:
         url = entry.url
         response = None if fetch is None else fetch.response
         flags = [] if response is None else response.flags
-        tested = 0 if fetch is None else fetch.tested_content
+        page = PageResult() if fetch is None else fetch.page
         return _encode(
             OutcomeLine(
                 at=round(self._wall(), 3),
@@ -175,10 +176,10 @@ class OutcomeLog:
                 bytes=0 if fetch is None else fetch.received_bytes,
                 truncated="length" if "body_cut" in flags else truncation(flags),
                 undecodable="undecodable" in flags,
-                content=hexadecimal(tested) if tested else "",
-                duplicate=fetch is not None and fetch.is_duplicate,
-                redirect="" if fetch is None else fetch.redirect_target[:MAX_OTHER_URL],
-                redirect_refused="" if fetch is None else fetch.redirect_refused,
+                content=hexadecimal(page.tested) if page.tested else "",
+                duplicate=page.is_duplicate,
+                redirect=page.redirect_target[:MAX_OTHER_URL],
+                redirect_refused=page.redirect_refused,
                 robots=robots[:_MAX_ROBOTS],
                 tries=entry.attempts + 1,
                 depth=entry.depth,

@@ -100,8 +100,7 @@ class SideDownloads:
         turn, request = self._waiting.get(name, (None, None))
         if turn is None or request is None or turn.done():
             return False
-        fetch.request_id = id(request)
-        request.meta["fetch"] = fetch
+        fetch.bind(request)
         turn.set_result(fetch)
         return True
 

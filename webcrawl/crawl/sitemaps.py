@@ -1,6 +1,7 @@
 """Sitemaps that robots.txt files name, and leave for large bodies, of sitemaps and of pages.
 
-Called by the dispatcher; what is in a sitemap is read as in any document, see link_extractor.py.
+Called by dispatcher.py and lease_requests.py; what is in a sitemap is read as in any document, see
+link_extractor.py.
 
 A robots.txt names its sitemaps when it is parsed, after its fetch and when a later run of the crawl
 takes it from the host's record: so no crash can lose them. The eliminator knows those that were

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
-    from webcrawl.crawl.dispatcher import Dispatcher
+    from webcrawl.crawl.completion import Completion
     from webcrawl.crawl.host_knowledge import HostKnowledge
     from webcrawl.crawl.jobdir import Job
     from webcrawl.crawl.submission import LinkSubmitter
@@ -94,7 +94,7 @@ class Figures:
     admission: Admission
     bound: PolitenessBound
     pauses: Pauses
-    dispatcher: Dispatcher
+    completion: Completion
     totals: Totals
 
     @property
@@ -150,10 +150,10 @@ class Figures:
         stats = self.frontier.stats()
         return State(
             waiting=len(self.frontier) + self.eliminator.waiting,
-            in_process=self.dispatcher.in_process,
-            robots=self.dispatcher.fetching_robots,
-            slow=self.dispatcher.slow,
-            looking_up=self.dispatcher.looking_up,
+            in_process=self.completion.in_process,
+            robots=self.completion.fetching_robots,
+            slow=self.completion.slow,
+            looking_up=self.completion.host_release.looking_up,
             ready=stats["frontier/hosts/ready"],
             resting=stats["frontier/hosts/snoozed"],
             workers=self.bound.workers,

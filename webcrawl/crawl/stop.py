@@ -1,39 +1,35 @@
-"""Ends the crawl when it cannot go on, and says why in one sentence.
+"""The end of a crawl that cannot go on, with its reason in one sentence.
 
-Called by the scheduler and its parts with what a log, a checkpoint or the background work raised;
-listens to what callbacks and processing modules raise. The invariant: nothing is lost. From the
-first trouble on no URL is finished and no checkpoint made, so that the last checkpoint and the
-logs after it hold all there is to do, and the same command goes on from there.
+Called by the scheduler and its parts with what a log, a checkpoint or the background work raised.
+The invariant: nothing is lost. From the first trouble on no URL is finished and no checkpoint made,
+so that the last checkpoint and the logs after it hold all there is to do, and the same command goes
+on from there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import signals
 
 from webcrawl.crawl._engine import is_closing
-from webcrawl.crawl.item_limit import ItemOverdueError
-from webcrawl.crawl.reading import ReadingTooLongError
-from webcrawl.errors import StoreError, explained, is_disk_full, refusal
+from webcrawl.errors import explained, is_disk_full, refusal
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy.crawler import Crawler
-    from twisted.python.failure import Failure
 
-    from webcrawl.crawl.fetch import Fetch
     from webcrawl.errors import FatalError
 
 logger = logging.getLogger(__name__)
 
 
 class CrawlStop:
-    """The crawl's end before its time. ``has_begun`` is asked by all who write."""
+    """The crawl's end before its time. Nothing is finished any more when it ``has_begun``."""
 
     def __init__(self, *, crawler: Crawler, jobdir: Path) -> None:
         self._crawler = crawler
@@ -44,11 +40,9 @@ class CrawlStop:
         self.has_begun = False
 
     def listen(self) -> None:
-        """Hear of exceptions in callbacks and processing modules from now on. To be called while
-        the spider is being opened."""
+        """Close what has failed already as soon as the spider is open. To be called while it is
+        being opened."""
         self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
-        self._crawler.signals.connect(self._item_error, signal=signals.item_error)
-        self._crawler.signals.connect(self._spider_error, signal=signals.spider_error)
 
     def fail(self, error: Exception) -> None:
         """End the crawl because of *error*; only the first one counts. Returns at once."""
@@ -76,36 +70,6 @@ class CrawlStop:
         engine = self._crawler.engine
         if not is_closing(engine):
             self._closing = asyncio.ensure_future(engine.close_spider_async(reason=self._reason))
-
-    def _spider_error(self, response: Any, failure: Failure) -> None:
-        """A callback raised: its document was not processed, whatever Scrapy makes of it."""
-        fetch = _fetch_behind(response)
-        if fetch is not None:
-            fetch.unprocessed = True
-            if isinstance(failure.value, ReadingTooLongError):
-                fetch.outcome = failure.value.outcome
-            else:
-                fetch.raised = True
-
-    def _item_error(self, response: Any, failure: Failure) -> None:
-        """A processing module raised. Only a disk that fails concerns the crawl as a whole."""
-        error = failure.value
-        fetch = _fetch_behind(response)
-        if isinstance(error, OSError) and (isinstance(error, StoreError) or is_disk_full(error)):
-            if fetch is not None:
-                fetch.abandoned = True
-            self.fail(error)
-        elif fetch is not None:
-            fetch.unprocessed = True
-            if isinstance(error, ItemOverdueError) and error.at_end:
-                fetch.abandoned = True
-
-
-def _fetch_behind(response: Any) -> Fetch | None:
-    """The contact that *response* (an answer, a failure, None) came of."""
-    meta = getattr(getattr(response, "request", None), "meta", {})
-    fetch: Fetch | None = meta.get("fetch")
-    return fetch
 
 
 def unopened(error: Exception, jobdir: Path) -> FatalError:

@@ -26,6 +26,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from webcrawl.crawl.fetch import PageState
 from webcrawl.crawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
 from webcrawl.crawl.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.page_builder import page_of
@@ -168,7 +169,7 @@ class WebSpider(Spider):
         elif page.status == 200 and page.body:
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
             if self._scheduler.is_seen(fetch, page.content_fingerprint):
-                if fetch.is_duplicate and may_lead_on(page):
+                if fetch.page.is_duplicate and may_lead_on(page):
                     self._lead_on(page, fetch)
                 return []
             with self._scheduler.reading.of(page.url):
@@ -208,8 +209,8 @@ class WebSpider(Spider):
             while scheduler.is_full and not scheduler.is_ending:  # noqa: ASYNC110  # by its own slices
                 await asyncio.sleep(0.1)
             if scheduler.is_ending:
-                fetch.abandoned = True
-            if fetch.abandoned or fetch.expired:
+                fetch.page.becomes(PageState.PUT_BACK)
+            if fetch.page.state >= PageState.PUT_BACK:
                 return
         yield page
 

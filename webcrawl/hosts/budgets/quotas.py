@@ -1,6 +1,6 @@
 """Hard budgets: how many pages and bytes a host, and a registered domain, may have of the crawl.
 
-The dispatcher reports every download to the ledger, and the gates go by its counts. They are
+Downloads are reported to the ledger by crawl/, and the gates go by its counts. They are
 tallies on disk: a ``kill -9`` takes those of the last two seconds, and counts twice what was in
 process. What is over budget waits: a crawl that is run again with a larger budget goes on with it.
 

@@ -1,7 +1,7 @@
 """What each host has shown so far, and the rest that follows from it.
 
-The dispatcher tells of every contact that ended; the answer is how long the host rests. What is
-learned stays in the host's record (hosts/), so a restart begins where this process ended.
+Called by crawl/completion.py for every contact that ended; the answer is how long the host rests.
+What is learned stays in the host's record (hosts/), so a restart begins where this process ended.
 
 Failures are of an origin (scheme, host, port): a page may link to ports where nothing listens.
 While another origin of the politeness key answers, one that fails backs off alone (origin_rests.py)

@@ -1,6 +1,6 @@
 """How long a server asks to be left alone: the Retry-After field (RFC 9110, section 10.2.3).
 
-Called by the dispatcher for every answer. The invariant: whatever the field says, the answer is a
+Called by completion.py for every answer. The invariant: whatever the field says, the answer is a
 finite number of seconds, not below 0; whoever asks bounds it.
 """
 
