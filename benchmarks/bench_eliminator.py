@@ -52,12 +52,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import uvloop
+
 from webcrawl.extensions.process_limits import return_large_blocks
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.eliminator import DiskEliminator
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.seen.runs import write_run
-from webcrawl.simweb.loop import run
 from webcrawl.storage.record_log import HEADER_SIZE
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ def measure(seen: Path, stream: Path, title: str, cache_size: int, buffer_size: 
     return_large_blocks()
     for left in seen.glob("discovered-*.log"):  # of another stream
         left.unlink()
-    run(_measure(seen, stream, title, cache_size, buffer_size))
+    uvloop.run(_measure(seen, stream, title, cache_size, buffer_size))
 
 
 async def _measure(seen: Path, stream: Path, title: str, cache_size: int, buffer_size: int) -> None:

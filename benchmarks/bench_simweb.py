@@ -16,8 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import uvloop
+
 from webcrawl.simweb import HostSpec, SimWebProcess, preset, start_in_process
-from webcrawl.simweb.loop import run
 from webcrawl.simweb.pages import page
 
 SECONDS = 5.0
@@ -74,7 +75,7 @@ def _main() -> None:
                 changes |= {"faults": preset("clean").faults, "large_files": 0.0}
             world = preset(name, **changes)
             with start_in_process(world, log_path=Path(directory, "access.log")) as web:
-                run(_measure(web, name))
+                uvloop.run(_measure(web, name))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def test_all_shares_together_fit_the_budget_and_none_is_too_small(budget):
     assert taken(found) <= budget
     assert found.keys() == TABLE.keys()
     for name, row in TABLE.items():
-        assert row.least <= found[name] <= row.most
+        assert row.at_least <= found[name] <= row.at_most
 
 
 @given(
@@ -49,7 +49,7 @@ def test_what_is_given_goes_before_and_is_taken_off_what_the_others_share(budget
         budget = needed
     assert found.items() >= values.items()
     assert taken(found) <= budget
-    assert all(found[name] >= row.least for name, row in TABLE.items() if name not in values)
+    assert all(found[name] >= row.at_least for name, row in TABLE.items() if name not in values)
 
 
 def test_twice_the_budget_is_twice_of_everything_that_has_no_bound():

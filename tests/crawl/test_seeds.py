@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.crawl.seeds import SeedReader, SeedsError, line, lines, split_sources
-from webcrawl.crawl.seeds.line import BadLine, parse_line
-from webcrawl.crawl.seeds.lines import MAX_LINE_BYTES
-from webcrawl.crawl.seeds.reader import SPOOL_NAME
+from webcrawl.crawl.seeds import SeedReader, SeedsError, line_reader, seed_line, split_sources
+from webcrawl.crawl.seeds.line_reader import MAX_LINE_BYTES
+from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
+from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 
 TOP1M = Path(__file__).parent.parent.parent / "seeds" / "top1m.csv"
 
@@ -527,10 +527,10 @@ CONTENTS = st.lists(LINES, max_size=20).map(b"\n".join)
 def small_bounds(chunk, longest):
     """Chunks of *chunk* bytes and lines of at most *longest*, so that short files meet them."""
     with (
-        mock.patch.object(lines, "CHUNK_BYTES", chunk),
-        mock.patch.object(lines, "SKIP_BYTES", 9),
-        mock.patch.object(lines, "MAX_LINE_BYTES", longest),
-        mock.patch.object(line, "MAX_LINE_BYTES", longest),
+        mock.patch.object(line_reader, "CHUNK_BYTES", chunk),
+        mock.patch.object(line_reader, "SKIP_BYTES", 9),
+        mock.patch.object(line_reader, "MAX_LINE_BYTES", longest),
+        mock.patch.object(seed_line, "MAX_LINE_BYTES", longest),
     ):
         yield
 

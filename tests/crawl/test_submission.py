@@ -8,7 +8,7 @@ from disk import file_size_limit
 
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.seeds.reader import Seed
+from webcrawl.crawl.seeds.seed_reader import Seed
 from webcrawl.crawl.submission import MAX_SITEMAPS, LinkSubmitter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, decode

@@ -19,7 +19,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.simweb import (
     Faults,
-    Outcome,
+    AnswerEnd,
     allowed_urls,
     fetchable_urls,
     preset,
@@ -123,7 +123,7 @@ def test_hosts_that_fail_have_their_outcomes_and_the_crawl_goes_on(crawled):
     assert own <= allowed_urls(world, USER_AGENT)
     assert impolite(record, min_delay=MIN_DELAY) == []
     ended = {hit.outcome for hit in record if hit.origin.startswith("ftp:")}
-    assert {Outcome.RESET, Outcome.STALL, Outcome.GARBAGE} <= ended
+    assert {AnswerEnd.RESET, AnswerEnd.STALL, AnswerEnd.GARBAGE} <= ended
     assert stats_of(job)["finish_reason"] == "finished"
 
 

@@ -17,7 +17,7 @@ import pytest
 from crawling import access_log, impolite, is_robots, run_crawl, start_crawl, stats_of, wait_until
 
 from webcrawl.simweb import Faults, preset, start_in_process
-from webcrawl.simweb.hosts import OPEN_ROBOTS, RobotsKind
+from webcrawl.simweb.host_spec import OPEN_ROBOTS, RobotsKind
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import page, redirect_target, url_of
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from webcrawl.jobs.audit import Auditor, LoggedRequest, RequiredDelays
 from webcrawl.jobs.audit.access_logs import by_start
 from webcrawl.jobs.audit.log_line import MICRO
-from webcrawl.simweb import Hit, Outcome, pauses
+from webcrawl.simweb import AnswerEnd, Hit, pauses
 
 
 def contact(start, end, *, host="a", blur=0, line=0, robots_moved=False):
@@ -109,7 +109,7 @@ def test_simwebs_own_judge_sees_the_same_gaps(spans):
             agent="",
             origin=f"http://{one.host}:80",
             address="",
-            outcome=Outcome.OK,
+            outcome=AnswerEnd.OK,
         )
         for one in sorted(contacts, key=lambda one: (one.start, one.end))
     ]

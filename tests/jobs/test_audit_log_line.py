@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from webcrawl.jobs.audit.log_line import MICRO, LoggedRequest, parse
 from webcrawl.simweb import read_access_log
-from webcrawl.simweb.accesslog import Outcome
+from webcrawl.simweb.accesslog import AnswerEnd
 
 SIMWEB = (
     '127.0.0.1 - - [1763625600.123456 1763625600.125001] "GET /a-4.html HTTP/1.1" 200 5120 '
@@ -40,7 +40,7 @@ def test_a_line_of_simweb_is_read_to_the_microsecond():
     )
 
 
-@pytest.mark.parametrize("outcome", Outcome)
+@pytest.mark.parametrize("outcome", AnswerEnd)
 def test_every_outcome_of_simweb_is_known(outcome):
     line = SIMWEB.removesuffix("ok") + outcome
     contact = read(line)

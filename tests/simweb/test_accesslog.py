@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.simweb import Hit, Outcome, World, allowed_urls, judge, overlaps, read_access_log
+from webcrawl.simweb import AnswerEnd, Hit, World, allowed_urls, judge, overlaps, read_access_log
 from webcrawl.simweb.accesslog import AccessLog, epoch_clock, escaped
 from webcrawl.simweb.judge import pauses
 
@@ -30,7 +30,7 @@ def hit(start, end, *, host="a", target="/", origin=None):
         agent="",
         origin=origin or f"http://{host}:80",
         address="127.16.0.1",
-        outcome=Outcome.OK,
+        outcome=AnswerEnd.OK,
     )
 
 
@@ -51,7 +51,7 @@ def test_a_line_is_read_as_documented(tmp_path):
         agent="webcrawl/1.0 (+https://example.org)",
         origin="http://Site00042.sim.test:8480",
         address="127.16.0.5",
-        outcome=Outcome.OK,
+        outcome=AnswerEnd.OK,
     )
     assert found.url == "http://Site00042.sim.test:8480/a-4.html"
     assert found.host == "site00042.sim.test"
@@ -136,7 +136,7 @@ def test_the_judge_names_what_is_missing_forbidden_and_repeated():
     assert verdict.missing == {allowed[0]}
     assert verdict.forbidden == {"http://site00001.sim.test:8480/never-1.html"}
     assert verdict.repeated == {allowed[3]: 2}
-    retried = [hits[3]._replace(status=503), hits[3]._replace(outcome=Outcome.RESET), hits[3]]
+    retried = [hits[3]._replace(status=503), hits[3]._replace(outcome=AnswerEnd.RESET), hits[3]]
     assert judge(world, retried, "webcrawl").repeated == {}
     assert verdict.fetched == len(allowed) - 1
     assert verdict.endless == 1

@@ -13,9 +13,9 @@ from urllib.parse import quote, unquote
 import pytest
 
 from webcrawl.simweb import (
+    AnswerEnd,
     Behaviour,
     Faults,
-    Outcome,
     SimWebError,
     World,
     allowed_urls,
@@ -25,7 +25,7 @@ from webcrawl.simweb import (
     start_in_process,
 )
 from webcrawl.simweb.bodies import body_of
-from webcrawl.simweb.hosts import RobotsKind
+from webcrawl.simweb.host_spec import RobotsKind
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import find_page, links_of, page, url_of
 from webcrawl.simweb.robots import robots_of
@@ -216,7 +216,7 @@ def test_a_contact_is_one_line_with_the_path_of_its_url(web, hits):
     login(web, host).quit()  # asks for nothing
     file, listing, missing = hits()
     assert file.url == host.origin + files[0].path
-    assert (file.method, file.status, file.outcome) == ("RETR", 200, Outcome.OK)
+    assert (file.method, file.status, file.outcome) == ("RETR", 200, AnswerEnd.OK)
     assert file.size == len(b"".join(parts))
     assert listing.url == host.origin + "/"
     assert listing.method in {"LIST", "MLSD"}
@@ -228,9 +228,9 @@ def test_a_contact_is_one_line_with_the_path_of_its_url(web, hits):
 
 def test_ftp_hosts_fail_in_their_ways(web, hits):
     expected = {
-        Behaviour.RESET: Outcome.RESET,
-        Behaviour.STALL: Outcome.STALL,
-        Behaviour.GARBAGE: Outcome.GARBAGE,
+        Behaviour.RESET: AnswerEnd.RESET,
+        Behaviour.STALL: AnswerEnd.STALL,
+        Behaviour.GARBAGE: AnswerEnd.GARBAGE,
     }
     for behaviour in expected:
         ftp = login(web, next(hosts_of(web.world, "ftp", behaviour=behaviour)))
@@ -343,7 +343,7 @@ def test_a_gopher_contact_is_one_line_with_the_path_of_its_url(web, hits):
     assert document.url == host.origin + leaf.path
     assert (missing.status, missing.size) == (404, len(answer))
     for hit in (root, document, missing):
-        assert (hit.host, hit.address, hit.outcome) == (host.name, host.address, Outcome.OK)
+        assert (hit.host, hit.address, hit.outcome) == (host.name, host.address, AnswerEnd.OK)
         assert 0 <= hit.end - hit.start < 5
 
 
@@ -441,4 +441,4 @@ def test_stopping_logs_what_was_going_on_and_ends_at_once(tmp_path):
     for one in (stalling, idle, waiting):
         one.close()
     hits = {hit.target: hit.outcome for hit in read_access_log(tmp_path / "log")}
-    assert hits == {"/robots.txt": Outcome.STALL, "/": Outcome.CLOSED}
+    assert hits == {"/robots.txt": AnswerEnd.STALL, "/": AnswerEnd.CLOSED}

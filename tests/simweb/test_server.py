@@ -21,9 +21,9 @@ import pytest
 import simweb_client
 
 from webcrawl.simweb import (
+    AnswerEnd,
     Behaviour,
     Faults,
-    Outcome,
     SimWeb,
     SimWebError,
     World,
@@ -31,12 +31,11 @@ from webcrawl.simweb import (
     read_access_log,
     start_in_process,
 )
-from webcrawl.simweb.answers import answer_to
 from webcrawl.simweb.bodies import body_of, gzip_body_of
-from webcrawl.simweb.hosts import Framing, RobotsKind
+from webcrawl.simweb.host_spec import Framing, RobotsKind
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import page, size_of
-from webcrawl.simweb.pool import AnswerPool
+from webcrawl.simweb.replies import ReplyPool, reply_to
 
 FREE = {"http_port": 0, "https_port": 0}
 WORLD = World(
@@ -146,7 +145,7 @@ def test_a_page_arrives_as_computed_in_every_framing(web, client, framing, schem
     assert ("Content-Length" in reply.headers) == (framing is Framing.LENGTH)
     hit = hits_on(web, host)[-1]
     assert (hit.url, hit.status, hit.size) == (host.origin + "/", 200, len(reply.body))
-    assert (hit.agent, hit.outcome) == (simweb_client.AGENT, Outcome.OK)
+    assert (hit.agent, hit.outcome) == (simweb_client.AGENT, AnswerEnd.OK)
     assert hit.address == host.address
 
 
@@ -239,7 +238,7 @@ def test_bad_requests_get_400_and_are_logged(web, data):
     assert exchange(web, host, data).startswith(b"HTTP/1.1 400 Bad Request\r\n")
     time.sleep(0.25)
     last = list(read_access_log(web.log_path))[-1]
-    assert (last.status, last.outcome) == (400, Outcome.BAD)
+    assert (last.status, last.outcome) == (400, AnswerEnd.BAD)
 
 
 def test_a_name_asked_at_the_wrong_address_is_misdirected(web):
@@ -282,13 +281,13 @@ def test_gzip_only_for_those_who_take_it():
 def test_the_pool_gives_the_same_answers_to_the_next_who_asks_as_far_as_it_reaches():
     world = preset("bench-today", hosts=2, mean_pages=100, max_pages=100, **FREE)
     host = next(hosts_with(world))
-    pool = AnswerPool(world, max_bytes=3_000_000)
+    pool = ReplyPool(world, max_bytes=3_000_000)
     kept = 0
     for number in range(100):
         asked = host, page(world, host, number).path
         gzipped = number % 2 == 0
-        made = answer_to(world, *asked, gzip=gzipped)
-        answers = [pool.answer_to(*asked, gzip=gzipped) for _ in range(2)]
+        made = reply_to(world, *asked, gzip=gzipped)
+        answers = [pool.reply_to(*asked, gzip=gzipped) for _ in range(2)]
         for answer in answers:
             assert (*answer[:2], b"".join(answer.parts)) == (*made[:2], b"".join(made.parts))
         if answers[0] is answers[1]:
@@ -342,9 +341,9 @@ def test_large_files_arrive_whole_and_leave_the_server_free_meanwhile(web, clien
     assert reply.body == b"".join(body_of(web.world, found))
     assert len(reply.body) == size_of(web.world, found) == 12_000_000
     first, second = (hit for hit in hits_on(web, host) if hit.target == found.path)
-    assert first.outcome == Outcome.CLOSED
+    assert first.outcome == AnswerEnd.CLOSED
     assert first.size < 12_000_000
-    assert (second.outcome, second.size) == (Outcome.OK, 12_000_000)
+    assert (second.outcome, second.size) == (AnswerEnd.OK, 12_000_000)
 
 
 def test_endless_spaces_go_on(web, client):
@@ -378,7 +377,7 @@ def test_hosts_that_reset_at_once_or_in_mid_answer(web, client):
             received, ended = drain(sock)
         assert ended is ConnectionResetError
         hit = hits_on(web, host)[-1]
-        assert hit.outcome == Outcome.RESET
+        assert hit.outcome == AnswerEnd.RESET
         assert hit.status == (200 if received else 0)
         halves.add(bool(received))
         if halves == {True, False}:
@@ -394,7 +393,7 @@ def test_hosts_that_stall_hold_the_line_for_as_long_as_asked(web):
         assert 0.4 <= time.monotonic() - begin < 3
         halves.add(bool(raw))
         hit = hits_on(web, host)[-1]
-        assert hit.outcome == Outcome.STALL
+        assert hit.outcome == AnswerEnd.STALL
         assert hit.end - hit.start > 0.39
         if halves == {True, False}:
             break
@@ -414,7 +413,7 @@ def test_a_client_that_gives_up_on_a_stalling_host_is_logged(web):
                     received += sock.recv(1 << 20)
         halves.add(bool(received))
         hit = next(hit for hit in hits_on(web, host) if hit.target == "/gave-up")
-        assert hit.outcome == Outcome.CLOSED
+        assert hit.outcome == AnswerEnd.CLOSED
         assert 0.05 < hit.end - hit.start < 0.39
         if halves == {True, False}:
             break
@@ -425,7 +424,7 @@ def test_hosts_that_send_garbage(web, client):
     host = host_with(web, behaviour=Behaviour.GARBAGE)
     with pytest.raises(http.client.HTTPException):
         get(client, host.origin + "/")
-    assert hits_on(web, host)[-1].outcome == Outcome.GARBAGE
+    assert hits_on(web, host)[-1].outcome == AnswerEnd.GARBAGE
 
 
 def test_hosts_in_trouble_answer_5xx_to_everything(web, client):
@@ -526,7 +525,7 @@ def test_stopping_logs_what_was_going_on_and_ends_the_process(tmp_path):
     with sock:
         assert not web.running
         (hit,) = read_access_log(tmp_path / "log")
-        assert (hit.target, hit.outcome) == ("/stopped", Outcome.CLOSED)
+        assert (hit.target, hit.outcome) == ("/stopped", AnswerEnd.CLOSED)
 
 
 def test_the_server_ends_with_the_process_that_started_it_even_if_that_is_killed():

@@ -23,7 +23,7 @@ from webcrawl.simweb import (
     start_in_process,
     write_truth,
 )
-from webcrawl.simweb.hosts import RobotsKind
+from webcrawl.simweb.host_spec import RobotsKind
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import is_endless, key_of, links_of, page, redirect_target, url_of
 from webcrawl.simweb.robots import BIG_BYTES, MOVED_PATH, robots_of

@@ -21,10 +21,10 @@ from webcrawl.simweb import (
     preset,
     write_seeds,
 )
-from webcrawl.simweb.answers import answer_to
 from webcrawl.simweb.farm import DOMAINS, farm_name
-from webcrawl.simweb.hosts import RobotsKind
+from webcrawl.simweb.host_spec import RobotsKind
 from webcrawl.simweb.pages import links_of, page
+from webcrawl.simweb.replies import reply_to
 
 
 def hosts_of(world):
@@ -203,15 +203,15 @@ def test_without_a_farm_nobody_links_to_it_and_with_one_some_do():
 def test_every_page_of_the_farm_leads_on():
     world = World(hosts=5, farm_hosts=100)
     host = world.find(farm_name(3))
-    found = [answer_to(world, host, target, gzip=False) for target in ("/", "/offers/7.html")]
+    found = [reply_to(world, host, target, gzip=False) for target in ("/", "/offers/7.html")]
     for answer in found:
         assert answer.status == 200
         links = re.findall(rb'href="([^"]+)"', b"".join(answer.parts))
         assert len(links) == 18
         assert sum(link.startswith(b"http") for link in links) == 12
     assert found[0].parts != found[1].parts
-    assert found[0] == answer_to(world, host, "/", gzip=False)
-    assert answer_to(world, host, "/robots.txt", gzip=False).status == 404
+    assert found[0] == reply_to(world, host, "/", gzip=False)
+    assert reply_to(world, host, "/robots.txt", gzip=False).status == 404
 
 
 def test_the_truth_says_nothing_of_the_farm():

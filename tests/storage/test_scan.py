@@ -18,7 +18,7 @@ from webcrawl.storage.record_log import (
     read_records,
     unpack_many,
 )
-from webcrawl.storage.scan import Frame, Gap, scan_fifo, scan_records
+from webcrawl.storage.scan import FoundRecord, Gap, scan_fifo, scan_records
 
 
 def write_log(path, payloads):
@@ -31,7 +31,7 @@ def pieces(path, **bounds):
 
 
 def payloads_of(found):
-    return [piece.payload for piece in found if isinstance(piece, Frame)]
+    return [piece.payload for piece in found if isinstance(piece, FoundRecord)]
 
 
 def gaps_of(found):
@@ -188,7 +188,7 @@ def items_of(found):
     return [
         item
         for _, piece in found
-        if isinstance(piece, Frame)
+        if isinstance(piece, FoundRecord)
         for item in unpack_many(piece.payload)
     ]
 

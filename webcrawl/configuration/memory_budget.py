@@ -25,39 +25,44 @@ if TYPE_CHECKING:
 _BUDGET: Final = 1 << 29
 
 
-class Row(NamedTuple):
-    """One setting. *unit* bytes each; *weight* in per cent of a budget that nothing is taken off;
-    *least* is what a crawl makes do with, *most* what it has a use for; *given_least* is allowed
-    when the user says so."""
+class BudgetRow(NamedTuple):
+    """The share of one setting in MEMORY_BUDGET.
+
+    Each of its units has *unit* bytes; *weight* is its share in per cent if no other setting is
+    given. The setting gets *at_least* to *at_most* units; the user may give as few as
+    *at_least_given*.
+    """
 
     unit: int
     weight: int
-    least: int
-    most: int = 1 << 40
-    given_least: int = 1
+    at_least: int
+    at_most: int = 1 << 40
+    at_least_given: int = 1
 
 
 # Bytes were measured with CPython 3.11 (2026-11-20): with tracemalloc, keys of 30 bytes.
 TABLE: Final = {
     # T: 16 in the table, 9 for the order, as much for T', 50 while that is sorted and looked up.
-    "SEEN_BUFFER_SIZE": Row(unit=100, weight=20, least=1 << 12, most=1 << 24),
+    "SEEN_BUFFER_SIZE": BudgetRow(unit=100, weight=20, at_least=1 << 12, at_most=1 << 24),
     # An idle connection by https: 256 KiB of uvloop's buffer, of which about 200 kB are in use, and
     # OpenSSL's 30 kB; and four by http, 8 kB each.
-    "NET_KEEPALIVE_CONNECTIONS": Row(unit=250_000, weight=24, least=8, most=512, given_least=0),
+    "NET_KEEPALIVE_CONNECTIONS": BudgetRow(
+        unit=250_000, weight=24, at_least=8, at_most=512, at_least_given=0
+    ),
     # A queue with 16 URLs in memory, 4,472; with 4 it takes 1,330, and 14,000 if it has spilled.
-    "FRONTIER_BACK_QUEUES_MAX": Row(unit=4500, weight=27, least=600, most=100_000),
+    "FRONTIER_BACK_QUEUES_MAX": BudgetRow(unit=4500, weight=27, at_least=600, at_most=100_000),
     # 339 with two addresses; records of up to 512 bytes are allowed for. By default as many as
     # Mercator had, 2**18.
-    "HOSTS_CACHE_SIZE": Row(unit=450, weight=22, least=1 << 10),
+    "HOSTS_CACHE_SIZE": BudgetRow(unit=450, weight=22, at_least=1 << 10),
     # 191, and 200 for the bytes of robots.txt. Of hosts that are not in use: to parse their rules
     # again takes four times as long as to read them from disk.
-    "ROBOTS_CACHE_SIZE": Row(unit=400, weight=2, least=1 << 9),
+    "ROBOTS_CACHE_SIZE": BudgetRow(unit=400, weight=2, at_least=1 << 9),
     # Hosts in turn: one more look-up of a host that had its last page long ago is 0.07 ms.
-    "DNS_CACHE_SIZE": Row(unit=400, weight=1, least=1 << 8),
+    "DNS_CACHE_SIZE": BudgetRow(unit=400, weight=1, at_least=1 << 8),
     # 106. By default at most what Broder et al. found enough: with 195,225 it knows 65.3 % of a
     # crawl-like stream instead of 64.5 %, but looking up costs so much more, as less of it is in
     # the processor's own cache, that all submissions take 8 % longer.
-    "SEEN_CACHE_SIZE": Row(unit=110, weight=4, least=1 << 10, most=1 << 16),
+    "SEEN_CACHE_SIZE": BudgetRow(unit=110, weight=4, at_least=1 << 10, at_most=1 << 16),
 }
 assert sum(row.weight for row in TABLE.values()) == 100
 
@@ -75,7 +80,7 @@ def sizes(settings: BaseSettings) -> dict[str, int]:
     """The values of all settings in TABLE; otherwise as ``size_of``."""
     budget = whole(settings, "MEMORY_BUDGET", _BUDGET, at_least=1)
     given = {
-        name: whole(settings, name, at_least=row.given_least)
+        name: whole(settings, name, at_least=row.at_least_given)
         for name, row in TABLE.items()
         if settings.get(name) is not None
     }
@@ -83,13 +88,13 @@ def sizes(settings: BaseSettings) -> dict[str, int]:
     others = {name: row for name, row in TABLE.items() if name not in given}
     weights = sum(row.weight for row in others.values())
     needed = taken + max(
-        (-(-row.least * row.unit * weights // row.weight) for row in others.values()), default=0
+        (-(-row.at_least * row.unit * weights // row.weight) for row in others.values()), default=0
     )
     if budget < needed:
         why = f", {taken} of them for {', '.join(given)}" if given else ""
         raise FatalError(f"MEMORY_BUDGET must be at least {needed} bytes{why}; it is {budget}.")
     shares = {
-        name: min((budget - taken) * row.weight // (weights * row.unit), row.most)
+        name: min((budget - taken) * row.weight // (weights * row.unit), row.at_most)
         for name, row in others.items()
     }
     if "SEEN_BUFFER_SIZE" in shares:

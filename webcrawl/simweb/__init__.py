@@ -1,30 +1,29 @@
-"""The simulated internet: a deterministic web on loopback, made from a seed number.
+"""The simulated internet: a deterministic web on loopback, computed from a seed number.
 
 A crawler meets here what it meets outside, with the truth known. `World` (world.py) is the set of
-parameters; hosts, pages, links and bytes are pure functions of it (pages.py, bodies.py, robots.py,
-answers.py), so 200,000 hosts need no more memory than ten. `SimWeb` (server.py) serves a World by
-HTTP, HTTPS, FTP, Gopher and DNS, `start_in_process` (process.py) does so from a child process. The
-access log (accesslog.py) says what came when, truth.py which URLs there are to be found, and
-judge.py what the one says about the other.
+parameters. Hosts, pages, links and bytes are pure functions of it (pages.py, bodies.py, robots.py,
+replies.py), so 200,000 hosts take no more memory than ten. `SimWeb` (server.py) serves a World by
+HTTP, HTTPS, FTP, Gopher and DNS; `start_in_process` (process.py) does so in a child process. The
+access log (accesslog.py) records the requests, truth.py lists the URLs that a crawl can find, and
+judge.py compares the two.
 
 The life of a request: the name server (nameserver.py) answers with one of the world's 127.x.y.z
-addresses; connection.py reads the request there, finds the host by its Host header, asks
-answers.py what a sound host would say, and then does to it what this host does: delay it, cut it,
-spoil it. One line goes to the log. Hosts that speak FTP (ftp.py) or Gopher (gopher.py) have an
+addresses. connection.py reads the request there, finds the host by its Host header, gets the reply
+of a sound host from replies.py, and applies the faults of this host: delays, cuts, garbage. One
+line goes to the log. Hosts that speak FTP (ftp_server.py) or Gopher (gopher_server.py) have an
 address each, and are found by it; talks.py is what the two have in common.
 
 Invariants: the same World is the same web, byte for byte, in every process. Nothing is bound
-outside 127.0.0.0/8. Every request read leaves one line in the log. This package imports nothing
-of the crawler.
+outside 127.0.0.0/8. Every request read leaves one line in the log. This package imports nothing of
+the crawler.
 
     with start_in_process(preset("clean", http_port=0, https_port=0), log_path=log) as web:
         crawl(seeds=web.world.seeds(), dns=web.dns)
     assert not overlaps(read_access_log(log))
 """
 
-from webcrawl.simweb.accesslog import Hit, Outcome, read_access_log
-from webcrawl.simweb.errors import SimWebError
-from webcrawl.simweb.hosts import Behaviour, HostSpec
+from webcrawl.simweb.accesslog import AnswerEnd, Hit, read_access_log
+from webcrawl.simweb.host_spec import Behaviour, HostSpec
 from webcrawl.simweb.judge import Verdict, judge, overlaps, pauses
 from webcrawl.simweb.presets import PRESETS, preset
 from webcrawl.simweb.process import SimWebProcess, start_in_process
@@ -36,15 +35,15 @@ from webcrawl.simweb.truth import (
     reachable_urls,
     write_truth,
 )
-from webcrawl.simweb.world import Faults, World, write_seeds
+from webcrawl.simweb.world import Faults, SimWebError, World, write_seeds
 
 __all__ = [
     "PRESETS",
+    "AnswerEnd",
     "Behaviour",
     "Faults",
     "Hit",
     "HostSpec",
-    "Outcome",
     "SimWeb",
     "SimWebError",
     "SimWebProcess",

@@ -1,8 +1,8 @@
-"""The child process that `webcrawl.simweb.process` starts.
+"""The server process: the child that `webcrawl.simweb.process` starts.
 
-Reads one line of JSON with its orders from standard input, answers one line of JSON with the ports
-(or the error), and serves until standard input ends or SIGTERM comes: a child never outlives its
-parent, even if that was killed.
+Reads one line of JSON with its parameters from standard input, writes one line of JSON with the
+ports or the error, and serves until standard input ends or SIGTERM comes. So it never outlives its
+parent, even one that was killed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from webcrawl.simweb.errors import SimWebError
-from webcrawl.simweb.loop import run
+import uvloop
+
 from webcrawl.simweb.server import SimWeb
-from webcrawl.simweb.world import World
+from webcrawl.simweb.world import SimWebError, World
 
 
 async def _serve(orders: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ def _main() -> int:
             return 1
         line += byte
     try:
-        run(_serve(json.loads(line)))
+        uvloop.run(_serve(json.loads(line)))
     except SimWebError as error:
         _tell({"error": str(error)})
         return 2

@@ -1,4 +1,4 @@
-"""The access log: what the simulated web received and when. The judge of politeness in tests.
+"""The access log of the simulated web: every request, with its times and its end.
 
 One line for each request, in the order in which the answers ended, in the manner of the combined
 log format, ASCII only (broken here to fit)::
@@ -14,8 +14,8 @@ answer was handed to the transport, so never later than the client had it; or wh
 was closed, which the server may notice a few ms after the client did it. Both are seconds of the
 epoch with six decimals, from a clock that never steps. *status* is 0 if no status line was sent.
 *bytes* are those of the body, as sent. *origin* is the scheme of the listener and the Host header.
-*outcome* is an `Outcome`. What could be mistaken for the end of a field, and what is not ASCII, is
-written with percent signs.
+*outcome* is an `AnswerEnd`. Characters that could end a field, and those that are not ASCII, are
+percent-encoded.
 
 FTP and Gopher hosts write the same lines, ``"RETR /docs/abra-4.html FTP/-"`` for instance. Their
 methods are RETR, LIST, MLSD and GOPHER, the target is the path of the URL, the status the one that
@@ -51,8 +51,8 @@ _LINE = re.compile(
 )
 
 
-class Outcome(StrEnum):
-    """How an answer ended."""
+class AnswerEnd(StrEnum):
+    """How the answer to a request ended."""
 
     OK = "ok"
     CLOSED = "closed"  # the client went away before the end
@@ -63,7 +63,7 @@ class Outcome(StrEnum):
 
 
 class Hit(NamedTuple):
-    """One line of the log."""
+    """One request in the access log."""
 
     start: float
     end: float
@@ -77,11 +77,11 @@ class Hit(NamedTuple):
     agent: str
     origin: str
     address: str
-    outcome: Outcome
+    outcome: AnswerEnd
 
     @property
     def url(self) -> str:
-        """The URL that was asked for."""
+        """The URL that was requested."""
         return self.origin + self.target
 
     @property
@@ -107,8 +107,10 @@ def escaped(text: str) -> str:
 
 
 class AccessLog:
-    """Appends to the log. Call `flush` at least every 0.2 s; `add` does so when the buffer is
-    full."""
+    """The writer of the access log.
+
+    Call `flush` at least every 0.2 s; `add` does so when the buffer is full.
+    """
 
     def __init__(self, *, path: Path) -> None:
         self._lines: list[str] = []
@@ -162,5 +164,5 @@ def read_access_log(path: str | Path) -> Iterator[Hit]:
                 agent=match["agent"].removeprefix("-"),
                 origin=match["origin"],
                 address=match["address"],
-                outcome=Outcome(match["outcome"]),
+                outcome=AnswerEnd(match["outcome"]),
             )

@@ -1,4 +1,4 @@
-"""The bytes of documents, plain and gzipped.
+"""Bodies: the bytes of documents, plain and gzipped.
 
 A body is a list of parts: small ones made for the page (its title, its links) and pieces of the
 stock, so that a page of 240 kB costs a tenth of a ms, and half a ms more for gzip.
@@ -22,7 +22,7 @@ from webcrawl.simweb.pages import (
     size_of,
     url_of,
 )
-from webcrawl.simweb.text import PIECE_BYTES, PIECES, SEPARATORS, Stock, stock
+from webcrawl.simweb.text_stock import PIECE_BYTES, PIECES, SEPARATORS, Stock, stock
 
 if TYPE_CHECKING:
     from webcrawl.simweb.pages import PageSpec

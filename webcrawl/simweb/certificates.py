@@ -1,4 +1,4 @@
-"""A throw-away certificate authority and a certificate for all hosts of the simulated web."""
+"""Certificates of the simulated web: a throw-away authority and one certificate for all hosts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _usage(*, is_ca: bool) -> x509.KeyUsage:
 
 
 def server_context(directory: Path) -> tuple[ssl.SSLContext, Path]:
-    """A context to serve ``*.sim.test`` with, and the file of the authority that vouches for it.
+    """A context to serve ``*.sim.test`` with, and the file of the authority's certificate.
 
     Files are written into *directory*; the authority's own key is never written anywhere.
     """

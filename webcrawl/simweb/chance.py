@@ -1,4 +1,4 @@
-"""Draws that depend on nothing but (seed, stream, numbers).
+"""Pseudo-random draws: pure functions of (seed, stream, numbers).
 
 Every fact about the simulated web is such a draw, so the web needs no storage, and two processes
 with the same seed see the same web. A *stream* keeps the draws for different purposes independent.

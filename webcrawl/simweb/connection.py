@@ -1,4 +1,4 @@
-"""One HTTP connection to the simulated web: requests in, answers, delays and faults out.
+"""HTTP connections to the simulated web: requests in; replies, delays and faults out.
 
 Requests may be pipelined; they are answered one after another in their order. Every request that
 is begun to be answered leaves exactly one line in the access log, whatever becomes of the answer.
@@ -16,17 +16,17 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from webcrawl.simweb import chance
-from webcrawl.simweb.accesslog import Outcome, escaped
-from webcrawl.simweb.answers import STATUS_LINES, Answer, error
-from webcrawl.simweb.hosts import Behaviour, Framing
+from webcrawl.simweb.accesslog import AnswerEnd, escaped
+from webcrawl.simweb.host_spec import Behaviour, Framing
+from webcrawl.simweb.replies import STATUS_LINES, Reply, error
 from webcrawl.simweb.requests import Request, RequestReader
 from webcrawl.simweb.robots import MOVED_PATH, PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.simweb.hosts import HostSpec
-    from webcrawl.simweb.shared import Shared
+    from webcrawl.simweb.host_spec import HostSpec
+    from webcrawl.simweb.server_state import ServerState
 
 # Bodies above this are written in parts, as fast as the client takes them.
 _AT_ONCE_BYTES: Final = 1 << 18
@@ -39,14 +39,14 @@ _LINGER_NONE = struct.pack("ii", 1, 0)
 _RESET_SECS: Final = 0.01
 
 _DNS_FAULTS: Final = frozenset({Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT})
-_HANDED_OVER: Final = frozenset({Outcome.OK, Outcome.GARBAGE, Outcome.BAD})
+_HANDED_OVER: Final = frozenset({AnswerEnd.OK, AnswerEnd.GARBAGE, AnswerEnd.BAD})
 _SPOILING: Final = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE})
 
 
-class Connection(asyncio.Protocol):
-    """The protocol of one connection."""
+class HttpConnection(asyncio.Protocol):
+    """One HTTP connection, as an asyncio protocol."""
 
-    def __init__(self, *, shared: Shared, secure: bool) -> None:
+    def __init__(self, *, shared: ServerState, secure: bool) -> None:
         self._shared = shared
         self._world = shared.world
         self._scheme = "https" if secure else "http"
@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if self._current is not None:
-            self._log(Outcome.CLOSED)
+            self._log(AnswerEnd.CLOSED)
 
     def data_received(self, data: bytes) -> None:
         """Read on."""
@@ -93,9 +93,9 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """Finish answering what has been asked; TLS cannot be half open, though.
+        """Finish the answers that are due. TLS cannot be half open, so it ends here.
 
-        A client that has waited in vain is gone, not half closed: its contact ends here.
+        A client that gave up waiting is gone, not half closed: its contact ends here, too.
         """
         self._at_eof = True
         return self._current is not None and self._scheme == "http" and not self._is_stalling
@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Go on with a long answer, and what comes after it."""
+        """Go on with a long answer and those after it."""
         self._paused = False
         if self._parts:
             self._write_parts()
@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
             return
         host = self._shared.find(request.host)
         if host is None or host.address != self._address or host.behaviour in _DNS_FAULTS:
-            # A name that does not belong to this address: somebody resolved it wrongly.
+            # A name that does not belong to this address: it was resolved wrongly.
             self._refuse(request, 421)
             return
         if host.behaviour is Behaviour.SLOW:
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         else:
             self._send(request, host, self._answer(request, host))
 
-    def _answer(self, request: Request, host: HostSpec) -> Answer:
+    def _answer(self, request: Request, host: HostSpec) -> Reply:
         if request.method not in {"GET", "HEAD"}:
             return error(405, "Allow: GET, HEAD\r\n")
         if host.scheme != self._scheme or not self._is_its_port(request, host):
@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
             left = self._shared.too_soon(host)
             if left:
                 return _throttled(host, left)
-        return self._shared.pool.answer_to(host, request.target, gzip=request.gzip)
+        return self._shared.pool.reply_to(host, request.target, gzip=request.gzip)
 
     def _is_its_port(self, request: Request, host: HostSpec) -> bool:
         colon = request.host.find(":")
@@ -162,12 +162,12 @@ class Connection(asyncio.Protocol):
         self._is_last = True
         head, parts = self._framed(request, error(status), Framing.LENGTH)
         self._write(b"".join((head, *parts)))
-        self._finish(Outcome.BAD)
+        self._finish(AnswerEnd.BAD)
 
     def _framed(
-        self, request: Request, answer: Answer, framing: Framing
+        self, request: Request, answer: Reply, framing: Framing
     ) -> tuple[bytes, list[bytes]]:
-        """Head and body parts as they go over the line. Sets what the log will say."""
+        """Head and body parts as they are sent. Sets what the log line will have."""
         status, headers, parts = answer
         self._status = status
         length = sum(map(len, parts))
@@ -194,14 +194,14 @@ class Connection(asyncio.Protocol):
         head = b"".join((STATUS_LINES[status], self._shared.date(), headers, frame, b"\r\n"))
         return head, parts
 
-    def _send(self, request: Request, host: HostSpec, answer: Answer) -> None:
+    def _send(self, request: Request, host: HostSpec, answer: Reply) -> None:
         if request.target != PATH:
             self._pages += 1
             self._is_last |= self._pages == self._world.pages_per_connection
         head, parts = self._framed(request, answer, host.framing)
         if self._sent <= _AT_ONCE_BYTES:
             self._write(b"".join((head, *parts)))
-            self._finish(Outcome.OK)
+            self._finish(AnswerEnd.OK)
         else:
             self._sent = 0
             self._write(head)
@@ -225,16 +225,16 @@ class Connection(asyncio.Protocol):
             self._sent += size
             self._write(b"".join(batch))
         if not parts:
-            self._finish(Outcome.OK)
+            self._finish(AnswerEnd.OK)
 
-    def _finish(self, outcome: Outcome) -> None:
+    def _finish(self, outcome: AnswerEnd) -> None:
         """The answer has been handed over: log it, and close if it was the last."""
         self._log(outcome)
         if self._is_last or (self._at_eof and not self._waiting):
             self._waiting.clear()
             self._transport.close()
 
-    def _log(self, outcome: Outcome) -> None:
+    def _log(self, outcome: AnswerEnd) -> None:
         request = self._current
         assert request is not None
         self._current = None
@@ -279,17 +279,17 @@ class Connection(asyncio.Protocol):
         if drips:
             self._later(pause, functools.partial(self._drip, drips, pause))
         else:
-            self._finish(Outcome.OK)
+            self._finish(AnswerEnd.OK)
 
     def _spoil(self, request: Request, host: HostSpec) -> None:
-        """Reset, stall or send garbage: half of the hosts at once, the others in mid answer."""
+        """Reset, stall or send garbage: half of the hosts at once, the others within the answer."""
         self._is_last = True
         self._waiting.clear()
         seed = self._world.seed
         if host.behaviour is Behaviour.GARBAGE:
             noise = chance.draws(seed, chance.FAULT, host.index, 1, 40)
             self._write(b"".join(number.to_bytes(8, "little") for number in noise))
-            self._finish(Outcome.GARBAGE)
+            self._finish(AnswerEnd.GARBAGE)
             return
         if chance.draw(seed, chance.FAULT, host.index) & 1:
             answer = self._answer(request, host)
@@ -299,7 +299,7 @@ class Connection(asyncio.Protocol):
             self._write(head + half)
         if host.behaviour is Behaviour.STALL:
             self._is_stalling = True
-            end = functools.partial(self._finish, Outcome.STALL)
+            end = functools.partial(self._finish, AnswerEnd.STALL)
             self._later(self._world.stall_secs, end)
         else:
             self._later(_RESET_SECS, self._reset)
@@ -307,11 +307,11 @@ class Connection(asyncio.Protocol):
     def _reset(self) -> None:
         sock: Any = self._transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
-        self._log(Outcome.RESET)
+        self._log(AnswerEnd.RESET)
         self._transport.abort()
 
 
-def _throttled(host: HostSpec, left: float) -> Answer:
+def _throttled(host: HostSpec, left: float) -> Reply:
     """429; Retry-After as a date on every second host, as seconds on the others."""
     wait = int(left) + 1
     value = formatdate(time.time() + wait, usegmt=True) if host.index & 1 else str(wait)

@@ -1,4 +1,4 @@
-"""What documents of the simulated web are like: content types, sizes, links per page.
+"""Distributions of documents in the simulated web: content types, sizes, links per page.
 
 Five profiles. ``mercator`` follows figures 7 and 8 of the Mercator paper (725 million documents
 of December 2000). ``today`` has HTML of 240 kB in the mean, as met by large crawls in 2025, sent
@@ -105,8 +105,8 @@ def _bench_today_size(quantile: float, _content_type: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """One kind of web: shares of content types (per cent), sizes, links, gzip."""
+class WebProfile:
+    """One kind of web: shares of content types in per cent, sizes, links, gzip."""
 
     name: str
     types: dict[str, float]
@@ -119,17 +119,17 @@ class Profile:
     modern: bool  # markup of today
 
     def links(self, size: int) -> int:
-        """How many links an HTML page of *size* bytes has, if it has room for them."""
+        """The number of links of an HTML page of *size* bytes, if it has room for them."""
         return min(self.links_base + int(self.links_per_kib * size / 1024), self.links_max)
 
 
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile(
+        WebProfile(
             "mercator", FIGURE_7, mercator_size, _BINS[12], 4, 2.5, 80, gzip=False, modern=False
         ),
-        Profile(
+        WebProfile(
             "today",
             {
                 HTML: 92.0,
@@ -148,8 +148,8 @@ PROFILES: Final = {
             gzip=True,
             modern=True,
         ),
-        Profile("bench", {HTML: 100.0}, _bench_size, 0.0, 40, 0.0, 40, gzip=False, modern=False),
-        Profile(
+        WebProfile("bench", {HTML: 100.0}, _bench_size, 0.0, 40, 0.0, 40, gzip=False, modern=False),
+        WebProfile(
             "bench-today",
             {HTML: 100.0},
             _bench_today_size,
@@ -160,6 +160,8 @@ PROFILES: Final = {
             gzip=True,
             modern=True,
         ),
-        Profile("dense", {HTML: 100.0}, _bench_size, 0.0, 120, 0.0, 120, gzip=False, modern=False),
+        WebProfile(
+            "dense", {HTML: 100.0}, _bench_size, 0.0, 120, 0.0, 120, gzip=False, modern=False
+        ),
     )
 }

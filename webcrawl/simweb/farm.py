@@ -1,12 +1,11 @@
 """A spam farm: thousands of hosts with generated names under a few registered domains.
 
-Every page of it links to other hosts of the farm and to more pages of its own host, all made when
-asked for, so it has no end. The rest of the simulated web links to it here and there, as guest
-books do. Two of its registered domains are those that RFC 2606 sets aside for examples. The suffix
-of the third is in no list of public suffixes, as that of a top-level domain that is new.
+Every page links to other hosts of the farm and to more pages of its own host, all computed on
+request, so the farm has no end. The rest of the simulated web links to it here and there, as guest
+books do. Two of its registered domains are those that RFC 2606 sets aside for examples; the suffix
+of the third is in no public suffix list, like that of a new top-level domain.
 
-Hosts of the farm have the numbers after `World.hosts`; `webcrawl.simweb.truth` says nothing of
-them.
+Hosts of the farm have the numbers after `World.hosts`. `webcrawl.simweb.truth` leaves them out.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.simweb import chance
-from webcrawl.simweb.text import stock
+from webcrawl.simweb.text_stock import stock
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.hosts import HostSpec
+    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
 DOMAINS: Final = ("example.com", "example.net", "farm.internal")
@@ -39,7 +38,7 @@ def farm_name(number: int) -> str:
 
 
 def farm_number(name: str) -> int | None:
-    """The number of the farm's host *name*, in lower case; None if that is none of its names."""
+    """The number of the farm's host *name*, in lower case; None for other names."""
     digits = name.partition(".")[0].rpartition("-")[2]
     if not (digits.isdecimal() and digits.isascii() and len(digits) <= 9):
         return None
@@ -47,7 +46,7 @@ def farm_number(name: str) -> int | None:
 
 
 def farm_page(world: World, host: HostSpec, target: str) -> bytes:
-    """The page of *host* that *target* names: there is one for every target."""
+    """The page of *host* at *target*: there is one for every target."""
     page = zlib.crc32(target.encode("utf-8", "replace"))
     values = chance.draws(world.seed, chance.FARM, host.index, page, _OTHERS + _OWN)
     links = [

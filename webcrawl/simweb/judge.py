@@ -1,4 +1,4 @@
-"""Judges a crawl by the access log: was it polite, was it complete?"""
+"""The judge of a crawl: its politeness and completeness by the access log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.simweb.accesslog import Outcome
+from webcrawl.simweb.accesslog import AnswerEnd
 from webcrawl.simweb.robots import MOVED_PATH, PATH, SITEMAP_PATH
 from webcrawl.simweb.truth import allowed_urls, is_endless_url
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Pause(NamedTuple):
-    """The time a host was left alone between two requests, in seconds; negative for overlaps."""
+    """The time between two requests to a host, in seconds; negative for overlaps."""
 
     host: str
     before: Hit
@@ -28,7 +28,7 @@ class Pause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a crawl fetched, held against the truth. A perfect crawl has three empty fields."""
+    """A crawl compared with the truth. A perfect crawl has three empty fields."""
 
     missing: frozenset[str]  # allowed, but never asked for
     forbidden: frozenset[str]  # asked for, but not allowed (or not to be found by links)
@@ -54,16 +54,15 @@ def pauses(hits: Iterable[Hit]) -> list[Pause]:
 
 
 def overlaps(hits: Iterable[Hit]) -> list[Pause]:
-    """Where two requests to one host were open at once. Empty for a polite crawler."""
+    """Pairs of requests to one host at once. Empty for a polite crawler."""
     return [pause for pause in pauses(hits) if pause.secs < 0]
 
 
 def judge(world: World, hits: Iterable[Hit], user_agent: str) -> Verdict:
-    """Hold the URLs in *hits* against `allowed_urls`; *world* with the ports it was served on.
+    """Compare the URLs in *hits* with `allowed_urls`; *world* with the ports it was served on.
 
     Requests for robots.txt and the sitemap that it names are left out. An answer is final if it
-    came whole and is neither 429 nor 5xx: asking again after one of those is a retry, no
-    repetition.
+    came whole and is neither 429 nor 5xx: a request after one of those is a retry, no repetition.
     """
     asked: set[str] = set()
     answered: Counter[str] = Counter()
@@ -76,7 +75,7 @@ def judge(world: World, hits: Iterable[Hit], user_agent: str) -> Verdict:
         else:
             asked.add(hit.url)
             answered[hit.url] += (
-                hit.outcome is Outcome.OK and hit.status != 429 and hit.status < 500
+                hit.outcome is AnswerEnd.OK and hit.status != 429 and hit.status < 500
             )
     allowed = allowed_urls(world, user_agent)
     return Verdict(

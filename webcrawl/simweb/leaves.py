@@ -1,8 +1,8 @@
-"""The table that says what the pages of a host are that nothing else depends on.
+"""Leaf table: kinds and sizes of the pages on which no other page depends.
 
-The trunk pages of a host are sound HTML, so that the rest can be reached; all other pages, the
-*leaves*, draw what they are from this table with 12 bits of their hash. The shares in the table
-are set so that trunk and leaves together have the shares which the World asks for.
+The trunk pages of a host are sound HTML, so that the rest can be reached. All other pages, the
+*leaves*, draw their kind from this table with 12 bits of their hash. The shares in the table are
+such that trunk and leaves together have the shares of the World.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ERROR_STATUSES = (404,) * 12 + (403, 410, 500, 503)
 
 
 class PageKind(StrEnum):
-    """What a URL of the simulated web answers."""
+    """The kind of answer of a URL."""
 
     HTML = "html"
     DUPLICATE = "duplicate"  # HTML whose bytes are found under other URLs as well
@@ -30,7 +30,7 @@ class PageKind(StrEnum):
 
 
 class Leaf(NamedTuple):
-    """What one kind of leaf answers."""
+    """The kind, type and size of one leaf."""
 
     kind: PageKind
     status: int

@@ -12,10 +12,9 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Final, cast
 
-from webcrawl.simweb.errors import SimWebError
 from webcrawl.simweb.farm import DOMAINS
-from webcrawl.simweb.hosts import Behaviour
-from webcrawl.simweb.world import ZONE
+from webcrawl.simweb.host_spec import Behaviour
+from webcrawl.simweb.world import ZONE, SimWebError
 
 if TYPE_CHECKING:
     from webcrawl.simweb.world import World
@@ -54,7 +53,7 @@ _OPT_RECORD = b"\0" + struct.pack(">HHIH", _OPT, 1232, 0, 0)
 
 
 def reply(world: World, query: bytes) -> bytes | None:
-    """The answer to *query*, or None where a name server keeps silent."""
+    """The answer to *query*, or None where a name server stays silent."""
     if len(query) < _HEADER.size:
         return None
     ident, flags, questions, _, _, additionals = _HEADER.unpack_from(query)
@@ -145,7 +144,7 @@ def _question(query: bytes) -> tuple[str, int, int, int] | None:
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """Answers queries on one UDP socket, *latency* seconds after they came."""
+    """The UDP socket of the name server; answers *latency* seconds after the query."""
 
     def __init__(self, *, world: World, latency: float) -> None:
         self._world = world

@@ -1,4 +1,4 @@
-"""The pages of a simulated web: paths, kinds, sizes, links.
+"""Pages of the simulated web: paths, kinds, sizes, links.
 
 A page is named by a *key*, one integer: host number << 32 | page number << 8 | hop. Page 0 is the
 root. The pages below `HostSpec.trunk` form a tree of HTML pages from the root, every other page
@@ -24,7 +24,7 @@ from webcrawl.simweb.distributions import HTML
 from webcrawl.simweb.leaves import GONE, LISTING, TRUNK, Leaf, PageKind
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.hosts import HostSpec
+    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
 # Page numbers from here on: contents of duplicates, which are no pages.
@@ -57,7 +57,7 @@ _REDIRECT_STATUSES = (301, 302, 302, 302, 303, 307, 308, 301)
 
 
 class Charset(IntEnum):
-    """How an HTML page is encoded, and what it says about that."""
+    """The encoding of an HTML page, and its declaration."""
 
     UTF_8 = 0
     LATIN_1_HEADER = 1
@@ -70,11 +70,11 @@ class Charset(IntEnum):
     UTF_16_HEADER = 8  # with byte order mark
     CP1251_NOWHERE = 9  # says nothing
     LATIN_1_AS_UTF_8 = 10  # says UTF-8 and is not
-    UNKNOWN_NAME = 11  # a charset nobody knows
+    UNKNOWN_NAME = 11  # a charset that does not exist
 
 
 class PageSpec(NamedTuple):
-    """What one URL answers."""
+    """Everything about one URL except its bytes."""
 
     host: HostSpec
     number: int
@@ -84,7 +84,7 @@ class PageSpec(NamedTuple):
 
     @property
     def kind(self) -> PageKind:
-        """What sort of answer it is."""
+        """The kind of its answer."""
         return self.leaf.kind
 
     @property
@@ -99,12 +99,12 @@ def key_of(index: int, number: int = 0, hop: int = 0) -> int:
 
 
 def is_endless(key: int) -> bool:
-    """Whether *key* is the way into an endless URL space."""
+    """Whether *key* is an entry to an endless URL space."""
     return key >> 8 & 0xFFFFFF == ENDLESS_NUMBER
 
 
 def leaf_of(world: World, host: HostSpec, number: int) -> Leaf:
-    """What page *number* of *host* answers."""
+    """The leaf of page *number* of *host*."""
     if number < host.trunk:
         return TRUNK if host.is_web else LISTING
     if number >= host.pages:
@@ -287,8 +287,8 @@ def links_of(world: World, page: PageSpec) -> list[int]:
 def _own_path(world: World, host: HostSpec, number: int, stem: int) -> str:
     """The path of a page of a host that speaks FTP or Gopher.
 
-    FTP: directories lie in directories as `_trunk_links` has them. Gopher: a selector, which means
-    nothing but to its server, behind an item type.
+    FTP: directories lie in directories as `_trunk_links` has them. Gopher: a selector with a
+    meaning only for its server, behind an item type.
     """
     leaf = leaf_of(world, host, number)
     if host.scheme == "gopher":
@@ -311,7 +311,7 @@ def _top_directory(world: World, host: HostSpec, target: str) -> PageSpec | None
 
 
 def item_type(leaf: Leaf) -> str:
-    """The Gopher item type of what is no page of the web."""
+    """The Gopher item type of a page of a Gopher host."""
     if leaf.kind is PageKind.LISTING:
         return "1"
     if leaf.content_type == HTML:
@@ -322,8 +322,8 @@ def item_type(leaf: Leaf) -> str:
 
 
 def _trunk_links(host: HostSpec, number: int) -> list[int]:
-    """The links that hold a host together: to pages of the host, and to its endless spaces;
-    and the link of a spam farm."""
+    """The links that hold a host together: to pages of the host, to its endless spaces, and to the
+    spam farm."""
     base = host.index << 32
     first = _BRANCHES * number + 1
     below = range(first, min(first + _BRANCHES, host.trunk))

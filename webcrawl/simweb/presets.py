@@ -1,11 +1,10 @@
-"""Worlds for common purposes, by name."""
+"""Presets: worlds for common purposes, by name."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from webcrawl.simweb.errors import SimWebError
-from webcrawl.simweb.world import Faults, World
+from webcrawl.simweb.world import Faults, SimWebError, World
 
 _SOUND: Final[dict[str, Any]] = {"faults": Faults.none(), "endless": 0.0, "large_files": 0.0}
 # To measure crawlers: nothing forbidden, nothing broken.

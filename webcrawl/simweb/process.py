@@ -1,4 +1,4 @@
-"""A simulated web in a child process, so that it works on another core than the crawler."""
+"""The simulated web in a child process, so that it uses another core than the crawler."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from webcrawl.simweb.errors import SimWebError
-from webcrawl.simweb.world import World
+from webcrawl.simweb.world import SimWebError, World
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -20,7 +19,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class SimWebProcess:
-    """A running simulated web. Made by `start_in_process`; a context manager that stops it."""
+    """A running simulated web, made by `start_in_process`; a context manager that stops it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Reads the requests of one connection, as they come in pieces."""
+"""HTTP request reader: the requests of one connection, from bytes in any pieces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Request(NamedTuple):
-    """One request that was read whole."""
+    """One complete request."""
 
     start: float
     method: str
@@ -31,10 +31,10 @@ class Request(NamedTuple):
 
 
 class RequestReader:
-    """Turns bytes into requests, each passed to *received* with the time at which it was whole.
+    """Parser of one connection's requests; *received* gets each with the time when it was complete.
 
     After something that is not HTTP it passes one request that `is_bad`; after that, or after a
-    request that ends the connection, it ignores what comes.
+    request that ends the connection, it ignores the rest.
     """
 
     def __init__(
@@ -64,20 +64,17 @@ class RequestReader:
                 self._received(bad)
 
     def on_message_begin(self) -> None:
-        """Called by the parser."""
         self._url = b""
         self._headers = {}
 
     def on_url(self, url: bytes) -> None:
-        """Called by the parser, with parts of the target."""
+        """Take a part of the target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Called by the parser."""
         self._headers[name.lower()] = value
 
     def on_message_complete(self) -> None:
-        """Called by the parser."""
         if self._ended:
             return
         headers = self._headers

@@ -1,4 +1,4 @@
-"""The robots.txt files of the simulated web.
+"""robots.txt files of the simulated web.
 
 Called by the server to answer and by `webcrawl.simweb.truth` to judge: both see the same bytes.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.simweb.chance import FAULT, draws
-from webcrawl.simweb.hosts import Behaviour, RobotsKind
+from webcrawl.simweb.host_spec import Behaviour, RobotsKind
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.hosts import HostSpec
+    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
 PATH: Final = "/robots.txt"
@@ -56,7 +56,7 @@ BIG_BYTES: Final = 600_000
 
 
 class RobotsFile(NamedTuple):
-    """One answer to a request for robots.txt."""
+    """The answer to a request for robots.txt."""
 
     status: int
     content_type: str
@@ -77,7 +77,7 @@ _FIXED: Final = {
 
 
 def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
-    """What *host* answers for *path*, which is PATH or MOVED_PATH. Faults of the host aside."""
+    """The robots.txt answer of *host* for *path*, which is PATH or MOVED_PATH. Without faults."""
     kind = host.robots
     if host.behaviour is Behaviour.SERVER_ERROR:
         return _UNAVAILABLE

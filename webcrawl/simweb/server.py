@@ -1,4 +1,4 @@
-"""The simulated web on its sockets: HTTP, HTTPS, FTP, Gopher and DNS, on loopback only.
+"""The servers of the simulated web: HTTP, HTTPS, FTP, Gopher and DNS, on loopback only.
 
 Used as an async context manager inside an event loop, or from other processes by
 `webcrawl.simweb.process`. Invariant: every socket is bound to one address of 127.0.0.0/8.
@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Final, Self
 
 from webcrawl.simweb.accesslog import AccessLog
 from webcrawl.simweb.certificates import server_context
-from webcrawl.simweb.connection import Connection
-from webcrawl.simweb.errors import SimWebError
-from webcrawl.simweb.ftp import talk_ftp
-from webcrawl.simweb.gopher import talk_gopher
+from webcrawl.simweb.connection import HttpConnection
+from webcrawl.simweb.ftp_server import talk_ftp
+from webcrawl.simweb.gopher_server import talk_gopher
 from webcrawl.simweb.nameserver import NameServer, bind_udp
-from webcrawl.simweb.shared import Shared
+from webcrawl.simweb.server_state import ServerState
 from webcrawl.simweb.talks import Talks
-from webcrawl.simweb.text import stock
+from webcrawl.simweb.text_stock import stock
+from webcrawl.simweb.world import SimWebError
 
 if TYPE_CHECKING:
     import ssl
@@ -43,11 +43,11 @@ _TALKS: Final = {"ftp": talk_ftp, "gopher": talk_gopher}
 
 
 class SimWeb:
-    """A World being served. `world` and `dns` have the real ports once it is entered.
+    """A World that is served. `world` and `dns` have the real ports once it is entered.
 
     *log_path* None means no access log; an existing log is appended to. Ports of 0 (in the world,
-    or *dns_port*) mean any free port. *dns_latency* in seconds. So many *pool_bytes* of bodies are
-    kept for those who ask again.
+    or *dns_port*) mean any free port. *dns_latency* in seconds. *pool_bytes* of bodies are kept for
+    later requests.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class SimWeb:
             flusher = asyncio.create_task(_flush_regularly(log))
             stack.push_async_callback(_cancel, flusher)
         stock(self.world.seed)  # made before the first request instead of during it
-        shared = Shared(world=self.world, log=log, pool_bytes=self._pool_bytes)
+        shared = ServerState(world=self.world, log=log, pool_bytes=self._pool_bytes)
         stack.push_async_callback(shared.abort_all)
 
         dns_transport, _ = await loop.create_datagram_endpoint(
@@ -133,7 +133,7 @@ class SimWeb:
         )
         stack.callback(dns_transport.close)
         for sockets, tls in ((plain, None), (secure, context)):
-            factory = functools.partial(Connection, shared=shared, secure=tls is not None)
+            factory = functools.partial(HttpConnection, shared=shared, secure=tls is not None)
             for sock in sockets:
                 server = await loop.create_server(factory, sock=sock, ssl=tls, backlog=_BACKLOG)
                 stack.callback(server.close)
@@ -190,7 +190,7 @@ def _bind(address: str, port: int) -> socket.socket:
 
 
 def _raise_file_limit() -> None:
-    """Hundreds of listening sockets and of clients do not fit into the usual 1,024 files."""
+    """Raise the limit of open files: the usual 1,024 are too few for the sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,4 +1,4 @@
-"""Conversations that are not HTTP: one coroutine for each connection to the simulated web.
+"""Conversations over FTP and Gopher: one coroutine for each connection.
 
 Used by the servers of FTP and Gopher. Invariants: a conversation is ended with its connection
 closed, whatever happens in it, and leaves at most one line in the log; `abort_all` returns when all
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable
 
-    from webcrawl.simweb.accesslog import Outcome
-    from webcrawl.simweb.hosts import HostSpec
-    from webcrawl.simweb.shared import Shared
+    from webcrawl.simweb.accesslog import AnswerEnd
+    from webcrawl.simweb.host_spec import HostSpec
+    from webcrawl.simweb.server_state import ServerState
 
 # Of a line that a client says.
 _MAX_LINE: Final = 8192
@@ -32,7 +32,7 @@ class Talk:
     def __init__(
         self,
         *,
-        shared: Shared,
+        shared: ServerState,
         host: HostSpec,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -62,13 +62,13 @@ class Talk:
         await self._writer.drain()
 
     async def hold(self) -> None:
-        """Keep the line without a word for stall_secs, or until the client goes."""
+        """Keep the connection silent for stall_secs, or until the client goes."""
         with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(self.world.stall_secs):
                 await self._reader.read()
 
     def noise(self) -> bytes:
-        """What a host says that is out of its mind."""
+        """The bytes that a host with garbage sends."""
         noise = chance.draws(self.world.seed, chance.FAULT, self.host.index, 1, 40)
         return b"".join(number.to_bytes(8, "little") for number in noise)
 
@@ -77,7 +77,7 @@ class Talk:
         self._writer.transport.abort()
 
     def log(
-        self, *, method: str, target: str, status: int, size: int, end: float, outcome: Outcome
+        self, *, method: str, target: str, status: int, size: int, end: float, outcome: AnswerEnd
     ) -> None:
         """Write the one line of this contact; see accesslog.py."""
         if self.shared.log is not None:
@@ -90,12 +90,16 @@ class Talk:
 
 
 class Talks:
-    """All conversations of one server. *talk* has one, and closes nothing."""
+    """All conversations of one server. *talk* leads one, and closes nothing."""
 
     def __init__(
-        self, *, shared: Shared, hosts: dict[str, HostSpec], talk: Callable[[Talk], Awaitable[None]]
+        self,
+        *,
+        shared: ServerState,
+        hosts: dict[str, HostSpec],
+        talk: Callable[[Talk], Awaitable[None]],
     ) -> None:
-        """*hosts* by the address on which they are asked."""
+        """*hosts* by their addresses."""
         self._shared = shared
         self._hosts = hosts
         self._talk = talk

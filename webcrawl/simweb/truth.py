@@ -1,13 +1,13 @@
-"""What the simulated web knows about itself: which URLs a crawl from the seeds can find.
+"""The truth of the simulated web: the URLs that a crawl from the seeds can find.
 
 A walk over the World with no network. It judges robots.txt with Protego, from the bytes which the
 server sends, also for FTP; Gopher has none. Endless URL spaces and the spam farm are left out, as
 are hosts that give no answer.
 
-The rules are those of this crawler: a redirect's target is a link like any other, links are taken
-from 200 answers in HTML only (which directories of FTP and menus of Gopher are made to), a page
-that robots.txt forbids is not fetched and so its links stay unknown, and links of duplicates are
-taken once (their bytes are the same, and their links absolute, so that makes no difference).
+The rules are those of this crawler: a redirect's target is a link like any other; links are taken
+from 200 answers in HTML only, which FTP directories and Gopher menus are converted to; a page that
+robots.txt forbids is not fetched, so its links stay unknown; links of duplicates are taken once
+(their bytes are the same and their links absolute).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from protego import Protego
 
 from webcrawl.simweb.farm import DOMAINS
-from webcrawl.simweb.hosts import Behaviour
+from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     content_of,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from webcrawl.simweb.hosts import HostSpec
+    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
@@ -51,14 +51,14 @@ def reachable_urls(world: World) -> set[str]:
 def allowed_urls(world: World, user_agent: str) -> set[str]:
     """Every URL that a polite crawler called *user_agent* finds and may fetch.
 
-    This is what a complete crawl has asked for: once each, no more (robots.txt files and endless
-    spaces aside), whatever was answered.
+    A complete crawl has requested each of them once and no others, but for robots.txt and endless
+    spaces, whatever the answers.
     """
     return {url_of(world, key) for key, _ in _walk(world, user_agent)}
 
 
 def fetchable_urls(world: World, user_agent: str) -> set[str]:
-    """Those of `allowed_urls` that answer 200 (throttling hosts: if asked again later)."""
+    """Those of `allowed_urls` that answer 200 (throttling hosts: at a later request)."""
     return {
         url_of(world, key)
         for key, found in _walk(world, user_agent)
@@ -67,8 +67,8 @@ def fetchable_urls(world: World, user_agent: str) -> set[str]:
 
 
 def is_endless_url(url: str) -> bool:
-    """Whether *url* lies in an endless URL space or in the spam farm: the truth says nothing of
-    them."""
+    """Whether *url* lies in an endless URL space or in the spam farm, which the truth leaves
+    out."""
     return _ENDLESS.match(url) is not None
 
 

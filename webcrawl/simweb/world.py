@@ -1,4 +1,4 @@
-"""The parameters of a simulated web and what they say about its hosts.
+"""World: the parameters of a simulated web and the hosts that follow from them.
 
 A `World` is a value: equal worlds are byte for byte the same web. It stores no page and no host;
 each is computed from the seed when asked for (a bounded cache keeps the hosts asked for last).
@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from webcrawl.simweb.chance import FARM, HOST, draw, unit
-from webcrawl.simweb.distributions import PROFILES, Profile
-from webcrawl.simweb.errors import SimWebError
+from webcrawl.simweb.distributions import PROFILES, WebProfile
 from webcrawl.simweb.farm import farm_name, farm_number
-from webcrawl.simweb.hosts import (
+from webcrawl.simweb.host_spec import (
     FRAMINGS,
     FTP_BEHAVIOURS,
     GOPHER_BEHAVIOURS,
@@ -62,12 +61,16 @@ _DIRECTORY_SHARE: Final = 4  # on hosts of FTP and Gopher, where they have no li
 _GUIDE_EVERY: Final = 4
 
 
+class SimWebError(Exception):
+    """Error for a World that cannot be made or served; the message is one sentence."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
     """Shares of the hosts that misbehave (0 to 1).
 
-    The sums of the TCP faults (3.1 %) and of the DNS faults (1.0 %) are those of Mercator's
-    figure 6. Hosts of more than 20 pages are neither slow nor throttling.
+    The sums of the TCP faults (3.1 %) and of the DNS faults (1.0 %) are those of Mercator's figure
+    6. Hosts of more than 20 pages are neither slow nor throttling.
     """
 
     slow: float = 0.02
@@ -91,7 +94,7 @@ class Faults:
 class World:
     """A whole simulated web. Shares are 0 to 1, times in seconds.
 
-    Raises SimWebError from the constructor for parameters that make no web.
+    The constructor raises SimWebError for parameters that make no web.
     """
 
     seed: int = 1
@@ -219,12 +222,12 @@ class World:
             raise SimWebError("errors and redirects make up more than half of the URLs")
 
     @property
-    def profile_spec(self) -> Profile:
+    def profile_spec(self) -> WebProfile:
         """The distributions named by `profile`."""
         return PROFILES[self.profile]
 
     def page_count(self, rank0: int) -> int:
-        """How many URLs the host of zero-based rank *rank0* has: Zipf, at least 1."""
+        """The number of URLs of the host of zero-based rank *rank0*: Zipf, at least 1."""
         return max(1, round(self.max_pages * math.pow(rank0 + 1, -self._exponent)))
 
     def index_of(self, rank0: int) -> int:
@@ -246,7 +249,7 @@ class World:
         return spec
 
     def find(self, name: str) -> HostSpec | None:
-        """The host called *name* (any case, no port), or None. Says nothing about DNS faults."""
+        """The host called *name* (any case, no port), or None. DNS faults are left out."""
         label, _, zone = name.lower().partition(".")
         number = farm_number(name.lower()) if self.farm_hosts else None
         if number is not None and number < self.farm_hosts:

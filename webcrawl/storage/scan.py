@@ -2,7 +2,7 @@
 
 Used by who checks and mends a job; the crawl itself stops at damage (record_log.py). The invariant:
 each byte of a file from *start* on is in exactly one of the pieces, in order, and the payload of a
-``Frame`` has a matching checksum.
+``FoundRecord`` has a matching checksum.
 
 After damage the next good record is looked for at every byte. A length field within text cannot
 be taken for one, as four bytes of text are a number beyond ``MAX_PAYLOAD``; among fingerprints one
@@ -44,7 +44,7 @@ _MAX_ALONE = 1 << 20
 _LOST_ZEROS = 16
 
 
-class Frame(NamedTuple):
+class FoundRecord(NamedTuple):
     """A good record from byte *start* to byte *end*."""
 
     start: int
@@ -64,7 +64,7 @@ class Gap(NamedTuple):
 
 def scan_records(
     path: Path, *, start: int = HEADER_SIZE, end: int | None = None
-) -> Iterator[Frame | Gap]:
+) -> Iterator[FoundRecord | Gap]:
     """The records and gaps of *path* from byte *start* to *end*, or to the end of the file.
 
     A record log that is vouched for up to *end* has no torn end. Raises NewerFormatError when a
@@ -89,7 +89,7 @@ class _Scan:
         self._end = end
         self._limit = self._size if end is None else min(end, self._size)
 
-    def pieces(self, start: int) -> Iterator[Frame | Gap]:
+    def pieces(self, start: int) -> Iterator[FoundRecord | Gap]:
         header = os.pread(self._fd, HEADER_SIZE, 0)
         if self._end is None and not header.strip(b"\0"):
             if header:
@@ -103,7 +103,7 @@ class _Scan:
         offset = start
         while offset < self._limit:
             frame = self._frame(offset)
-            if isinstance(frame, Frame):
+            if isinstance(frame, FoundRecord):
                 yield frame
                 offset = frame.end
                 continue
@@ -115,7 +115,7 @@ class _Scan:
         if offset < self._limit or (self._end is not None and offset < self._end):
             yield self._last_gap(offset)
 
-    def _frame(self, offset: int) -> Frame | str:
+    def _frame(self, offset: int) -> FoundRecord | str:
         """The record at *offset*, or why there is none."""
         head = os.pread(self._fd, FRAME.size, offset)
         if len(head) < FRAME.size:
@@ -129,20 +129,20 @@ class _Scan:
         payload = os.pread(self._fd, length, offset + FRAME.size)
         if len(payload) < length or zlib.crc32(payload, _CRC_START) != crc:
             return "checksum mismatch"
-        return Frame(offset, end, payload)
+        return FoundRecord(offset, end, payload)
 
     def _next_frame(self, bad: int) -> int | None:
         """Where the next good record begins after the bad one at *bad*."""
         head = os.pread(self._fd, FRAME.size, bad)
         if len(head) == FRAME.size:
             behind: int = bad + FRAME.size + FRAME.unpack(head)[0]
-            if behind < self._limit and isinstance(self._frame(behind), Frame):
+            if behind < self._limit and isinstance(self._frame(behind), FoundRecord):
                 return behind
         at = bad + 1
         while at + FRAME.size <= self._limit:
             data = os.pread(self._fd, _READ_BYTES + FRAME.size - 1, at)
             for offset in self._candidates(data, at):
-                if self._may_be(offset) and isinstance(self._frame(offset), Frame):
+                if self._may_be(offset) and isinstance(self._frame(offset), FoundRecord):
                     return offset
             at += _READ_BYTES
         return None
@@ -199,7 +199,7 @@ class _Scan:
         return True, why
 
 
-def scan_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, Frame | Gap]]:
+def scan_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, FoundRecord | Gap]]:
     """The body of the queue at *path* as of *snapshot*: its records, each many items
     (``unpack_many``), and its gaps, with the files they are in."""
     first, last = snapshot.head_segment, snapshot.tail_segment

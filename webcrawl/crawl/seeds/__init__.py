@@ -11,6 +11,6 @@ A ``#`` that begins a line or follows white space begins a comment.
 
 from __future__ import annotations
 
-from webcrawl.crawl.seeds.reader import Seed, SeedReader, SeedsError, split_sources
+from webcrawl.crawl.seeds.seed_reader import Seed, SeedReader, SeedsError, split_sources
 
 __all__ = ["Seed", "SeedReader", "SeedsError", "split_sources"]

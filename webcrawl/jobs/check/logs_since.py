@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.jobs.check.findings import Findings
-    from webcrawl.storage.scan import Frame
+    from webcrawl.storage.scan import FoundRecord
 
 _CUT = "the next start cuts it off: it was being written when the process died"
 _LOST = "the machine went down before it was written: nothing that a checkpoint names"
@@ -25,7 +25,7 @@ def frames_of(
     start: int,
     end: int | None = None,
     trusted: bool = True,
-) -> Iterator[Frame]:
+) -> Iterator[FoundRecord]:
     """The good records of *path*; what lies between them is reported as damage that *means* this.
 
     Without an *end* a torn end is only noted, and with *trusted* false, when the machine went down

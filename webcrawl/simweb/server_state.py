@@ -1,4 +1,5 @@
-"""What all connections of one server share: the world, its answers, log, clock, host names."""
+"""Server state: what all connections of one server share (world, replies, log, clock, host
+names)."""
 
 from __future__ import annotations
 
@@ -9,22 +10,22 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.simweb.accesslog import AccessLog, epoch_clock
-from webcrawl.simweb.pool import AnswerPool
+from webcrawl.simweb.replies import ReplyPool
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.hosts import HostSpec
+    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
 _KNOWN_NAMES: Final = 16_384
 _THROTTLE_TABLE: Final = 65_536
 
 
-class Shared:
-    """Made once per server, inside its event loop. All of its tables are bounded."""
+class ServerState:
+    """The shared state of one server, made inside its event loop. All of its tables are bounded."""
 
     def __init__(self, *, world: World, log: AccessLog | None, pool_bytes: int = 0) -> None:
         self.world = world
-        self.pool = AnswerPool(world, max_bytes=pool_bytes)
+        self.pool = ReplyPool(world, max_bytes=pool_bytes)
         self.log = log
         self.clock = epoch_clock()
         self.connections: set[asyncio.Transport] = set()
@@ -63,7 +64,7 @@ class Shared:
         return found
 
     def too_soon(self, host: HostSpec) -> float:
-        """How long a throttling host wants to be left alone; 0 if it may be asked now."""
+        """Seconds until a throttling host accepts a request; 0 if it does now."""
         now = time.monotonic()
         left = self._answered_at.get(host.index, -1e9) + self.world.throttle_secs - now
         if left > 0:

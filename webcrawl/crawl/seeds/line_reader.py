@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.crawl.seeds.line import MAX_LINE_BYTES
+from webcrawl.crawl.seeds.seed_line import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -22,7 +22,7 @@ SKIP_BYTES = 1 << 21  # at a time, on the way to a saved cursor in gzip: about 2
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-class Cursor(msgspec.Struct):
+class SourceCursor(msgspec.Struct):
     """How far one source was read."""
 
     key: str  # "-" or the absolute path: a resumed crawl may start in another directory
@@ -46,7 +46,7 @@ class BrokenGzip(Exception):  # noqa: N818 - it names the file's state
 class LineReader:
     """The lines of one file from its cursor on; moves the cursor as lines are taken."""
 
-    def __init__(self, path: Path, cursor: Cursor) -> None:
+    def __init__(self, path: Path, cursor: SourceCursor) -> None:
         self._path = path
         self.cursor = cursor
         self._file: BufferedReader | gzip.GzipFile | None = None

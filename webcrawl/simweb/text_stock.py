@@ -1,8 +1,8 @@
-"""The stock of text and bytes from which all bodies are put together.
+"""Text stock: the text and bytes of which all bodies are made.
 
 Made once per process and seed (about 0.3 s); a page then costs little more than a join. Words come
 from a vocabulary of 20,000 with a Zipf frequency, so that pages compress about as well as real
-ones (three to four times by gzip, those of today four to five times), unlike lorem ipsum.
+ones: three to four times by gzip, those of today four to five times.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _BETWEEN_ITEMS: Final = '</span></li><li class="menu-item"><span rel="tag">'
 
 
 class Stock:
-    """Prepared text. `pieces` are PIECE_BYTES long each and whole in UTF-8 and HTML."""
+    """The text of one seed. `pieces` are PIECE_BYTES long each and whole in UTF-8 and HTML."""
 
     def __init__(self, *, seed: int) -> None:
         rng = random.Random(seed)

@@ -1,6 +1,6 @@
-"""What a host answers to a request when it behaves: status, headers, body.
+"""Replies of a host to a request when it works: status, headers, body.
 
-A pure function of the World; faults and delays are the server's (`webcrawl.simweb.connection`).
+A pure function of the World. Faults and delays are added by `webcrawl.simweb.connection`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from webcrawl.simweb import chance
 from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of
 from webcrawl.simweb.farm import farm_page
-from webcrawl.simweb.hosts import Behaviour
+from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     WORDS,
@@ -23,10 +23,10 @@ from webcrawl.simweb.pages import (
     url_of,
 )
 from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
-from webcrawl.simweb.text import stock
+from webcrawl.simweb.text_stock import stock
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.hosts import HostSpec
+    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
@@ -39,16 +39,16 @@ _MAZE: Final = "/maze/"
 _HTML: Final = b"Content-Type: text/html; charset=utf-8\r\n"
 
 
-class Answer(NamedTuple):
-    """A status, header lines (each with its line end), and the body in parts."""
+class Reply(NamedTuple):
+    """The status, the header lines, each with its line end, and the body in parts."""
 
     status: int
     headers: bytes
     parts: list[bytes]
 
 
-def answer_to(world: World, host: HostSpec, target: str, *, gzip: bool) -> Answer:
-    """The answer of *host* to a GET of *target* (path and query)."""
+def reply_to(world: World, host: HostSpec, target: str, *, gzip: bool) -> Reply:
+    """The reply of *host* to a GET of *target* (path and query)."""
     if target in {PATH, MOVED_PATH}:
         return _robots(world, host, target)
     if host.behaviour is Behaviour.SERVER_ERROR:
@@ -63,22 +63,22 @@ def answer_to(world: World, host: HostSpec, target: str, *, gzip: bool) -> Answe
     return error(found.leaf.status)
 
 
-def error(status: int, headers: str = "") -> Answer:
-    """An error page. It has no links, as nothing should be found only through it."""
+def error(status: int, headers: str = "") -> Reply:
+    """An error page. It has no links, so that nothing is found only through it."""
     phrase = HTTPStatus(status).phrase
     body = f"<html><head><title>{status} {phrase}</title></head><body>{phrase}</body></html>\n"
-    return Answer(status, f"Content-Type: text/html\r\n{headers}".encode(), [body.encode()])
+    return Reply(status, f"Content-Type: text/html\r\n{headers}".encode(), [body.encode()])
 
 
-def _robots(world: World, host: HostSpec, target: str) -> Answer:
+def _robots(world: World, host: HostSpec, target: str) -> Reply:
     robots = robots_of(world, host, target)
     headers = f"Content-Type: {robots.content_type}\r\n"
     if robots.location:
         headers += f"Location: {robots.location}\r\n"
-    return Answer(robots.status, headers.encode(), [robots.body])
+    return Reply(robots.status, headers.encode(), [robots.body])
 
 
-def _redirect(world: World, host: HostSpec, found: PageSpec) -> Answer:
+def _redirect(world: World, host: HostSpec, found: PageSpec) -> Reply:
     key = redirect_target(world, found)
     location = url_of(world, key)
     if key >> 32 == host.index and not key >> 8 & 1:
@@ -86,10 +86,10 @@ def _redirect(world: World, host: HostSpec, found: PageSpec) -> Answer:
     status = redirect_status(world, found)
     body = f'<html><body>Moved <a href="{location}">here</a></body></html>\n'
     headers = f"Content-Type: text/html\r\nLocation: {location}\r\n"
-    return Answer(status, headers.encode(), [body.encode()])
+    return Reply(status, headers.encode(), [body.encode()])
 
 
-def _document(world: World, found: PageSpec, *, gzip: bool) -> Answer:
+def _document(world: World, found: PageSpec, *, gzip: bool) -> Reply:
     content_type = content_type_of(world, found)
     index, number = content_of(world, found)
     headers = f'ETag: "{index:x}-{number:x}"\r\n'
@@ -100,12 +100,12 @@ def _document(world: World, found: PageSpec, *, gzip: bool) -> Answer:
         headers += "Vary: Accept-Encoding\r\n"
         if gzip:
             headers += "Content-Encoding: gzip\r\n"
-            return Answer(200, headers.encode(), [gzip_body_of(world, found)])
-    return Answer(200, headers.encode(), body_of(world, found))
+            return Reply(200, headers.encode(), [gzip_body_of(world, found)])
+    return Reply(200, headers.encode(), body_of(world, found))
 
 
 def _endless_links(host: HostSpec, target: str) -> list[str]:
-    """The links of an endless page, all of them new but the root; empty if it is none."""
+    """The links of an endless page, all of them new but the root; empty for other pages."""
     match = _CALENDAR.fullmatch(target)
     if match:
         day = int(match[1])
@@ -117,10 +117,10 @@ def _endless_links(host: HostSpec, target: str) -> list[str]:
     return []
 
 
-def _endless_page(world: World, host: HostSpec, target: str) -> Answer:
+def _endless_page(world: World, host: HostSpec, target: str) -> Reply:
     """A page of an endless URL space, or of the spam farm; 404 if *target* is in none."""
     if host.farm:
-        return Answer(200, _HTML, [farm_page(world, host, target)])
+        return Reply(200, _HTML, [farm_page(world, host, target)])
     links = _endless_links(host, target) if host.endless else []
     if not links:
         return error(404)
@@ -132,4 +132,29 @@ def _endless_page(world: World, host: HostSpec, target: str) -> Answer:
         f"<!DOCTYPE html>\n<html><head><title>{host.name} {target}</title></head>\n"
         f"<body><ul>\n{items}</ul><p>{text}</p></body></html>\n"
     )
-    return Answer(200, _HTML, [body.encode()])
+    return Reply(200, _HTML, [body.encode()])
+
+
+class ReplyPool:
+    """The replies of *world*, of which the first *max_bytes* of bodies are kept; 0: none.
+
+    With a pool a crawler that is measured does not wait for pages to be made: the second client
+    gets bytes that are ready, gzipped and in one piece.
+    """
+
+    def __init__(self, world: World, *, max_bytes: int) -> None:
+        self._world = world
+        self._left = max_bytes
+        self._answers: dict[tuple[int, str, bool], Reply] = {}
+
+    def reply_to(self, host: HostSpec, target: str, *, gzip: bool) -> Reply:
+        """As the function `reply_to`."""
+        key = (host.index, target, gzip)
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = reply_to(self._world, host, target, gzip=gzip)
+            size = sum(map(len, answer.parts))
+            if 0 < size <= self._left:
+                answer = self._answers[key] = answer._replace(parts=[b"".join(answer.parts)])
+                self._left -= size
+        return answer

@@ -1,4 +1,4 @@
-"""What one host of a simulated web is: a record, and the words for its traits."""
+"""Host specification: the record of one simulated host, and the enumerations of its traits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Behaviour(StrEnum):
-    """How a host answers. Only the first four answer at all."""
+    """How a host answers. Only with the first four does it answer at all."""
 
     SOUND = "sound"
     SLOW = "slow"  # waits slow_secs, or dribbles the answer over that time
@@ -38,7 +38,7 @@ ANSWERING: Final = frozenset(
 
 
 class RobotsKind(StrEnum):
-    """What a host's robots.txt is like. The first group lets every page be fetched."""
+    """Kinds of robots.txt. The first group allows every page."""
 
     MISSING = "missing"  # 404
     EMPTY = "empty"
@@ -98,7 +98,7 @@ FRAMINGS: Final = (*(Framing.LENGTH,) * 13, *(Framing.CHUNKED,) * 2, Framing.CLO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSpec:
-    """Everything about one host but its pages."""
+    """Everything about one host except its pages."""
 
     index: int
     name: str

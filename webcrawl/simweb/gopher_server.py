@@ -1,7 +1,7 @@
-"""The Gopher hosts of the simulated web (RFC 1436): a selector in, a menu or a document out.
+"""Gopher hosts of the simulated web (RFC 1436): a selector in, a menu or a document out.
 
-Called by the server for each connection. What a host has is in pages.py, as for the web; here it
-gets its form. Half of the hosts end texts with a lone dot, as the standard wants it.
+The server calls it for each connection. The content is that of pages.py, as for the web. Half of
+the hosts end texts with a lone dot, as the standard wants it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from webcrawl.simweb.accesslog import Outcome
+from webcrawl.simweb.accesslog import AnswerEnd
 from webcrawl.simweb.bodies import body_of
-from webcrawl.simweb.hosts import Behaviour
+from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import find_page, item_type, links_of, page, path_of, url_of
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.hosts import HostSpec
+    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.talks import Talk
     from webcrawl.simweb.world import World
@@ -32,7 +32,7 @@ async def talk_gopher(talk: Talk) -> None:
     if selector is None:
         return
     found = _find(talk.world, talk.host, selector)
-    outcome = Outcome.CLOSED
+    outcome = AnswerEnd.CLOSED
     target = found.path if found else "/0" + quote(selector, safe="/", encoding="latin-1")
     status = 200 if found is not None and found.leaf.status == 200 else 404
     size = 0
@@ -43,14 +43,14 @@ async def talk_gopher(talk: Talk) -> None:
         for part in parts:
             await talk.say(part)
             size += len(part)
-        outcome = Outcome.OK
+        outcome = AnswerEnd.OK
     finally:
-        end = talk.last_write if outcome is Outcome.OK else talk.shared.clock()
+        end = talk.last_write if outcome is AnswerEnd.OK else talk.shared.clock()
         talk.log(method="GOPHER", target=target, status=status, size=size, end=end, outcome=outcome)
 
 
 def _find(world: World, host: HostSpec, selector: str) -> PageSpec | None:
-    """The page with that selector. What type it is the client knows, and nobody asks."""
+    """The page with that selector. The protocol does not send its type."""
     if not selector:
         return page(world, host, 0)
     quoted = quote(selector.encode("latin-1"), safe="/")

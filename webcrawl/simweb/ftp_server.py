@@ -1,12 +1,12 @@
-"""The FTP hosts of the simulated web (RFC 959, 1123, 2428, 3659), for anonymous visitors.
+"""FTP hosts of the simulated web (RFC 959, 1123, 2428, 3659), for anonymous clients.
 
-Called by the server for each control connection. What a host has is in pages.py, as for the web:
-trunk pages are directories, everything else is a file in one of them. Hosts differ in what they
-speak: machine-readable listings or those of unix or DOS, EPSV or PASV only, and the address in
-their answer to PASV may be one behind which they are hidden.
+The server calls it for each control connection. The content is that of pages.py, as for the web:
+trunk pages are directories, other pages files in them. Hosts differ in what they speak: listings
+for machines, of unix or of DOS; EPSV, or PASV only; and PASV may answer with an address that cannot
+be reached from outside.
 
-A contact is logged with the last file or directory that was asked for, from its connection to its
-goodbye; nothing is logged of one that asks for neither.
+A contact is logged from its connection to its goodbye, with the last file or directory that was
+requested; without such a request it is not logged.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 from webcrawl.simweb import chance
-from webcrawl.simweb.accesslog import Outcome
+from webcrawl.simweb.accesslog import AnswerEnd
 from webcrawl.simweb.bodies import body_of
-from webcrawl.simweb.hosts import Behaviour
+from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import find_page, links_of, page, size_of
 from webcrawl.simweb.robots import PATH, robots_of
@@ -38,7 +38,7 @@ _STATUSES: Final = {"226": 200, "550": 404, "450": 503}
 
 
 class _File(NamedTuple):
-    """A file or a listing; no parts where the reply says what is wrong."""
+    """A file or a listing; it has no parts if the reply is an error."""
 
     parts: list[bytes]
     reply: str
@@ -67,7 +67,7 @@ class _Visit:
         self._target = ""
         self._status = 0
         self._size = 0
-        self._outcome = Outcome.CLOSED
+        self._outcome = AnswerEnd.CLOSED
         self._parted = False
         self._verbs: dict[str, Callable[[str], Awaitable[bool]]] = {
             "USER": self._take_user,
@@ -82,7 +82,7 @@ class _Visit:
         }
 
     async def run(self) -> None:
-        """Greet, and do what is asked for until the end."""
+        """Greet, and obey commands until the end."""
         try:
             if self._host.behaviour is Behaviour.SERVER_ERROR:
                 await self._say("421 Out of order")
@@ -105,7 +105,7 @@ class _Visit:
                 )
 
     async def _answer(self, verb: str, argument: str) -> bool:
-        """Whether the conversation goes on."""
+        """Obey one command; returns whether the conversation goes on."""
         if verb == "TYPE":
             return await self._say("200 All the same")
         answer = self._verbs.get(verb)
@@ -190,20 +190,20 @@ class _Visit:
         )
 
     async def _transfer(self, method: str, target: str, get: Callable[[str], _File]) -> bool:
-        """Send what *get* has of *target* over the data connection."""
+        """Send the content that *get* has for *target* over the data connection."""
         self._method, self._target, self._status, self._size = method, target, 0, 0
-        self._outcome = Outcome.CLOSED
+        self._outcome = AnswerEnd.CLOSED
         behaviour = self._host.behaviour
         if behaviour is Behaviour.RESET:
-            self._outcome = Outcome.RESET
+            self._outcome = AnswerEnd.RESET
             self._talk.reset()
             return False
         if behaviour is Behaviour.STALL:
-            self._outcome = Outcome.STALL
+            self._outcome = AnswerEnd.STALL
             await self._talk.hold()
             return False
         if behaviour is Behaviour.GARBAGE:
-            self._outcome = Outcome.GARBAGE
+            self._outcome = AnswerEnd.GARBAGE
             await self._talk.say(self._talk.noise())
             return False
         if behaviour is Behaviour.SLOW:
@@ -218,7 +218,7 @@ class _Visit:
                 return await self._say("426 The data connection failed")
         self._status = _STATUSES[code]
         await self._say(found.reply)
-        self._outcome = Outcome.OK
+        self._outcome = AnswerEnd.OK
         return True
 
     async def _send(self, parts: list[bytes]) -> bool:
@@ -241,7 +241,7 @@ class _Visit:
         return True
 
     def _path(self, argument: str) -> str:
-        """The path of a URL for what is asked for, relative to the current directory."""
+        """The path of the URL for a path relative to the current directory."""
         quoted = quote(argument.encode("latin-1"), safe="/")
         return quoted if quoted.startswith("/") else self._directory + quoted
 
@@ -280,7 +280,7 @@ class _Visit:
 
 
 def _reply_of(status: int) -> str:
-    """What FTP has in place of a status of HTTP."""
+    """The FTP reply for a status of HTTP."""
     if status == 200:
         return "226 That was all"
     return "450 Not just now" if status >= 500 else "550 No such file, or not for you"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from webcrawl.crawl.seeds.line import BadLine, parse_line
-from webcrawl.crawl.seeds.lines import BrokenGzip, Cursor, LineReader
+from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCursor
+from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import sync_path
 
@@ -51,7 +51,7 @@ class Snapshot(msgspec.Struct):
     version: int
     seeds_read: int
     seeds_bad: int
-    cursors: list[Cursor]
+    cursors: list[SourceCursor]
 
 
 def split_sources(argument: str) -> list[str]:
@@ -159,7 +159,7 @@ class SeedReader:
             self._lines.close()
             self._lines = None
 
-    def _find(self, name: str, saved: dict[str, Cursor]) -> _Source:
+    def _find(self, name: str, saved: dict[str, SourceCursor]) -> _Source:
         """The source *name* with its saved cursor, or a new one if the file has changed."""
         if name == STDIN:
             key = STDIN
@@ -179,7 +179,7 @@ class SeedReader:
             raise SeedsError(
                 f"Cannot read the seeds in {name}: {_reason(error)}{where}."
             ) from error
-        fresh = Cursor(key, status.st_size, status.st_mtime_ns)
+        fresh = SourceCursor(key, status.st_size, status.st_mtime_ns)
         if cursor is None:
             return _Source(name, path, fresh)
         if (cursor.size, cursor.mtime_ns) != (fresh.size, fresh.mtime_ns):
@@ -259,7 +259,7 @@ class SeedReader:
 class _Source:
     name: str  # as the user wrote it
     path: Path
-    cursor: Cursor
+    cursor: SourceCursor
 
 
 def _readable(path: Path) -> os.stat_result:
