@@ -48,8 +48,9 @@ test: .venv/.test ## lint, types, and all tests but the long ones
 	$(BIN)/mypy
 	$(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-long: .venv/.test ## all tests with the coverage gate, and the long ones. They need chromium: apt-get install chromium
-	$(BIN)/pytest -n $(TESTERS) --dist loadfile $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
+test-long: .venv/.test ## all tests with more examples and the coverage gate, and the long ones. They need chromium: apt-get install chromium
+	$(BIN)/pytest -n $(TESTERS) --dist loadfile --hypothesis-profile=long \
+	  $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
 	@for package in $(COVERED); do \
 	  echo "coverage of webcrawl/$$package, at least $(COVERAGE) %:"; \
 	  $(BIN)/coverage report --include="webcrawl/$$package/*" --fail-under=$(COVERAGE) || exit 1; \

@@ -19,12 +19,18 @@ if TYPE_CHECKING:
 
 # A machine with other work takes its time now and then, and that is no failure.
 settings.register_profile(
-    "busy",
+    "every run",
     settings.default,  # in CI that has the same examples each time
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("busy")
+settings.register_profile("long", settings.get_profile("every run"), max_examples=100)
+
+
+def pytest_configure() -> None:
+    """``--hypothesis-profile`` comes later."""
+    settings.load_profile("every run")
 
 
 class FakeClock:
@@ -75,11 +81,15 @@ def _open_descriptors() -> Iterator[tuple[int, str]]:
 _MEASURED = {"storage", "seen", "frontier", "hosts", "urls", "models"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before the markers are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Coverage is measured in the folders that need it."""
+    """Coverage is measured in the folders that need it; what is in nightly/ takes long."""
     for item in items:
-        if item.path.parent.name not in _MEASURED:
+        folder = item.path.parent.name
+        if folder not in _MEASURED:
             item.add_marker(pytest.mark.no_cover)
+        if folder == "nightly":
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from strategies import examples
 
 from webcrawl.crawl.seeds import ranks as module
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -373,7 +374,7 @@ class RanksMachine(RuleBasedStateMachine):
 
 
 TestRanksMachine = RanksMachine.TestCase
-TestRanksMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestRanksMachine.settings = examples(40, stateful_step_count=25)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 2**40)))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from conftest import FakeClock
 from frontier_rig import POLICY, Rig, entry
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from strategies import examples
 
 from webcrawl.frontier.delay_policy import cut_off
 
@@ -177,5 +177,5 @@ class RestsMachine(RuleBasedStateMachine):
             shutil.rmtree(self.directory)
 
 
-RestsMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+RestsMachine.TestCase.settings = examples(120, stateful_step_count=40)
 TestRests = RestsMachine.TestCase

@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from scrapy.settings import Settings
+from strategies import examples
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records import HostRecords
@@ -367,7 +367,7 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestCacheMachine = CacheMachine.TestCase
-TestCacheMachine.settings = hypothesis_settings(max_examples=150, stateful_step_count=40)
+TestCacheMachine.settings = examples(150, stateful_step_count=40)
 
 
 def test_the_cache_is_built_from_the_settings(store):

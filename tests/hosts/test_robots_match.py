@@ -8,9 +8,9 @@ import time
 
 import pytest
 from hypothesis import example, given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from protego import Protego
+from strategies import examples
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.match import RuleSet
@@ -98,7 +98,7 @@ def model(path, lines):
 
 @given(TEXT.map(lambda text: "/" + text), st.lists(PATTERNS, max_size=8))
 @example("/a", ["-/a$", "+/a*", "-*"])
-@hypothesis_settings(max_examples=600)
+@examples(600)
 def test_rules_decide_as_in_a_plain_model(path, lines):
     octets, allow, _ = model(path, lines)
     line = decided(path, *lines)
@@ -114,7 +114,7 @@ ENDS = st.builds("{}$".format, RULES)
 
 
 @given(st.lists(AGENTS | RULES | ENDS, max_size=14), st.text("ab/", max_size=8))
-@hypothesis_settings(max_examples=400)
+@examples(400)
 def test_where_protego_reads_the_standard_alike_it_answers_alike(lines, path):
     text = "\n".join(lines)
     url = f"{ORIGIN}/{path}"

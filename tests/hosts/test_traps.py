@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import FakeClock
 from host_rig import Shelf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, left_behind, records_in, save
 
@@ -400,7 +400,6 @@ def test_what_is_learned_survives_a_kill(tmp_path, wall):
         one.close()
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

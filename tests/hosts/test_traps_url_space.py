@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 from conftest import FakeClock
 from host_rig import Records
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.hosts.budgets.traps import UrlSpace
@@ -244,7 +244,6 @@ def test_hosts_in_memory_are_bounded(monkeypatch):
         assert len(space._accounts) <= 4
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["found", "fresh", "fruitless", "neither", "out"]), max_size=200),
     st.integers(1, 5),

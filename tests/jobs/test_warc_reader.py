@@ -8,8 +8,9 @@ import gzip
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from strategies import examples
 from warc_checks import page
 
 from webcrawl.items import Link
@@ -169,7 +170,7 @@ def test_a_file_of_another_crawler_with_chunks_and_no_metadata(tmp_path):
     assert found.headers[1] == (b"Transfer-Encoding", b"chunked")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_a_file_holds_it_is_read_or_told(tmp_path, data):
     record = (

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 from conftest import FakeClock
 from frontier_rig import POLICY, Rig, entry
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from strategies import examples
 
 from webcrawl.frontier import (
     Entry,
@@ -522,7 +522,5 @@ class FrontierMachine(RuleBasedStateMachine):
             self._rests(lease.entry.host, cut_off(POLICY, 0.1))
 
 
-FrontierMachine.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None
-)
+FrontierMachine.TestCase.settings = examples(150, stateful_step_count=50)
 TestFrontier = FrontierMachine.TestCase

@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 
 from disk import file_size_limit
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from records_rig import PatientExecutor, left_behind, records_in, save
+from strategies import examples
 
 from webcrawl.hosts.records import HostRecord
 
@@ -150,5 +150,5 @@ class RecordsMachine(RuleBasedStateMachine):
             shutil.rmtree(self.directory)
 
 
-RecordsMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+RecordsMachine.TestCase.settings = examples(120, stateful_step_count=40)
 TestRecords = RecordsMachine.TestCase

@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from seen_rig import (
@@ -16,6 +15,7 @@ from seen_rig import (
     disk_eliminator,
     submit,
 )
+from strategies import examples
 
 from webcrawl.seen.fingerprint import fingerprint
 
@@ -149,6 +149,6 @@ class BloomMachine(EliminatorMachine):
 
 
 TestDiskEliminator = EliminatorMachine.TestCase
-TestDiskEliminator.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestDiskEliminator.settings = examples(60, stateful_step_count=60)
 TestBloomEliminator = BloomMachine.TestCase
-TestBloomEliminator.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
+TestBloomEliminator.settings = examples(25, stateful_step_count=40)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from shard_process import ELIMINATORS, WORKERS
 from shard_reactor import LEASE_SECS
 from shard_rig import ShardRig, one_crawl
+from strategies import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,11 +152,9 @@ class BloomMachine(ShardMachine):
 TestShard = ShardMachine.TestCase
 TestShardWithASlowWorker = HeldMachine.TestCase
 TestShardWithABloomFilter = BloomMachine.TestCase
-TestShard.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
-TestShardWithASlowWorker.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
-TestShardWithABloomFilter.settings = settings(
-    max_examples=10, stateful_step_count=30, deadline=None
-)
+TestShard.settings = examples(15, stateful_step_count=30)
+TestShardWithASlowWorker.settings = examples(20, stateful_step_count=30)
+TestShardWithABloomFilter.settings = examples(10, stateful_step_count=30)
 
 
 @pytest.mark.parametrize("seed", range(2))

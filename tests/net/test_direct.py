@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from fetching import OK, handler_with
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from loopback import raw_server
 from scrapy import Request
+from strategies import examples
 
 from webcrawl.net.http import handler as http
 from webcrawl.net.http.direct import plain_request
@@ -22,7 +22,7 @@ PATHS = st.one_of(
 ).filter(lambda path: not path.partition("#")[0].endswith("?"))  # yarl drops that
 
 
-@hypothesis_settings(max_examples=60)
+@examples(60)
 @given(
     st.sampled_from(["GET", "HEAD"]),
     PATHS,

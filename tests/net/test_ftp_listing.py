@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.net.ftp.listing import Entry, entries, row_of
@@ -75,7 +75,6 @@ def test_lines_that_are_too_long_are_left_out():
     assert names(line + b"type=file; a\n" + line, machine=True) == [(b"a", False)]
 
 
-@settings(deadline=None)
 @given(st.binary() | st.text("-rwxd 1Jan20:<>DIRl/.\r\n").map(str.encode), st.booleans())
 def test_nothing_raises_and_every_name_leads_into_the_directory(listing, machine):
     base = "ftp://a.test/d/"
@@ -86,7 +85,6 @@ def test_nothing_raises_and_every_name_leads_into_the_directory(listing, machine
         assert "/" not in url.removeprefix(base).removesuffix("/")
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.booleans()), max_size=8))
 def test_names_come_back_as_they_were(given_names):
     wanted = [

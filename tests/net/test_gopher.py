@@ -9,7 +9,7 @@ import time
 
 import pytest
 from contacting import fetch, gopher_server, origin_of, outcome
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from loopback import each_loop, name_server, raw_server, zone  # noqa: F401  (a fixture)
 from scrapy.http import HtmlResponse, TextResponse
@@ -354,7 +354,6 @@ def test_hosts_may_be_addresses():
     ]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(
     st.binary(max_size=30).filter(lambda raw: not set(raw) & set(b"\t\r\n\0")),
     st.sampled_from("01h9Ig"),
@@ -368,7 +367,6 @@ def test_every_link_asks_for_the_selector_of_its_item(selector, kind):
         assert (target.kind, target.selector) == (kind, selector)
 
 
-@settings(deadline=None)
 @given(st.binary() | st.text("01hi\t/.:a7\r\n").map(str.encode))
 def test_no_menu_raises(menu):
     for item in items(menu):

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pytest
 from fetching import CHUNKED, OK, answer_to, fetch, handler_with, outcome_for, outcome_of_url
 from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
@@ -24,6 +23,7 @@ from loopback import (
 from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from scrapy.utils.test import get_crawler
+from strategies import examples
 
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import FetchLimits
@@ -84,7 +84,7 @@ def test_interim_answers_without_end_are_a_bad_answer():
     asyncio.run(scenario())
 
 
-@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_bytes_end_in_a_response_or_in_an_outcome_with_a_name(data):
     good = data.draw(
@@ -566,7 +566,7 @@ PIECES = [b"\r\n", b"\n", b"\r\n\r\n", b"\r", b"\0", b":", b"\xff", b"0\r\n\r\n"
           b"Upgrade: x\r\nConnection: upgrade\r\n"]  # fmt: skip
 
 
-@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(
         [OK, OK.replace(b"\r", b""), CHUNKED + b"2;x\r\nab\r\n1\r\nc\r\n0\r\nX: y\r\n\r\n"]

@@ -6,9 +6,10 @@ import gzip
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
+from strategies import examples
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.items import Link
@@ -263,7 +264,7 @@ wild_headers = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.fixed_dictionaries(
         {"url": wild, "reason": wild, "text": wild, "body": st.binary(max_size=30)}

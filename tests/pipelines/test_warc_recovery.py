@@ -6,7 +6,7 @@ import gzip
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
 from warc_checks import page
@@ -121,7 +121,6 @@ def test_members_of_other_compressors_are_read(whole):
     assert whole(data) == (len(data), 1)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_tail_raises(tmp_path_factory, tail):
     path = tmp_path_factory.getbasetemp() / "tail.warc.gz.open"

@@ -1,20 +1,28 @@
-"""Hypothesis strategies for what most tests need: hosts, URLs, frontier entries."""
+"""For tests by Hypothesis: strategies for hosts, URLs and frontier entries; numbers of examples."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from webcrawl.frontier import Entry
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from hypothesis.strategies import SearchStrategy
 
 _LABEL = "abcdefghijklmnopqrstuvwxyz0123456789"
 _PATH = _LABEL + "-._~%/?=&;:@!$'()*+,äß中"
 # No lone surrogates: they cannot be encoded, and the normalizer lets none through.
 _TEXT = st.characters(codec="utf-8")
+
+
+def examples(number: int, **more: Any) -> settings:
+    """*number* examples in ``make test-long``, a quarter of them in every run."""
+    return settings(max_examples=max(10, number * settings.default.max_examples // 100), **more)
 
 
 def hosts() -> SearchStrategy[str]:

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from disk import file_size_limit
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill
+from strategies import examples
 
 from webcrawl.seen import ContentSeen
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -320,4 +320,4 @@ class ContentMachine(RuleBasedStateMachine):
 
 
 TestContentModel = ContentMachine.TestCase
-TestContentModel.settings = settings(max_examples=25, stateful_step_count=60, deadline=None)
+TestContentModel.settings = examples(25, stateful_step_count=60)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import FakeClock
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from seen_rig import HeldExecutor, InlineExecutor
+from strategies import examples
 
 from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compaction, Compactor
@@ -73,7 +74,7 @@ def test_a_full_level_takes_along_all_that_is_smaller(levels):
     assert [run.count for run in levels.crowded()] == [10, *[60_000] * FAN_OUT, 20]
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(counts=st.lists(st.sampled_from([1, 50, 2000, 40_000, 90_000]), max_size=40))
 def test_there_are_few_runs_and_all_words_whatever_comes(tmp_path_factory, counts):
     path = tmp_path_factory.mktemp("levels")

@@ -7,8 +7,9 @@ import shutil
 import numpy as np
 import pytest
 from disk import file_size_limit
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from strategies import examples
 
 from webcrawl.seen import runs
 from webcrawl.seen.runs import (
@@ -80,9 +81,7 @@ def test_the_ends_of_the_range_are_ordinary_words(tmp_path):
     run.close()
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_find_agrees_with_a_set_for_few_keys_and_for_many(large, run, data):
     held, _ = large

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
 
@@ -60,7 +61,7 @@ def test_extreme_fingerprints_wrap_around_the_table(buffer):
     assert top - 4096 not in buffer
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.lists(st.integers(1, 60).map(lambda n: n * 512), max_size=12), max_size=12))
 def test_taking_back_the_last_insert_leaves_the_table_as_it_was(batches):
     # Multiples of 512 share few slots, so that chains of collisions are long.

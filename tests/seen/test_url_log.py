@@ -6,8 +6,9 @@ from array import array
 
 import pytest
 from disk import file_size_limit
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from webcrawl.seen.drain import Cursor, Drain
 from webcrawl.seen.url_log import Span, UrlLog, has_payloads, read_frames
@@ -125,7 +126,7 @@ def test_only_marked_payloads_come_out(log):
     assert drain_of(log, marks=bytes(6)).take(10) == []
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     pages=st.lists(st.tuples(st.lists(st.booleans(), max_size=5), st.booleans()), max_size=12),
     limits=st.lists(st.integers(1, 7), min_size=1, max_size=30),

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from contracts.fifo import FifoContract, PersistentFifoContract, drain, item
 from disk import file_size_limit
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from strategies import examples
 
 from webcrawl.storage import fifo as module
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
@@ -387,7 +387,7 @@ class FifoMachine(RuleBasedStateMachine):
 
 
 TestFifoMachine = FifoMachine.TestCase
-TestFifoMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestFifoMachine.settings = examples(60, stateful_step_count=40)
 
 
 def test_many_segments_are_deleted_some_at_a_time(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
@@ -102,7 +102,6 @@ def test_japanese_has_the_row_of_circled_digits():
     assert decode(b"\xad", "euc_jp") == "\ufffd"
 
 
-@settings(deadline=None)
 @given(
     st.binary()
     | st.tuples(st.sampled_from([b"", META, EQUIV, b"\xff\xfe", b"\xef\xbb\xbf"]), st.binary()).map(

@@ -7,9 +7,9 @@ import random
 from urllib.parse import quote
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from strategies import urls
+from strategies import examples, urls
 
 from webcrawl.urls import equivalence, host_of, normalize, origin_of
 from webcrawl.urls.equivalence import DEFAULT, RULES, STANDARD, Equivalence
@@ -146,7 +146,6 @@ def test_true_session_ids_are_dropped_whatever_they_are(name, alphabet, length, 
     assert forms.count("http://a.test/x?t=1") >= caught * len(drawn)
 
 
-@settings(deadline=None)
 @given(any_text | links | urls())
 def test_no_rules_no_change(url):
     assert Equivalence(frozenset()).form(url) == url
@@ -158,7 +157,7 @@ def test_unknown_rule_is_named():
         Equivalence(frozenset({"trailing_slash", "tracking"}))
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(any_text | links, rule_sets)
 @example("http://a.test/%%34%31", RULES)
 @example("http://a.test/%%411", RULES)
@@ -178,7 +177,7 @@ def test_nothing_raises_and_the_form_is_final(url, rules):
     assert Equivalence(rules).form(form) == form
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(links | urls() | any_text, rule_sets)
 def test_server_never_changes(text, rules):
     url = normalize(text)
@@ -234,7 +233,6 @@ def test_canonical_origins_are_remembered_within_bounds(monkeypatch):
         assert len(one._origins) <= 4
 
 
-@settings(deadline=None)
 @given(any_text | links)
 def test_host_rules_raise_for_no_text(url):
     Equivalence(hosts=HostRules.parse("startsWith(a)=")).form(url)

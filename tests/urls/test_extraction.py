@@ -6,8 +6,9 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction.html import MAX_HREF_CHARS, MAX_TEXT_CHARS, extract_links
@@ -237,7 +238,7 @@ html_like = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     html_like.map(lambda text: text.encode("utf-8", "replace")) | st.binary(),
     st.none() | st.sampled_from(["utf-8", "windows-1251", "iso-2022-jp", "utf-16", "gb18030"]),

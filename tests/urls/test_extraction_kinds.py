@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction import html as extraction
@@ -210,7 +211,7 @@ html_like = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     html_like.map(lambda text: text.encode("utf-8", "replace")) | st.binary(),
     st.frozensets(st.sampled_from(sorted(KINDS))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ada_url
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.urls import host_of, normalize, origin_of
@@ -42,7 +42,6 @@ def test_url_without_authority_has_no_host(url):
     assert origin_of(url) == ""
 
 
-@settings(deadline=None)
 @given(
     st.text(st.characters(codec="utf-8"), max_size=12)
     | st.sampled_from(["a.b", "a_b", "1.2.3.4", "[::1]", "a.", "-", "ü.de"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from webcrawl.urls import HTTP_SCHEMES, SCHEMES, host_of, normalize, normalize_seed, origin_of
@@ -164,7 +164,6 @@ def test_scheme_that_seeds_get_can_be_chosen():
     assert normalize_seed("http://example.com", scheme="https") == "http://example.com/"
 
 
-@settings(deadline=None)
 @given(any_text | st.binary(), st.none() | any_text)
 @example("http://\ud800@a.test/", None)
 @example("http://a.test/#\x00", None)
@@ -179,7 +178,6 @@ def test_nothing_raises_and_the_answer_is_final(url, base):
         assert first.startswith(("http://", "https://"))
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["ftp://", "gopher://", "gopher://a.test", "Gopher:"]),
     any_text | st.text("aA.:/@?#[]1%\\ \t\n-"),
@@ -195,7 +193,6 @@ def test_nothing_raises_and_the_answer_is_final_for_ftp_and_gopher(start, rest):
         assert first.partition("://")[2].partition("/")[1] == "/"
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([("ftp", 21), ("gopher", 70), ("FTP", 21), ("Gopher", 70)]),
     authority,
@@ -215,14 +212,12 @@ def test_server_that_ftp_and_gopher_contact_never_changes(scheme, authority, mar
     assert origin_of(url) == f"{name.lower()}://{parts.netloc}"
 
 
-@settings(deadline=None)
 @given(any_text)
 def test_no_seed_line_raises(line):
     url = normalize_seed(line)
     assert url is None or normalize(url) == url
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["http", "https", "HTTP", "hTTps"]),
     authority,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
 
@@ -177,7 +177,6 @@ def test_limit_of_growth_is_the_most_that_passes(most):
     assert growing.refusal(more, 0) == "growing_segments"
 
 
-@settings(deadline=None)
 @given(st.text("ab-.", min_size=1, max_size=6), st.text("ab1.", max_size=6))
 def test_what_is_appended_again_and_again_is_found_sooner_or_later(piece, start):
     """Whatever a link appends to the segment or path it stands on, the limits end it."""

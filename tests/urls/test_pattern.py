@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
 
@@ -82,7 +82,6 @@ def test_first_page_is_a_root():
     assert not is_root("http://a.test/?p")
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(codec=None)) | urls() | st.text("aA1-_.%/?&=:{}~é ", max_size=60))
 def test_every_text_has_a_pattern_that_can_stand_in_a_file(text):
     shape, branch = patterns_of(text)
@@ -105,7 +104,6 @@ def test_numbers_and_ids_never_make_a_pattern_of_their_own(number, drawn, word):
         assert other == base
 
 
-@settings(deadline=None)
 @given(st.text("a/?&=%1.-", min_size=1).map(lambda text: text * 5000))
 def test_endless_urls_have_short_patterns(rest):
     assert all(len(one) <= MAX_PATTERN for one in patterns_of(f"http://a.test/{rest}"))

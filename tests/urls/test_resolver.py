@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from strategies import examples
 
 from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.extraction.resolver import Directories, Resolver
@@ -43,7 +44,7 @@ base = st.sampled_from(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(base, reference | plain | whole)
 @example("http://a.test/d/p", "a:b")
 @example("http://a.test/d/p", "?x")
@@ -123,7 +124,7 @@ reference_of_pieces = st.lists(st.sampled_from([*PIECES, " ", "\t", "\n"]), max_
 )
 
 
-@settings(max_examples=1000)
+@examples(1000)
 @given(
     st.sampled_from(BASES),
     st.lists(reference_of_pieces, min_size=1, max_size=4),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from webcrawl.urls.extraction import html as extraction
 from webcrawl.urls.extraction import thinning
@@ -82,7 +83,6 @@ def elements(draw, depth=3):
     return "".join(out)
 
 
-@settings(deadline=None)
 @given(elements())
 def test_thinned_page_has_the_same_links_and_texts(html):
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -146,7 +146,7 @@ NASTY = (
 )
 
 
-@settings(deadline=None, max_examples=500)
+@examples(500)
 @given(st.lists(st.sampled_from(NASTY.split()), max_size=10))
 def test_no_link_is_lost_by_thinning_whatever_the_nesting(tokens):
     """More may be found, in what a parser ignores for its place in the tree."""
@@ -259,7 +259,6 @@ def test_link_tags_of_one_page_are_bounded():
     assert thin(b"</a>" * (MAX_MARKED - 1) + b"<a href=x><a href=y>") == b"<a href=x>"
 
 
-@settings(deadline=None)
 @given(st.binary() | st.text("<a >/!-'\"=scriptxm", max_size=60).map(str.encode))
 def test_nothing_raises_and_nothing_grows(body):
     assert len(thin(body)) <= len(body) + len("</iframe>") * body.count(b"<")
@@ -277,7 +276,6 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES) | elements(depth=1), max_size=6).map("".join))
 def test_thinned_page_has_the_same_links_of_every_kind(html):
     found = []
