@@ -1,8 +1,8 @@
-"""What became of each URL: counted in the stats, told to who listens, and logged.
+"""The outcome of each URL: a count in the stats, a signal, a line in a log.
 
-Called by completion.py for every URL that has come to its end, before the frontier is told; so a
-URL that is finished has its line. The other way round is possible: a URL whose process died in
-between is fetched again and gets a second line.
+The last step of a lease but one: called by completion.py for every URL that has come to its end,
+before the frontier finishes it; so a URL that is finished has its line. The other way round is
+possible: a URL whose process died in between is fetched again and gets a second line.
 
 ``JOBDIR/logs/info.jsonl`` has one JSON object a line, in the order of the ends; fields that say
 nothing are left out::
@@ -32,13 +32,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
 from webcrawl import signals
 from webcrawl.configuration.values import whole
-from webcrawl.crawl.fetch import PageResult
 from webcrawl.crawl.page_builder import truncation
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
@@ -117,7 +116,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OutcomeLog:
-    """*form* gives what a URL is compared by; ``open`` touches the disk."""
+    """Counts, signals and writes down outcomes. *form* gives what a URL is compared by."""
 
     def __init__(
         self,
@@ -160,31 +159,19 @@ class OutcomeLog:
             )
 
     def _line(self, entry: Entry, outcome: str, fetch: Fetch | None, robots: str) -> bytes:
-        url = entry.url
-        response = None if fetch is None else fetch.response
-        flags = [] if response is None else response.flags
-        page = PageResult() if fetch is None else fetch.page
         return _encode(
             OutcomeLine(
                 at=round(self._wall(), 3),
-                url=url[:MAX_URL],
+                url=entry.url[:MAX_URL],
                 host=entry.host,
                 outcome=outcome,
-                form=hexadecimal(fingerprint(self._form(url))),
-                status=0 if response is None else response.status,
-                took=0.0 if fetch is None else round(fetch.took, 3),
-                bytes=0 if fetch is None else fetch.received_bytes,
-                truncated="length" if "body_cut" in flags else truncation(flags),
-                undecodable="undecodable" in flags,
-                content=hexadecimal(page.tested) if page.tested else "",
-                duplicate=page.is_duplicate,
-                redirect=page.redirect_target[:MAX_OTHER_URL],
-                redirect_refused=page.redirect_refused,
+                form=hexadecimal(fingerprint(self._form(entry.url))),
                 robots=robots[:_MAX_ROBOTS],
                 tries=entry.attempts + 1,
                 depth=entry.depth,
                 kind=entry.kind,
                 via=entry.via[:MAX_OTHER_URL],
+                **({} if fetch is None else _facts(fetch)),
             )
         )
 
@@ -200,3 +187,22 @@ class OutcomeLog:
     def close(self) -> None:
         """Close the log. Everything is in it."""
         self._log.close()
+
+
+def _facts(fetch: Fetch) -> dict[str, Any]:
+    """The fields that tell of the download and of the page."""
+    page, response = fetch.page, fetch.response
+    facts = {
+        "took": round(fetch.took, 3),
+        "content": hexadecimal(page.tested) if page.tested else "",
+        "duplicate": page.is_duplicate,
+        "redirect": page.redirect_target[:MAX_OTHER_URL],
+        "redirect_refused": page.redirect_refused,
+    }
+    if response is not None:
+        flags = response.flags
+        facts["status"] = response.status
+        facts["bytes"] = fetch.received_bytes
+        facts["truncated"] = "length" if "body_cut" in flags else truncation(flags)
+        facts["undecodable"] = "undecodable" in flags
+    return facts

@@ -1,7 +1,7 @@
-"""What is being read now: cut off if it takes too long, set aside if the process dies of it twice.
+"""Time limit for reading documents, and the list of those that the process died of twice.
 
-Reading is looking for links in a document and for rules in a robots.txt. It is done within ``of``,
-which costs 1 us.
+Reading is looking for links in a document and for rules in a robots.txt: what happens to a lease
+between its answer and its links. It is done within ``of``, which costs 1 us.
 
 * Every so often, by the CPU time of the process, a signal looks whether the same reading still goes
   on, and raises within it. Python code and regular expressions can be interrupted so.
@@ -84,7 +84,7 @@ class ReadingWatch:
         self._former_handler: Any = None
 
     def open(self) -> None:
-        """Look what was being read when the last run ended, and begin to watch. OSError."""
+        """Find out what was being read when the last run ended, and begin to watch. OSError."""
         self._judge_death()
         with self._slot_path.open("ab+") as file:
             os.posix_fallocate(file.fileno(), 0, _SIZE)  # a full disk must not end us later
@@ -125,7 +125,7 @@ class ReadingWatch:
         return bool(self._deaths.poison) and _shown(url) in self._deaths.poison
 
     def set_aside(self, url: str) -> None:
-        """*url*, which is poison, has come to its end: who frees it then may try it. OSError."""
+        """*url*, which is poison, has come to its end: if it is freed it is read again. OSError."""
         self._deaths.poison.remove(_shown(url))
         self._save()
 
@@ -152,7 +152,7 @@ class ReadingWatch:
             ) from error
 
     def _look(self, _: int, frame: FrameType | None) -> None:
-        """Handler of the signal. The one who leaves the reading must not be cut off."""
+        """Handler of the signal. The end of a reading must not be cut off."""
         if not self._is_reading or (frame and frame.f_code is ReadingWatch.__exit__.__code__):
             return
         now = time.thread_time()
@@ -162,7 +162,7 @@ class ReadingWatch:
             raise _CutOff
 
     def _judge_death(self) -> None:
-        """Whom the last run died of, if of anything."""
+        """What the last run died of, if of anything."""
         try:
             self._deaths = msgspec.json.decode(self._deaths_path.read_bytes(), type=_Deaths)
         except (FileNotFoundError, msgspec.DecodeError):
