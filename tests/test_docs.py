@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import re
@@ -212,3 +213,29 @@ def test_each_link_of_a_page_leads_somewhere(page):
             headings = re.findall("^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
             spelled = (re.sub(r"[^\w -]", "", heading.lower()) for heading in headings)
             assert anchor in {heading.replace(" ", "-") for heading in spelled}, link
+
+
+# --- docstrings
+
+#: Rooms whose docstrings keep the rule; others follow.
+PLAIN = [
+    *("commands", "configuration", "extensions", "pipelines", "simweb", "spiders", "storage"),
+    *("crawl/seeds", "jobs/audit", "jobs/replay"),
+    *("errors.py", "items.py", "settings.py", "signals.py"),
+]
+PERSONS = re.compile(r"\b(?:told|(?:no|some|any)body|who(?:ever|m)?|asks|knows)\b", re.IGNORECASE)
+
+
+def modules_of(room):
+    path = ROOT / "webcrawl" / room
+    return [path] if path.is_file() else sorted(path.rglob("*.py"))
+
+
+@pytest.mark.parametrize("room", PLAIN)
+def test_first_lines_of_docstrings_could_stand_in_an_index(room):
+    for path in modules_of(room):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in (tree, *(one for one in ast.walk(tree) if isinstance(one, ast.ClassDef))):
+            first = (ast.get_docstring(node) or "").partition("\n")[0]
+            assert first.endswith((".", ":")), (path, first)
+            assert not PERSONS.search(first), (path, first)

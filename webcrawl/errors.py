@@ -1,8 +1,8 @@
-"""The exceptions that end a crawl, and the sentences for a disk in trouble.
+"""Exceptions that end a crawl, and the sentences for a full or broken disk.
 
-With such a disk nothing is wrong with what the user gave, and the same command goes on when it has
-room or is mended: exit code 3. A directory that cannot be used for another reason is unusable
-input.
+With such a disk the input is right, and the same command goes on when the disk has room or is
+mended: exit code 3. A directory that cannot be used for another reason is unusable input: exit code
+2.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
 
 
 class FatalError(ValueError):
-    """The crawl cannot start or go on, and the user can mend it.
+    """An error that the user can mend: the crawl cannot start or go on.
 
-    The text is one sentence that says what is wrong and what to do next. ``scrapy crawl`` prints
-    it and exits with 2. It is a ValueError so that a bad setting found by any component, which
-    raises plain ValueError as Scrapy's own do, is shown the same way.
+    The text is one sentence that says what is wrong and what to do next. ``scrapy crawl`` prints it
+    and exits with 2. It is a ValueError, as Scrapy's own components raise for a bad setting, so
+    that both are shown the same way.
     """
 
 
 class StoreError(OSError):
-    """Pages cannot be stored any more. Raised by a processing module, it ends the crawl: the
-    page's URL goes back to the frontier, and the same command goes on when the disk is mended."""
+    """An error of a processing module that can store no more pages; it ends the crawl.
+
+    The page's URL goes back to the frontier, and the same command goes on when the disk is mended.
+    """
 
 
 class DiskError(FatalError):
-    """As FatalError, but nothing is wrong with the input: the disk is full or broken to begin with.
-    ``scrapy crawl`` exits with 3."""
+    """A FatalError because of a full or broken disk. ``scrapy crawl`` exits with 3."""
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether *error* says that the disk, or our share of it (quota, ulimit -f), is full."""
+    """Whether *error* means that the disk, or our share of it (quota, ulimit -f), is full."""
     return isinstance(error, OSError) and error.errno in {
         errno.ENOSPC,
         errno.EDQUOT,
@@ -43,12 +44,12 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def is_disk_failing(error: BaseException) -> bool:
-    """Whether *error* says that the disk is full or broken."""
+    """Whether *error* means that the disk is full or broken."""
     return is_disk_full(error) or (isinstance(error, OSError) and error.errno == errno.EIO)
 
 
 def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
-    """The sentence for *error*, which was met in *directory*; *name* is that of its setting."""
+    """The sentence for *error*, met in *directory*; *name* is the setting of that directory."""
     if is_disk_full(error):
         return (
             f"The disk of {name} {directory} is full: make room and run the same command again; "
@@ -63,8 +64,8 @@ def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
 def refusal(
     error: Exception, directory: Path, otherwise: str, *, name: str = "JOBDIR"
 ) -> FatalError:
-    """What to raise when *error* keeps a crawl in *directory* from beginning; *otherwise* is the
-    sentence if it is not the disk's fault."""
+    """The exception for *error*, by which a crawl in *directory* cannot begin; *otherwise* is the
+    sentence if the disk is not the cause."""
     if isinstance(error, OSError) and is_disk_failing(error):
         return DiskError(explained(error, directory, name=name))
     return FatalError(otherwise)

@@ -1,8 +1,8 @@
-"""What the spider yields and the processing modules (item pipelines) receive.
+"""The item of the crawl: ``Page``, which the spider yields and processing modules receive.
 
-A ``Page`` is one fetched document with everything the crawl knows about how it came: the exchange
-as it was on the wire, the decoded document, and its links. Modules may read all of it and must
-treat it as read-only, because they all get the same object.
+A ``Page`` is one fetched document with all that is known of its fetch: the exchange as it was on
+the wire, the decoded document, and its links. Processing modules (item pipelines) may read all of
+it and must not change it, because all of them get the same object.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The wiring of the project and its defaults, each with its unit and reason.
+"""Settings of the project: the components and their defaults, each with its unit and reason.
 
-A setting of Scrapy's is here only where all spiders of the project need another value than
-Scrapy's default; those that only the web spider needs are in ``web_spider`` at the end.
-Every value can be changed with ``-s NAME=VALUE``, in scrapyd's schedule, or in a spider.
+A setting of Scrapy's is here only if all spiders of the project need another value than Scrapy's
+default; those that only the web spider needs are in ``web_spider`` at the end. Every value can be
+changed with ``-s NAME=VALUE``, in scrapyd's schedule, or in a spider.
 
-Handlers, middlewares and extensions are wired in the settings that end in ``_BASE``. Those without
-it are the user's: what a spider sets there comes on top, and takes none of the crawl's own away.
+Handlers, middlewares and extensions are in the settings that end in ``_BASE``. Those without it are
+the user's: what a spider sets there is added, and removes none of the crawl's own.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ CHECKPOINT_INTERVAL_SECS = 60.0
 CHECKPOINTS_KEPT = 3
 CHECKPOINTS_KEPT_INTERVAL_SECS = 3600.0
 # Bytes at which logs/info.jsonl, a line for each finished URL, is ended and a new file begun: a
-# quarter of a million URLs. The files stay; who needs no explanation of old URLs may delete them.
+# quarter of a million URLs. The files stay; without them `why` cannot explain old URLs.
 INFO_LOG_MAX_FILE_BYTES = 1 << 26
 # Bytes that must be free on the disks of JOBDIR and WARC_DIR: with less the crawl pauses until
 # there is room again; 0: it goes on until the disk is full. A large checkpoint takes 100 MB.
@@ -83,7 +83,7 @@ ITEM_TIMEOUT_SECS = 120.0
 # Seconds of CPU time that a document may take to be read, while nothing else can go on; then its
 # URL ends as poison. The largest pages take 0.1 s; sitemaps and feeds are read in slices.
 READING_MAX_SECS = 5.0
-# The circuit breaker: so many errors that nobody anticipated, of callbacks and downloads, within
+# The circuit breaker: so many unforeseen errors, of callbacks and downloads, within
 # so many seconds end the crawl, with everything saved; 0 errors: never.
 BREAKER_MAX_ERRORS = 50
 BREAKER_SECS = 60.0
@@ -116,7 +116,7 @@ FRONTIER_DOMAIN_SHARE = 0.1
 # How far n may grow while workers are idle; each queue holds up to 48 URLs in memory. None: 27 % of
 # MEMORY_BUDGET, 4.5 kB each.
 FRONTIER_BACK_QUEUES_MAX = None
-# Seconds after which a URL that nobody gave back returns to its queue: a safety net, far above
+# Seconds after which a lease expires and its URL returns to its queue: a safety net, far above
 # any download's timeout.
 FRONTIER_LEASE_SECS = 900.0
 # How often a URL is tried again after a failure that may pass, unless the table of outcomes
@@ -172,12 +172,12 @@ ROBOTS_RETRY_SECS = 600.0
 # Seconds of nothing but failures after which a host counts as having no robots.txt (RFC 9309).
 ROBOTS_UNREACHABLE_SECS = 30 * 24 * 3600.0
 # A file of hosts and domains that asked not to be crawled, read again when it changes: a name a
-# line for it and all below it, =name for it alone, addresses, networks; empty: nobody asked.
+# line for it and all below it, =name for it alone, addresses, networks; empty: none.
 EXCLUSION_FILE = ""
 # The product, by which robots.txt files know the crawler.
 USER_AGENT = f"webcrawl/{__version__}"
 # The page about the crawl, or a mail address; becomes part of the user agent (Nielsen). Site
-# operators who find nobody to ask block.
+# operators who find no contact block the crawler.
 CRAWLER_CONTACT = ""
 
 # --- the duplicate URL eliminator (Mercator, section 3.2) ------------------------------------
@@ -263,7 +263,7 @@ URL_KNOWN_PATHS = ["listing_sort", "calendar", "action"]
 # Names of segments that are refused, in any case; thousands cost no more than one.
 URL_REFUSED_SEGMENTS: list[str] = []
 # Extensions that are refused; if URL_EXTENSIONS names some, all others are. Off: what a URL leads
-# to is told by its content type (PAGE_CONTENT_TYPES); a page may be called anything.
+# to is known by its content type (PAGE_CONTENT_TYPES); a page may be called anything.
 URL_REFUSED_EXTENSIONS: list[str] = []
 URL_EXTENSIONS: list[str] = []
 # Ports besides the scheme's own; empty: all but those that browsers refuse (mail, chat, X11). And
@@ -307,7 +307,7 @@ REPUTATION_ROUNDS = 12
 # --- network -----------------------------------------------------------------------------------
 
 # Whether loopback, private, link-local and other special addresses may be contacted: for intranets
-# and simulations only. The crawler would read its own network for whoever writes a link to it.
+# and simulations only. Otherwise any page could make the crawler read its own network.
 ALLOW_PRIVATE_ADDRESSES = False
 # Seconds for the whole download. What has come of a page by then is kept, as truncated.
 DOWNLOAD_TIMEOUT = 60

@@ -1,4 +1,4 @@
-"""The crawl's own Scrapy signals, and whether anybody listens to one."""
+"""Scrapy signals of this crawler."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 checkpoint = object()
 """Sent before a checkpoint is published, after its state was taken; may be awaited.
 
-Whoever stores pages connects to it and returns only when every page it has accepted is on the
-platter, since the checkpoint will say of these pages that they are done. A handler that raises, or
+A module that stores pages connects to it and returns only when every page that it has accepted is
+fsynced, since the checkpoint marks these pages as done. A handler that raises, or
 returns an exception, prevents the checkpoint; the previous one stays live, and an OSError ends the
 crawl. Of what is raised Scrapy logs the traceback. The last checkpoint comes after
 ``close_spider``. No arguments."""
@@ -26,17 +26,17 @@ docs/stats.md) and ``spider``. Retries are no end, and robots.txt is no URL of t
 
 
 unforeseen = object()
-"""Sent when a download handler or a middleware raised what nobody anticipated, with ``url`` and
+"""Sent when a download handler or a middleware raised an unforeseen exception, with ``url`` and
 ``failure``."""
 
 
 def is_heard(signals: SignalManager, signal: object) -> bool:
-    """Whether a handler is connected: sending a signal to nobody costs 20 us a page."""
+    """Whether *signal* has a handler: sending one without a handler costs 20 us a page."""
     table = dispatcher.connections
     return bool(
-        table.get(id(signals.sender), _NOBODY).get(signal)
-        or table.get(id(dispatcher.Any), _NOBODY).get(signal)
+        table.get(id(signals.sender), _NO_HANDLERS).get(signal)
+        or table.get(id(dispatcher.Any), _NO_HANDLERS).get(signal)
     )
 
 
-_NOBODY: Mapping[object, Any] = {}
+_NO_HANDLERS: Mapping[object, Any] = {}

@@ -274,7 +274,7 @@ def test_a_frame_that_holds_no_packed_items_is_damage(tmp_path):
 
 def test_a_snapshot_that_promises_more_items_than_there_are_is_noticed(saved):
     path, snapshot = saved
-    queue = opened(path, msgspec.structs.replace(snapshot, body=snapshot.body + 1), chunk=1)
+    queue = opened(path, msgspec.structs.replace(snapshot, overflow=snapshot.overflow + 1), chunk=1)
     assert queue.check() == [f"{path}: 8 items on disk, 9 expected"]
     assert [queue.pop() for _ in range(9)] == list(map(item, range(9)))
     with pytest.raises(CorruptRecordError):

@@ -196,7 +196,7 @@ def items_of(found):
 def test_a_sound_queue_is_its_body(fifo):
     snapshot = fifo.snapshot()
     found = list(scan_fifo(fifo.path, snapshot))
-    assert items_of(found) == [b"item %02d" % n for n in range(40)][6 : 6 + snapshot.body]
+    assert items_of(found) == [b"item %02d" % n for n in range(40)][6 : 6 + snapshot.overflow]
     assert not any(isinstance(piece, Gap) for _, piece in found)
     empty = DiskFifo(path=fifo.path, chunk=2)
     assert list(scan_fifo(fifo.path, empty.snapshot())) == []

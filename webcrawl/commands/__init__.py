@@ -1,7 +1,7 @@
 """``scrapy`` commands of this project (COMMANDS_MODULE).
 
 Scrapy's tools (shell, fetch, view, parse, check, bench) have modules of their names here, in place
-of Scrapy's own, for nothing but ``run_on_scrapys_scheduler``.
+of Scrapy's own, only to call ``run_on_scrapys_scheduler``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _SCHEMES: Final = ("file", "data", "s3")
 
 
 def run_on_scrapys_scheduler(command: ScrapyCommand) -> None:
-    """Let *command*, which looks at a page or two, neither make nor lock a job directory."""
+    """Set Scrapy's scheduler for *command*, which fetches a page or two and needs no job
+    directory."""
     settings = command.settings
     assert settings is not None
     for name in ("SCHEDULER", "DUPEFILTER_CLASS", "JOBDIR"):

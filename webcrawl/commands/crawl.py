@@ -1,11 +1,11 @@
-"""``scrapy crawl``, with exit codes that tell how the crawl ended.
+"""``scrapy crawl``, with an exit code for each way in which a crawl ends.
 
 0  finished, or stopped by a signal or a limit, with everything saved
 1  an error of the program: the log has the traceback
 2  unusable input: seeds, a setting, the job directory; one sentence says what to do. Also when
    there was nothing at all to fetch
 3  the disk is full or broken; mend it and run the same command again
-4  too many errors that nobody anticipated, in close succession; everything is saved
+4  too many unforeseen errors in close succession; everything is saved
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ EXIT_CODES = {
 
 
 class Command(crawl.Command):
-    """Takes the place of Scrapy's own command of this name."""
+    """Scrapy's command, with checks of settings before the crawl and an exit code after it."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         names = [argument.partition("=")[0] for argument in opts.spargs]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            # Scrapy takes the last one and says nothing of the others.
+            # Scrapy would take the last one without a message.
             raise UsageError(f"-a {twice} is given more than once", print_help=False)
         super().process_options(args, opts)
         assert self.settings is not None
@@ -101,12 +101,12 @@ class Command(crawl.Command):
         self.crawler_process.start()
         if self.exitcode == 0:
             self._note_end(crawler)
-        # On its way out Python would look through all that the crawl still holds for garbage, three
-        # times: 1.7 of the 10 seconds that a service has to stop (2026-11-20, 270 MB, busy).
+        # At exit Python would collect garbage three times over all that the crawl still holds: 1.7
+        # of the 10 seconds that a service has to stop (2026-11-20, 270 MB, busy).
         gc.freeze()
 
     def _note_failure(self, task: asyncio.Task[None]) -> None:
-        """The crawl could not start, if it has failed."""
+        """Set the exit code of a crawl that could not start."""
         self.exitcode = exit_code_of_start(task) or self.exitcode
 
     def _note_end(self, crawler: Crawler) -> None:
@@ -123,16 +123,16 @@ class Command(crawl.Command):
 
 
 def _nothing_fetched(stats: Mapping[str, Any]) -> str:
-    """Why a crawl of seeds has come to its end without a contact of a host, in all of its runs; ""
-    if it had one."""
+    """The reason for which a crawl of seeds ended without contacting a host, in all of its runs; ""
+    if it contacted one."""
     counts = Counts.of(stats, PREFIX)
     if "seeds/read" not in stats or stats.get(f"{PREFIX}contacts", 0) or counts.pages:
         return ""
     reasons = [f"{name} {number:,}" for name, number in sorted(counts.given_up.items())]
     if refused := refused_seeds(stats, PREFIX):
         reasons.insert(0, f"seeds refused by filters: {refused}")
-    told = "; ".join(reasons) or "no seeds"
-    return f"Nothing was fetched, as there was nothing to fetch ({told})."
+    listed = "; ".join(reasons) or "no seeds"
+    return f"Nothing was fetched, as there was nothing to fetch ({listed})."
 
 
 # What Scrapy lists when it starts, some sixty lines. Of its lists of components that of the
@@ -144,14 +144,14 @@ _MOST_CHARACTERS = 2000
 
 
 def _lists_at_debug(record: logging.LogRecord) -> bool:
-    """Make DEBUG of Scrapy's INFO."""
+    """Log Scrapy's lists at DEBUG instead of INFO."""
     if record.levelno == logging.INFO and _LISTS.match(record.getMessage()):
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return True
 
 
 def _given(crawler: Crawler, arguments: dict[str, str]) -> str:
-    """What the command line gave: arguments of the spider, and settings."""
+    """The command line's arguments for the spider, and its settings."""
     priority = crawler.settings.getpriority
     given = arguments | {
         name: "***" if _SECRET.search(name) else value

@@ -1,4 +1,4 @@
-"""What to tell the user, and with which exit code, when a crawl could not be started."""
+"""Exit code of a crawl that could not start, with its message for the user."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ logger = logging.getLogger(__name__)
 
 
 def exit_code_of_start(task: asyncio.Task[None]) -> int:
-    """The exit code of the ended crawl *task*: 0, 2 or 3 for bad input, which is told in one
-    sentence, 1 for an error of the program, whose traceback is logged."""
+    """The exit code of the ended crawl *task*: 0; 2 or 3 for bad input, after printing one
+    sentence; 1 for an error of the program, after logging its traceback."""
     error = None if task.cancelled() else task.exception()
     if error is None:
         return 0

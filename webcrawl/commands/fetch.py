@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Command(fetch.Command):
-    """Takes the place of Scrapy's own command of this name."""
+    """Scrapy's command, with this project's settings for such tools."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)

@@ -1,4 +1,4 @@
-"""``scrapy frontier``: what waits in a job, in figures or as a seed list; more of it, and again.
+"""``scrapy frontier``: shows, exports, imports and retries the URLs of a job.
 
 Exit codes: 0 done; 2 unusable input or job, one sentence saying why.
 """
@@ -35,22 +35,19 @@ _SPIDER: Final = "web"
 
 
 class Command(ScrapyCommand):
-    """Looks at a job directory and changes nothing, but with --import and --retry."""
+    """Reads a job directory; only --import and --retry change it."""
 
     requires_project = True
     requires_crawler_process = False
     default_settings = {**web_spider, "LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
     def syntax(self) -> str:
-        """See ScrapyCommand."""
         return "[options]"
 
     def short_desc(self) -> str:
-        """See ScrapyCommand."""
         return "Show, export or import what waits to be fetched"
 
     def long_desc(self) -> str:
-        """See ScrapyCommand."""
         return (
             "Show the frontier of a crawl that runs or was stopped: lengths of its queues, states "
             "of its hosts. Export it as a seed list, or import one into a job that is not running, "
@@ -59,7 +56,6 @@ class Command(ScrapyCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options."""
         super().add_options(parser)
         add = parser.add_argument_group("Frontier").add_argument
         add(
@@ -90,7 +86,6 @@ class Command(ScrapyCommand):
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Do what the options say. Sets `exitcode`."""
         if args:
             raise UsageError("it takes options only: see --help", print_help=False)
         asked = (opts.host, opts.export, opts.sources, opts.outcomes)

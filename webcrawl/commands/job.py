@@ -1,6 +1,6 @@
-"""``scrapy job check``: whether everything on disk is sound, and making it so.
+"""``scrapy job check``: checks everything on disk in a job directory, and repairs it.
 
-Exit codes: 0 sound; 1 damage, listed, and repaired if that was asked for and is said; 2 unusable
+Exit codes: 0 sound; 1 damage, listed, and repaired with --repair as far as is said; 2 unusable
 input: no job, a job that is in use or that a later webcrawl wrote, one sentence saying why.
 """
 
@@ -26,22 +26,19 @@ if TYPE_CHECKING:
 
 
 class Command(ScrapyCommand):
-    """Looks after job directories."""
+    """Checks and repairs a job directory."""
 
     requires_project = True
     requires_crawler_process = False
     default_settings = {**web_spider, "LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
     def syntax(self) -> str:
-        """See ScrapyCommand."""
         return "check [options] [JOBDIR]"
 
     def short_desc(self) -> str:
-        """See ScrapyCommand."""
         return "Check whether a job directory is sound"
 
     def long_desc(self) -> str:
-        """See ScrapyCommand."""
         return (
             "Read everything that a crawl that does not run has on disk: checksums, order, counts, "
             "and that each part names what is there. Tell what is damaged, where, and what that "
@@ -50,7 +47,6 @@ class Command(ScrapyCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options."""
         super().add_options(parser)
         add = parser.add_argument_group("Job").add_argument
         add(
@@ -62,7 +58,6 @@ class Command(ScrapyCommand):
         add("--json", action="store_true", help="for machines")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Check. Sets `exitcode`."""
         assert self.settings is not None
         if not args or args[0] != "check" or len(args) > 2:
             raise UsageError("say: scrapy job check [--repair] JOBDIR", print_help=False)
@@ -83,7 +78,7 @@ class Command(ScrapyCommand):
         self.exitcode = 1 if report.damage_count else 0
 
     def _repair(self, jobdir: Path, opts: argparse.Namespace) -> None:
-        # It is looked at before, to tell which parts are damaged, and afterwards.
+        # The job is checked before, to find the damaged parts, and afterwards.
         with _bar(jobdir, warc=opts.warc, times=3) as bar:
             repair = repair_job(jobdir, warc=opts.warc, told=bar.update)
         print_answer(repair, lambda: repair_text(repair), as_json=opts.json)
@@ -91,6 +86,6 @@ class Command(ScrapyCommand):
 
 
 def _bar(jobdir: Path, *, warc: bool, times: int) -> tqdm[Any]:
-    """How far it has come, if somebody looks."""
+    """A progress bar; silent if stderr is no terminal."""
     total = bytes_of(jobdir, warc=warc) * times
     return tqdm(total=total, unit="B", unit_scale=True, disable=None, leave=False)

@@ -1,7 +1,7 @@
 """``scrapy replay``: processing modules over stored pages, without a network.
 
-Exit codes: 0 all pages were processed; 1 a processing module failed on some, or could not start;
-2 unusable input, or a damaged file.
+Exit codes: 0 all pages were processed; 1 a processing module failed on some, or could not start; 2
+unusable input, or a damaged file.
 """
 
 from __future__ import annotations

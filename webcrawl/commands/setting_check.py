@@ -1,8 +1,9 @@
-"""Settings that cannot be, before the crawl begins: one sentence where Scrapy has a traceback.
+"""Check of settings before a crawl: one sentence where Scrapy would show a traceback.
 
-What a setting of Scrapy's must be follows from its default in Scrapy: a class, components by their
-order, a number, yes or no. Those of webcrawl are checked where they are read; here only their names
-are: a setting that looks like one of webcrawl's and is none would be ignored in silence.
+The type of a setting of Scrapy's follows from its default in Scrapy: a class, components by their
+order, a number, yes or no. The values of webcrawl's are checked where they are read. Here only
+their names are: a setting that looks like one of webcrawl's and is none would be ignored without a
+message.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _SCRAPYS: Final = {
     name: getattr(default_settings, name) for name in dir(default_settings) if name.isupper()
 }
 _OURS: Final = frozenset(name for name in dir(own_settings) if name.isupper()) - _SCRAPYS.keys()
-# First words of names that are webcrawl's: with fewer settings a word may be anybody's.
+# A first word that this many settings share is webcrawl's own; a rarer one may be a user's.
 _FEWEST: Final = 3
 _WORDS: Final = frozenset(
     word
@@ -53,7 +54,8 @@ _LOADING: Final = (ImportError, NameError, ValueError, TypeError)
 
 
 def check_process(settings: BaseSettings) -> None:
-    """Check what Scrapy needs before there is a crawl: log, reactor, spiders. FatalError."""
+    """Check the settings for the time before there is a crawl: log, reactor, spiders.
+    FatalError."""
     level = settings["LOG_LEVEL"]
     levels = logging.getLevelNamesMapping()
     if not (isinstance(level, int) or level in levels):
@@ -86,7 +88,7 @@ def check_process(settings: BaseSettings) -> None:
 
 
 def check_crawl(settings: BaseSettings) -> None:
-    """Check all others, with what the spider and add-ons have set. FatalError."""
+    """Check all others, as the spider and add-ons have set them. FatalError."""
     for name, default in _SCRAPYS.items():
         if isinstance(default, dict) and name.endswith("_BASE"):
             _check_components(settings, name.removesuffix("_BASE"), default)
@@ -120,8 +122,8 @@ def _check_class(name: str, path: Any) -> None:
 
 
 def _check_components(settings: BaseSettings, name: str, base: dict[Any, Any]) -> None:
-    """Those of the user in the dictionary *name*: classes with numbers, as in *base*, or by names
-    with classes."""
+    """Check the user's entries of the dictionary *name*: classes with numbers, as in *base*, or
+    names with classes."""
     are_keys = all(isinstance(value, (int, float)) for value in base.values())
     for key, value in settings.getdict(name).items():
         if value is None:
@@ -140,7 +142,8 @@ def _check_feeds(settings: BaseSettings) -> None:
 
 
 def _check_names(settings: BaseSettings) -> None:
-    """Whether each setting that looks like one of webcrawl's is one, or somebody else reads it."""
+    """FatalError for a setting that looks like one of webcrawl's and is none, unless a component of
+    the user's reads it."""
     for name in settings:
         if name in _OURS or name in _SCRAPYS:
             continue
@@ -151,7 +154,7 @@ def _check_names(settings: BaseSettings) -> None:
 
 
 def _is_read(name: str, settings: BaseSettings) -> bool:
-    """Whether a module of the user's components has the name of the setting in its text."""
+    """Whether a module of the user's components has the setting's name in its text."""
     return any(re.search(rf"\b{name}\b", text) for text in _texts(settings))
 
 

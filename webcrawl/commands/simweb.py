@@ -1,4 +1,4 @@
-"""``scrapy simweb``: serve the simulated internet, alone or around a command.
+"""``scrapy simweb``: serves the simulated internet, alone or around a command.
 
 Exit codes: that of COMMAND if there is one (128 + the number of the signal that ended it); else 0
 after Ctrl-C, SIGTERM or ``--seconds``; 1 if the server died; 2 for unusable options, one sentence
@@ -45,22 +45,19 @@ _POLL_SECS: Final = 0.1
 
 
 class Command(ScrapyCommand):
-    """Starts the server in a process of its own, writes the seeds file, waits."""
+    """Starts the server in a child process and writes the seeds file."""
 
     requires_project = True
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
     def syntax(self) -> str:
-        """See ScrapyCommand."""
         return "[options] [-- COMMAND ...]"
 
     def short_desc(self) -> str:
-        """See ScrapyCommand."""
         return "Serve a simulated internet on loopback"
 
     def long_desc(self) -> str:
-        """See ScrapyCommand."""
         return (
             "Serve a simulated internet (HTTP, HTTPS, FTP, Gopher, DNS) on loopback addresses; FTP "
             "and Gopher for the shares of the hosts that --world ftp=0.02 and --world gopher=0.02 "
@@ -70,7 +67,6 @@ class Command(ScrapyCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options. Takes the name --profile from Scrapy, which profiles itself by it."""
         super().add_options(parser)
         group = parser.add_argument_group("Simulated internet")
         add = group.add_argument
@@ -121,7 +117,6 @@ class Command(ScrapyCommand):
         parser.set_defaults(profile=None)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Serve. Sets `exitcode`."""
         command = args[1:] if args[:1] == ["--"] else args
         try:
             with _Signals() as signals:
@@ -159,7 +154,7 @@ class Command(ScrapyCommand):
 
 
 def _world(opts: argparse.Namespace) -> World:
-    """The world that the options ask for."""
+    """The world of the options."""
     changes: dict[str, Any] = {
         name: value
         for name in ("hosts", "seed", "http_port", "https_port")
@@ -192,13 +187,13 @@ def _world(opts: argparse.Namespace) -> World:
 
 
 def _filled(command: list[str], names: dict[str, object]) -> list[str]:
-    """*command* with the placeholders replaced; other braces stay as they are."""
+    """*command* with its placeholders replaced; other braces stay."""
     pattern = re.compile("{(" + "|".join(names) + ")}")
     return [pattern.sub(lambda match: str(names[match[1]]), word) for word in command]
 
 
 def _describe(web: SimWebProcess, log_path: Path, opts: argparse.Namespace) -> None:
-    """Print what is served where, and how to crawl it."""
+    """Print the names, addresses and files of the server, and the command to crawl it."""
     world = web.world
     options = ["-s", f"DNS_SERVERS={web.dns}", "-s", "ALLOW_PRIVATE_ADDRESSES=1"]
     if world.gopher:
@@ -234,7 +229,7 @@ def _describe(web: SimWebProcess, log_path: Path, opts: argparse.Namespace) -> N
 
 
 class _Signals:
-    """Holds SIGINT and SIGTERM while it is entered, and passes them on to a command."""
+    """SIGINT and SIGTERM while it is entered: held, or passed on to a command."""
 
     def __init__(self) -> None:
         self._received: list[int] = []
@@ -286,7 +281,7 @@ def _wait(web: SimWebProcess, seconds: float | None, signals: _Signals) -> int:
 def _run_command(
     command: list[str], web: SimWebProcess, seconds: float | None, signals: _Signals
 ) -> int:
-    """Run *command* to its end. It gets SIGTERM after *seconds*, and all the time it then needs."""
+    """Run *command* to its end. It gets SIGTERM after *seconds*, and then all the time it needs."""
     if signals.first():
         return 128 + signals.first()
     end = time.monotonic() + (math.inf if seconds is None else seconds)

@@ -1,4 +1,4 @@
-"""``scrapy suffixlist``: which public suffix list a new crawl takes, and a newer one.
+"""``scrapy suffixlist``: shows or updates the public suffix list of new crawls.
 
 Exit codes: 0 done; 1 the list could not be downloaded, and nothing was changed; 2 unusable input,
 one sentence saying why.
@@ -37,15 +37,12 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
     def syntax(self) -> str:
-        """See ScrapyCommand."""
         return "[options]"
 
     def short_desc(self) -> str:
-        """See ScrapyCommand."""
         return "Show or update the public suffix list, by which hosts belong to domains"
 
     def long_desc(self) -> str:
-        """See ScrapyCommand."""
         return (
             "Show the date of the public suffix list that a new crawl takes. With --update "
             "download the list of today to SUFFIX_LIST_FILE; a file that is there stays until the "
@@ -54,14 +51,12 @@ class Command(ScrapyCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options."""
         super().add_options(parser)
         add = parser.add_argument_group("Public suffix list").add_argument
         add("--update", action="store_true", help="download the list of today")
         add("--url", default=_URL, help=f"where from (default: {_URL})")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Do what the options say. Sets `exitcode`."""
         settings = self.settings
         assert settings is not None
         if args:

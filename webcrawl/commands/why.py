@@ -1,7 +1,7 @@
-"""``scrapy why URL``: what the crawl knows of a URL, and why it was or was not fetched.
+"""``scrapy why URL``: explains what became of a URL in a job, or where it waits.
 
-Exit codes: 0 the crawl knows the URL: it has fetched it, given it up, or will come to it; 1 it does
-not: nobody has named it, or a filter refuses it; 2 unusable input, one sentence saying why.
+Exit codes: 0 the crawl has fetched the URL, given it up, or will fetch it; 1 the URL is unknown, or
+a filter refuses it; 2 unusable input, one sentence saying why.
 """
 
 from __future__ import annotations
@@ -26,22 +26,19 @@ if TYPE_CHECKING:
 
 
 class Command(ScrapyCommand):
-    """Looks at a job directory, whether its crawl runs or not, and changes nothing."""
+    """Reads a job directory, of a running or stopped crawl, and changes nothing."""
 
     requires_project = True
     requires_crawler_process = False
     default_settings = {**web_spider, "LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
     def syntax(self) -> str:
-        """See ScrapyCommand."""
         return "[options] URL"
 
     def short_desc(self) -> str:
-        """See ScrapyCommand."""
         return "Explain what became of a URL, or where it waits"
 
     def long_desc(self) -> str:
-        """See ScrapyCommand."""
         return (
             "Explain a URL from the job directory of a running or stopped crawl: what it is "
             "compared by, which filter refuses it or where it waits and until when its host rests, "
@@ -52,13 +49,11 @@ class Command(ScrapyCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options."""
         super().add_options(parser)
         group = parser.add_argument_group("Why")
         group.add_argument("--json", action="store_true", help="for machines")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Explain. Sets `exitcode`."""
         if len(args) != 1:
             raise UsageError("name one URL", print_help=False)
         settings = self.settings
@@ -66,10 +61,10 @@ class Command(ScrapyCommand):
         # As in pages, what is no UTF-8 is read as U+FFFD.
         url = args[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         try:
-            told = ask(Path(settings["JOBDIR"]), lambda view: explain(url, view, settings))
+            explanation = ask(Path(settings["JOBDIR"]), lambda view: explain(url, view, settings))
         except FatalError as error:
             sys.stderr.write(f"why: {error}\n")
             self.exitcode = 2
             return
-        print_answer(told, lambda: why_text(told, now=time.time()), as_json=opts.json)
-        self.exitcode = 1 if told.state in {"refused", "unknown"} else 0
+        print_answer(explanation, lambda: why_text(explanation, now=time.time()), as_json=opts.json)
+        self.exitcode = 1 if explanation.state in {"refused", "unknown"} else 0

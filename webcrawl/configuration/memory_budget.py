@@ -1,14 +1,14 @@
-"""MEMORY_BUDGET: bytes of memory, divided among the caches and buffers that can be of any size.
+"""MEMORY_BUDGET: bytes of memory, divided among the caches and buffers of variable size.
 
-Asked by whoever builds one of them. Each is a row of TABLE: what one unit of its setting takes, and
-its share of the budget. A setting that is given has the value it is given, and what that takes is
-taken off before the others share the rest by their weights. So the budget holds whatever is given,
-and more memory makes all of them larger in proportion.
+Each of them is a row of TABLE: the bytes of one unit of its setting, and its share of the budget. A
+setting that the user gives keeps its value, and its bytes are taken off before the others share the
+rest by their weights. So the budget holds whatever is given, and more memory makes all of them
+larger in proportion.
 
-It is no bound on the process. On top come the interpreter with all modules (135 MB), the pages
-under way (CONCURRENT_REQUESTS, PAGE_MAX_BYTES), and what has a bound of its own, at most 160 MB: 64
-for robots.txt in use, 48 for the ranks of more than 65,000 seeds, 22 for rests of hosts, 18 for
-tallies, 8 for SQLite.
+It does not bound the process. Besides it there are the interpreter with all modules (135 MB), the
+pages under way (CONCURRENT_REQUESTS, PAGE_MAX_BYTES), and parts with bounds of their own, at most
+160 MB: 64 for robots.txt in use, 48 for the ranks of more than 65,000 seeds, 22 for rests of hosts,
+18 for host counters, 8 for SQLite.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Settings as numbers and truth values, or one sentence that says what is wrong with them.
+"""Typed readers of settings: numbers and truth values, or a FatalError with one sentence.
 
-Used by every ``from_crawler`` and ``from_settings``. *default* stands for a setting that the
-project does not have, as when a part is used in another project.
+Used by every ``from_crawler`` and ``from_settings``. *default* is for a setting that the project
+does not have, as when a part is used in another project.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def positive(settings: BaseSettings, name: str, default: float = 0.0) -> float:
 
 
 def share(settings: BaseSettings, name: str, default: float = 0.0) -> float:
-    """The setting *name* as a number between 0 and 1, neither of them; FatalError if not."""
+    """The setting *name* as a number between 0 and 1, both excluded; FatalError if not."""
     value = _finite(settings, name, default)
     if value is None or not 0 < value < 1:
         raise FatalError(f"{name} must be a number between 0 and 1, not {settings[name]!r}.")
@@ -59,7 +59,7 @@ def share(settings: BaseSettings, name: str, default: float = 0.0) -> float:
 def flag(settings: BaseSettings, name: str, default: bool = False) -> bool:
     """The setting *name* as true or false; FatalError if it is neither.
 
-    Scrapy's own reading names no setting when it fails, and takes every number but 0 for true.
+    Scrapy's own reader names no setting when it fails, and takes every number but 0 for true.
     """
     if str(settings.get(name, default)) not in _FLAGS:
         raise FatalError(f"{name} must be true or false, not {settings[name]!r}.")

@@ -1,1 +1,1 @@
-"""Mercator's background thread, as Scrapy extensions: statistics, checkpoints, the summary."""
+"""Scrapy extensions: statistics, checkpoints, summary, limits. Mercator's background thread."""

@@ -1,7 +1,6 @@
-"""Saves the crawl's state at an interval (Mercator, section 3: the background thread).
+"""Periodic checkpoints of the crawl's state (Mercator, section 3: the background thread).
 
-The scheduler knows how to make a checkpoint; this extension only says when. The last checkpoint,
-on SIGTERM, SIGINT and at the end, is made by ``scheduler.close()``.
+The last checkpoint, on SIGTERM, SIGINT and at the end, is made by ``scheduler.close()``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Checkpoints:
-    """Calls ``scheduler.start_checkpoint()`` every *every* seconds."""
+    """Extension: calls ``scheduler.start_checkpoint()`` every *every* seconds."""
 
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler

@@ -1,21 +1,21 @@
-"""Errors that nobody anticipated: kept for whoever mends them, and the end of a crawl of many.
+"""Critical errors: a log of unforeseen exceptions with their pages, and the circuit breaker.
 
-Nielsen ("How to crawl a quarter billion webpages in 40 hours", error handling) tells two classes of
-errors apart. Anticipated ones are outcomes (crawl/outcome_log.py). The others are bugs: in a
+Nielsen ("How to crawl a quarter billion webpages in 40 hours", error handling) separates two
+classes of errors. Anticipated ones are outcomes (crawl/outcome_log.py). The others are bugs: in a
 spider's callback, in a processing module, in a middleware or download handler. Each of these has a
-line in ``JOBDIR/logs/critical.jsonl``, and the page that it met is stored, so that the module can
-be run on it again::
+line in ``JOBDIR/logs/critical.jsonl``, and its page is stored, so that the module can be run on it
+again::
 
     scrapy replay JOBDIR/critical/*.warc.gz
 
 A line of JSON has: at (epoch seconds), url, where (the module's class, the callback, or
 "download"), error (its type), message, traceback, saved (whether the page is in ``critical/``).
-Errors of one type in one place are written and stored a hundred times; the others are counted
+Errors of one type in one place are written and stored a hundred times; further ones are counted
 (``critical/<where>``), so that a module that fails on every page fills no disk.
 
-The circuit breaker: a processing module may fail on any page, and the crawl goes on; a bug that is
-met again and again by callbacks or downloads spoils what it touches, so too many of these in close
-succession end the crawl, with a checkpoint and an exit code of its own.
+The circuit breaker: a processing module may fail on any page, and the crawl goes on. A bug in
+callbacks or downloads spoils every page it meets, so too many of these in close succession end the
+crawl, with a checkpoint and an exit code of its own.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CRITICAL_LOG = "logs/critical.jsonl"
 CRITICAL_PAGES = "critical"
 _LOG_FILE_BYTES = 1 << 26
 _WARC_FILE_BYTES = 1 << 28
-# Lines and pages of one type of error in one place, and places and types that are told apart.
+# Lines and pages of one type of error in one place, and places and types that are counted apart.
 _MOST_OF_A_KIND = 100
 _MOST_KINDS = 1000
 _MAX_TEXT = 2000
@@ -64,7 +64,7 @@ _DOWNLOAD = "download"
 
 
 class CriticalErrors:
-    """Extension. *most* errors within *secs* seconds end the crawl; 0: never."""
+    """Extension: logs critical errors; *most* within *secs* seconds end the crawl (0: never)."""
 
     def __init__(
         self,
@@ -111,13 +111,13 @@ class CriticalErrors:
         connect(self._engine_stopped, signal=signals.engine_stopped)
 
     def _spider_error(self, failure: Failure, response: Any) -> None:
-        """A callback raised."""
+        """Note an exception of a callback."""
         url = str(getattr(response, "url", "") or getattr(response, "request", ""))
         self._note(_error(failure), url=url, where="callback", page=_page_behind(response))
         self._trip_if_many()
 
     def _item_error(self, item: Any, failure: Failure) -> None:
-        """A processing module raised. A disk that refuses is told otherwise: see crawl/stop.py."""
+        """Note an exception of a processing module; crawl/stop.py handles those of a disk."""
         error = _error(failure)
         if isinstance(error, OSError):
             return
@@ -126,7 +126,7 @@ class CriticalErrors:
         self._note(error, url="" if page is None else page.url, where=where, page=page)
 
     def _unforeseen(self, url: str, failure: Failure) -> None:
-        """A download handler or a middleware raised."""
+        """Note an exception of a download handler or a middleware."""
         self._note(_error(failure), url=url, where=_DOWNLOAD, page=None)
         self._trip_if_many()
 
@@ -171,7 +171,7 @@ class CriticalErrors:
             )
 
     def _save(self, page: Page) -> bool:
-        """Store *page*; False for one that cannot be."""
+        """Store *page*; False if it cannot be stored."""
         if self._pages is None:
             writer = WarcWriter(
                 directory=self._jobdir / CRITICAL_PAGES,
@@ -233,7 +233,7 @@ def module_of(trace: TracebackType | None) -> str:
 
 
 def _page_behind(response: Response | Any) -> Page | None:
-    """The page that a callback of the crawl's own requests could not be made of."""
+    """The page of a request of the crawl whose callback raised."""
     request = getattr(response, "request", None)
     fetch = None if request is None else request.meta.get("fetch")
     if fetch is None or not hasattr(response, "body"):

@@ -1,8 +1,7 @@
-"""Pauses the crawl before a disk is full, and lets it go on when there is room again.
+"""Disk guard: pauses the crawl before a disk is full, and resumes it when there is room.
 
-A disk that is really full ends the crawl (exit code 3) and loses nothing either, but somebody has
-to begin it again. Between the floor and that end lies the room for what is under way: downloads,
-a checkpoint, the logs.
+A disk that is really full ends the crawl (exit code 3); nothing is lost, but the crawl must be
+started again. The room below the floor is for what is under way: downloads, a checkpoint, the logs.
 """
 
 from __future__ import annotations
@@ -35,8 +34,10 @@ _NAME = "disk"
 
 
 class DiskGuard:
-    """Looks at the disks of *paths* every two seconds; *free_bytes* says how much room is left
-    where a path is. A disk that does not answer holds up a thread, and not the crawl."""
+    """Extension: measures the disks of *paths* every two seconds, in a thread.
+
+    *free_bytes* returns the free room at a path.
+    """
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class DiskGuard:
             self._looking = asyncio.ensure_future(self.look())
 
     async def look(self) -> None:
-        """Measure, and hold the crawl or let it go on."""
+        """Measure, and pause or resume the crawl."""
         free = {path: await asyncio.to_thread(self._measure, path) for path in self._paths}
         scheduler = scheduler_of(self._crawler)
         if scheduler is None:
@@ -103,8 +104,8 @@ class DiskGuard:
             logger.info("The crawl goes on: %s are free", _size(free[path]), extra=extra)
 
     def _measure(self, path: Path) -> int:
-        """The room where *path* is or will be. A disk that cannot be asked stops nobody: writing
-        to it will tell."""
+        """The free room at *path*, which may not exist yet. A disk that cannot be measured pauses
+        nothing: writing to it will fail and end the crawl."""
         while not path.exists() and path != path.parent:
             path = path.parent
         try:

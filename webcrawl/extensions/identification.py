@@ -1,11 +1,11 @@
-"""Says whose crawl this is: in the user agent, and in a warning when it does not.
+"""Identification of the crawler: a contact in the user agent, or a warning without one.
 
-An extension and not an add-on, though it changes settings: extensions are made last before Scrapy
-freezes them, so what a spider or an add-on has set is seen here; and ADDONS, unlike
-EXTENSIONS_BASE, is the user's alone, whose own add-ons would take this one's place.
+It is an extension and not an add-on, although it changes settings. Extensions are made last before
+Scrapy freezes settings, so this one sees what a spider or an add-on has set. And ADDONS, unlike
+EXTENSIONS_BASE, belongs to the user, whose own add-ons would replace this one.
 
-Everything that reads USER_AGENT is made later and sees the same: the downloader's middlewares,
-the robots.txt rules, the WARC files.
+Everything that reads USER_AGENT is made later and sees the same: the downloader's middlewares, the
+robots.txt rules, the WARC files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 # What stands in for an empty USER_AGENT.
 _PRODUCT: Final = f"webcrawl/{__version__}"
-# Somebody to ask: "+https://example.org/bot" or "bot@example.org" anywhere in a user agent.
+# A contact: "+https://example.org/bot" or "bot@example.org" anywhere in a user agent.
 _IN_AGENT: Final = re.compile(r"https?://[^\s/]|[\w.+-]@[\w-]+\.\w", re.IGNORECASE)
 # The rest ends the comment of a user agent, or would have to be quoted there (RFC 9110, 5.6.5).
 _ALLOWED: Final = re.compile(r"[!#-'*-;=?-\[\]-~]+")
@@ -38,7 +38,7 @@ _MAIL: Final = re.compile(r"[^@\s]+@[^@\s:/?]+\.[^@\s:/?.]+")
 
 
 class Identification:
-    """Warns at the start of a crawl of the web that names nobody who could be asked."""
+    """Extension: warns at the start of a crawl of the web that names no contact."""
 
     def __init__(self, *, agent: str, live: bool) -> None:
         self._agent = agent
@@ -48,7 +48,7 @@ class Identification:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Put CRAWLER_CONTACT into USER_AGENT, and into the From header if it is a mail address.
 
-        Raises FatalError with one sentence for a contact that cannot be one.
+        FatalError with one sentence for a contact that cannot be one.
         """
         settings = crawler.settings
         contact = contact_of(settings)
@@ -76,7 +76,7 @@ class Identification:
 
 
 def contact_of(settings: BaseSettings) -> str:
-    """Return CRAWLER_CONTACT, "" if there is none; FatalError if nobody could be found there."""
+    """CRAWLER_CONTACT, "" if there is none; FatalError if it is no page and no mail address."""
     contact = str(settings.get("CRAWLER_CONTACT") or "")
     sound = _ALLOWED.fullmatch(contact) and (_is_page(contact) or _MAIL.fullmatch(contact))
     if contact and not sound:
@@ -88,9 +88,9 @@ def contact_of(settings: BaseSettings) -> str:
 
 
 def user_agent_with(agent: str, contact: str) -> str:
-    """Return *agent* with *contact* as a comment, unless it names a page or an address already.
+    """*agent* with *contact* as a comment, unless it names a page or an address already.
 
-    Raises FatalError if *agent* cannot be sent in a header.
+    FatalError if *agent* cannot be sent in a header.
     """
     if not (agent.isascii() and agent.isprintable()):
         raise FatalError(f"USER_AGENT must be printable ASCII, {agent!r} is not.")

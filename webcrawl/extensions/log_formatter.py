@@ -1,7 +1,7 @@
-"""What Scrapy logs per page and per item, for a crawl of a billion of them: nothing.
+"""Quiet log formatter: Scrapy's messages without a line for each page and item.
 
-Counts are in the stats, a progress line comes every ten seconds, and errors are still logged; but
-a disk that fails is told once by ``stop``, not for every page that is under way.
+Counts are in the stats, a progress line comes every ten seconds, and errors are still logged. A
+failing disk is logged once by crawl/stop.py, not for every page under way.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class QuietLogFormatter(LogFormatter):
         response: Response | Failure | None,
         spider: Spider,
     ) -> LogFormatterResult:
-        """As Scrapy's, at DEBUG where it only says once more that the disk fails."""
+        """As Scrapy's; at DEBUG if it only repeats that the disk fails."""
         result = super().item_error(item, exception, response, spider)
         if isinstance(exception, StoreError) or is_disk_full(exception):
             result["level"] = logging.DEBUG

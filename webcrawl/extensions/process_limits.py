@@ -1,19 +1,17 @@
-"""Limits of the process that suit a crawl: open files, malloc and the garbage collector.
+"""Limits of the process: open files, malloc and the garbage collector.
 
-**Open files.** What a crawl can have open at once is bounded by settings: two connections for each
-request under way (FTP has one for the dialogue and one for the data), idle connections of the
-handlers of http and https (and of both to proxies), and a fixed number for all else, however many
-hosts and URLs there are: queues on disk hold no file open between calls, fingerprints are in a few
-dozen runs, and logs, WARC file, SQLite, name servers and the event loop have a few each. The usual
-soft limit of 1,024 is below that, and a crawl that met it would take its own failures for those of
-hosts.
+**Open files.** The files that a crawl can have open at once are bounded by settings: two
+connections for each request under way (FTP has one for the dialogue and one for the data), idle
+connections of the handlers of http and https and to proxies, and a fixed number for all else,
+whatever the number of hosts and URLs. The usual soft limit of 1,024 is below that, and a crawl that
+met it would count its own failures as those of hosts.
 
-**malloc.** Freed blocks of 512 kB and more go back to the system at once. glibc does this only
-until one of their size has been freed: then it moves its threshold up, to 32 MB, and takes them
-from its heap, where later allocations keep them from ever being given back. A crawl frees arrays of
-megabytes with each merge; without this the process grew by 60 MB over two million URLs. The
-threshold is above the 400 kB that Lexbor takes for a document of any size. The end of the heap is
-kept up to 16 MB, because the next document needs it again. Other C libraries are left as they are.
+**malloc.** Freed blocks of 512 kB and more go back to the system at once. By default glibc raises
+this threshold up to 32 MB once a block of that size has been freed, and takes them from its heap,
+which then never shrinks. A crawl frees arrays of megabytes with each merge; without this the
+process grew by 60 MB over two million URLs. The threshold is above the 400 kB that Lexbor takes for
+a document of any size. The end of the heap is kept up to 16 MB, because the next document needs it
+again. Other C libraries are left as they are.
 
 **Garbage collector.** The crawl keeps hundreds of thousands of objects alive on purpose (queues,
 caches), and every page makes hundreds that die by reference counting alone. At Python's default
@@ -62,7 +60,7 @@ class ProcessLimits:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises FatalError, with one sentence, for limits that cannot be set."""
+        """FatalError, with one sentence, for limits that cannot be set."""
         extension = cls(
             open_files=_allowed_open_files(crawler.settings),
             garbage=_garbage_thresholds(crawler.settings),

@@ -1,10 +1,10 @@
-"""Bounds repeated warnings and errors in the log.
+"""Filter of repeated warnings and errors in the log.
 
 A processing module that fails on every page, or drops every page, logs a message or a traceback for
-each of them. Of the warnings and errors that come from one place in the code with one type of
-exception the first five are logged, then one a minute. A line a minute says how many were left out,
-and the stat ``log/left_out`` has their sum. LOG_LEVEL=DEBUG logs all. Other handlers of the root
-logger, a user's own, get all messages.
+each of them. Of the warnings and errors from one place in the code with one type of exception the
+first five are logged, then one a minute. A line a minute says how many were left out, and the stat
+``log/left_out`` has their sum. LOG_LEVEL=DEBUG logs all. Other handlers of the root logger, a
+user's own, get all messages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PASSED: Final = {__name__, "py.warnings"}
 
 @dataclass(slots=True)
 class _Kind:
-    """Messages of one place and type of exception: those to be logged yet, those left out."""
+    """The counts of messages of one place and type of exception."""
 
     allowance: int = _FIRST
     left_out: int = 0
@@ -39,7 +39,7 @@ class _Kind:
 
 
 class Repeats:
-    """Which messages are logged."""
+    """The counts by which a message is logged or left out."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[Any, ...], _Kind] = {}
@@ -60,20 +60,20 @@ class Repeats:
         return False
 
     def next_minute(self) -> list[tuple[int, str]]:
-        """Begin a minute; how many messages the last one left out, and one of them, by kind."""
-        told = []
+        """Begin a minute; returns, by kind, how many messages were left out, and one of them."""
+        left_out = []
         for key, kind in list(self._kinds.items()):
             if kind.left_out:
-                told.append((kind.left_out, kind.sample))
+                left_out.append((kind.left_out, kind.sample))
                 kind.left_out = 0
             kind.allowance += 1
             if kind.allowance > _FIRST:
                 del self._kinds[key]
-        return told
+        return left_out
 
 
 class RepeatedLines:
-    """Extension. Filters what Scrapy's log handler gets while the crawl runs."""
+    """Extension: filters the messages of Scrapy's log handler while the crawl runs."""
 
     def __init__(self, *, crawler: Crawler) -> None:
         self._crawler = crawler

@@ -1,11 +1,10 @@
-"""Scrapy's settings under the Mercator frontier, and its own ways with another scheduler.
+"""Scrapy settings without effect under the Mercator frontier: a warning names the replacement.
 
-With SCHEDULER as it is, the frontier decides when a host is contacted: Scrapy settings that would
-do so otherwise have no effect, and a warning at the start says which setting does it here. With
-another scheduler (Scrapy's, scrapy-redis') nothing but Scrapy keeps to delays and robots.txt, so
-its own downloader and its robots.txt middleware come back.
+With the Mercator scheduler the frontier decides when a host is contacted, and Scrapy's settings for
+that have no effect. With another scheduler (Scrapy's, scrapy-redis') only Scrapy's own downloader
+and robots.txt middleware keep delays and robots.txt, so they are put back.
 
-An extension and not an add-on, for the reasons that identification.py gives.
+An extension and not an add-on, for the reasons in identification.py.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _ROBOTS: Final = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
 
 class _Instead(NamedTuple):
-    """*names* have no effect; *here* does what they do."""
+    """Settings without effect, *names*, and their replacement, *here*."""
 
     names: tuple[str, ...]
     here: str
@@ -99,8 +98,7 @@ _IN_META: Final = {
 
 
 class ScrapySettings:
-    """Warns of settings without effect when the spider is opened, and once of what Requests ask for
-    to no effect."""
+    """Extension: warns of settings, and of Request attributes, without effect."""
 
     def __init__(self, *, sentences: list[str]) -> None:
         self._sentences = sentences
@@ -108,7 +106,7 @@ class ScrapySettings:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured, the wiring changed, if the scheduler is another one."""
+        """NotConfigured, with Scrapy's parts put back, if the scheduler is another one."""
         settings = crawler.settings
         warn_of_unguarded_handlers(settings)
         if not is_mercator(load_object(settings["SCHEDULER"])):
@@ -129,7 +127,7 @@ class ScrapySettings:
             self._tell("allowed_domains has no effect on links; here: URL_SCOPE", spider)
 
     def request_scheduled(self, request: Request, spider: Spider) -> None:
-        """An ordinary Request is on its way to the frontier."""
+        """Warn of attributes of an ordinary Request that have no effect."""
         for key in _IN_META.keys() & request.meta.keys():
             self._tell(f'meta["{key}"] has no effect in this crawl; here: {_IN_META[key]}', spider)
         if request.priority and _ADJUSTED.isdisjoint(request.meta):
@@ -154,8 +152,8 @@ class ScrapySettings:
 
 
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
-    """A sentence for each group of settings that somebody has set to no effect, with what does it
-    here; *web* for the web spider's crawl."""
+    """A sentence for each group of settings that were set without effect, with their replacement;
+    *web* for the web spider's crawl."""
     for names, here in (*_IN_EVERY_SPIDER, *(_IN_THE_WEB_SPIDER if web else ())):
         found = [name for name in names if _is_set(settings, name)]
         if found:
@@ -164,7 +162,7 @@ def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
 
 
 def _is_set(settings: BaseSettings, name: str) -> bool:
-    """Whether *name* was given another value than Scrapy's default, and not by the wiring."""
+    """Whether *name* has another value than Scrapy's default, which is not the project's own."""
     if name == "DUPEFILTER_CLASS":
         return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
     if name == "CONCURRENT_REQUESTS_PER_DOMAIN" and settings.getint(name) == 1:

@@ -1,7 +1,7 @@
-"""A line on the crawl's progress every ten seconds (Mercator, section 3: the background thread).
+"""Progress line: a log line on the crawl every ten seconds (Mercator's background thread).
 
-The line is at most 160 characters with the time and the name before it, which is why large numbers
-are rounded, and why the numbers of hosts give way when there is something to wait for.
+It has at most 160 characters with the time and the name before it. Therefore large numbers are
+rounded, and the numbers of hosts are left out when there is a reason for waiting to report.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXACT: Final = 100_000
 
 
 class Statistics:
-    """Logs one INFO line per interval."""
+    """Extension: logs one INFO line per interval."""
 
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
@@ -84,15 +84,15 @@ class Statistics:
 
 
 class Rates(NamedTuple):
-    """Pages and contacts a second since the last line."""
+    """Pages and contacts per second since the last line."""
 
     pages: float
     contacts: float
 
 
 def progress_line(state: State, rates: Rates, *, secs: float, pages: int, given_up: int) -> str:
-    """The line without what the log puts before it. *secs*, *pages* and *given_up* URLs are those
-    of this run."""
+    """The line without the prefix of the log. *secs*, *pages* and *given_up* URLs are those of this
+    run."""
     minutes, seconds = divmod(int(secs), 60)
     return (
         f"{minutes // 60}:{minutes % 60:02}:{seconds:02} {_short(pages)} pages "
@@ -102,7 +102,7 @@ def progress_line(state: State, rates: Rates, *, secs: float, pages: int, given_
 
 
 def _reasons(state: State, rates: Rates) -> Iterator[str]:
-    """Why little happens, the most important reason first; none if much does."""
+    """Reasons for a low rate, the most important first; none if the rate is high."""
     if state.pauses:
         yield f"paused: {', '.join(name.replace('_', ' ') for name in state.pauses)}"
     if state.awaits_seeds:

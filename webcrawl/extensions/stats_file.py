@@ -1,8 +1,8 @@
-"""``JOBDIR/stats.json``: the Scrapy stats of this run, or of the last one, for people and scripts.
+"""Stats file: ``JOBDIR/stats.json``, the Scrapy stats of this run or of the last one.
 
 Written at an interval while the crawl runs, and at its end. Each time the numbers among them are
-added to ``JOBDIR/logs/stats.jsonl`` too, with the time as ``at`` in epoch seconds: one line of JSON
-each, for plots.
+also appended to ``JOBDIR/logs/stats.jsonl``, with the time as ``at`` in epoch seconds: one line of
+JSON each, for plots.
 
 The end is written once more at ``engine_stopped``, the first signal after all handlers of
 ``spider_closed`` have run: CoreStats sets ``finish_time`` and ``finish_reason`` there, and so do
@@ -41,8 +41,7 @@ _HISTORY_FILE_BYTES = 1 << 26
 
 
 class StatsFile:
-    """Extension. The file has the stats of one moment, never half of them; *every* is in seconds,
-    0 for the end alone."""
+    """Extension: writes the file whole, every *every* seconds; 0: only at the end."""
 
     def __init__(self, *, crawler: Crawler, path: Path, every: float) -> None:
         self._crawler = crawler
@@ -72,12 +71,12 @@ class StatsFile:
             self._loop.start(self._every, now=False)
 
     def _begin(self) -> None:
-        """Unless the disk is still busy with the last one."""
+        """Begin to write, unless the last write is still going on."""
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(self._write())
 
     async def write_last(self) -> None:
-        """Write the stats of the end, after whatever is being written."""
+        """Write the stats of the end, after a write that is going on."""
         if self._loop.running:
             self._loop.stop()
         if self._writing is not None:
@@ -85,7 +84,7 @@ class StatsFile:
         await self._write()
 
     async def _write(self) -> None:
-        """Write the file and the line. A disk that refuses is logged, once."""
+        """Write the file and the line. An OSError is logged, once."""
         scheduler = scheduler_of(self._crawler) if self._loop.running else None
         if scheduler is not None:
             scheduler.publish()

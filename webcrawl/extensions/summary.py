@@ -1,4 +1,4 @@
-"""What the user reads when the crawl has ended: what was done, where it lies, how to go on."""
+"""Summary printed at the end of a crawl: results, files, the command to go on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENDS = {
 
 
 class Summary:
-    """Prints when the engine has stopped."""
+    """Extension: prints the summary when the engine has stopped."""
 
     def __init__(self, *, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -60,7 +60,7 @@ class Summary:
 
 
 def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
-    """The summary of the crawl that *stats* tells of, and of this run of it, as text."""
+    """The summary, from *stats*, of the whole crawl and of this run of it, as text."""
     run = Counts.of(stats)
     run_secs = float(stats.get("elapsed_time_seconds", 0.0))
     resumed = "job/resumed" in stats
@@ -95,8 +95,8 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str) -> str:
     ]
     if resumed:
         given_up = sum(run.given_up.values())
-        told = f"{run.pages:,} pages, {int(stats.get('contacts', 0)):,} contacts"
-        rows.append(("this run", f"{told}, {given_up:,} URLs given up in {run_secs:.0f} s"))
+        done = f"{run.pages:,} pages, {int(stats.get('contacts', 0)):,} contacts"
+        rows.append(("this run", f"{done}, {given_up:,} URLs given up in {run_secs:.0f} s"))
     rows += [("WARC", f"{warc_dir}/*.warc.gz"), ("stats", f"{jobdir}/stats.json")]
     if reason == "finished":
         rows.append(("resume", "with more seeds in the list, run the same command again"))
@@ -126,7 +126,7 @@ def _waiting(stats: Mapping[str, Any]) -> int:
 
 
 def _parked(stats: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A row for each reason for which URLs are parked, and how to go on with them."""
+    """A row for each reason for which URLs are parked, and how to release them."""
     return [
         ("", f"{count:,} more {why}; to go on with them, {how} and run the same command again")
         for reason, (why, how) in _RAISE.items()

@@ -1,4 +1,4 @@
-"""Processing modules: what is done with a page once it is fetched (Mercator, section 3).
+"""Processing modules: Scrapy item pipelines that get every fetched page (Mercator, section 3).
 
 A processing module is a Scrapy item pipeline. It gets every ``webcrawl.items.Page`` that was
 fetched and whose document was not seen before, whatever its content type and status, after its
@@ -36,8 +36,8 @@ titles of HTML pages:
 The rules, each with its reason:
 
 - A module lets what is not its own pass: other items by type, other pages by ``content_type``.
-- A Page is shared by all modules and is not changed. What one module has to tell another goes into
-  an item of a class of its own, which the later module recognises.
+- A Page is shared by all modules and is not changed. A module passes data to a later one
+  in an item of a class of its own.
 - ``process_item`` runs in the reactor thread, where 50 ms are long. What takes longer, or may wait
   for a disk or a network, is made a coroutine around a thread, as ``WarcPipeline`` does.
 - The URL counts as done when ``process_item`` of all modules has returned. A module that must not
@@ -45,4 +45,5 @@ The rules, each with its reason:
   power fails connects to ``webcrawl.signals.checkpoint`` and calls fsync there.
 - ``DropItem`` keeps a page from the modules after this one. Any other exception is logged and
   counted by Scrapy and concerns this page only; an ``OSError`` of a full disk ends the crawl, and
-  the page is fetched again when the crawl is resumed."""
+  the page is fetched again when the crawl is resumed.
+"""

@@ -81,7 +81,7 @@ def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
     kind = host.robots
     if host.behaviour is Behaviour.SERVER_ERROR:
         return _UNAVAILABLE
-    # The one who redirects has its rules at MOVED_PATH, all others at PATH.
+    # A robots.txt that redirects has its rules at MOVED_PATH, all others at PATH.
     if (path == MOVED_PATH) != (kind is RobotsKind.REDIRECT):
         return _MISSING if path == MOVED_PATH else RobotsFile(301, _TEXT, b"", MOVED_PATH)
     if kind in _FIXED:

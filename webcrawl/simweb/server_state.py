@@ -1,5 +1,4 @@
-"""Server state: what all connections of one server share (world, replies, log, clock, host
-names)."""
+"""Server state: what all connections of one server share."""
 
 from __future__ import annotations
 

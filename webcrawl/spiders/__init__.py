@@ -1,1 +1,1 @@
-"""The spiders: ``web`` is the main one; a user's own spiders live beside it."""
+"""Spiders: ``web``, and those of users."""

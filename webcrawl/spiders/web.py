@@ -1,10 +1,10 @@
-"""The main job: seeds in, Pages and link batches out.
+"""The web spider: seeds in, Pages and link batches out.
 
     scrapy crawl web -a seeds=seeds/top1m.csv
 
-Mercator's worker, steps 3 to 8 (figure 1): the scheduler and the downloader have fetched the
-document; here it goes through the content-seen test, its links are extracted and submitted in
-one batch, and the Page goes to the processing modules (item pipelines).
+Mercator's worker, steps 3 to 8 (figure 1). The scheduler and the downloader have fetched the
+document. Here it goes through the content-seen test, its links are extracted and submitted in one
+batch, and the Page goes to the processing modules (item pipelines).
 """
 
 from __future__ import annotations
@@ -61,10 +61,13 @@ _SLICE_SECS = 0.01
 
 
 class WebSpider(Spider):
-    """``-a seeds=`` names the seed lists, joined by commas: see seeds/README.md."""
+    """The spider ``web``, which crawls from seed lists.
+
+    ``-a seeds=`` names the lists, joined by commas: see seeds/README.md.
+    """
 
     name = "web"
-    #: It tells the scheduler when all seeds are read.
+    #: The scheduler waits for ``seeds_are_read``.
     reads_seeds = True
 
     def __init__(self, *, seeds: SeedReader, links: PageLinks, schemes: frozenset[str]) -> None:
@@ -75,8 +78,8 @@ class WebSpider(Spider):
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
-        """Set ``web_spider`` of settings.py where neither the project, an add-on, the
-        ``custom_settings`` of a spider made of this one nor the command line says otherwise."""
+        """Set ``web_spider`` of settings.py where the project, an add-on, the ``custom_settings``
+        of a spider derived from this one, or the command line set nothing else."""
         for name, value in web_spider.items():
             # The wiring, on top of which comes what users name, is in the project's settings too.
             settings.set(name, value, priority=_WIRING if name.endswith("_BASE") else "addon")
@@ -91,7 +94,7 @@ class WebSpider(Spider):
     def from_crawler(
         cls, crawler: Crawler, *, seeds: str = "", _job: str = "", **unknown: str
     ) -> Self:
-        """*_job* is what scrapyd calls the job: unless a JOBDIR is given, it names its own."""
+        """*_job* is scrapyd's name of the job: it names the JOBDIR, unless one is given."""
         settings = crawler.settings
         if _job and (settings.getpriority("JOBDIR") or 0) < SETTINGS_PRIORITIES["project"]:
             own = Path(settings["JOBDIR"]).with_name(_job)
@@ -133,7 +136,7 @@ class WebSpider(Spider):
             raise self._unusable(error) from error
         scheduler.attach("seeds", self._seeds)
         self._count_seeds()  # of earlier runs
-        # The engine that is told to close leaves this running.
+        # The engine leaves this running when it closes.
         while not (self._seeds.exhausted or scheduler.is_ending):
             try:
                 scheduler.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
@@ -181,8 +184,8 @@ class WebSpider(Spider):
         return [page] if self._scheduler.submit_page(page, fetch) else []
 
     def _lead_on(self, page: Page, fetch: Fetch) -> None:
-        """Submit the links of a seen document by which it may lead elsewhere than its first copy,
-        if it is the first at its place."""
+        """Submit those links of a seen document that may lead elsewhere than its first copy, if it
+        is the first at its place."""
         with self._scheduler.reading.of(page.url):
             self._links.find(page)
         links = forwarding_links(page)
@@ -194,8 +197,8 @@ class WebSpider(Spider):
     ) -> AsyncIterator[Page]:
         """Submit links that take long to find, batch by batch, as the eliminator takes them.
 
-        The Page follows when all are on disk, and its URL is finished after that: whatever happens
-        before, it is fetched and submitted again, which the eliminator takes for nothing new.
+        The Page follows when all are on disk, and its URL is finished after that. After a crash
+        before, it is fetched and submitted again, and the eliminator finds nothing new in it.
         """
         scheduler = self._scheduler
         if not scheduler.submit_page(page, fetch):
@@ -215,7 +218,7 @@ class WebSpider(Spider):
         yield page
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
-        """Called by Scrapy at the end."""
+        """Close the seed reader. Scrapy calls it at the end."""
         self._seeds.close()
 
     @property
@@ -224,7 +227,8 @@ class WebSpider(Spider):
 
 
 def _standard_input() -> BinaryIO:
-    """Unbuffered: Python cannot end while a daemon thread holds the lock of a buffer."""
+    """Unbuffered standard input: Python cannot end while a daemon thread holds the lock of a
+    buffer."""
     if sys.stdin is None:
         return io.BytesIO()
     return cast("BinaryIO", io.FileIO(sys.stdin.fileno(), "rb", closefd=False))
@@ -232,11 +236,11 @@ def _standard_input() -> BinaryIO:
 
 async def _in_daemon_thread(call: Callable[[], None]) -> None:
     """Await *call* in a thread that does not keep the process from ending: a read from standard
-    input cannot be broken off, and a crawl that is told to stop must not wait for it."""
+    input cannot be broken off, and a crawl that is being stopped must not wait for it."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
-    def tell(error: Exception | None) -> None:
+    def finish(error: Exception | None) -> None:
         if done.cancelled():
             return
         if error is None:
@@ -248,10 +252,10 @@ async def _in_daemon_thread(call: Callable[[], None]) -> None:
         error = None
         try:
             call()
-        except Exception as raised:  # noqa: BLE001  # raised again by who awaits
+        except Exception as raised:  # noqa: BLE001  # raised again where it is awaited
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(finish, error)
 
     threading.Thread(target=run, name="seeds", daemon=True).start()
     await done

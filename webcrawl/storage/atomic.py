@@ -1,4 +1,4 @@
-"""Publishing files: write aside, fsync, rename, fsync the directory (as LevelDB's ``CURRENT``).
+"""Atomic publication of files: write aside, fsync, rename, fsync the directory.
 
 All functions block on the disk: call them from a thread when the file is large.
 """
@@ -34,14 +34,14 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte of *data*: ``os.write`` may stop short on a full disk or a signal."""
+    """Write every byte of *data*: ``os.write`` may stop early at a full disk or a signal."""
     done = os.write(fd, data)
     while done < len(data):
         done += os.write(fd, memoryview(data)[done:])
 
 
 def sync_path(path: Path) -> None:
-    """fsync the file or directory *path*; one that is gone needs no sync."""
+    """fsync the file or directory *path*, if it exists."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -53,7 +53,7 @@ def sync_path(path: Path) -> None:
 
 
 def sync_paths(paths: Iterable[Path]) -> None:
-    """fsync each of *paths* once, files before directories: a name must not outlive its bytes."""
+    """fsync each of *paths* once, files before directories: no name before its bytes."""
     unique = dict.fromkeys(paths)
     for path in sorted(unique, key=lambda path: path.is_dir()):
         sync_path(path)

@@ -1,22 +1,22 @@
-"""A first-in first-out queue of byte strings that keeps only its head and tail in memory.
+"""Disk FIFO: a queue of byte strings that keeps only its head and tail in memory.
 
 Mercator, section 3.1: "each of the FIFO queues stores the bulk of its URLs on disk, and buffers
-only a fixed number of the URLs at its head and tail in memory". The front-end queues are these,
-and so are the back-end queues whose host has more waiting than fits in memory.
+only a fixed number of the URLs at its head and tail in memory". The front-end queues are these, and
+so are the back-end queues of hosts with more URLs than fit in memory.
 
-Order of the items: ``head`` (memory), then the body (disk), then ``tail`` (memory)::
+Order of the items: ``head`` (memory), then the overflow (disk), then ``tail`` (memory)::
 
     pop <- head  <-  000003.log 000004.log ... 000007.log  <-  tail <- push
 
-A full tail is written as one frame of ``chunk`` items; an empty head takes the next frame, or,
-when nothing is on disk, the tail itself, so a short queue never touches the disk. Segments are
-record logs (record_log.py) whose payloads are ``pack_many``. An empty record ends a full segment:
-a segment without one has lost its last frames.
+A full tail is written as one frame of ``chunk`` items. An empty head takes the next frame, or, if
+nothing is on disk, the tail itself, so a short queue never touches the disk. Segments are record
+logs (record_log.py) whose payloads are ``pack_many``. An empty record ends a full segment: a
+segment without one has lost its last frames.
 
-Restart: ``snapshot()`` holds head and tail inline and names the range of the body by segment and
-offset. ``open(snapshot)`` cuts what was written after it; segments that were read to their end
-after the snapshot are still there, as ``forget()`` deletes them only once a newer snapshot has
-been published. No file is held open between calls, so a million queues cost no descriptors.
+Restart: ``snapshot()`` holds head and tail, and the range of the overflow by segment and offset.
+``open(snapshot)`` cuts what was written after it. Segments that were read to their end after the
+snapshot are still there: ``forget()`` deletes them only once a newer snapshot has been published.
+No file is held open between calls, so a million queues cost no descriptors.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _TO_SEGMENT_END = sys.maxsize
 
 
 class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """All that is needed to open the queue again: items in memory, and the body's range.
+    """State of a ``DiskFifo``: the items in memory, and the range of those on disk.
 
-    The body goes from ``head_offset`` in segment ``head_segment`` to ``tail_offset`` in segment
-    ``tail_segment`` and holds ``body`` items; a ``tail_offset`` of 0 says that the tail segment
-    does not exist yet.
+    The overflow goes from ``head_offset`` in segment ``head_segment`` to ``tail_offset`` in segment
+    ``tail_segment`` and holds ``overflow`` items; a ``tail_offset`` of 0 means that the tail
+    segment does not exist yet.
     """
 
     head: list[bytes]
@@ -67,7 +67,7 @@ class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
     head_offset: int
     tail_segment: int
     tail_offset: int
-    body: int
+    overflow: int
 
 
 EMPTY = FifoSnapshot([], [], 0, HEADER_SIZE, 0, 0, 0)
@@ -76,9 +76,9 @@ EMPTY = FifoSnapshot([], [], 0, HEADER_SIZE, 0, 0, 0)
 class DiskFifo:
     """The queue. Not thread-safe; ``push`` and ``pop`` touch the disk once per *chunk* items.
 
-    Who has too many queues to ask each of them hands in two sets that they share: *written*, in
-    which what is to be fsynced is put, and then ``written`` answers for all of them; and *used_up*,
-    in which a queue is put when ``forget`` has something to do for it.
+    The owner of many queues passes two sets that they share. *written* collects what is to be
+    fsynced, so that ``written`` of one queue answers for all. *used_up* collects the queues for
+    which ``forget`` has work.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class DiskFifo:
         self._segment_bytes = segment_bytes
         self._head: deque[bytes] = deque()
         self._tail: list[bytes] = []
-        self._body = 0
+        self._overflow = 0
         self._head_segment = 0
         self._head_offset = HEADER_SIZE
         self._tail_segment = 0
@@ -111,15 +111,15 @@ class DiskFifo:
     def open(self, snapshot: FifoSnapshot | None) -> None:
         """Take up the state of *snapshot* (None: an empty queue) and delete all other files.
 
-        Raises CorruptRecordError when a segment of the body is gone or too short. Reads no item.
+        CorruptRecordError if a segment is gone or too short. Reads no item.
         """
         state = EMPTY if snapshot is None else snapshot
         self._head = deque(state.head)
         self._tail = list(state.tail)
-        self._body = state.body
+        self._overflow = state.overflow
         self._head_segment, self._head_offset = state.head_segment, state.head_offset
         self._tail_segment, self._tail_offset = state.tail_segment, state.tail_offset
-        if not self._body:
+        if not self._overflow:
             # No file is needed, so none is kept: writing starts over at the tail segment.
             self._head_segment, self._head_offset = self._tail_segment, HEADER_SIZE
             self._tail_offset = 0
@@ -135,12 +135,12 @@ class DiskFifo:
             RecordLog.open(self._file(self._tail_segment), size=self._tail_offset).close()
 
     def __len__(self) -> int:
-        return len(self._head) + self._body + len(self._tail)
+        return len(self._head) + self._overflow + len(self._tail)
 
     @property
     def on_disk(self) -> int:
-        """How many items are in the body."""
-        return self._body
+        """The number of items on disk."""
+        return self._overflow
 
     def push(self, item: bytes) -> None:
         """Append *item*. In memory until the tail is full; OSError leaves it in memory."""
@@ -171,7 +171,7 @@ class DiskFifo:
         return self._head[0]
 
     def snapshot(self) -> FifoSnapshot:
-        """The present state; costs the items in memory, whatever the length of the body."""
+        """The present state; costs the items in memory, whatever the number on disk."""
         self._snapshot_from = self._head_segment
         return FifoSnapshot(
             list(self._head),
@@ -180,7 +180,7 @@ class DiskFifo:
             self._head_offset,
             self._tail_segment,
             self._tail_offset,
-            self._body,
+            self._overflow,
         )
 
     def written(self) -> list[Path]:
@@ -190,21 +190,21 @@ class DiskFifo:
         return paths
 
     def forget(self) -> bool:
-        """The last snapshot is published: the segments that only older ones name go. False when
-        nothing is left that a next snapshot could let go of.
+        """Delete the segments that only snapshots before the last one name, as that one is
+        published. Returns False if nothing is left for a next call.
 
-        If there are many, some of them go later: two for each that ``pop`` has read to its end, the
-        others with the next calls. ``open`` deletes what is left over.
+        Of many segments some are deleted later: two for each that ``pop`` has read to its end, the
+        others with the next calls. ``open`` deletes the rest.
         """
         self._needed_from = self._snapshot_from
         self._delete(_DELETED_BYTES // self._segment_bytes)
         return self._kept_from < self._head_segment
 
     def close(self) -> None:
-        """Nothing is held open; what is in memory is only in the last snapshot."""
+        """Do nothing: no file is held open, and what is in memory is in the last snapshot."""
 
     def check(self) -> list[str]:
-        """Read the whole body and compare with the counters; empty means sound."""
+        """Read all items on disk and compare with the counters; empty means sound."""
         found = 0
         problems: list[str] = []
         for segment in range(self._head_segment, self._tail_segment + 1):
@@ -219,12 +219,12 @@ class DiskFifo:
                     found += len(unpack_many(payload))
             except (CorruptRecordError, OSError, ValueError) as error:
                 problems.append(f"{path}: {error}")
-        if found != self._body and not problems:
-            problems.append(f"{self.path}: {found} items on disk, {self._body} expected")
+        if found != self._overflow and not problems:
+            problems.append(f"{self.path}: {found} items on disk, {self._overflow} expected")
         return problems
 
     def _delete(self, limit: int) -> None:
-        """Delete up to *limit* of the segments that nobody needs."""
+        """Delete up to *limit* of the segments that no snapshot needs."""
         end = min(self._needed_from, self._kept_from + limit)
         for segment in range(self._kept_from, end):
             self._file(segment).unlink(missing_ok=True)
@@ -232,7 +232,7 @@ class DiskFifo:
 
     def _spill(self) -> None:
         """Write the oldest *chunk* items of the tail as one frame."""
-        if not self._body and not self._head:
+        if not self._overflow and not self._head:
             # Nothing is before them: they are the head, and the disk is not needed.
             self._head.extend(self._tail[: self._chunk])
             del self._tail[: self._chunk]
@@ -245,7 +245,7 @@ class DiskFifo:
             self._written.update(make_directory(self.path))
             self._written.add(self.path)
         self._tail_offset = self._append(pack_many(self._tail[: self._chunk]))
-        self._body += self._chunk
+        self._overflow += self._chunk
         del self._tail[: self._chunk]
 
     def _append(self, payload: bytes) -> int:
@@ -257,8 +257,8 @@ class DiskFifo:
         return offset
 
     def _refill(self) -> None:
-        """Fill the empty head from the body, or from the tail when there is no body."""
-        if not self._body:
+        """Fill the empty head from the disk, or from the tail if nothing is there."""
+        if not self._overflow:
             self._head.extend(self._tail)
             self._tail.clear()
             return
@@ -279,10 +279,10 @@ class DiskFifo:
             raise CorruptRecordError(path, self._head_offset, str(error)) from error
         self._head_offset = offset
         self._head.extend(items)
-        self._body -= len(items)
+        self._overflow -= len(items)
 
     def _end(self, segment: int) -> int:
-        """Up to where *segment* is vouched for."""
+        """The offset at which *segment* ends."""
         return self._tail_offset if segment == self._tail_segment else _TO_SEGMENT_END
 
     def _file(self, segment: int) -> Path:
@@ -306,7 +306,7 @@ def read_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[bytes]:
     """
     if snapshot.head:
         yield pack_many(snapshot.head)
-    if snapshot.body:
+    if snapshot.overflow:
         first, last = snapshot.head_segment, snapshot.tail_segment
         for segment in range(first, last + bool(snapshot.tail_offset)):
             start = snapshot.head_offset if segment == first else HEADER_SIZE
@@ -321,7 +321,7 @@ def read_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[bytes]:
 
 def length_of(snapshot: FifoSnapshot) -> int:
     """How many items the queue had."""
-    return len(snapshot.head) + snapshot.body + len(snapshot.tail)
+    return len(snapshot.head) + snapshot.overflow + len(snapshot.tail)
 
 
 def segment_file(path: Path, segment: int) -> Path:

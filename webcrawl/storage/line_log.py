@@ -1,10 +1,10 @@
-"""A log of lines for people and scripts to read while it is written, in files of bounded size.
+"""Line log: lines of text in files of bounded size, readable while they are written.
 
-Used for what the crawl tells about itself; its state is in record logs. The invariant: a line is
-in a file whole, with its end, or it is the torn last one, which the next ``open`` cuts.
+For what the crawl reports about itself; its state is in record logs. Invariant: a line is in a file
+whole, with its end, or it is the torn last one, which the next ``open`` cuts.
 
     <name>.jsonl             appended to
-    <name>-NNNNNN.jsonl      full files, the oldest first; nobody here reads or deletes them
+    <name>-NNNNNN.jsonl      full files, the oldest first; never read or deleted by the crawl
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STEP_BYTES = 1 << 16
 
 
 class LineLog:
-    """The writer. *path* is the file that is appended to, *max_bytes* what makes it a full one.
+    """The writer of a line log. *path* is the file that is appended to, *max_bytes* its full size.
 
     ``append`` and ``sync`` may run in two threads at once, all else belongs to one.
     """
@@ -38,7 +38,7 @@ class LineLog:
     def open(self) -> None:
         """Make the directory if need be, cut a torn last line, go on behind the last whole one.
 
-        Full files may have a torn one, too: a power failure takes what was not synced.
+        Full files may have a torn line, too: a power failure takes what was not synced.
         """
         self._unsynced += [*make_directory(self.path.parent), self.path.parent]
         for path in numbered(self.path):
@@ -58,9 +58,9 @@ class LineLog:
         self._fd, self._size = fd, size
 
     def append(self, line: bytes) -> None:
-        """Add *line*, which has no end of line in it, with one write: ``kill -9`` cannot lose it.
+        """Append *line*, which has no end of line in it, with one write: it survives ``kill -9``.
 
-        On OSError (disk full) nothing was added, and the log stays appendable.
+        On OSError (disk full) nothing was appended, and the log stays usable.
         """
         if self._size >= self._max_bytes:
             self._turn_over()
@@ -73,7 +73,7 @@ class LineLog:
         self._size += len(data)
 
     def _turn_over(self) -> None:
-        """The file is full: it gets its final name, and a new one is begun."""
+        """Give the full file its final name, and begin a new one."""
         full = numbered(self.path)
         number = number_of(full[-1]) + 1 if full else 1
         final = self.path.with_name(f"{self.path.stem}-{number:06d}{self.path.suffix}")
@@ -88,7 +88,7 @@ class LineLog:
         os.close(old)
 
     def sync(self) -> None:
-        """fsync what was added; blocks. On OSError all of it is tried again by the next call."""
+        """fsync what was appended; blocks. After an OSError the next call tries all of it again."""
         more = True
         while more:
             paths, self._unsynced = self._unsynced, []

@@ -1,4 +1,4 @@
-"""One process at a time in a directory: an advisory lock that dies with its holder."""
+"""Directory lock: one process at a time, by an advisory lock that dies with its holder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LockedError(Exception):
-    """Another process holds the lock; *holder* is what it wrote into the file."""
+    """The error of a lock that another process holds; *holder* is the text in the lock file."""
 
     def __init__(self, path: Path, holder: str) -> None:
         super().__init__(f"{path} is held by {holder}")
@@ -19,7 +19,7 @@ class LockedError(Exception):
 
 
 class DirectoryLock:
-    """``flock`` on a file. The kernel frees it when the process ends, however it ends."""
+    """A lock by ``flock`` on a file. The kernel frees it when the process ends, however it ends."""
 
     def __init__(self, *, path: Path) -> None:
         self._path = path
@@ -45,7 +45,7 @@ class DirectoryLock:
         self._fd = fd
 
     def release(self) -> None:
-        """Give the lock back; the file stays. Calling it without the lock does nothing."""
+        """Free the lock; the file stays. Without the lock this does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -1,15 +1,15 @@
-"""Which saved state is the live one: the manifests of a directory and the pointer to one of them.
+"""Manifests: the numbered descriptions of saved states, and ``CURRENT``, the name of the live one.
 
     CURRENT                  the name of the live manifest and a newline
-    manifest-NNNNNN.json     {"format": 1, "sequence": NNNNNN, ...what the caller put in,
+    manifest-NNNNNN.json     {"format": 1, "sequence": NNNNNN, ...the content,
                               "crc32": checksum}
 
-*checksum* is the CRC-32 (zlib) of the other members as compact JSON. Manifests of before 2026-11-20
-have none, and who edits one by hand takes it out.
+*checksum* is the CRC-32 (zlib) of the other members as compact JSON. Manifests from before
+2026-11-20 have none; it may be removed to edit one by hand.
 
-As LevelDB's ``SetCurrentFile``: a manifest is written and fsynced under a new name, then CURRENT
-is replaced by rename. A crash at any point leaves the old state live or the new one; whatever
-the live manifest does not name is disposable.
+As LevelDB's ``SetCurrentFile``: a manifest is written and fsynced under a new name, then CURRENT is
+replaced by rename. A crash at any point leaves the old state live or the new one. What the live
+manifest does not name is disposable.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class ManifestStore:
         self._sequence = 0
 
     def load(self) -> dict[str, Any] | None:
-        """The live manifest, or None when none was ever published here.
+        """The live manifest, or None if none was ever published here. Changes nothing on disk.
 
-        Raises CorruptRecordError when CURRENT names something unreadable, NewerFormatError when
-        a later webcrawl wrote it. Changes nothing on disk.
+        CorruptRecordError if CURRENT names something unreadable, NewerFormatError if a later
+        webcrawl wrote it.
         """
         current = self._path / "CURRENT"
         try:
@@ -77,19 +77,19 @@ class ManifestStore:
         return manifest
 
     def go_on_after(self, sequence: int) -> None:
-        """Number *sequence* may have been used: the next one is larger."""
+        """Make the next number larger than *sequence*, which may have been used."""
         self._sequence = sequence
 
     def next_sequence(self) -> int:
-        """The number that the next published manifest gets; also free for files it names."""
+        """The number of the next published manifest; also free for the files it names."""
         return self._sequence + 1
 
     def publish(self, content: dict[str, Any]) -> None:
         """Make *content* the live manifest, then delete the older ones.
 
-        Everything that *content* names must have been fsynced before. On OSError the old
-        manifest stays live, or the new one is when only the last fsync of the directory failed:
-        so a number is used once, and a second attempt cannot write over files of the first.
+        Everything that *content* names must have been fsynced before. On OSError the old manifest
+        stays live; or the new one is live, if only the last fsync of the directory failed. So a
+        number is used once, and a second attempt cannot overwrite files of the first.
         """
         self._sequence = sequence = self._sequence + 1
         name = f"manifest-{sequence:06d}.json"

@@ -1,7 +1,7 @@
-"""Append-only logs of framed records, the one file format under all of the crawl's state.
+"""Record log: an append-only file of framed records, the one format under the crawl's state.
 
-Used by the frontier's queues and done log, the eliminator's URL log and the snapshots. The
-invariant: a record is either wholly readable with a matching checksum, or it is the torn tail.
+Used by the frontier's queues and done log, the eliminator's URL log and the snapshots. Invariant: a
+record is either wholly readable with a matching checksum, or it is the torn tail.
 
 Format, little-endian::
 
@@ -9,12 +9,12 @@ Format, little-endian::
     header := magic "WCLG" | version u16 | flags u16 (0)
     frame  := length u32 | crc32 u32 (zlib, of the magic and the payload) | payload
 
-A crash can only tear the last frame that was being written; a power loss can tear everything
-after the last fsync. So a reader that knows how far the file was synced (``end``, from a
-manifest) treats damage before it as corruption, and without an ``end`` the first bad frame is
-where the log ends. What a power loss leaves of blocks that were never synced are often zeros: the
-checksum begins with the magic so that eight of them are not a good empty record, and a header
-that ends early or in zeros is one that was never synced.
+A crash can only tear the frame that was being written; a power loss can tear everything after the
+last fsync. A reader that knows how far the file was synced (``end``, from a manifest) treats damage
+before it as corruption. Without an ``end`` the log ends at the first bad frame. A power loss often
+leaves zeros in blocks that were never synced: the checksum begins with the magic so that eight of
+them are not a good empty record, and a header that ends early or in zeros is one that was never
+synced.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _READ_BYTES = 1 << 18
 
 
 class CorruptRecordError(Exception):
-    """A record that must be there is damaged: *path*, *offset* in bytes and *why*."""
+    """The error of a damaged record that must be there: *path*, *offset* in bytes and *why*."""
 
     def __init__(self, path: Path, offset: int, why: str) -> None:
         super().__init__(f"{path}: damaged at byte {offset}: {why}")
@@ -58,11 +58,11 @@ class CorruptRecordError(Exception):
 
 
 class NewerFormatError(Exception):
-    """The file was written by a later version of webcrawl; nothing was changed."""
+    """The error of a file that a later version of webcrawl wrote; nothing was changed."""
 
 
 class RecordLog:
-    """The writer of one log file. Not thread-safe."""
+    """The writer of one record log. Not thread-safe."""
 
     def __init__(self, *, path: Path, fd: int, size: int) -> None:
         self.path = path
@@ -73,12 +73,12 @@ class RecordLog:
     def open(cls, path: Path, *, size: int | None = None) -> Self:
         """Open *path* for appending, making it if need be.
 
-        With *size* the file is cut to it (everything before is vouched for by a manifest);
-        without, a torn tail is found by reading the file and cut.
+        With *size*, from a manifest, the file is cut to it. Without, the file is read, and a torn
+        tail is cut.
 
-        Raises CorruptRecordError when the file is shorter than *size* or is not a record log,
-        NewerFormatError when a later webcrawl wrote it; nothing is changed then. With a *size* of
-        0 whatever is there is overwritten.
+        CorruptRecordError if the file is shorter than *size* or no record log, NewerFormatError if
+        a later webcrawl wrote it; nothing is changed then. With a *size* of 0 any file is
+        overwritten.
         """
         if size is None:
             size = end_of_records(path) if path.exists() else HEADER_SIZE
@@ -116,9 +116,9 @@ class RecordLog:
         """Append one record with one write and return the offset after it.
 
         It survives ``kill -9`` from here on, and power loss after ``sync()``. On OSError (disk
-        full) the half-written frame is cut off again, so that the log stays appendable.
+        full) the half-written frame is cut off again, so that the log stays usable.
 
-        Raises ValueError for more than MAX_PAYLOAD bytes: no reader would take them.
+        ValueError for more than MAX_PAYLOAD bytes, which no reader takes.
         """
         return self._write(_frame(payload) + payload)
 
@@ -160,7 +160,7 @@ class RecordLog:
 
 
 def _frame(payload: bytes) -> bytes:
-    """What stands before *payload*."""
+    """The frame header of *payload*."""
     length = len(payload)
     if length > MAX_PAYLOAD:
         raise ValueError(f"a record of {length} bytes, {MAX_PAYLOAD} is the most")
@@ -176,10 +176,10 @@ def read_records(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield ``(offset after the frame, payload)`` from *start*.
 
-    With *end* the records up to that offset are vouched for: damage before it, the loss of the
-    file included, raises CorruptRecordError, and nothing after it is read. Without, reading stops
-    quietly at the first bad frame. In either case a file with another header raises
-    CorruptRecordError, and one of a later version NewerFormatError.
+    With *end* the records up to that offset must be there: damage before it, or a missing file,
+    raises CorruptRecordError, and nothing after it is read. Without, reading stops at the first bad
+    frame. In either case a file with another header raises CorruptRecordError, and one of a later
+    version NewerFormatError.
     """
     try:
         opened = path.open("rb", buffering=buffering)
@@ -208,7 +208,7 @@ def read_records(
 
 
 def _read_payload(file: BinaryIO) -> bytes:
-    """The payload of the next frame; ValueError says why there is none."""
+    """The payload of the next frame; ValueError with the reason if there is none."""
     frame = file.read(FRAME.size)
     if len(frame) < FRAME.size:
         raise ValueError("the file ends within a frame" if frame else "the file ends here")
@@ -224,7 +224,7 @@ def _read_payload(file: BinaryIO) -> bytes:
 
 
 def read_record(path: Path, offset: int, end: int) -> tuple[int, bytes]:
-    """The record at *offset* of a file vouched for up to *end*; as ``read_records``.
+    """The record at *offset* of a file that must be good up to *end*; as ``read_records``.
 
     Unbuffered: reads this record and no more.
     """
@@ -234,7 +234,7 @@ def read_record(path: Path, offset: int, end: int) -> tuple[int, bytes]:
 
 
 def end_of_records(path: Path) -> int:
-    """The offset after the last good record: where a torn tail begins. Reads the whole file."""
+    """The offset after the last good record, where a torn tail begins. Reads the whole file."""
     end = HEADER_SIZE
     for offset, _ in read_records(path):
         end = offset
@@ -242,12 +242,12 @@ def end_of_records(path: Path) -> int:
 
 
 def _is_torn(header: bytes) -> bool:
-    """Whether *header* is the beginning of ours, and what follows is missing or zeros."""
+    """Whether *header* is the beginning of a header, and the rest is missing or zeros."""
     return header != _HEADER_BYTES and _HEADER_BYTES.startswith(header.rstrip(b"\0"))
 
 
 def check_header(path: Path, header: bytes) -> None:
-    """Raises CorruptRecordError, NewerFormatError when *header* does not begin a log of ours."""
+    """CorruptRecordError or NewerFormatError if *header* is not that of a record log."""
     magic, version, _ = HEADER.unpack(header.ljust(HEADER_SIZE, b"\0"))
     if magic != MAGIC or not version:
         raise CorruptRecordError(path, 0, "no record log header")
@@ -265,7 +265,7 @@ def pack_many(items: Sequence[bytes]) -> bytes:
 
 
 def unpack_many(payload: bytes) -> list[bytes]:
-    """The items of ``pack_many``. Raises ValueError when the lengths do not add up."""
+    """The items of ``pack_many``. ValueError if the lengths do not add up."""
     try:
         (count,) = struct.unpack_from("<I", payload)
         lengths = struct.unpack_from(f"<{count}I", payload, 4)
@@ -278,7 +278,7 @@ def unpack_many(payload: bytes) -> list[bytes]:
 
 
 def count_packed(payload: bytes) -> int:
-    """How many items ``pack_many`` has put into *payload*; ValueError when it is none."""
+    """The number of items in *payload*, made by ``pack_many``; ValueError if it was not."""
     if len(payload) < 4:
         raise ValueError("not packed items: no count")
     return int.from_bytes(payload[:4], "little")

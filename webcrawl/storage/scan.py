@@ -1,12 +1,12 @@
-"""Reading record logs past damage: every good record, and where between them nothing can be read.
+"""Scan of damaged record logs: every good record, and the gaps between them.
 
-Used by who checks and mends a job; the crawl itself stops at damage (record_log.py). The invariant:
-each byte of a file from *start* on is in exactly one of the pieces, in order, and the payload of a
+For checking and repairing a job; the crawl itself stops at damage (record_log.py). Invariant: each
+byte of a file from *start* on is in exactly one of the pieces, in order, and the payload of a
 ``FoundRecord`` has a matching checksum.
 
-After damage the next good record is looked for at every byte. A length field within text cannot
-be taken for one, as four bytes of text are a number beyond ``MAX_PAYLOAD``; among fingerprints one
-in 4,000 may be, and costs the checksum of a megabyte.
+After damage the next good record is searched at every byte. A length field within text cannot be
+taken for one, as four bytes of text are a number beyond ``MAX_PAYLOAD``. Among fingerprints one in
+4,000 may be, and costs the checksum of a megabyte.
 """
 
 from __future__ import annotations
@@ -53,8 +53,11 @@ class FoundRecord(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """From byte *start* to byte *end* nothing can be read. *is_torn* says that it is the end of the
-    file and looks like a record that was being written when the process or the machine died."""
+    """An unreadable range from byte *start* to byte *end*.
+
+    *is_torn*: it is the end of the file and looks like a record that was being written when the
+    process or the machine died.
+    """
 
     start: int
     end: int
@@ -67,8 +70,8 @@ def scan_records(
 ) -> Iterator[FoundRecord | Gap]:
     """The records and gaps of *path* from byte *start* to *end*, or to the end of the file.
 
-    A record log that is vouched for up to *end* has no torn end. Raises NewerFormatError when a
-    later webcrawl wrote it, OSError. A file that is gone is one gap.
+    With *end* the log has no torn end. A missing file is one gap. OSError, and NewerFormatError if
+    a later webcrawl wrote it.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -82,6 +85,8 @@ def scan_records(
 
 
 class _Scan:
+    """The state of one scan."""
+
     def __init__(self, path: Path, fd: int, end: int | None) -> None:
         self._path = path
         self._fd = fd
@@ -132,7 +137,7 @@ class _Scan:
         return FoundRecord(offset, end, payload)
 
     def _next_frame(self, bad: int) -> int | None:
-        """Where the next good record begins after the bad one at *bad*."""
+        """The offset of the next good record after the bad one at *bad*."""
         head = os.pread(self._fd, FRAME.size, bad)
         if len(head) == FRAME.size:
             behind: int = bad + FRAME.size + FRAME.unpack(head)[0]
@@ -148,7 +153,8 @@ class _Scan:
         return None
 
     def _candidates(self, data: bytes, at: int) -> list[int]:
-        """Where in *data*, read at byte *at*, a record may begin that fits into the file."""
+        """Offsets in *data*, read at byte *at*, where a record that fits into the file may
+        begin."""
         raw = np.frombuffer(data, np.uint8).astype(np.uint32)
         if len(raw) < FRAME.size:
             return []
@@ -162,7 +168,7 @@ class _Scan:
         return found
 
     def _may_be(self, offset: int) -> bool:
-        """Whether it is worth reading what may be a record at *offset*."""
+        """Whether the possible record at *offset* is worth reading."""
         length, _ = FRAME.unpack(os.pread(self._fd, FRAME.size, offset))
         behind = offset + FRAME.size + length
         if length <= _MAX_ALONE or behind == self._limit:
@@ -171,7 +177,7 @@ class _Scan:
         return len(following) == FRAME.size and FRAME.unpack(following)[0] <= MAX_PAYLOAD
 
     def _last_gap(self, offset: int) -> Gap:
-        """What is left at the end and is no record."""
+        """The rest of the file after the last record."""
         if self._end is not None:
             why = self._frame(offset)
             what = why if isinstance(why, str) and offset < self._limit else "the file ends here"
@@ -200,10 +206,10 @@ class _Scan:
 
 
 def scan_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, FoundRecord | Gap]]:
-    """The body of the queue at *path* as of *snapshot*: its records, each many items
-    (``unpack_many``), and its gaps, with the files they are in."""
+    """The items on disk of the queue at *path* as of *snapshot*: its records, each with many items
+    (``unpack_many``), and its gaps, with their files."""
     first, last = snapshot.head_segment, snapshot.tail_segment
-    if not snapshot.body:
+    if not snapshot.overflow:
         return
     for segment in range(first, last + bool(snapshot.tail_offset)):
         file = segment_file(path, segment)

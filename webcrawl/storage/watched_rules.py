@@ -1,4 +1,4 @@
-"""A file of rules, one a line, that is read again when it changes while the crawl runs.
+"""Watched rules: a file of rules, one a line, read again when it changes during the crawl.
 
 Used for the exclusion file and the trap exceptions. ``reload_if_changed`` is called with every
 slice of background work; the file is read in a thread.
@@ -34,18 +34,18 @@ class Rules(Protocol):
     def __len__(self) -> int: ...
 
     def add(self, line: str) -> None:
-        """Add the rule of *line*, if there is one; otherwise raise ValueError, with a sentence's
-        end, and change nothing."""
+        """Add the rule of *line*, if there is one. ValueError, with the end of a sentence, for a
+        bad one, which changes nothing."""
 
 
 R = TypeVar("R", bound=Rules)
 
 
 class RulesFile(Generic[R]):
-    """The rules of *path*, none if it is None.
+    """The rules of the file *path*, none if it is None.
 
     *make* makes an empty set of rules, each time the file is read. *setting* names the file, and
-    *idle* is what a bad line or an empty file does ("excludes nobody").
+    *idle* is the effect of a bad line or an empty file, for messages ("excludes nobody").
     """
 
     def __init__(
@@ -73,10 +73,8 @@ class RulesFile(Generic[R]):
         self._complained = False
 
     def open(self) -> None:
-        """Read the file, in the calling thread.
-
-        Raises FatalError with one sentence if it cannot be read.
-        """
+        """Read the file, in the calling thread. FatalError with one sentence if it cannot be
+        read."""
         if self._path is None:
             return
         try:
@@ -95,8 +93,8 @@ class RulesFile(Generic[R]):
     def reload_if_changed(self) -> None:
         """Begin to read the file again, in a thread, if it has changed.
 
-        Costs one stat a second; raises nothing. A changed file is read when two looks have found
-        it the same: many editors empty a file before they write it.
+        Costs one stat a second; raises nothing. A changed file is read once two looks have found it
+        the same: many editors empty a file before they write it.
         """
         now = self._clock()
         if self._path is None or now - self._looked_at < _LOOK_EVERY:
@@ -116,7 +114,7 @@ class RulesFile(Generic[R]):
             self.reading = self._executor.submit(self._read_again, self._path)
 
     def stats(self) -> dict[str, int]:
-        """Of the rules in force: their number, lines that were none, times read again."""
+        """Number of rules in force, number of bad lines, number of times read again."""
         return {"rules": len(self.rules), "bad_lines": self._bad_lines, "reloads": self.reloads}
 
     def _read_again(self, path: Path) -> None:
@@ -161,7 +159,7 @@ class RulesFile(Generic[R]):
 
 
 class _Version(NamedTuple):
-    """What tells one state of a file from another; a file put in its place has another inode."""
+    """The identity of one state of a file; another file at its path has another inode."""
 
     mtime_ns: int
     size: int

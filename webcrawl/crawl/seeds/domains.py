@@ -1,8 +1,9 @@
-"""The sites of the seeds, the whitelist of a crawl that does not go beyond them.
+"""Seed domains: the sites of the seeds, which are the scope of a crawl limited to them.
 
-Filled as seeds are read, asked for each server that a link names for the first time. Kept in a
-table of ``HostRanks``, the site for the host: 12 bytes a site, durable before the seeds are
-submitted, so that a crawl that is resumed knows the sites of seeds it does not read again.
+The seed reader adds them; URL_SCOPE looks them up for each server that a link names for the first
+time. They are in a table of ``HostRanks``, with the site as the host: 12 bytes a site, durable
+before the seeds are submitted, so that a resumed crawl knows the sites of seeds it does not read
+again.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 
 class SeedDomains:
-    """A container of sites. *table*, with room for *capacity* of them, is opened,
-    saved and closed by its owner."""
+    """A container of sites.
+
+    *table*, with room for *capacity* of them, is opened, saved and closed by its owner.
+    """
 
     def __init__(self, *, table: HostRanks, capacity: int) -> None:
         self._table = table
@@ -31,14 +34,14 @@ class SeedDomains:
         return isinstance(site, str) and self._table.rank(site) > 0
 
     def __len__(self) -> int:
-        """How many sites there are."""
+        """The number of sites."""
         return len(self._table)
 
     def add(self, hosts: Iterable[str]) -> None:
-        """Add the sites of *hosts*; one write, none when there is no news.
+        """Add the sites of *hosts*; one write, none if all are known.
 
-        FatalError when there are more than fit: the crawl would refuse what it was told to crawl.
-        OSError when the disk is full; nothing was added then.
+        FatalError if there are more than fit: the crawl would refuse some of its own seeds. OSError
+        if the disk is full; nothing was added then.
         """
         sites = {site_of(host) for host in hosts}
         self._table.add_many([(site, 1) for site in sites])

@@ -1,6 +1,6 @@
-"""The lines of one seed file from a cursor on, in chunks, decompressed if it is gzip.
+"""Line reader: the lines of one seed file from a cursor on, in chunks, decompressed if gzip.
 
-Invariant: the cursor always stands before the first line that ``take`` has not handed out.
+Invariant: the cursor always stands before the first line that ``take`` has not returned.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 class SourceCursor(msgspec.Struct):
-    """How far one source was read."""
+    """Progress in one source."""
 
     key: str  # "-" or the absolute path: a resumed crawl may start in another directory
     size: int
@@ -36,7 +36,7 @@ class SourceCursor(msgspec.Struct):
 
 
 class BrokenGzip(Exception):  # noqa: N818 - it names the file's state
-    """The compressed data ends early or is damaged; *line* is what was left of the last line."""
+    """The error of compressed data that ends early or is damaged; *line* is the cut last line."""
 
     def __init__(self, why: str, line: bytes) -> None:
         super().__init__(why)

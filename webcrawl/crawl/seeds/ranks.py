@@ -1,16 +1,16 @@
-"""Ranks of hosts in the seed list, for the prioritizer.
+"""Host ranks: the ranks of hosts in the seed list, for the prioritizer.
 
-Filled by the seed reader; ``rank`` is called for each link to another host. Invariant: the rank of
-a host is the best (smallest) it was ever added with, or 0 when it is not known.
+The seed reader adds them; ``rank`` is called for each link to another host. Invariant: the rank of
+a host is the best (smallest) it was ever added with, or 0 if it is unknown.
 
 In memory: an array of fingerprints (xxh3 of the name, 64 bits), sorted, beside one of ranks, 12
 bytes a host where a dict takes 100; and a dict of the newest hosts, merged into the arrays now and
 then. Two hosts with one fingerprint share a rank: among a million hosts the odds of one such pair
-are 1 to 37 million, and it costs nothing but a place in the queue.
+are 1 to 37 million, and the cost is a place in the queue.
 
 On disk::
 
-    ranks.log   record log (storage/record_log.py); one record for each batch that brought news:
+    ranks.log   record log (storage/record_log.py); one record for each batch with a new host:
                 (fingerprint u64 | rank u32) *, little-endian; of two for one host the later holds
 
 The log is only ever appended to, so a snapshot is its size. Recovery takes all records before that
@@ -43,13 +43,13 @@ _MAX_RECENT: Final = 1 << 15
 
 
 class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """The log is vouched for up to this size."""
+    """The size of the log at a checkpoint."""
 
     size_bytes: int
 
 
 class HostRanks:
-    """The ranks of at most *capacity* hosts; later ones are in the lowest class anyway.
+    """The ranks of at most *capacity* hosts; later ones have the lowest class anyway.
 
     Not thread-safe. A durable part: snapshot, written and forget as in crawl/jobdir.py.
     """
@@ -63,7 +63,7 @@ class HostRanks:
         self._set_arrays(np.empty(0, np.uint64), np.empty(0, np.uint32))
 
     def load(self, snapshot: bytes | None) -> None:
-        """As ``open``, for reading only: nothing on disk is changed."""
+        """As ``open``, for reading only: changes nothing on disk."""
         if snapshot is not None:
             self._load(snapshot)
 
@@ -77,8 +77,8 @@ class HostRanks:
     def open(self, snapshot: bytes | None) -> None:
         """Take up the state of *snapshot* and what was added after it; None begins anew.
 
-        Blocks, a million hosts take a fifth of a second. Raises CorruptRecordError when the log
-        is damaged before the snapshot's end.
+        Blocks, a million hosts take a fifth of a second. CorruptRecordError if the log is damaged
+        before the snapshot's end.
         """
         self._written.update(make_directory(self._path))
         self._written.update((self._path, self._file))
@@ -90,18 +90,18 @@ class HostRanks:
         self._log = RecordLog.open(self._file, size=end)
 
     def __len__(self) -> int:
-        """How many hosts are known."""
+        """The number of hosts."""
         return len(self._fingerprints) + len(self._recent)
 
     def rank(self, host: str) -> int:
-        """The rank of *host* in the seed list, 1 is the first; 0 when it is not known."""
+        """The rank of *host* in the seed list, 1 is the first; 0 if unknown."""
         return self._find(_fingerprint(host))
 
     def add_many(self, pairs: Sequence[tuple[str, int]]) -> None:
-        """Add hosts with their ranks; the better rank of a host holds, and rank 0 says nothing.
+        """Add hosts with their ranks; the better rank of a host holds, and rank 0 is ignored.
 
-        One write, none when there is no news; it survives ``kill -9`` from here on. On OSError
-        (disk full) nothing was added.
+        One write, none if all are known; it survives ``kill -9`` from here on. On OSError (disk
+        full) nothing was added.
         """
         room = self._capacity - len(self)
         news: dict[int, int] = {}
@@ -137,7 +137,7 @@ class HostRanks:
         return paths
 
     def forget(self) -> None:
-        """Nothing to do: no file is ever superseded."""
+        """Do nothing: no file is ever superseded."""
 
     def close(self) -> None:
         """Close the log. Everything added is in it."""
@@ -149,7 +149,7 @@ class HostRanks:
         return self._log
 
     def _read(self, end: int) -> tuple[Pairs, int]:
-        """All pairs in the log, vouched for up to *end*, and the offset after the last of them."""
+        """All pairs in the log, which must be good up to *end*, and the offset after the last."""
         payloads: list[bytes] = []
         for records in (read_records(self._file, end=end), read_records(self._file, start=end)):
             for offset, payload in records:
@@ -167,7 +167,7 @@ class HostRanks:
         return rank
 
     def _index(self, fingerprint: int) -> int | None:
-        """Where *fingerprint* is in the arrays, if it is."""
+        """The index of *fingerprint* in the arrays, if it is there."""
         index = bisect_left(self._fingerprints, fingerprint)
         found = index < len(self._fingerprints) and self._fingerprints[index] == fingerprint
         return index if found else None
@@ -199,8 +199,8 @@ class HostRanks:
         self._recent: dict[int, int] = {}
 
     def _kept(self, pairs: Pairs) -> Pairs:
-        """*pairs* sorted by fingerprint, of each the last; the best if they are too many, as
-        they are when the capacity was larger when the log was written."""
+        """*pairs* sorted by fingerprint, of each the last; only the best if they exceed the
+        capacity, which may have been larger when the log was written."""
         pairs = pairs[np.argsort(pairs["fingerprint"], kind="stable")]
         is_last = np.ones(len(pairs), np.bool_)
         is_last[:-1] = pairs["fingerprint"][1:] != pairs["fingerprint"][:-1]

@@ -1,4 +1,4 @@
-"""What one line of a seed list says. ``SeedReader`` asks for every line of every source."""
+"""Parser of seed list lines: a rank and a domain, a domain, or a URL."""
 
 from __future__ import annotations
 
@@ -21,14 +21,11 @@ SEED = re.compile(
 
 
 class BadLine(ValueError):  # noqa: N818 - it names the line, which is no error of the crawl
-    """A line holds no seed; the message is the reason."""
+    """The error of a line without a seed; the message is the reason."""
 
 
 def parse_line(line: bytes) -> tuple[str, int | None] | None:
-    """The URL and the rank, if it has one, of one line; None for a line that may be empty.
-
-    Raises BadLine.
-    """
+    """The URL and the rank, if any, of one line; None for an empty line. Raises BadLine."""
     if len(line) > MAX_LINE_BYTES:
         raise BadLine(f"longer than {MAX_LINE_BYTES} bytes")
     if b"\0" in line:

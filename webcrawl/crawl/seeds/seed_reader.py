@@ -1,4 +1,4 @@
-"""``SeedReader``: the sources of a crawl, where each stands, and what was wrong in them."""
+"""Seed reader: the sources of a crawl, the progress in each, and their bad lines."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ SNAPSHOT_VERSION = 1
 
 
 class SeedsError(FatalError):
-    """The crawl cannot start from these seeds."""
+    """The error of seeds from which the crawl cannot start."""
 
 
 class Seed(msgspec.Struct, frozen=True, gc=False):
-    """A normalized URL and where it stood."""
+    """A normalized URL and its rank or line number."""
 
     url: str
     rank: int  # the rank column, else the line number
@@ -46,7 +46,7 @@ class Seed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Snapshot(msgspec.Struct):
-    """What ``SeedReader.snapshot`` encodes, as msgpack."""
+    """The content of ``SeedReader.snapshot``, encoded as msgpack."""
 
     version: int
     seeds_read: int
@@ -60,7 +60,7 @@ def split_sources(argument: str) -> list[str]:
 
 
 class SeedReader:
-    """Reads the seeds of all sources, in order.
+    """Reader of the seeds of all sources, in order.
 
     Construct, ``open``, then ``read`` until ``exhausted``, ``close``. One source is open at a time.
     """
@@ -77,12 +77,12 @@ class SeedReader:
         self.seeds_bad = 0  # the stat seeds/bad
 
     def open(self, snapshot: bytes | None) -> None:
-        """Find all sources and go to where *snapshot* stopped; None is the beginning.
+        """Find all sources and go to the end of *snapshot*; None is the beginning.
 
         Blocks: standard input is saved to its end, unless an earlier run of this job saved it, and
         every source is read up to its first seed until one has been found.
 
-        Raises SeedsError if a source not yet read to its end cannot be read, or none has a seed.
+        SeedsError if a source not yet read to its end cannot be read, or none has a seed.
         """
         saved = _decoded(snapshot)
         self.seeds_read, self.seeds_bad = saved.seeds_read, saved.seeds_bad
@@ -96,15 +96,15 @@ class SeedReader:
 
     @property
     def exhausted(self) -> bool:
-        """Nothing is left to read in this run."""
+        """Whether nothing is left to read in this run."""
         return self._current == len(self._sources)
 
     def read(self, limit: int) -> list[Seed]:
         """The seeds of the next lines, at most *limit* lines and at most one chunk of a source.
 
-        Comments and bad lines count, so the list may be short or empty before ``exhausted``;
-        so may the first ones after a restart, which seek a place in gzip.
-        A source that breaks in the middle is logged and left, it never raises. About 5 us a line.
+        Comments and bad lines count, so the list may be short or empty before ``exhausted``; so may
+        the first ones after a restart, which seek a place in gzip. A source that breaks in the
+        middle is logged and left; that never raises. About 5 us a line.
         """
         if self.exhausted:
             return []
@@ -141,18 +141,18 @@ class SeedReader:
         return seeds
 
     def snapshot(self) -> bytes:
-        """The cursors, to be given to ``open`` in a later run. Touches no disk."""
+        """The cursors, for ``open`` in a later run. Touches no disk."""
         cursors = [source.cursor for source in self._sources]
         return msgspec.msgpack.encode(
             Snapshot(SNAPSHOT_VERSION, self.seeds_read, self.seeds_bad, cursors)
         )
 
     def written(self) -> list[Path]:
-        """Nothing to sync before a snapshot is published: standard input was synced when saved."""
+        """Nothing: standard input was synced when it was saved."""
         return []
 
     def forget(self) -> None:
-        """Nothing to delete after it was published: a resumed crawl may name the input again."""
+        """Do nothing: a resumed crawl may name the input again."""
 
     def close(self) -> None:
         if self._lines is not None:
@@ -188,7 +188,7 @@ class SeedReader:
         return _Source(name, path, cursor)
 
     def _spooled(self) -> Path:
-        """The file that holds standard input; a run that died while saving it has left none."""
+        """The file with standard input; a run that died while saving it has left none."""
         if self._spool.exists():
             logger.info("seeds: standard input was saved by an earlier run in %s", self._spool)
             return self._spool
@@ -245,8 +245,8 @@ class SeedReader:
         self.close()
         cursor = source.cursor
         level = logging.WARNING if cursor.bad else logging.INFO
-        told = "seeds: %s: %d seeds, %d bad lines of %d"
-        logger.log(level, told, source.name, cursor.seeds, cursor.bad, cursor.line)
+        line = "seeds: %s: %d seeds, %d bad lines of %d"
+        logger.log(level, line, source.name, cursor.seeds, cursor.bad, cursor.line)
         self._current += 1
         self._skip_done()
 
@@ -257,6 +257,8 @@ class SeedReader:
 
 @dataclass(slots=True)
 class _Source:
+    """One source and its cursor."""
+
     name: str  # as the user wrote it
     path: Path
     cursor: SourceCursor
@@ -287,5 +289,5 @@ def _decoded(snapshot: bytes | None) -> Snapshot:
 
 
 def _reason(error: Exception) -> str:
-    """What the system says, without number and path."""
+    """The system's message, without number and path."""
     return str(getattr(error, "strerror", None) or error)

@@ -31,8 +31,8 @@ _SIMWEB: Final = re.compile(
 )
 
 # combined := [vhost ] client ident user [day/Mon/year:hh:mm:ss zone] "request" status bytes
-#             [ "referer" "agent"][ whatever else the server was told to log]
-# The identity of RFC 1413 is a dash everywhere, which tells a vhost from none: a user's name may
+#             [ "referer" "agent"][ further fields]
+# The identity of RFC 1413 is a dash everywhere, by which a vhost is recognized: a user's name may
 # hold spaces. Apache writes a quotation mark in a field as \", nginx as \x22.
 _COMBINED: Final = re.compile(
     r'(?:(?P<host>[^\s"-]\S*) )?(?P<client>[^\s"-]\S*) \S+ [^\["]+ '
@@ -66,7 +66,7 @@ class LoggedRequest(NamedTuple):
     host: str  # lower case, without port; empty if the line does not say it
     address: str  # of the server; empty if the line does not say it
     url: str
-    robots_moved: bool  # a redirect answered a request for robots.txt: what it asks for is unread
+    robots_moved: bool  # a redirect answered a request for robots.txt: its rules are unread
     agent: str | None  # empty if the line does not say it; None if the protocol has none
     log: str  # the name of the file, and the number of the line
     line: int

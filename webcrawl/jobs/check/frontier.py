@@ -114,9 +114,9 @@ def check_queue(queue: Kept, findings: Findings) -> None:
         found += len(items)
         if not all(fits(item, queue.host) for item in items):
             damaged.append((file, piece.start, "an entry that is none of this queue"))
-    missing = queue.fifo.body - found
+    missing = queue.fifo.overflow - found
     if missing and not damaged:
-        what = f"{found:,} entries, {queue.fifo.body:,} expected"
+        what = f"{found:,} entries, {queue.fifo.overflow:,} expected"
         damaged.append((queue.path, 0, what))
     means = (
         f"{missing:,} of {length_of(queue.fifo):,} URLs that wait in {queue.name} cannot be read"

@@ -113,7 +113,7 @@ def _mend_queue(queue: Kept, mending: Mending) -> FifoSnapshot:
     finally:
         if log is not None:
             log.close()
-    missing = queue.fifo.body - found
+    missing = queue.fifo.overflow - found
     mending.lost(f"{missing:,} of {length_of(queue.fifo):,} URLs that waited in {queue.name}")
     old = range(queue.fifo.head_segment, first)
     mending.superseded += [segment_file(queue.path, number) for number in old]

@@ -1,4 +1,4 @@
-"""WARC: processing module, writer, records, recovery."""
+"""WARC storage of pages: processing module, writer, records, recovery."""
 
 from webcrawl.pipelines.warc.pipeline import WarcPipeline
 

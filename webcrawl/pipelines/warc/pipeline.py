@@ -1,11 +1,10 @@
-"""The default processing module: every page into WARC files.
+"""WARC pipeline: the default processing module, which stores every page.
 
-Pages are built into records, compressed and written by one worker thread, in which no reactor time
-is spent but the GIL's. Pages that arrive while it works are handed over together when it is done
-(group commit): a hand-over costs 90 µs of CPU, and under load there is one for ten pages instead of
-one for each. ``process_item`` returns when its page has been handed to the operating system by
-``write``, so a page counts as done only when kill -9 cannot lose it; since everybody waits for its
-own page, there are never more pages here than the engine lets through.
+Pages are built into records, compressed and written by one worker thread. Pages that arrive while
+it works are handed over together when it is done (group commit): a hand-over costs 90 µs of CPU,
+and under load there is one for ten pages. ``process_item`` returns when ``write`` has handed its
+page to the operating system, so a page counts as done only when kill -9 cannot lose it, and there
+are never more pages here than the engine lets through.
 
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
 ended before the page that would exceed it), WARC_COMPRESSION_LEVEL (0 to 3, of ISA-L). Stats, of
@@ -64,7 +63,7 @@ class WarcPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build by the WARC settings; raises FatalError with a sentence if they cannot be."""
+        """Build it from the WARC settings; FatalError with one sentence if they are wrong."""
         settings = crawler.settings
         directory = _directory(settings)
         writer = WarcWriter(
@@ -82,7 +81,7 @@ class WarcPipeline:
         return pipeline
 
     async def open_spider(self) -> None:
-        """Recover what an earlier run left; FatalError if the directory cannot be used."""
+        """Recover the files of an earlier run; FatalError if the directory cannot be used."""
         try:
             recovered = await self._in_worker(self._writer.open)
         except OSError as error:
@@ -99,7 +98,7 @@ class WarcPipeline:
     async def process_item(self, item: Any) -> Any:
         """Store *item* if it is a Page; returns it when it has been written.
 
-        Raises WarcWriteError, an OSError, if it could not be written.
+        WarcWriteError, an OSError, if it could not be written.
         """
         if isinstance(item, Page):
             written = asyncio.get_running_loop().create_future()
@@ -110,8 +109,8 @@ class WarcPipeline:
         return item
 
     async def sync(self) -> OSError | None:
-        """Return when all pages written so far are on the platter; the error if they are not, also
-        for a file that could not be ended. Handler of ``checkpoint``."""
+        """fsync all pages written so far. Returns the error if that fails, also for a file that
+        could not be ended. Handler of ``checkpoint``."""
         try:
             await asyncio.to_thread(self._writer.sync)
         except OSError as error:
@@ -119,8 +118,8 @@ class WarcPipeline:
         return None
 
     async def close_spider(self) -> None:
-        """Give the last file its final name. What cannot be ended now is recovered next time, and
-        the crawl's last checkpoint is told of it."""
+        """Give the last file its final name. If that fails, the next run recovers the file, and the
+        crawl's last checkpoint is refused."""
         try:
             await self._in_worker(self._writer.close)
         except WarcWriteError as error:
@@ -130,7 +129,7 @@ class WarcPipeline:
             self._count()
 
     def _hand_over(self) -> None:
-        """Give the worker all pages that wait."""
+        """Hand all waiting pages to the worker thread."""
         batch, self._waiting = self._waiting, []
         waiters = [written for _, written in batch]
         try:
@@ -150,7 +149,7 @@ class WarcPipeline:
             self._hand_over()
         for waiter, error in zip(waiters, done.result(), strict=True):
             if waiter.cancelled():
-                continue  # nobody waits for this page any more, though it was written
+                continue  # its waiter was cancelled; the page was written
             if error is None:
                 waiter.set_result(None)
             else:
@@ -158,7 +157,8 @@ class WarcPipeline:
         self._count()
 
     def _write(self, pages: Sequence[Page]) -> list[Exception | None]:
-        """Runs in the worker: what became of each page, None if it was written."""
+        """In the worker thread: write the pages; returns the error of each, None if it was
+        written."""
         outcomes: list[Exception | None] = []
         for page in pages:
             try:

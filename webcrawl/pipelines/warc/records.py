@@ -1,22 +1,21 @@
 """WARC records of a Page, as bytes (WARC 1.1, ISO 28500:2017; block layout by its annexes).
 
-Pure functions, called by ``warc_file`` in its worker thread. A page becomes three records, always
-in this order: ``response``, ``request``, ``metadata``; the latter two point to the first by
-WARC-Concurrent-To. A page that did not come by HTTP becomes two: ``resource``, which is the
-document and nothing else, and ``metadata``; if there was no document the second alone, which says
-why. Recovery relies on ``metadata`` being the last. The invariant: whatever the page holds, a
-record is well-formed: its lengths are true, and no value can break out of its line.
+Pure functions, called by ``writer`` in its worker thread. A page becomes three records, always in
+this order: ``response``, ``request``, ``metadata``; the latter two point to the first by
+WARC-Concurrent-To. A page that did not come by HTTP becomes two: ``resource``, which is the bare
+document, and ``metadata``; without a document ``metadata`` alone, with the reason. Recovery relies
+on ``metadata`` being the last. Invariant: whatever the page holds, a record is well-formed: its
+lengths are true, and no value can break out of its line.
 
-What a reader of the response block must know, as the block is not byte for byte what the server
-sent:
+The block of a response is not byte for byte what the server sent:
 
 - The body is what came after transfer decoding and before content decoding, because that is what
   replay tools expect. So ``Transfer-Encoding`` is kept as ``X-Crawler-Transfer-Encoding``, and
-  ``Content-Length`` is put right, the server's own being kept as ``X-Crawler-Content-Length``.
+  ``Content-Length`` is corrected, the server's own being kept as ``X-Crawler-Content-Length``.
 - A ``resource`` is what came over the wire: of an FTP directory the listing, of a Gopher menu the
   menu, not the pages of links that the crawl made of them.
 - The status line of HTTP/2 and later is written as HTTP/1.1. Hop-by-hop fields (``Connection``,
-  ``Keep-Alive``, ``Trailer``) stay as received: they describe the exchange and harm nobody.
+  ``Keep-Alive``, ``Trailer``) stay as received: they describe the exchange.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _ADDRESS: Final = re.compile(r"[0-9A-Fa-f.:]+")
 def page_records(page: Page) -> tuple[bytes, ...]:
     """The records of *page*, not compressed; the last one is its metadata.
 
-    About 70 µs for 20 kB, one copy of the body, no I/O. Raises ValueError for a page that cannot be
+    About 70 µs for 20 kB, one copy of the body, no I/O. ValueError for a page that cannot be
     stored: one whose URL is too long.
     """
     date = _date(page.fetched_at)
@@ -115,7 +114,7 @@ def _resource_type(page: Page) -> str:
 
 
 def _cut(page: Page, fields: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The fields of a document's record, with the one that says that it is not whole."""
+    """The fields of a document's record, with the one that marks it as truncated."""
     return [*fields, ("WARC-Truncated", page.truncated)] if page.truncated else fields
 
 
@@ -126,7 +125,7 @@ def _metadata_record(fields: list[tuple[str, str]], block: bytes) -> bytes:
 
 
 def warcinfo_record(*, filename: str, at: float, fields: Iterable[tuple[str, str]]) -> bytes:
-    """The record that opens every file and describes what wrote it; *at* is epoch seconds."""
+    """The first record of every file, which describes the software; *at* is epoch seconds."""
     return _record(
         "warcinfo",
         _record_id(),
@@ -166,7 +165,7 @@ def _response_head(page: Page) -> bytes:
 
 
 def _stored_headers(page: Page) -> Headers:
-    """The response headers such that they describe the body that is stored behind them."""
+    """The response headers, corrected to describe the body that is stored behind them."""
     length = len(page.wire_body)
     # These answers may announce the length of a body that they do not have (RFC 9110, 8.6).
     bodiless = page.method == "HEAD" or page.status in (204, 304) or page.status < 200
@@ -218,8 +217,8 @@ def _message_head(start: bytes, headers: Headers) -> bytes:
 
 
 def _mended_head(start: bytes, headers: Headers) -> bytes:
-    """The head with names made names, line breaks in values (folded by the server, or an attempt
-    to forge a header) made spaces, and without the longest fields if it is too long."""
+    """The head with valid field names, with spaces for line breaks in values (folded by the server,
+    or an attempt to forge a header), and without the longest fields if it is too long."""
     fields = [
         (_NOT_TOKEN.sub(b"", name) or b"X") + b": " + _HEADER_BREAKS.sub(b" ", value)
         for name, value in headers
@@ -269,7 +268,7 @@ def _warc_fields(fields: Iterable[tuple[str, str]]) -> bytes:
 
 
 def _safe_url(url: str) -> str:
-    """*url* without anything that ends a header value; a normalized URL comes back as it is."""
+    """*url* without characters that end a header value; a normalized URL is unchanged."""
     return _URL_UNSAFE.sub(_percent, url)
 
 
@@ -286,7 +285,7 @@ def _date(at: float) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """UTF-8, with the bytes back that a library could not decode (PEP 383); never raises."""
+    """*text* in UTF-8, with the original bytes of what could not be decoded (PEP 383)."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # other lone surrogates, which nothing was decoded from
@@ -294,7 +293,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _digest(*parts: bytes) -> str:
-    """``sha1:`` in base32: the labelled digest that every tool around WARC knows."""
+    """``sha1:`` in base32: the labelled digest of all WARC tools."""
     sha1 = hashlib.sha1(usedforsecurity=False)
     for part in parts:
         sha1.update(part)

@@ -1,8 +1,8 @@
-"""How much of a WARC file is whole, for files that a killed process left behind.
+"""Recovery of WARC files that a killed process left: the length of their whole records.
 
 Called by ``WarcWriter`` when it opens. The file is walked gzip member by gzip member, and each is
-decompressed, so that its CRC, its length and its record's length have all been checked: nothing
-that this accepts can be refused by a validator for being torn.
+decompressed, so that its CRC, its length and its record's length have all been checked: no
+validator refuses as torn what is accepted here.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _LENGTH: Final = re.compile(rb"\r\nContent-Length: (\d+)\Z")
 def whole_length(path: Path) -> tuple[int, int]:
     """Bytes of *path* up to the end of its last whole set of records, and the number of sets.
 
-    A set ends with its metadata record. (0, 0) when not even the warcinfo is whole. Memory is
-    bounded whatever the records' size; about 8 s per GB of
-    small records, less of large ones.
+    A set ends with its metadata record. (0, 0) if not even the warcinfo is whole. Memory is bounded
+    whatever the size of the records; about 8 s per GB of small records, less of large ones.
     """
     length = sets = 0
     with path.open("rb") as file:
@@ -70,7 +69,7 @@ def whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 class _RecordReader:
-    """Takes one record in pieces and says, in the end, whether it was one."""
+    """Check of one record, fed in pieces."""
 
     def __init__(self) -> None:
         self._head = b""

@@ -1,16 +1,15 @@
-"""WARC files on disk: one gzip member per record, whole pages only, a final name at the end.
+"""WARC writer: one gzip member per record, whole pages only, a final name at the end.
 
-``WarcWriter`` is driven by ``warc.WarcPipeline`` from one thread. A file is called
-``<prefix>-<time>-<serial>.warc.gz.open`` while it grows and loses the ``.open`` when it is
-complete, so whoever picks up ``*.warc.gz`` finds whole records only. The invariants: under a final
-name there are only whole sets of records (see warc_records); a page whose ``write`` has
-returned is in the file even if the process is killed on the next line; after an error the file ends
-where it ended before, or nothing is written to it any more.
+A file is called ``<prefix>-<time>-<serial>.warc.gz.open`` while it grows and loses the ``.open``
+when it is complete, so ``*.warc.gz`` are whole. Invariants: under a final name there are only whole
+sets of records (see records.py). A page whose ``write`` has returned is in the file even if the
+process is killed on the next line. After an error the file ends where it ended before, or it is
+written no more.
 
-What if the process dies: in ``write``, the torn set is cut off by the next ``open``; before the
-rename, ``open`` does the rename; between rename and directory fsync, a power loss may bring the
-``.open`` name back, and ``open`` renames again. Files of a living process are locked (flock) and
-left alone, so several processes may share a directory.
+If the process dies in ``write``, the next ``open`` cuts off the torn set. If it dies before the
+rename, ``open`` renames. Between rename and directory fsync, a power loss may bring the ``.open``
+name back, and ``open`` renames again. Files of a living process are locked (flock) and left alone,
+so several processes may share a directory.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _GZIP_FORMAT: Final = 31  # wbits: a gzip header and trailer around 32 kB window
 
 
 class WarcWriteError(StoreError):
-    """Writing failed, usually because the disk is full. The file was cut back to whole records."""
+    """The error of a failed write, usually a full disk. The file was cut back to whole records."""
 
     def __init__(self, path: Path, why: OSError) -> None:
         super().__init__(why.errno, why.strerror or str(why), str(path))
@@ -56,7 +55,7 @@ class WarcWriteError(StoreError):
 
 @dataclass(slots=True)
 class Written:
-    """What a ``WarcWriter`` has done since it was made; bytes are compressed bytes."""
+    """Counts of a ``WarcWriter`` since it was made; bytes are compressed bytes."""
 
     records: int = 0
     bytes: int = 0
@@ -65,7 +64,7 @@ class Written:
 
 
 class WarcWriter:
-    """Appends pages to WARC files in *directory*. Not thread-safe, but for ``sync``.
+    """Writer of WARC files in *directory*. Not thread-safe, but for ``sync``.
 
     *max_file_bytes* starts the next file before a page that would exceed it; a file has one page at
     least. *level* is one of ``LEVELS``. *warcinfo* are the fields of each file's first record.
@@ -98,10 +97,10 @@ class WarcWriter:
         self._guard = threading.Lock()  # over _fd, between the writing thread and sync
 
     def open(self) -> list[str]:
-        """Make the directory and bring left-over files to an end; a line to log for each of them.
+        """Make the directory and end left-over files; returns a line to log for each of them.
 
-        Raises OSError if the directory cannot be made or written, rather than at the first page.
-        Reads every left-over file once: about 8 s per GB.
+        OSError if the directory cannot be made or written, rather than at the first page. Reads
+        every left-over file once: about 8 s per GB.
         """
         sync_paths(make_directory(self._directory))
         if not self._directory.is_dir():
@@ -117,7 +116,7 @@ class WarcWriter:
     def write(self, page: Page) -> None:
         """Append the records of *page*; they are in the operating system's hands on return.
 
-        Raises WarcWriteError when they are not; the file then ends where it ended before.
+        WarcWriteError if they are not; the file then ends where it ended before.
         """
         records = page_records(page)
         members = b"".join(
@@ -199,7 +198,7 @@ class WarcWriter:
         self.written.bytes += len(members)
 
     def _cut_off(self, refusal: WarcWriteError) -> None:
-        """Let the file end where it ended before; if that fails, too, nothing is added to it."""
+        """Cut the file back to its old end; if that fails, too, it is written no more."""
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
@@ -212,7 +211,7 @@ class WarcWriter:
             self._fd = -1
 
     def _recover(self, path: Path) -> str | None:
-        """End the file that a dead process left; None if the process lives and nothing was done."""
+        """End the file of a dead process; None if the process lives and nothing was done."""
         fd = _lock_existing(path)
         if fd is None:
             return None
