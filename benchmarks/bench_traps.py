@@ -67,7 +67,7 @@ def keeper_of(records: HostRecords, directory: Path) -> TrapKeeper:
             notes=Notes(directory / "traps.txt"),
             min_duplicates=30,
             retry_secs=86_400.0,
-            wall=time.time,
+            clock=time.time,
         ),
         space=UrlSpace(records=records, base=1000, clock=time.monotonic),
     )

@@ -1,42 +1,50 @@
-"""Epoch time that goes on evenly, whatever is done to the clock of the machine meanwhile.
+"""The crawler's only clock: epoch seconds that go on evenly, whatever the machine's clock does.
 
-Handed by crawl/builder.py to all that store when something ends: rests, penalties, robots.txt,
-addresses. A clock that is set, by hand or by a time server, must neither end these early nor draw
-them out: the machine's clock is read once, and from then on what counts is the time since it was
-started. A later process goes on with the same reckoning (crawl/opening.py) until the machine is
-started anew.
+``now`` is the clock of this process: the machine's clock as it was when the process began, and from
+then on the time since the machine was started, which nothing sets. A clock that is set, by hand or
+by a time server, neither ends a rest early nor draws it out. What is stored is told by a ``Clock``
+of its own, which goes on with the reckoning of the process before (crawl/opening.py) until the
+machine is started anew.
+
+Components are given their clock; a rehearsal may give them another. ``wall_time`` is for dates that
+people and archives read, not for a comparison. A test keeps every other way to the time out of the
+package.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: Epoch seconds as the machine's clock is set.
+wall_time: Final = time.time
+
 
 def since_boot() -> float:
-    """Seconds since the machine was started, the same to all processes; nobody sets them."""
+    """Seconds since the machine was started, the same to all processes."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class SteadyWall:
-    """Epoch seconds: *wall* as it is now, and from now on as *clock* goes on. 0.2 us a call."""
+class Clock:
+    """Epoch seconds: *wall* as it is now, and from now on as *boot* goes on. 0.2 us a call."""
 
     def __init__(
-        self,
-        *,
-        wall: Callable[[], float] = time.time,
-        clock: Callable[[], float] = since_boot,
+        self, *, wall: Callable[[], float] = wall_time, boot: Callable[[], float] = since_boot
     ) -> None:
-        self._clock = clock
+        self._boot = boot
         #: To be saved, and given to ``go_on`` by a later process of the same boot.
-        self.offset = wall() - clock()
+        self.offset = wall() - boot()
 
     def __call__(self) -> float:
-        return self._clock() + self.offset
+        return self._boot() + self.offset
 
     def go_on(self, offset: float) -> None:
         """Reckon as the process did that saved *offset* since the machine was started."""
         self.offset = offset
+
+
+#: The clock of this process; it is never moved.
+now: Final = Clock()

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
+from webcrawl.clock import now
 from webcrawl.crawl._engine import (
     Alarm,
     abort_downloads,
@@ -159,11 +159,9 @@ class MercatorScheduler(BaseScheduler):
             admission=admission,
             frontier=frontier,
             workers=workers,
-            clock=time.monotonic,
+            clock=now,
         )
-        self.side_downloads = SideDownloads(
-            frontier=frontier, key_of=hosts.key_of, clock=time.monotonic
-        )
+        self.side_downloads = SideDownloads(frontier=frontier, key_of=hosts.key_of, clock=now)
         self._requests = LeaseRequests(crawler=crawler, codec=self._codec, sitemaps=sitemaps)
         self._completion = Completion(
             crawler=crawler,
@@ -192,8 +190,8 @@ class MercatorScheduler(BaseScheduler):
             sitemaps=sitemaps,
             reading=reading,
         )
-        self._totals = Totals(stats=self._stats, clock=time.monotonic)
-        self._bound = PolitenessBound(frontier=frontier, workers=workers, clock=hosts.wall)
+        self._totals = Totals(stats=self._stats, clock=now)
+        self._bound = PolitenessBound(frontier=frontier, workers=workers, clock=hosts.clock)
         self._figures = Figures(
             spider=spider.name,
             crawler=self._crawler,
@@ -216,8 +214,8 @@ class MercatorScheduler(BaseScheduler):
             stop=self._stop,
         )
         self._tick = create_looping_call(self._work)
-        self._alarm = Alarm(crawler=crawler, clock=hosts.wall)
-        self._items = ItemLimit(clock=time.monotonic, stats=self._stats)
+        self._alarm = Alarm(crawler=crawler, clock=hosts.clock)
+        self._items = ItemLimit(clock=now, stats=self._stats)
         self._is_open = False
         self._stopping_since: float | None = None
         self._had_pending = True
@@ -347,7 +345,7 @@ class MercatorScheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """The next request that politeness allows, or None; then the engine is woken in time."""
-        deadline = time.monotonic() + _SLICE_SECS
+        deadline = now() + _SLICE_SECS
         most = _LOOKUPS_PER_WORKER * self._workers
         try:
             for _ in range(_DENIALS_PER_CALL):
@@ -368,7 +366,7 @@ class MercatorScheduler(BaseScheduler):
                 request = self._dispatcher.dispatch(lease)
                 if request is not None:
                     return request
-                if time.monotonic() >= deadline:
+                if now() >= deadline:
                     break  # a hostile robots.txt takes milliseconds for each URL
         except Exception as error:  # noqa: BLE001  # the engine would go on without that lease
             self._stop.fail(error)
@@ -478,20 +476,20 @@ class MercatorScheduler(BaseScheduler):
         then nothing else would tell it that the crawl has finished."""
         ready_at = self._frontier.ready_at()
         pending = self.has_pending_requests()
-        ready = ready_at is not None and ready_at <= self._hosts.wall()
+        ready = ready_at is not None and ready_at <= self._hosts.clock()
         if ready or (self._had_pending and not pending):
             wake(self._crawler.engine)
         self._had_pending = pending
 
     def _hurry_up(self) -> None:
         """The engine waits for the downloads and items under way: after a while, no longer."""
-        now = time.monotonic()
+        at = now()
         if self._stopping_since is None:
-            self._stopping_since = now
+            self._stopping_since = at
             if self.side_downloads:
                 self._completion.put_back_pages()  # they may have waited for one
             self.side_downloads.close()
-        elif now - self._stopping_since >= self._grace_secs:
+        elif at - self._stopping_since >= self._grace_secs:
             abort_downloads(self._crawler.engine)
             self._items.cut(_ITEM_SECS_AT_END, at_end=True)
 

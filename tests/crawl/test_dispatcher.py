@@ -109,7 +109,6 @@ class Desk:
         self.hosts = host_knowledge(
             policy=policy,
             clock=clock,
-            wall=self.rig.clock,
             obey=obey,
             crawl_delay_cap=MAX_DELAY,
             longest_retry_after=MAX_DELAY,
@@ -124,7 +123,7 @@ class Desk:
             crawler=crawler,
             log=LineLog(path=self.info, max_bytes=1 << 20),
             form=Equivalence().form,
-            wall=self.rig.clock,
+            clock=self.rig.clock,
         )
         self.outcome_log.open()
         self.eliminator = disk_eliminator(path / "seen", cache_size=64, buffer_size=256)
@@ -143,7 +142,7 @@ class Desk:
             obeys_nofollow=True,
             linked=lambda *_: None,
             depth_budgets=DepthBudgets(),
-            wall=self.rig.clock,
+            clock=self.rig.clock,
         )
         self.woken = 0
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)

@@ -56,9 +56,9 @@ class FifoPart:
 
 
 def opened(
-    path: Path, *, count: int = 3, every: float = 0.0, wall: Callable[[], float] = time.time
+    path: Path, *, count: int = 3, every: float = 0.0, clock: Callable[[], float] = time.time
 ) -> tuple[Job, DiskFifo]:
-    kept = KeptCheckpoints(path=path, count=count, every=every, copied={}, wall=wall)
+    kept = KeptCheckpoints(path=path, count=count, every=every, copied={}, clock=clock)
     job = Job(path=path, kept=kept)
     job.open()
     return job, FifoPart(job).queue
@@ -127,7 +127,7 @@ def test_checkpoints_are_kept_at_an_interval_across_restarts(jobdir):
     made = []
     for secs in (0, 0, 1, 3500, 200, 3000, 3600, 50):
         clock.advance(secs)
-        job, _ = opened(jobdir, every=3600.0, wall=clock)
+        job, _ = opened(jobdir, every=3600.0, clock=clock)
         kept = checkpoint(job)
         made.append(kept)
         if kept:
@@ -138,7 +138,7 @@ def test_checkpoints_are_kept_at_an_interval_across_restarts(jobdir):
 
 
 def test_a_clock_that_was_put_back_does_not_keep_checkpoints_from_being_kept(jobdir):
-    job, _ = opened(jobdir, every=3600.0, wall=lambda: time.time() - 86_400)
+    job, _ = opened(jobdir, every=3600.0, clock=lambda: time.time() - 86_400)
     assert [checkpoint(job), checkpoint(job)] == [True, True]
     job.close()
 

@@ -69,7 +69,7 @@ def submitter(
         obeys_nofollow=obeys_nofollow,
         linked=linked,
         depth_budgets=depth_budgets,
-        wall=lambda: NOW,
+        clock=lambda: NOW,
     )
 
 

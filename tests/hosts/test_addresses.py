@@ -34,7 +34,7 @@ async def addresses_by(answer, clock, records, *, allow_private=False):
             resolver=resolver,
             guard=AddressGuard(allow_private=allow_private),
             records=records,
-            wall=clock,
+            clock=clock,
         )
         try:
             yield addresses, names

@@ -25,7 +25,7 @@ def politeness(clock, records, **changes):
     values = {
         "policy": POLICY,
         "records": records,
-        "wall": clock,
+        "clock": clock,
         "rng": random.Random(1),
         "jitter": 0.0,
         "longest_crawl_delay": math.inf,

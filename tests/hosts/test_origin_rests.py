@@ -24,7 +24,7 @@ CLOSED, OPEN = (Entry(f"http://a.test{port}/page", "a.test") for port in (":81",
 
 @pytest.fixture
 def rests(clock: FakeClock) -> OriginRests:
-    return OriginRests(records=Records(), wall=clock)
+    return OriginRests(records=Records(), clock=clock)
 
 
 def test_an_origin_rests_and_no_other_of_its_host(rests: OriginRests, clock: FakeClock) -> None:
@@ -43,7 +43,7 @@ def test_an_origin_rests_and_no_other_of_its_host(rests: OriginRests, clock: Fak
 def test_a_rest_is_found_again_in_the_record(clock: FakeClock) -> None:
     records = Records()
     records.put(HostRecord("http://a.test:81", ready_at=clock() + 10))
-    rests = OriginRests(records=records, wall=clock)
+    rests = OriginRests(records=records, clock=clock)
     assert rests.stops(CLOSED)
     assert rests.holds(CLOSED)
     clock.advance(10)
@@ -51,6 +51,7 @@ def test_a_rest_is_found_again_in_the_record(clock: FakeClock) -> None:
 
 
 def test_looks_at_many_that_wait_are_far_between(rests: OriginRests, clock: FakeClock) -> None:
+    assert not rests.news(Supply.NOW)
     rests.rest("http://a.test:81", 5.0)
     for _ in range(100_000):
         assert rests.holds(CLOSED)

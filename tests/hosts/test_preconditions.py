@@ -32,7 +32,7 @@ class Told:
 
 def prelude(clock, **options):
     options.setdefault("addresses", Told(["8.8.8.8", "9.9.9.9"]))
-    return host_knowledge(policy=POLICY, clock=clock, wall=clock, **options)
+    return host_knowledge(policy=POLICY, clock=clock, **options)
 
 
 def with_rules(hosts, body):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from conftest import FakeClock
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from scrapy.settings import Settings
@@ -43,22 +44,21 @@ def store():
 
 
 @pytest.fixture
-def wall(clock):
-    clock.now = 1.7e9
-    return clock
+def clock():
+    return FakeClock(1.7e9)
 
 
-def opened(store, wall, **changes) -> RobotsCache:
+def opened(store, clock, **changes) -> RobotsCache:
     values = {"size": 100, "max_bytes": 1 << 20, **changes}
     return RobotsCache(
         store=store, user_agent="webcrawl", expire=DAY, retry=RETRY, unreachable_limit=LIMIT,
-        wall=wall, **values,
+        clock=clock, **values,
     )  # fmt: skip
 
 
 @pytest.fixture
-def cache(store, wall):
-    return opened(store, wall)
+def cache(store, clock):
+    return opened(store, clock)
 
 
 def test_an_unknown_origin_has_no_rules_and_no_facts(cache):
@@ -83,20 +83,20 @@ def test_put_returns_the_rules_it_remembers_and_get_reads_the_store_no_more(cach
     assert store.reads == reads
 
 
-def test_rules_survive_a_restart_and_end_with_their_day(cache, store, wall):
+def test_rules_survive_a_restart_and_end_with_their_day(cache, store, clock):
     cache.put(A, 200, FORBIDDING)
-    wall.advance(DAY - 1)
-    again = opened(store, wall).get(A)
+    clock.advance(DAY - 1)
+    again = opened(store, clock).get(A)
     assert (again.allowed(X), again.crawl_delay) == (False, 7)
-    wall.advance(1)
-    assert opened(store, wall).get(A) is None
+    clock.advance(1)
+    assert opened(store, clock).get(A) is None
     assert cache.get(A) is None
     assert (len(cache), cache.size_bytes) == (0, 0)
 
 
-def test_sitemaps_are_told_once_each_time_the_file_is_parsed(store, wall):
+def test_sitemaps_are_told_once_each_time_the_file_is_parsed(store, clock):
     file = FORBIDDING + b"Sitemap: http://a.test/1.xml\nSitemap: http://b.test/2.xml\n"
-    cache = opened(store, wall, size=1)
+    cache = opened(store, clock, size=1)
     assert cache.take_sitemaps(A) == ()
     cache.put(A, 200, file)
     named = ("http://a.test/1.xml", "http://b.test/2.xml")
@@ -104,7 +104,7 @@ def test_sitemaps_are_told_once_each_time_the_file_is_parsed(store, wall):
     assert cache.take_sitemaps(A) == ()
     cache.get(A)
     assert cache.take_sitemaps(A) == ()
-    again = opened(store, wall, size=1)
+    again = opened(store, clock, size=1)
     again.get(A)
     assert again.take_sitemaps(A) == named
     # What is not asked for is forgotten with the rules, and told when they are read again.
@@ -116,15 +116,15 @@ def test_sitemaps_are_told_once_each_time_the_file_is_parsed(store, wall):
 
 
 @pytest.mark.parametrize("status", [429, 503, 999, None])
-def test_a_failure_disallows_everything_until_it_is_tried_again(cache, store, wall, status):
+def test_a_failure_disallows_everything_until_it_is_tried_again(cache, store, clock, status):
     assert cache.put(A, status, b"User-agent: *\nAllow: /").failed
-    wall.advance(RETRY - 1)
-    for seen in (cache.get(A), opened(store, wall).get(A)):
+    clock.advance(RETRY - 1)
+    for seen in (cache.get(A), opened(store, clock).get(A)):
         assert seen.failed
         assert not seen.allowed("http://a.test/")
-    wall.advance(1)
+    clock.advance(1)
     assert cache.get(A) is None
-    assert opened(store, wall).get(A) is None
+    assert opened(store, clock).get(A) is None
 
 
 def test_a_new_answer_replaces_the_old_one(cache):
@@ -134,136 +134,136 @@ def test_a_new_answer_replaces_the_old_one(cache):
     assert len(cache) == 1
 
 
-def test_an_older_file_is_followed_while_the_host_fails(cache, store, wall):
+def test_an_older_file_is_followed_while_the_host_fails(cache, store, clock):
     cache.put(A, 200, FORBIDDING)
     for _ in range(3):
-        wall.advance(DAY)
+        clock.advance(DAY)
         assert cache.get(A) is None
         rules = cache.put(A, 503, b"busy")
         assert (rules.failed, rules.allowed(X), rules.allowed("http://a.test/")) == (
             False, False, True,
         )  # fmt: skip
-        wall.advance(RETRY - 1)
-        assert opened(store, wall).get(A).crawl_delay == 7
-        wall.advance(1)
+        clock.advance(RETRY - 1)
+        assert opened(store, clock).get(A).crawl_delay == 7
+        clock.advance(1)
         assert cache.get(A) is None
 
 
-def test_an_older_file_without_rules_is_followed_as_well(cache, wall):
+def test_an_older_file_without_rules_is_followed_as_well(cache, clock):
     cache.put(A, 200, b"")
-    wall.advance(DAY)
+    clock.advance(DAY)
     assert cache.put(A, 503).allowed(X)
 
 
-def test_an_older_lack_of_a_file_is_none_to_be_followed(cache, wall):
+def test_an_older_lack_of_a_file_is_none_to_be_followed(cache, clock):
     cache.put(A, 404)
-    wall.advance(DAY)
+    clock.advance(DAY)
     assert cache.put(A, 503).failed
 
 
 @pytest.mark.parametrize("first", [200, 404, None])
 def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(
-    cache, store, wall, first
+    cache, store, clock, first
 ):
     cache.put(A, first, FORBIDDING)
-    wall.advance(DAY)
+    clock.advance(DAY)
     # The time counts from the first failure on.
     for _ in range(29 if first is None else 30):
         assert not cache.put(A, 503).allowed(X)
-        wall.advance(DAY)
+        clock.advance(DAY)
         assert cache.get(A) is None
     rules = cache.put(A, None)
     assert (rules.failed, rules.allowed(X), rules.crawl_delay) == (False, True, None)
     # Like any lack of a file, that holds for a day; then it is asked for again.
-    wall.advance(DAY - 1)
-    assert opened(store, wall).get(A).allowed(X)
-    wall.advance(1)
+    clock.advance(DAY - 1)
+    assert opened(store, clock).get(A).allowed(X)
+    clock.advance(1)
     assert cache.get(A) is None
     assert cache.put(A, None).allowed(X)
     # One answer, and it is as if nothing had been.
     assert not cache.put(A, 200, FORBIDDING).allowed(X)
-    wall.advance(DAY)
+    clock.advance(DAY)
     assert not cache.put(A, 503).allowed(X)
 
 
-def test_a_month_in_which_nobody_asked_is_no_month_of_failures(cache, store, wall):
+def test_a_month_in_which_nobody_asked_is_no_month_of_failures(cache, store, clock):
     cache.put(A, None)
-    wall.advance(60 * DAY)
-    again = opened(store, wall)
+    clock.advance(60 * DAY)
+    again = opened(store, clock)
     assert again.get(A) is None
     assert again.put(A, None).failed
 
 
-def test_a_clock_set_back_neither_forgets_a_rule_nor_makes_it_immortal(cache, store, wall):
+def test_a_clock_set_back_neither_forgets_a_rule_nor_makes_it_immortal(cache, store, clock):
     cache.put(A, 200, FORBIDDING)
-    wall.now -= 1000 * DAY
+    clock.now -= 1000 * DAY
     assert not cache.get(A).allowed(X)
-    assert not opened(store, wall).get(A).allowed(X)
-    wall.advance(DAY - 1)
+    assert not opened(store, clock).get(A).allowed(X)
+    clock.advance(DAY - 1)
     assert not cache.get(A).allowed(X)
-    wall.advance(1)
+    clock.advance(1)
     assert cache.get(A) is None
-    assert opened(store, wall).get(A) is None
+    assert opened(store, clock).get(A) is None
 
 
-def test_a_failure_before_the_clock_was_set_back_is_tried_again_in_time(cache, store, wall):
+def test_a_failure_before_the_clock_was_set_back_is_tried_again_in_time(cache, store, clock):
     cache.put(A, 503)
-    wall.now -= 1000 * DAY
+    clock.now -= 1000 * DAY
     assert cache.get(A).failed
-    wall.advance(RETRY)
+    clock.advance(RETRY)
     assert cache.get(A) is None
-    assert opened(store, wall).get(A) is None
+    assert opened(store, clock).get(A) is None
 
 
-def test_garbage_in_the_store_is_as_unknown(cache, store, wall):
+def test_garbage_in_the_store_is_as_unknown(cache, store, clock):
     cache.put(A, 200, FORBIDDING)
     for damaged in (b"", b"garbage", store.kept[A][:-1]):
         store.kept[A] = damaged
-        again = opened(store, wall)
+        again = opened(store, clock)
         assert again.get(A) is None
         assert again.facts(A) is None
         assert again.put(A, 503).failed
 
 
-def test_facts_tell_how_the_rules_came_about(cache, store, wall):
-    start = wall.now
+def test_facts_tell_how_the_rules_came_about(cache, store, clock):
+    start = clock.now
     cache.put(A, 200, FORBIDDING)
     assert cache.facts(A) == (200, start, start + DAY, 0.0, start)
-    wall.advance(DAY)
+    clock.advance(DAY)
     cache.put(A, 503)
-    wall.advance(RETRY)
+    clock.advance(RETRY)
     cache.put(A, None)
-    facts = opened(store, wall).facts(A)
-    assert facts == (None, wall.now, wall.now + RETRY, RETRY, start)
+    facts = opened(store, clock).facts(A)
+    assert facts == (None, clock.now, clock.now + RETRY, RETRY, start)
     for _ in range(31):
-        wall.advance(DAY)
+        clock.advance(DAY)
         cache.put(A, 500)
     assert cache.facts(A).file_at is None
-    assert cache.facts(A).expires_at == wall.now + DAY
+    assert cache.facts(A).expires_at == clock.now + DAY
     cache.put(A, 404)
-    assert cache.facts(A) == (404, wall.now, wall.now + DAY, 0.0, None)
+    assert cache.facts(A) == (404, clock.now, clock.now + DAY, 0.0, None)
 
 
-def test_rules_survive_a_restart_in_the_host_records(tmp_path, wall):
+def test_rules_survive_a_restart_in_the_host_records(tmp_path, clock):
     with ThreadPoolExecutor(max_workers=1) as executor:
         records = HostRecords(
             path=tmp_path / "hosts", size=9, robots_size=9, robots_bytes=9999, executor=executor
         )
         records.open()
-        cache = opened(records, wall)
+        cache = opened(records, clock)
         cache.put(A, 200, FORBIDDING)
         cache.put("http://b.test", 404)
         records.close()
         records.open()
-        again = opened(records, wall)
+        again = opened(records, clock)
         assert again.get(A).decided_by(X) == "Disallow: /x"
         assert again.get("http://b.test").allowed(X)
         assert again.get("http://c.test") is None
         records.close()
 
 
-def test_the_rules_unused_for_longest_leave_memory_first_but_not_the_store(store, wall):
-    cache = opened(store, wall, size=3)
+def test_the_rules_unused_for_longest_leave_memory_first_but_not_the_store(store, clock):
+    cache = opened(store, clock, size=3)
     made = {name: cache.put(name, 200, FORBIDDING) for name in "abc"}
     assert cache.get("a") is made["a"]
     made["d"] = cache.put("d", 200, FORBIDDING)
@@ -274,8 +274,8 @@ def test_the_rules_unused_for_longest_leave_memory_first_but_not_the_store(store
     assert len(cache) == 3
 
 
-def test_rules_take_no_more_memory_than_the_bound_but_for_one_file(store, wall):
-    cache = opened(store, wall, max_bytes=20_000)
+def test_rules_take_no_more_memory_than_the_bound_but_for_one_file(store, clock):
+    cache = opened(store, clock, max_bytes=20_000)
     for n in range(20):
         cache.put(f"http://{n}.test", 200, FORBIDDING)
         assert cache.size_bytes <= 20_000
@@ -309,7 +309,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache = RobotsCache(
             store=self.store, user_agent="webcrawl", size=2, max_bytes=1 << 20,
             expire=self.EXPIRE, retry=self.RETRY, unreachable_limit=self.LIMIT,
-            wall=lambda: self.now,
+            clock=lambda: self.now,
         )  # fmt: skip
 
     @rule(origin=origins, status=st.sampled_from([200, 404, 503, 503, 503, None]))

@@ -19,7 +19,7 @@ RETRIES = RetryPolicy(times=2, backoff=10.0, most=8)
 
 @pytest.fixture
 def robots(clock):
-    return robots_cache(Records(), wall=clock)
+    return robots_cache(Records(), clock=clock)
 
 
 @pytest.fixture

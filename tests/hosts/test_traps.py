@@ -32,20 +32,20 @@ def traps_of(tmp_path, clock, *, store=None, exceptions=None, **options):
         store=Shelf() if store is None else store,
         exceptions=exceptions or exceptions_of(),
         notes=Notes(tmp_path / "traps.txt"),
-        **{"min_duplicates": 20, "retry_secs": HOUR, "wall": clock} | options,
+        **{"min_duplicates": 20, "retry_secs": HOUR, "clock": clock} | options,
     )
     traps.open()
     return traps
 
 
 @pytest.fixture
-def wall():
+def clock():
     return FakeClock(1.8e9)
 
 
 @pytest.fixture
-def traps(tmp_path, wall):
-    return traps_of(tmp_path, wall)
+def traps(tmp_path, clock):
+    return traps_of(tmp_path, clock)
 
 
 def learn(traps, url, count=20, *, seen=True, start=0):
@@ -92,9 +92,9 @@ def test_new_content_keeps_a_pattern_free(traps):
     assert traps.stats()["learned"] == 0
 
 
-def test_new_content_alone_is_not_kept(traps, wall, tmp_path):
+def test_new_content_alone_is_not_kept(traps, clock, tmp_path):
     store = Shelf()
-    traps = traps_of(tmp_path, wall, store=store)
+    traps = traps_of(tmp_path, clock, store=store)
     learn(traps, CALENDAR, 500, seen=False)
     assert not store
 
@@ -146,12 +146,12 @@ def test_a_space_that_grows_into_every_shape_is_parked_as_a_branch(traps):
     assert not traps.holds("http://a.test/news/x")
 
 
-def test_a_pattern_is_tried_again_and_parked_for_longer_each_time(traps, wall, tmp_path):
+def test_a_pattern_is_tried_again_and_parked_for_longer_each_time(traps, clock, tmp_path):
     learn(traps, CALENDAR)
     for period in (1, 2, 4):
-        wall.advance(period * HOUR - 1)
+        clock.advance(period * HOUR - 1)
         assert traps.holds(CALENDAR.format(1))
-        wall.advance(1)
+        clock.advance(1)
         assert traps.parked_as(CALENDAR.format(1)) is None
         assert not traps.holds(CALENDAR.format(1))
         learn(traps, CALENDAR, 2)
@@ -165,18 +165,18 @@ def test_a_pattern_is_tried_again_and_parked_for_longer_each_time(traps, wall, t
     ]
 
 
-def test_pages_under_way_find_out_that_time_is_over_too(traps, wall):
+def test_pages_under_way_find_out_that_time_is_over_too(traps, clock):
     learn(traps, CALENDAR)
     learn(traps, CALENDAR, 50)
-    wall.advance(HOUR)
+    clock.advance(HOUR)
     learn(traps, CALENDAR, 1)
     assert not traps.holds(CALENDAR.format(1))
     assert traps.stats() == {"parked": 0, "learned": 1, "tried_again": 1, "hosts": 1}
 
 
-def test_a_site_that_was_away_for_an_hour_comes_back_for_good(traps, wall):
+def test_a_site_that_was_away_for_an_hour_comes_back_for_good(traps, clock):
     learn(traps, CALENDAR)
-    wall.advance(HOUR)
+    clock.advance(HOUR)
     assert not traps.holds(CALENDAR.format(1))
     learn(traps, CALENDAR, 100, seen=False)
     # As if it had never been parked: three duplicates are no reason any more.
@@ -184,11 +184,11 @@ def test_a_site_that_was_away_for_an_hour_comes_back_for_good(traps, wall):
     assert not traps.holds(CALENDAR.format(1))
 
 
-def test_with_no_period_only_a_person_frees_a_pattern(tmp_path, wall):
+def test_with_no_period_only_a_person_frees_a_pattern(tmp_path, clock):
     exceptions = exceptions_of()
-    traps = traps_of(tmp_path, wall, exceptions=exceptions, retry_secs=0)
+    traps = traps_of(tmp_path, clock, exceptions=exceptions, retry_secs=0)
     learn(traps, CALENDAR)
-    wall.advance(1e9)
+    clock.advance(1e9)
     assert traps.holds(CALENDAR.format(1))
     exceptions.rules.add("a.test/cal/{n}?sid")
     assert not traps.holds(CALENDAR.format(1))
@@ -215,13 +215,13 @@ def test_with_no_period_only_a_person_frees_a_pattern(tmp_path, wall):
         ("", False),
     ],
 )
-def test_what_a_person_excepts_is_free(tmp_path, wall, line, free):
-    traps = traps_of(tmp_path, wall)
+def test_what_a_person_excepts_is_free(tmp_path, clock, line, free):
+    traps = traps_of(tmp_path, clock)
     learn(traps, CALENDAR)
     store = traps._store
-    traps = traps_of(tmp_path, wall, store=store, exceptions=exceptions_of(line))
+    traps = traps_of(tmp_path, clock, store=store, exceptions=exceptions_of(line))
     assert traps.holds(CALENDAR.format(1)) != free
-    fresh = traps_of(tmp_path, wall, exceptions=exceptions_of(line))
+    fresh = traps_of(tmp_path, clock, exceptions=exceptions_of(line))
     learn(fresh, CALENDAR, 1000)
     assert fresh.holds(CALENDAR.format(1)) != free
 
@@ -234,10 +234,9 @@ def test_what_is_neither_pattern_nor_host_is_told(line):
     assert len(rules) == 0
 
 
-def test_what_is_held_is_looked_at_again_when_there_is_news(tmp_path, wall):
+def test_what_is_held_is_looked_at_again_when_there_is_news(tmp_path, clock):
     path = tmp_path / "exceptions.txt"
     path.write_text("")
-    clock = FakeClock()
     file = RulesFile(
         path=path,
         setting="TRAP_EXCEPTIONS_FILE",
@@ -246,7 +245,7 @@ def test_what_is_held_is_looked_at_again_when_there_is_news(tmp_path, wall):
         clock=clock,
     )
     file.open()
-    traps = traps_of(tmp_path, wall, exceptions=file)
+    traps = traps_of(tmp_path, clock, exceptions=file)
     assert not traps.news()
     learn(traps, CALENDAR)
     traps.news()
@@ -263,29 +262,29 @@ def test_what_is_held_is_looked_at_again_when_there_is_news(tmp_path, wall):
     file.close()
 
 
-def test_time_that_is_over_is_news_once(traps, wall):
+def test_time_that_is_over_is_news_once(traps, clock):
     learn(traps, CALENDAR)
     assert not traps.news()
     assert traps.holds(CALENDAR.format(1))
-    wall.advance(HOUR / 2)
+    clock.advance(HOUR / 2)
     assert not traps.news()
-    wall.advance(HOUR / 2)
+    clock.advance(HOUR / 2)
     assert traps.news()
     assert not traps.holds(CALENDAR.format(1))
     assert not traps.news()
 
 
-def test_time_that_is_over_is_news_even_if_a_new_link_finds_out_first(traps, wall):
+def test_time_that_is_over_is_news_even_if_a_new_link_finds_out_first(traps, clock):
     learn(traps, CALENDAR)
-    wall.advance(HOUR)
+    clock.advance(HOUR)
     assert not traps.holds(CALENDAR.format(1))
     assert traps.stats()["parked"] == 0
     assert traps.news()
     assert not traps.news()
 
 
-def test_a_parked_pattern_that_gives_way_to_others_is_news(tmp_path, wall):
-    traps = traps_of(tmp_path, wall, min_duplicates=1, retry_secs=0.0)
+def test_a_parked_pattern_that_gives_way_to_others_is_news(tmp_path, clock):
+    traps = traps_of(tmp_path, clock, min_duplicates=1, retry_secs=0.0)
     learn(traps, CALENDAR, 1)
     assert traps.holds(CALENDAR.format(7))
     assert not traps.news()
@@ -296,24 +295,24 @@ def test_a_parked_pattern_that_gives_way_to_others_is_news(tmp_path, wall):
     assert not traps.news()
 
 
-def test_what_is_held_is_not_looked_at_for_each_pattern_if_that_is_much(traps, wall):
+def test_what_is_held_is_not_looked_at_for_each_pattern_if_that_is_much(traps, clock):
     learn(traps, CALENDAR)
-    wall.advance(5)
+    clock.advance(5)
     learn(traps, "http://b.test/x/{}")
-    wall.advance(HOUR - 5)
+    clock.advance(HOUR - 5)
     assert traps.news()
     for number in range(200_000):  # a look at so many takes 1.3 s
         assert traps.holds(f"http://b.test/x/{number % 9}")
     assert not traps.may_relent
-    wall.advance(19.9)
+    clock.advance(19.9)
     assert not traps.news()
     assert traps.may_relent  # if nothing else is left to fetch
-    wall.advance(0.2)
+    clock.advance(0.2)
     assert traps.news()
     assert not traps.may_relent
 
 
-def test_what_was_parked_is_told_to_people(traps, tmp_path, caplog, wall):
+def test_what_was_parked_is_told_to_people(traps, tmp_path, caplog, clock):
     with caplog.at_level("INFO"):
         learn(traps, CALENDAR)
     assert (tmp_path / "traps.txt").read_text() == (
@@ -327,30 +326,30 @@ def test_what_was_parked_is_told_to_people(traps, tmp_path, caplog, wall):
     )
     record = traps.parked_as(CALENDAR.format(1))
     assert (record.pattern, record.seen, record.parked_until) == (
-        "http://a.test/cal/{n}?sid", 20, wall() + HOUR,
+        "http://a.test/cal/{n}?sid", 20, clock() + HOUR,
     )  # fmt: skip
 
 
-def test_a_list_that_cannot_be_written_is_complained_of_once(tmp_path, wall, caplog):
-    traps = traps_of(tmp_path / "none", wall)
+def test_a_list_that_cannot_be_written_is_complained_of_once(tmp_path, clock, caplog):
+    traps = traps_of(tmp_path / "none", clock)
     learn(traps, CALENDAR)
     learn(traps, "http://b.test/{}/x")
     assert traps.holds(CALENDAR.format(1))
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
 
 
-def test_learning_can_be_switched_off(tmp_path, wall):
+def test_learning_can_be_switched_off(tmp_path, clock):
     store = Shelf()
-    learn(traps_of(tmp_path, wall, store=store), CALENDAR)
-    off = traps_of(tmp_path, wall, store=store, min_duplicates=0)
+    learn(traps_of(tmp_path, clock, store=store), CALENDAR)
+    off = traps_of(tmp_path, clock, store=store, min_duplicates=0)
     assert not off.holds(CALENDAR.format(1))
     learn(off, "http://b.test/{}/x", 1000)
     assert not off.holds("http://b.test/1/x")
 
 
-def test_a_site_of_endless_patterns_makes_nothing_grow(tmp_path, wall):
+def test_a_site_of_endless_patterns_makes_nothing_grow(tmp_path, clock):
     store = Shelf()
-    traps = traps_of(tmp_path, wall, store=store, min_duplicates=3)
+    traps = traps_of(tmp_path, clock, store=store, min_duplicates=3)
     rng = random.Random(2)
     for number in range(5000):
         word = "".join(rng.choices("abcdefgh", k=12))
@@ -366,10 +365,10 @@ def test_a_site_of_endless_patterns_makes_nothing_grow(tmp_path, wall):
     assert traps.stats()["parked"] == sum(one.parked_until > 0 for one in known.patterns) <= 25
 
 
-def test_hosts_in_memory_are_bounded_and_none_is_forgotten(tmp_path, wall, monkeypatch):
+def test_hosts_in_memory_are_bounded_and_none_is_forgotten(tmp_path, clock, monkeypatch):
     monkeypatch.setattr(module, "_HOSTS", 8)
     monkeypatch.setattr(module, "_UNKNOWN_HOSTS", 8)
-    traps = traps_of(tmp_path, wall)
+    traps = traps_of(tmp_path, clock)
     for number in range(50):
         assert not traps.holds(f"http://none{number}.test/")
         assert len(traps._unknown) <= 8
@@ -379,17 +378,17 @@ def test_hosts_in_memory_are_bounded_and_none_is_forgotten(tmp_path, wall, monke
     assert traps.stats()["parked"] == 50
 
 
-def test_what_is_learned_survives_a_kill(tmp_path, wall):
+def test_what_is_learned_survives_a_kill(tmp_path, clock):
     executor = PatientExecutor()
     records = records_in(tmp_path / "hosts", executor)
     records.open()
-    traps = traps_of(tmp_path, wall, store=records.traps)
+    traps = traps_of(tmp_path, clock, store=records.traps)
     learn(traps, CALENDAR)
     learn(traps, "http://b.test/x/{}", 19)
     save(records, executor)
     again = records_in(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
     again.open()
-    resumed = traps_of(tmp_path, wall, store=again.traps)
+    resumed = traps_of(tmp_path, clock, store=again.traps)
     assert resumed.stats()["parked"] == resumed.stats()["learned"] == 1
     assert resumed.holds(CALENDAR.format(5))
     assert not resumed.holds("http://b.test/x/1")
@@ -412,17 +411,17 @@ def test_what_is_learned_survives_a_kill(tmp_path, wall):
     )
 )
 def test_counts_agree_with_what_is_stored_whatever_happens(tmp_path_factory, steps):
-    wall = FakeClock(1e9)
+    clock = FakeClock(1e9)
     store = Shelf()
     directory = tmp_path_factory.getbasetemp()
-    traps = traps_of(directory, wall, store=store, min_duplicates=2)
+    traps = traps_of(directory, clock, store=store, min_duplicates=2)
     for number, (host, path, seen, secs) in enumerate(steps):
         url = host + path.format(number)
         if not traps.holds(url):
             assert traps.parked_as(url) is None
             traps.learn(url, seen=seen)
-        wall.advance(secs)
-        resumed = traps_of(directory, wall, store=store, min_duplicates=2)
+        clock.advance(secs)
+        resumed = traps_of(directory, clock, store=store, min_duplicates=2)
         assert resumed.stats()["parked"] == traps.stats()["parked"]
         for other in ("http://a.test/x/1", "http://b.test/?p=1", "http://a.test/"):
             assert (resumed.parked_as(other) is None) == (traps.parked_as(other) is None)

@@ -32,7 +32,7 @@ def keeper(tmp_path, records):
             notes=Notes(tmp_path / "traps.txt"),
             min_duplicates=5,
             retry_secs=3600.0,
-            wall=clock,
+            clock=clock,
         ),
         space=UrlSpace(records=records, base=10, per_page=2, clock=clock),
     )

@@ -10,7 +10,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor
 
-from webcrawl.clock import SteadyWall
+from webcrawl.clock import Clock
 from webcrawl.crawl.host_knowledge import HostKnowledge
 from webcrawl.hosts.budgets.quotas import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
@@ -63,7 +63,7 @@ class Shelf(dict[str, bytes]):
         self[key] = data
 
 
-def robots_cache(records: Records, *, wall: Callable[[], float]) -> RobotsCache:
+def robots_cache(records: Records, *, clock: Callable[[], float]) -> RobotsCache:
     return RobotsCache(
         store=records,
         user_agent="webcrawl",
@@ -72,7 +72,7 @@ def robots_cache(records: Records, *, wall: Callable[[], float]) -> RobotsCache:
         expire=86_400.0,
         retry=600.0,
         unreachable_limit=30 * 86_400.0,
-        wall=wall,
+        clock=clock,
     )
 
 
@@ -80,7 +80,6 @@ def host_knowledge(
     *,
     policy: DelayPolicy,
     clock: Callable[[], float],
-    wall: Callable[[], float],
     obey: bool = True,
     records: Records | None = None,
     addresses: HostAddresses | None = None,
@@ -105,7 +104,7 @@ def host_knowledge(
     politeness = Politeness(
         policy=policy,
         records=records,
-        wall=wall,
+        clock=clock,
         rng=random.Random(1),
         jitter=0.0,
         longest_crawl_delay=crawl_delay_cap,
@@ -115,7 +114,7 @@ def host_knowledge(
         penalty=3600.0,
     )
     robots = RobotsSearch(
-        robots=robots_cache(records, wall=wall),
+        robots=robots_cache(records, clock=clock),
         refusal=lambda _: None,
         obey=obey,
         retries=retries,
@@ -135,7 +134,7 @@ def host_knowledge(
             clock=clock,
         ),
         records=records,  # type: ignore[arg-type]  # as much of it as is needed
-        wall=SteadyWall(wall=wall, clock=clock),
+        clock=Clock(wall=clock, boot=clock),
         executor=InlineExecutor(),
         exclusions=exclusions,
         addresses=addresses,
@@ -159,10 +158,10 @@ def host_knowledge(
                 notes=Notes(Path("/nowhere/traps.txt")),
                 min_duplicates=30,
                 retry_secs=0.0,
-                wall=wall,
+                clock=clock,
             ),
             space=UrlSpace(records=records, base=1000, clock=clock),
         ),
-        origins=OriginRests(records=records, wall=wall),
+        origins=OriginRests(records=records, clock=clock),
         key=key,
     )

@@ -257,7 +257,7 @@ class Process:
             obeys_nofollow=False,
             linked=lambda *_: None,
             depth_budgets=DepthBudgets(),
-            wall=machine.clock,
+            clock=machine.clock,
         )
         self.stop = CrawlStop()
         crawler = Crawler()
@@ -265,13 +265,12 @@ class Process:
             crawler=crawler,  # type: ignore[arg-type]  # as much of it as is needed
             log=LineLog(path=machine.jobdir / INFO_LOG, max_bytes=1000),
             form=str,
-            wall=machine.clock,
+            clock=machine.clock,
         )
         # What a host has shown is no part of a checkpoint, and the judge keeps no such book.
         hosts = host_knowledge(
             policy=POLICY,
             clock=machine.clock,
-            wall=machine.clock,
             records=Records(forgetful=True),
             crawl_delay_cap=MAX_CRAWL_DELAY,
             longest_retry_after=MAX_CRAWL_DELAY,

@@ -6,7 +6,6 @@ Exit codes: 0 done; 2 unusable input or job, one sentence saying why.
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
+from webcrawl.clock import wall_time
 from webcrawl.commands.progress import progress
 from webcrawl.crawl.seeds import split_sources
 from webcrawl.errors import FatalError
@@ -116,7 +116,7 @@ class Command(ScrapyCommand):
     def _show(self, opts: argparse.Namespace) -> None:
         settings = self.settings
         assert settings is not None
-        now = time.time()
+        now = wall_time()
         if opts.host is not None:
             host = ask(self._jobdir, lambda view: host_overview(view, opts.host, settings))
             print_answer(host, lambda: host_overview_text(host, now=now), as_json=opts.json)

@@ -7,13 +7,13 @@ a filter refuses it; 2 unusable input, one sentence saying why.
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.clock import wall_time
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.explanation import explain
 from webcrawl.jobs.inspect.job_view import ask
@@ -66,5 +66,5 @@ class Command(ScrapyCommand):
             sys.stderr.write(f"why: {error}\n")
             self.exitcode = 2
             return
-        print_answer(explanation, lambda: why_text(explanation, now=time.time()), as_json=opts.json)
+        print_answer(explanation, lambda: why_text(explanation, now=wall_time()), as_json=opts.json)
         self.exitcode = 1 if explanation.state in {"refused", "unknown"} else 0

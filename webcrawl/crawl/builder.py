@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
-from webcrawl.clock import SteadyWall
+from webcrawl.clock import Clock, wall_time
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive, whole
 from webcrawl.crawl._engine import wake
@@ -123,15 +123,15 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         executor=(writer := ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts")),
     )
     form = equivalence_of(settings).form
-    wall = SteadyWall()
-    frontier = _frontier(crawler, shard, delay, records, wall)
+    clock = Clock()
+    frontier = _frontier(crawler, shard, delay, records, clock)
     ledger, budgets = budgets_of(settings, records)
     hosts = _hosts(
         crawler,
         delay,
         records,
         frontier,
-        wall,
+        clock,
         jobdir=jobdir,
         executor=writer,
         key=profile.key,
@@ -143,7 +143,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
             settings,
             schemes=followed_schemes(settings),
             domains=domains,
-            this_year=time.gmtime().tm_year,
+            this_year=time.gmtime(wall_time()).tm_year,
         ),
         form=form,
         domains=None if scope_of(settings) == OPEN else domains,
@@ -154,7 +154,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
         obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
         depth_budgets=DepthBudgets.from_settings(settings),
         linked=records.domains.link,
-        wall=time.time,
+        clock=wall_time,
     )
     return {
         "job": Job(
@@ -182,7 +182,7 @@ def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
             gates=[
                 *budgets,
                 *hosts.traps.gates(),
-                *_reputation(settings, records, frontier),
+                *_reputation(settings, records, frontier, clock),
                 hosts.origins,
             ],
         ),
@@ -203,7 +203,7 @@ def _hosts(
     delay: DelayPolicy,
     records: HostRecords,
     frontier: Frontier,
-    wall: SteadyWall,
+    clock: Clock,
     *,
     jobdir: Path,
     executor: ThreadPoolExecutor,
@@ -218,25 +218,25 @@ def _hosts(
         policy=delay,
         records=records,
         retries=retries,
-        wall=wall,
+        clock=clock,
         rng=random.Random(),
     )
     addresses = HostAddresses(
         resolver=resolver_of(crawler),
         guard=AddressGuard.from_settings(settings),
         records=records,
-        wall=wall,
+        clock=clock,
     )
     redirects = redirect_filters_of(settings, schemes=followed_schemes(settings))
     robots = RobotsSearch(
-        robots=RobotsCache.from_settings(settings, store=records, wall=wall),
+        robots=RobotsCache.from_settings(settings, store=records, clock=clock),
         refusal=lambda url: redirects.refusal(url, 0),
         obey=flag(settings, "ROBOTSTXT_OBEY"),
         retries=retries,
-        clock=time.monotonic,
+        clock=clock,
     )
     proxied = _is_proxied(settings)
-    pauses = Pauses(clock=time.monotonic, wake=lambda: wake(crawler.engine))
+    pauses = Pauses(clock=clock, wake=lambda: wake(crawler.engine))
 
     def count(name: str) -> None:
         crawler.stats.inc_value(name)  # there are no stats before the crawl begins
@@ -248,12 +248,12 @@ def _hosts(
         requeue=frontier.requeue,
         check=addresses.check,
         forget=addresses.forget_failures,
-        clock=time.monotonic,
+        clock=clock,
     )
 
     return HostKnowledge(
         records=records,
-        wall=wall,
+        clock=clock,
         executor=executor,
         exclusions=exclusions,
         addresses=None if proxied else addresses,
@@ -269,10 +269,10 @@ def _hosts(
             longest_crawl_delay=longest_crawl_delay(settings),
             doubts_names=lambda: outage.doubts_names(others=addresses.under_way),
         ),
-        traps=TrapKeeper.from_settings(settings, jobdir=jobdir, records=records, wall=wall),
+        traps=TrapKeeper.from_settings(settings, jobdir=jobdir, records=records, clock=clock),
         pauses=pauses,
         outage=outage,
-        origins=OriginRests(records=records, wall=wall),
+        origins=OriginRests(records=records, clock=clock),
         key=key,
     )
 
@@ -286,7 +286,9 @@ def _is_proxied(settings: BaseSettings) -> bool:
     )
 
 
-def _reputation(settings: BaseSettings, records: HostRecords, frontier: Frontier) -> list[Gate]:
+def _reputation(
+    settings: BaseSettings, records: HostRecords, frontier: Frontier, clock: Clock
+) -> list[Gate]:
     """None where the domains of the crawl were chosen by who began it."""
     base = whole(settings, "REPUTATION_BASE_PAGES", at_least=0)
     rounds = whole(settings, "REPUTATION_ROUNDS", at_least=0)
@@ -298,7 +300,7 @@ def _reputation(settings: BaseSettings, records: HostRecords, frontier: Frontier
             base=base,
             rounds=min(rounds, _MAX_ROUNDS),
             is_far=frontier.is_far,
-            clock=time.monotonic,
+            clock=clock,
         )
     ]
 
@@ -308,7 +310,7 @@ def _frontier(
     shard: Path,
     delay: DelayPolicy,
     records: HostRecords,
-    wall: SteadyWall,
+    clock: Clock,
 ) -> Frontier:
     settings = crawler.settings
     workers = _workers(settings)
@@ -318,7 +320,7 @@ def _frontier(
         raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {share:g}.")
     return Frontier(
         path=shard / "frontier",
-        clock=wall,
+        clock=clock,
         prioritizer=_build(
             crawler,
             "FRONTIER_PRIORITIZER",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING, Any
 
+from webcrawl.clock import now
 from webcrawl.signals import checkpoint as checkpoint_signal
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Checkpointer:
     async def _make_and_keep(self) -> None:
         if not await self.make():
             return
-        started = time.monotonic()
+        started = now()
         try:
             kept = await asyncio.to_thread(self._job.keep)
         except Exception as error:  # it does not concern the crawl
@@ -62,7 +62,7 @@ class Checkpointer:
             return
         if kept:
             self._stats.inc_value("checkpoint/kept/count")
-            logger.info("Checkpoint kept for later in %.2f s", time.monotonic() - started)
+            logger.info("Checkpoint kept for later in %.2f s", now() - started)
 
     async def wait(self) -> None:
         """The crawl ends: return when no checkpoint is being made any more, and none kept."""
@@ -81,10 +81,10 @@ class Checkpointer:
         or the crawl is ending and the parts do not agree any more about what was done."""
         if self._stop.has_begun:
             return False
-        started = time.monotonic()
+        started = now()
         try:
             prepared = self._job.prepare(self._facts())
-            paused = time.monotonic() - started
+            paused = now() - started
             paused = max(paused, await self._gather(prepared))
             await self._tell_modules()
             await asyncio.to_thread(self._job.publish, prepared)
@@ -96,7 +96,7 @@ class Checkpointer:
                 self._stop.fail(error)
             return False
         self._forget()
-        took = time.monotonic() - started
+        took = now() - started
         self._stats.inc_value("checkpoint/count")
         self._stats.max_value("checkpoint/pause_ms_max", round(paused * 1000, 1))
         logger.info("Checkpoint made: %.0f ms in the reactor, %.2f s in all", paused * 1000, took)
@@ -105,11 +105,11 @@ class Checkpointer:
     async def _gather(self, prepared: PreparedCheckpoint) -> float:
         """Encode *prepared* a few ms at a time while the crawl goes on; the longest, in seconds."""
         longest = 0.0
-        started = time.monotonic()
+        started = now()
         for _ in prepared.gather():
-            longest = max(longest, time.monotonic() - started)
+            longest = max(longest, now() - started)
             await asyncio.sleep(0)
-            started = time.monotonic()
+            started = now()
         return longest
 
     async def _tell_modules(self) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import enum
 import logging
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +24,7 @@ import msgspec
 from scrapy import signals
 from scrapy.http import Response
 
+from webcrawl.clock import now, wall_time
 from webcrawl.crawl.fetch import Fetch, PageState, Stage, fetch_of
 from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
@@ -126,7 +126,7 @@ class HostRelease:
             took=fetch.took,
             outcome=outcome,
             crawl_delay=self._hosts.robots.crawl_delay(entry.url),
-            retry_after=retry_after(response, now=time.time()),
+            retry_after=retry_after(response, now=wall_time()),
             hung_up=response is None or "truncated" in response.flags,
             excused=excused,
         )
@@ -268,7 +268,7 @@ class Completion:
     @property
     def slow(self) -> int:
         """How many of them have been on the wire for some seconds."""
-        sent_before = time.monotonic() - _SLOW_SECS
+        sent_before = now() - _SLOW_SECS
         return sum(
             fetch.stage is Stage.SENT and fetch.sent_at is not None and fetch.sent_at < sent_before
             for fetch in self._under_way.values()

@@ -25,7 +25,7 @@ _SOON_SECS = 10.0
 
 
 class Inflow:
-    """*workers* is how many URLs the front end should have, *clock* monotonic seconds.
+    """*workers* is how many URLs the front end should have, *clock* gives epoch seconds.
 
     Set *is_starving* when a worker found nothing to do, and *is_fed* when there are no more seeds:
     until then an empty frontier means nothing.

@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import time
 from typing import TYPE_CHECKING
 
 from scrapy.http import Response
 
+from webcrawl.clock import now
 from webcrawl.frontier import ERRAND, NO_URLS
 from webcrawl.net.outcomes import outcome_of
 
@@ -137,14 +137,14 @@ class Fetch:
 
     def begin_download(self) -> None:
         """The request goes to the protocol module now."""
-        self.sent_at = time.monotonic()
+        self.sent_at = now()
         self.advance(Stage.SENT)
 
     def transferred(self, result: Response | Exception | None) -> None:
         """What came of the transfer before any middleware sees it; None if it was broken off."""
         self.on_wire = result
         if self.sent_at is not None:
-            self.took = time.monotonic() - self.sent_at
+            self.took = now() - self.sent_at
 
     def end_download(self, result: Response | Request | Exception | None) -> None:
         """The download is over, with what the middlewares made of it: a Response, a Request that

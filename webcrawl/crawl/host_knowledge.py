@@ -9,7 +9,6 @@ of hosts are in the frontier's own log.
 from __future__ import annotations
 
 import dataclasses
-import time
 from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from webcrawl.clock import SteadyWall
+    from webcrawl.clock import Clock
     from webcrawl.hosts.budgets.quotas import Ledger
     from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
     from webcrawl.hosts.politeness.addresses import HostAddresses
@@ -42,11 +41,10 @@ _FLUSH_SECS = 1.0
 class HostKnowledge:
     """*executor* is the records' own: a merge of the eliminator, minutes long, must not make them
     wait. *addresses* is None when a proxy looks names up. *pauses* are the reasons for which no
-    host is contacted at all. *key* is POLITENESS_KEY; *wall* tells the time by
-    which records end."""
+    host is contacted at all. *key* is POLITENESS_KEY; *clock* is the shard's."""
 
     records: HostRecords
-    wall: SteadyWall
+    clock: Clock
     executor: Executor
     exclusions: Exclusions
     addresses: HostAddresses | None
@@ -91,7 +89,7 @@ class HostKnowledge:
         self.exclusions.reload_if_changed()
         self.traps.work()
         self.outage.work()
-        now = time.monotonic()
+        now = self.clock()
         if now - self._flushed_at >= _FLUSH_SECS:
             self._flushed_at = now
             if self.records.failure is not None:

@@ -37,7 +37,7 @@ class _Processing:
 class ItemLimit:
     """The items in processing modules, in the order in which they came there.
 
-    *clock* is monotonic seconds.
+    *clock* gives epoch seconds.
     """
 
     def __init__(self, *, clock: Callable[[], float], stats: StatsCollector) -> None:

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import msgspec
 
+from webcrawl.clock import wall_time
 from webcrawl.crawl.kept_checkpoints import make_own, refuse_kept
 from webcrawl.errors import FatalError, refusal
 from webcrawl.storage.atomic import sync_path, sync_paths
@@ -378,7 +379,7 @@ class Job:
         # The name of the snapshot file is synced with that of the manifest, before CURRENT is.
         self._manifests.publish(
             {
-                "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall_time())),
                 "boot_id": self._boot_id,
                 "snapshot": {"file": path.name, "bytes": log.size},
                 "facts": dict(prepared.facts),

@@ -21,11 +21,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from webcrawl.clock import wall_time
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
 from webcrawl.storage.record_log import RecordLog
@@ -47,7 +47,7 @@ class KeptCheckpoints:
     """Those of the job in *path*: the last *count*, made at least *every* seconds apart.
 
     *copied* are the parts that write in place, by their directories below *path*; they need not
-    agree with the others to the moment, but not be older. *wall* is epoch seconds.
+    agree with the others to the moment, but not be older. *clock* gives epoch seconds.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class KeptCheckpoints:
         count: int,
         every: float,
         copied: Mapping[str, Copy],
-        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
     ) -> None:
         self._job = path
         self._path = path / DIRECTORY
         self._count = count
         self._every = every
         self._copied = copied
-        self._wall = wall
+        self._clock = clock
         self._is_hurried = False
 
     def open(self) -> None:
@@ -116,7 +116,7 @@ class KeptCheckpoints:
         if not kept:
             return self._count > 0
         # A clock that was put back must not keep it from being made for years.
-        age = self._wall() - kept[-1].stat().st_mtime
+        age = self._clock() - kept[-1].stat().st_mtime
         return self._count > 0 and not 0 <= age < self._every
 
     def _make(self, aside: Path, name: str, names: Iterable[str]) -> None:

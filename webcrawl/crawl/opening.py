@@ -58,7 +58,7 @@ def open_parts(
     if shard.resumed:
         links.resume(shard.facts)
     if "clock_offset" in shard.facts and not shard.rebooted:
-        hosts.wall.go_on(shard.facts["clock_offset"])
+        hosts.clock.go_on(shard.facts["clock_offset"])
     with _no_garbage():
         hosts.open(key=shard.facts.get("politeness_key"), jobdir=job.path)
         hosts.outage.open(job.facts.get("known_names", ()))

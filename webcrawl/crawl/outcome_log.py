@@ -31,12 +31,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
 from webcrawl import signals
+from webcrawl.clock import wall_time
 from webcrawl.configuration.values import whole
 from webcrawl.crawl.page_builder import truncation
 from webcrawl.net.outcomes import OUTCOMES
@@ -124,12 +124,12 @@ class OutcomeLog:
         crawler: Crawler,
         log: LineLog,
         form: Callable[[str], str],
-        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
     ) -> None:
         self._crawler = crawler
         self._log = log
         self._form = form
-        self._wall = wall
+        self._clock = clock
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *, jobdir: Path, form: Callable[[str], str]) -> Self:
@@ -161,7 +161,7 @@ class OutcomeLog:
     def _line(self, entry: Entry, outcome: str, fetch: Fetch | None, robots: str) -> bytes:
         return _encode(
             OutcomeLine(
-                at=round(self._wall(), 3),
+                at=round(self._clock(), 3),
                 url=entry.url[:MAX_URL],
                 host=entry.host,
                 outcome=outcome,

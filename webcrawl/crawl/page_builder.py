@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from itemadapter import ItemAdapter
 from itemadapter.adapter import AdapterInterface
 
+from webcrawl.clock import wall_time
 from webcrawl.items import Headers, Page, Truncation, printable
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
@@ -48,7 +48,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         headers=_wire_headers(response),
         body=response.body,
         wire_body=meta.get("wire_body", response.body),
-        fetched_at=time.time() - fetch.took,
+        fetched_at=wall_time() - fetch.took,
         method=response.request.method,
         request_headers=list(meta.get("wire_request_headers", ())),
         protocol=response.protocol or "HTTP/1.1",

@@ -15,11 +15,11 @@ import itertools
 import logging
 import pickle
 import secrets
-import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.request import request_from_dict
 
+from webcrawl.clock import wall_time
 from webcrawl.crawl.submission import forwarded
 from webcrawl.frontier import Entry
 from webcrawl.net.http.large_bodies import LARGE_BODY
@@ -95,7 +95,7 @@ class RequestCodec:
             depth=depth if isinstance(depth, int) else 0,
             rank=rank_of(host),
             kind="request",
-            discovered_at=time.time(),
+            discovered_at=wall_time(),
             extra=self.pack(request),
         )
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 class SideDownloads:
     """Those who wait, by the name in their entry's ``via``. *key_of* gives politeness keys,
-    *clock* is monotonic seconds."""
+    *clock* gives epoch seconds."""
 
     def __init__(
         self, *, frontier: Frontier, key_of: Callable[[str], str], clock: Callable[[], float]

@@ -109,7 +109,7 @@ class Figures:
         return {
             "spider": self.spider,
             "politeness_key": self.hosts.key,
-            "clock_offset": self.hosts.wall.offset,
+            "clock_offset": self.hosts.clock.offset,
             "knows_domains": self.links.knows_domains,
             "waiting": len(self.frontier),
             "parked": self.frontier.parked.size,

@@ -60,7 +60,7 @@ class LinkSubmitter:
         obeys_nofollow: bool,
         depth_budgets: DepthBudgets,
         linked: Callable[[str, Collection[str]], None],
-        wall: Callable[[], float],
+        clock: Callable[[], float],
     ) -> None:
         """*form* gives what a URL is compared by, *key_of* its politeness key; *domains* are told
         of the seeds' hosts if the crawl is not to leave them; *max_redirects* is how many may
@@ -79,7 +79,7 @@ class LinkSubmitter:
         self._obeys_nofollow = obeys_nofollow
         self._linked = linked
         self._depth_budgets = depth_budgets
-        self._wall = wall
+        self._clock = clock
         self.submitted = 0
         self.seeds_refused: Counter[str] = Counter()  # by the filter's name, as in ``refused``
         self.sitemaps = 0  # named by robots.txt files, refused or not, new or not
@@ -209,7 +209,7 @@ class LinkSubmitter:
                 names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
         hosts = [host_of(link.url) for link in accepted]
         own_key = self._key_of(via)
-        now = self._wall()
+        now = self._clock()
         # By host: the politeness key, the rank, and both depths.
         places: dict[str, tuple[str, int, Depths]] = {}
 
@@ -290,7 +290,7 @@ class LinkSubmitter:
         if not kept:
             return
         self._ranks.add_many([(host, seed.rank) for seed, host in kept])
-        now = self._wall()
+        now = self._clock()
 
         def entry(i: int) -> bytes:
             seed, host = kept[i]

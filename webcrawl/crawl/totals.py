@@ -42,7 +42,7 @@ _decode = msgspec.msgpack.Decoder(dict[str, int | float]).decode
 
 
 class Totals:
-    """*stats* are those of this run, *clock* is monotonic seconds."""
+    """*stats* are those of this run, *clock* gives epoch seconds."""
 
     def __init__(self, *, stats: StatsCollector, clock: Callable[[], float]) -> None:
         self._stats = stats

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import traceback
 from collections import Counter, deque
 from pathlib import Path
@@ -32,6 +31,7 @@ import msgspec
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.clock import now
 from webcrawl.configuration.values import positive, whole
 from webcrawl.crawl._engine import is_closing
 from webcrawl.crawl.page_builder import page_of
@@ -73,15 +73,13 @@ class CriticalErrors:
         jobdir: Path,
         most: int,
         secs: float,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = now,
     ) -> None:
         self._crawler = crawler
         self._jobdir = jobdir
         self._secs = secs
         self._most = most
         self._clock = clock
-        self._wall = wall
         self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
         self._pages: WarcWriter | None = None
         self._kinds: Counter[tuple[str, str]] = Counter()
@@ -146,7 +144,7 @@ class CriticalErrors:
                 self._log.append(
                     msgspec.json.encode(
                         {
-                            "at": round(self._wall(), 3),
+                            "at": round(self._clock(), 3),
                             "url": url[:_MAX_TEXT],
                             "where": where,
                             "error": kind[1],

@@ -7,13 +7,13 @@ rounded, and the numbers of hosts are left out when there is a reason for waitin
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
+from webcrawl.clock import now
 from webcrawl.configuration.values import number
 from webcrawl.crawl.counts import Counts
 from webcrawl.scheduler import scheduler_of
@@ -54,7 +54,7 @@ class Statistics:
         return extension
 
     def spider_opened(self) -> None:
-        self._at = self._began = time.monotonic()
+        self._at = self._began = now()
         self._loop.start(self._every, now=False)
 
     def spider_closed(self) -> None:
@@ -65,18 +65,18 @@ class Statistics:
         scheduler = scheduler_of(self._crawler)
         if scheduler is None:
             return
-        now = time.monotonic()
-        if now - self._at < self._every / 2:
+        at = now()
+        if at - self._at < self._every / 2:
             return  # the loop was late, and this call is its next one
         counts = Counts.of(self._crawler.stats.get_stats())
         contacts = self._crawler.stats.get_value("contacts", 0)
-        secs = max(now - self._at, 0.001)
+        secs = max(at - self._at, 0.001)
         rates = Rates((counts.pages - self._pages) / secs, (contacts - self._contacts) / secs)
-        self._pages, self._contacts, self._at = counts.pages, contacts, now
+        self._pages, self._contacts, self._at = counts.pages, contacts, at
         line = progress_line(
             scheduler.state(),
             rates,
-            secs=now - self._began,
+            secs=at - self._began,
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
         )

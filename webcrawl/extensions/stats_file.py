@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -26,6 +25,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
+from webcrawl.clock import wall_time
 from webcrawl.configuration.values import number
 from webcrawl.scheduler import scheduler_of
 from webcrawl.storage.atomic import write_atomic
@@ -91,7 +91,7 @@ class StatsFile:
         stats = self._crawler.stats.get_stats()
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
         numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}
-        line = msgspec.json.encode({"at": round(time.time(), 3), **numbers})
+        line = msgspec.json.encode({"at": round(wall_time(), 3), **numbers})
         try:
             await asyncio.to_thread(self._save, data, line)
         except OSError as error:

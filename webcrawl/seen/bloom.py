@@ -20,13 +20,13 @@ in the file already; the log says the same, so they do no harm.
 from __future__ import annotations
 
 import logging
-import time
 from array import array
 from typing import TYPE_CHECKING
 
 import msgspec
 from pybloom_live import ScalableBloomFilter
 
+from webcrawl.clock import now
 from webcrawl.seen.background import Background
 from webcrawl.seen.bloom_file import SavedFilter, read_filter, write_filter
 from webcrawl.seen.drain import Cursor, Drain
@@ -82,7 +82,7 @@ class BloomEliminator:
         executor: Executor,
         capacity: int,
         error_rate: float,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = now,
         log_file_bytes: int = FILE_BYTES,
         save_after: int = _SAVE_AT_LEAST,
     ) -> None:

@@ -15,13 +15,13 @@ fingerprints whatever the size of the crawl.
 from __future__ import annotations
 
 import logging
-import time
 from array import array
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from webcrawl.clock import now
 from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compactor
 from webcrawl.seen.levels import Levels, check_runs, find
@@ -60,7 +60,7 @@ class ContentSeen:
         path: Path,
         executor: Executor,
         buffer_size: int = BUFFER_SIZE,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = now,
     ) -> None:
         self._path = path
         self._buffer_size = buffer_size

@@ -22,13 +22,13 @@ them. Merging a stretch again marks the same payloads, so the cursor stays good.
 from __future__ import annotations
 
 import logging
-import time
 from array import array
 from collections import deque
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.clock import now
 from webcrawl.seen.background import Background
 from webcrawl.seen.batch import Batch
 from webcrawl.seen.compaction import Compactor
@@ -97,7 +97,7 @@ class DiskEliminator:
         executor: Executor,
         cache: FingerprintCache,
         buffer_size: int,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = now,
         log_file_bytes: int = FILE_BYTES,
     ) -> None:
         self.on_merged: Callable[[], object] = _nobody

@@ -15,7 +15,6 @@ import io
 import logging
 import sys
 import threading
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
@@ -26,6 +25,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from webcrawl.clock import now
 from webcrawl.crawl.fetch import PageState
 from webcrawl.crawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
 from webcrawl.crawl.link_extractor import PageLinks, in_slices
@@ -203,7 +203,7 @@ class WebSpider(Spider):
         scheduler = self._scheduler
         if not scheduler.submit_page(page, fetch):
             return
-        slices = in_slices(found, most=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=time.monotonic)
+        slices = in_slices(found, most=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
         for batch in scheduler.reading.steps(page.url, slices):
             page.links += batch
             if not scheduler.submit_page(page, fetch, batch):

@@ -46,7 +46,7 @@ class ReputationGate(Gate):
     """Holds what is beyond its domain's budget of *base* pages for each domain that links there.
 
     There are *rounds* doublings. *domains* must be open when it is asked. *is_far* says whether a
-    host is far off, *clock* is monotonic seconds.
+    host is far off, *clock* gives epoch seconds.
     """
 
     name = "reputation"

@@ -30,12 +30,12 @@ class HostAddresses:
         resolver: Resolver,
         guard: AddressGuard,
         records: Records,
-        wall: Callable[[], float],
+        clock: Callable[[], float],
     ) -> None:
         self._resolver = resolver
         self._guard = guard
         self._records = records
-        self._wall = wall
+        self._clock = clock
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def look(self, host: str) -> list[str] | DnsError | None:
@@ -44,7 +44,7 @@ class HostAddresses:
         known = self._resolver.cached(host)
         if known is None:
             record = self._records.get(host)
-            left = record.addresses_until - self._wall()
+            left = record.addresses_until - self._clock()
             if left <= 0 or not record.addresses:
                 return None
             self._resolver.remember(host, record.addresses, left)
@@ -91,7 +91,7 @@ class HostAddresses:
             addresses = await self._resolver.resolve(host)
             record = self._records.get(host)
             record.addresses = addresses
-            record.addresses_until = self._wall() + self._resolver.ttl(host)
+            record.addresses_until = self._clock() + self._resolver.ttl(host)
             self._records.put(record)
         except DnsError:
             pass  # the resolver remembers it

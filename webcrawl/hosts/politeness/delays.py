@@ -133,7 +133,7 @@ class Politeness:
         *,
         policy: DelayPolicy,
         records: Records,
-        wall: Callable[[], float],
+        clock: Callable[[], float],
         rng: random.Random,
         jitter: float,
         longest_crawl_delay: float,
@@ -144,7 +144,7 @@ class Politeness:
     ) -> None:
         self._policy = policy
         self._records = records
-        self._wall = wall
+        self._clock = clock
         self._rng = rng
         self._jitter = jitter
         self._longest_crawl_delay = longest_crawl_delay
@@ -155,7 +155,7 @@ class Politeness:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, **parts: Any) -> Politeness:
-        """*parts* are policy, records, retries, wall and rng. FatalError with one sentence."""
+        """*parts* are policy, records, retries, clock and rng. FatalError with one sentence."""
         return cls(
             jitter=number(settings, "POLITENESS_JITTER", at_least=0),
             longest_crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
@@ -211,7 +211,7 @@ class Politeness:
         secs = self._longer(max(self._policy.rest(facts), wait))
         is_over = self._give_up(origin, secs) | self._give_up(host, secs, origins=_ORIGINS)
         own = secs if alone and not is_over else 0.0
-        origin.ready_at = self._wall() + own if own else 0.0
+        origin.ready_at = self._clock() + own if own else 0.0
         if alone or is_over:
             # The URLs of what is given up need not wait for long to be told; nor need the others.
             facts = HostFacts(record.took if alone else times, crawl_delay)
@@ -265,7 +265,7 @@ class Politeness:
             wait = rule.wait
         secs = self._longer(max(self._policy.rest(HostFacts((), failures=host.failures)), wait))
         if 0 < rule.failures <= host.lookups_failed:
-            host.penalty_until = self._wall() + max(secs, self._penalty)
+            host.penalty_until = self._clock() + max(secs, self._penalty)
             secs = self._policy.rest(HostFacts(()))
         self._put(record, host, secs)
         return max(secs, at_least)
@@ -295,7 +295,7 @@ class Politeness:
         most = origins * self._retries.most_failures(outcome)
         is_over = tried.failures > 0 and (tried.failed_alike >= alike or tried.failures >= most)
         if is_over:
-            tried.penalty_until = self._wall() + max(secs, self._penalty)
+            tried.penalty_until = self._clock() + max(secs, self._penalty)
         return is_over
 
     def _longer(self, secs: float) -> float:
@@ -304,7 +304,7 @@ class Politeness:
 
     def _put(self, record: HostRecord, host: HostRecord, secs: float) -> None:
         """Save both, with the rest that begins."""
-        record.ready_at = self._wall() + secs
+        record.ready_at = self._clock() + secs
         self._records.put(record)
         if host is not record:
             self._records.put(host)
@@ -326,5 +326,5 @@ class Politeness:
     def is_failing(self, key: str, url: str) -> bool:
         """Whether origin or host of *url*, of which *key* is the politeness key, have failed so
         often in a row that nothing is asked of them for a while."""
-        now = self._wall()
+        now = self._clock()
         return any(one.penalty_until > now for one in self._tried(self._records.get(key), url))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from webcrawl.clock import now
 from webcrawl.net.guard import plain_address
 from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of, normalize
@@ -117,7 +117,7 @@ class Exclusions(RulesFile[ExclusionRules]):
     def from_settings(cls, settings: BaseSettings) -> Self:
         """Build from EXCLUSION_FILE; empty means that nothing is excluded."""
         name = settings.get("EXCLUSION_FILE") or ""
-        return cls(path=Path(name) if name else None, clock=time.monotonic)
+        return cls(path=Path(name) if name else None, clock=now)
 
     def excludes(self, host: str) -> bool:
         """Whether *host*, a name or an address in the form of `host_of`, is excluded."""

@@ -30,29 +30,29 @@ _LOOK_EVERY_PER_URL: Final = 1e-4
 
 
 class OriginRests(Gate):
-    """*records* has those of origins, *wall* tells the time in epoch seconds."""
+    """*records* has those of origins, *clock* gives epoch seconds."""
 
     name = "failing_origin"
     outlasts_crawl = False
 
-    def __init__(self, *, records: Records, wall: Callable[[], float]) -> None:
+    def __init__(self, *, records: Records, clock: Callable[[], float]) -> None:
         self._records = records
-        self._wall = wall
+        self._clock = clock
         # When each origin's rest is over.
         self._until: dict[str, float] = {}
-        self._looked_at = wall()
+        self._looked_at = 0.0
         self._held = 0
 
     def rest(self, origin: str, secs: float) -> None:
         """*origin* is not to be contacted for so long."""
         self._until.pop(origin, None)
-        self._until[origin] = self._wall() + secs
+        self._until[origin] = self._clock() + secs
         if len(self._until) > _ORIGINS:
             del self._until[next(iter(self._until))]
 
     def holds(self, entry: Entry) -> bool:
         """0.5 us while some origin rests."""
-        if not self._until or self._until.get(origin_of(entry.url), 0.0) <= self._wall():
+        if not self._until or self._until.get(origin_of(entry.url), 0.0) <= self._clock():
             return False
         self._held += 1
         return True
@@ -61,14 +61,14 @@ class OriginRests(Gate):
         """By its origin's record, which survives the process."""
         origin = origin_of(entry.url)
         if origin and origin not in self._until:
-            secs = self._records.get(origin).ready_at - self._wall()
+            secs = self._records.get(origin).ready_at - self._clock()
             if secs > 0:
                 self.rest(origin, secs)
         return self.holds(entry)
 
     def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
         """The rest of an origin is over."""
-        now = self._wall()
+        now = self._clock()
         if now < self._looked_at + max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held):
             return False
         self._looked_at = now

@@ -108,7 +108,7 @@ class _Streak:
 
 class Outage:
     """*hosts* failing in a row are one; 0: none ever is. Every *probe_secs* something is tried
-    while it lasts. *clock* is monotonic seconds; *count* adds one to a stat; *requeue* puts an
+    while it lasts. *clock* gives epoch seconds; *count* adds one to a stat; *requeue* puts an
     entry back into its queue; *check* asks the name servers for a host, whatever is known of it,
     and tells whether they find it; *forget* forgets which names were not found."""
 

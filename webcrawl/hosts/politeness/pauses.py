@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Pauses:
-    """The reasons, by name. *clock* is monotonic seconds; *wake* is told that the last is gone."""
+    """The reasons, by name. *clock* gives epoch seconds; *wake* is told that the last is gone."""
 
     def __init__(self, *, clock: Callable[[], float], wake: Callable[[], None]) -> None:
         self._clock = clock

@@ -10,8 +10,9 @@ section 2.3). How long an answer holds:
 * A host that has been failing for *unreachable_limit* seconds in a row, 30 days by default, counts
   as having no robots.txt (2.3.1.4). Only time in which the crawl looked counts.
 
-Times are by the wall clock, since they outlive the process. When that is set back, what lies in
-the future now holds as if just fetched: not longer than ever, and it is not forgotten either.
+Times are epoch seconds, since they outlive the process. When the clock was set back while the
+machine was down, what lies in the future now holds as if just fetched: not longer than ever, and it
+is not forgotten either.
 
 Invariant: never more than *size* rules, nor much more than *max_bytes* of them, are in memory;
 those unused for longest go first and are read from the store again. Nothing blocks longer than the
@@ -20,11 +21,11 @@ store does and the parsing of one file takes.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import msgspec
 
+from webcrawl.clock import wall_time
 from webcrawl.configuration.values import positive
 from webcrawl.hosts.robots.entry import Entry, after, pack, unpack
 from webcrawl.hosts.robots.rules import Rules, user_agent_token
@@ -87,7 +88,7 @@ class RobotsCache:
         expire: float,
         retry: float,
         unreachable_limit: float,
-        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
     ) -> None:
         """*user_agent* is a product token, see `user_agent_token`; the times are in seconds.
 
@@ -100,17 +101,17 @@ class RobotsCache:
         self._expire = expire
         self._retry = retry
         self._unreachable_limit = unreachable_limit
-        self._wall = wall
+        self._clock = clock
         self._ready: dict[str, _Ready] = {}  # in order of use, longest ago first
         self._bytes = 0
         self._named: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     def from_settings(
-        cls, settings: BaseSettings, *, store: RobotsStore, wall: Callable[[], float] = time.time
+        cls, settings: BaseSettings, *, store: RobotsStore, clock: Callable[[], float] = wall_time
     ) -> Self:
         """Build by ROBOTS_EXPIRE_SECS, ROBOTS_RETRY_SECS, ROBOTS_UNREACHABLE_SECS and the user
-        agent of the settings; *wall* is epoch seconds. Raises FatalError with one sentence.
+        agent of the settings; *clock* gives epoch seconds. Raises FatalError with one sentence.
         """
         return cls(
             store=store,
@@ -122,7 +123,7 @@ class RobotsCache:
             unreachable_limit=positive(
                 settings, "ROBOTS_UNREACHABLE_SECS", ROBOTS_UNREACHABLE_SECS
             ),
-            wall=wall,
+            clock=clock,
         )
 
     def get(self, origin: str) -> Rules | None:
@@ -130,7 +131,7 @@ class RobotsCache:
 
         None for an origin that is unknown or was forgotten, and when its time has come: see above.
         """
-        now = self._wall()
+        now = self._clock()
         ready = self._ready.get(origin)
         if ready is not None and ready.since <= now < ready.until:
             self._ready[origin] = self._ready.pop(origin)  # used last
@@ -149,7 +150,7 @@ class RobotsCache:
         rules = self.get(origin)
         if rules is not None:
             return rules
-        entry = self._entry(origin, self._wall())
+        entry = self._entry(origin, self._clock())
         return None if entry is None else self._rules(entry)
 
     def put(self, origin: str, status: int | None, body: bytes = b"") -> Rules:
@@ -158,7 +159,7 @@ class RobotsCache:
         *status* and *body* are those of the last answer: the status None when there was none, or
         when the body did not come whole, for half a file allows too much.
         """
-        now = self._wall()
+        now = self._clock()
         entry = after(
             self._entry(origin, now),
             status,
@@ -177,7 +178,7 @@ class RobotsCache:
 
     def facts(self, origin: str) -> RobotsFacts | None:
         """How the rules of *origin* came about; None when nothing is known of it."""
-        entry = self._entry(origin, self._wall())
+        entry = self._entry(origin, self._clock())
         if entry is None:
             return None
         follows_file = entry.file is not None and not self._gave_up(entry)

@@ -1,7 +1,7 @@
 """What is kept of one origin's robots.txt: the answers, their times, the file; and their bytes.
 
-Made and read by `cache`. Times are epoch seconds by the wall clock, so they hold over a restart;
-since that clock can be set, no duration is taken from it without bounds.
+Made and read by `cache`. Times are epoch seconds, so they hold over a restart; since the
+clock may be set while the machine is down, no duration is taken from it without bounds.
 
 Invariant: `unpack` raises nothing. What it cannot read, be it damaged or of another version, is
 unknown: the robots.txt is fetched again.

@@ -63,7 +63,7 @@ class _Search:
 class RobotsSearch:
     """The rules of the origins met so far, and those being looked for. No I/O of its own.
 
-    *refusal* says why a redirect is not followed to a URL, None if it is; *clock* is monotonic
+    *refusal* says why a redirect is not followed to a URL, None if it is; *clock* gives epoch
     seconds. Searches are held in memory: as many as hosts are between their
     first contact and the answer for robots.txt, and those whose host ran into trouble there.
     """

@@ -63,12 +63,11 @@ _UNREADABLE: Final = (CorruptRecordError, NewerFormatError, OSError, msgspec.Dec
 
 
 class Damaged(NamedTuple):
-    """A job without a readable live checkpoint. *wall* is epoch seconds; *is_sound* checks a kept
-    checkpoint."""
+    """A job without a readable live checkpoint. *is_sound* checks a kept checkpoint."""
 
     jobdir: Path
     mending: Mending
-    wall: Callable[[], float]
+    clock: Callable[[], float]
     rest_secs: float
     is_sound: Callable[[Path], bool]
 
@@ -239,7 +238,7 @@ def _put_aside(damaged: Damaged) -> None:
 
 def _go_back(damaged: Damaged, path: Path, checkpoint: Checkpoint) -> None:
     snapshots = dict(checkpoint.snapshots)
-    state = quieted(decode_snapshot(snapshots[_FRONTIER]), damaged.wall(), damaged.rest_secs)
+    state = quieted(decode_snapshot(snapshots[_FRONTIER]), damaged.clock(), damaged.rest_secs)
     snapshots[_FRONTIER] = msgspec.msgpack.encode(state)
     count = _finished_since(damaged.jobdir, _seconds(checkpoint))
     _publish(

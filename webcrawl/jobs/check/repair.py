@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.clock import SteadyWall
+from webcrawl.clock import Clock
 from webcrawl.crawl.jobdir import Job, PreparedCheckpoint, boot_id, read_checkpoint
 from webcrawl.crawl.kept_checkpoints import refuse_kept
 from webcrawl.errors import FatalError
@@ -74,7 +74,7 @@ def repair_job(
     checkpoint = readable(jobdir) if found.checkpoint else None
     if checkpoint is None:
         begun.append(Mending(jobdir=jobdir, number=live_number(jobdir), told=told))
-        damaged = Damaged(jobdir, begun[0], SteadyWall(), rest_secs, _is_sound)
+        damaged = Damaged(jobdir, begun[0], Clock(), rest_secs, _is_sound)
         if not mend_checkpoint(damaged):
             return Repair(found, found, [], [], _NO_WAY)
         checkpoint = read_checkpoint(jobdir)
@@ -111,9 +111,9 @@ def _mend_parts(jobdir: Path, checkpoint: Checkpoint, mending: Mending, rest_sec
 def _mend(job: Job, checkpoint: Checkpoint, mending: Mending, rest_secs: float) -> None:
     snapshots = dict(checkpoint.snapshots)
     shard, trusted = job.path / _SHARD, checkpoint.trusted
-    wall = SteadyWall()
+    clock = Clock()
     if trusted and "clock_offset" in checkpoint.facts:
-        wall.go_on(checkpoint.facts["clock_offset"])
+        clock.go_on(checkpoint.facts["clock_offset"])
 
     def mend(name: str, new: Callable[[bytes], bytes]) -> None:
         mending.begin(name)
@@ -128,7 +128,7 @@ def _mend(job: Job, checkpoint: Checkpoint, mending: Mending, rest_secs: float) 
             saved,
             mending,
             trusted=trusted,
-            now=wall(),
+            now=clock(),
             rest_secs=rest_secs,
         ),
     )

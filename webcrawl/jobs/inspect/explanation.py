@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.clock import wall_time
 from webcrawl.crawl.saved_settings import as_given
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.submission import forwarded
@@ -224,7 +225,7 @@ def _refusal(
         settings,
         schemes=followed_schemes(settings) & SCHEMES,
         domains=() if table is None else SeedDomains(table=table, capacity=len(table) + 1),
-        this_year=time.gmtime().tm_year,
+        this_year=time.gmtime(wall_time()).tm_year,
     )
     depth, via = (0, "") if found is None else (found.depth, found.via)
     what = "link"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.clock import wall_time
 from webcrawl.configuration.values import flag
 from webcrawl.frontier.rests import stored_rest
 from webcrawl.hosts.records import HostRecord
@@ -60,7 +60,7 @@ def host_state(view: JobView, host: str, *, url: str) -> HostState:
     origin = view.records.record(origin_of(url)) or HostRecord(host)
     failing = origin if origin.failures else record
     times = clock_of(view, host)
-    now = time.time()
+    now = wall_time()
     penalty = max(record.penalty_until, origin.penalty_until)
     state = state_of(times, now=now)
     return HostState(

@@ -6,12 +6,12 @@ Asked by ``scrapy frontier``. The answer is data, which overview_text.py tells i
 from __future__ import annotations
 
 import heapq
-import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.clock import wall_time
 from webcrawl.crawl.saved_settings import as_given
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import Where
@@ -73,7 +73,7 @@ def overview(view: JobView, *, top: int) -> Overview:
     lengths: dict[Where, dict[str, int]] = {where: {} for where in Where}
     for queue in view.frontier.queues():
         lengths[queue.where][queue.name] = queue.length
-    now = time.time()
+    now = wall_time()
     states: Counter[str] = Counter({"ready": 0, "resting": 0, "in process": 0})
     rows = []
     for name, times in view.frontier.hosts():

@@ -11,13 +11,13 @@ and redirects from none. Ordinary Requests of a spider are left out, and URLs th
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from webcrawl.clock import wall_time
 from webcrawl.crawl.outcome_log import GIVEN_UP, MAX_URL, is_given_up
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry
@@ -147,7 +147,7 @@ def _requeue(
                 rank=links.rank_of(key),
                 via=end.via,
                 kind=end.kind,
-                discovered_at=time.time(),
+                discovered_at=wall_time(),
             )
         )
         done.urls += 1

@@ -57,7 +57,7 @@ def _publish(parts: dict[str, Any], *, spider: str) -> None:
     facts = {
         "spider": spider,
         "politeness_key": hosts.key,
-        "clock_offset": hosts.wall.offset,
+        "clock_offset": hosts.clock.offset,
         "knows_domains": parts["links"].knows_domains,
         "waiting": len(frontier),
         "in_eliminator": eliminator.waiting,

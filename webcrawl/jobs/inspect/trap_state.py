@@ -5,12 +5,12 @@ Read from the host records; the exceptions are those of the settings at hand.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.clock import now
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 from webcrawl.hosts.budgets.traps.record import HostPatterns, decode
 from webcrawl.urls import host_of
@@ -48,7 +48,7 @@ def trap_state(view: JobView, url: str, *, settings: BaseSettings) -> TrapState:
     data = view.records.traps(host)
     known = HostPatterns() if data is None else decode(data)
     name = settings.get("TRAP_EXCEPTIONS_FILE") or ""
-    exceptions = exceptions_in(Path(name) if name else None, clock=time.monotonic)
+    exceptions = exceptions_in(Path(name) if name else None, clock=now)
     exceptions.open()
     patterns = [pattern for pattern in patterns_of(url) if pattern]
     record = view.records.record(host)

@@ -18,7 +18,6 @@ import errno
 import fcntl
 import os
 import threading
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from isal import isal_zlib
 
+from webcrawl.clock import wall_time
 from webcrawl.errors import StoreError
 from webcrawl.pipelines.warc.records import page_records, warcinfo_record
 from webcrawl.pipelines.warc.recovery import whole_length
@@ -79,7 +79,7 @@ class WarcWriter:
         max_file_bytes: int,
         level: int,
         warcinfo: Sequence[tuple[str, str]],
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
     ) -> None:
         self.written = Written()
         self._directory = directory

@@ -6,7 +6,6 @@ for each URL; ``work`` is called with every slice of background work.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -63,12 +62,11 @@ class TrapKeeper:
         *,
         jobdir: Path,
         records: HostRecords,
-        wall: Callable[[], float],
+        clock: Callable[[], float],
     ) -> Self:
-        """Read TRAP_* and URL_SPACE_*; *wall* is epoch seconds. FatalError with one sentence for
-        what cannot be."""
+        """Read TRAP_* and URL_SPACE_*. FatalError with one sentence for what cannot be."""
         name = settings.get("TRAP_EXCEPTIONS_FILE") or ""
-        exceptions = exceptions_in(Path(name) if name else None, clock=time.monotonic)
+        exceptions = exceptions_in(Path(name) if name else None, clock=clock)
         return cls(
             exceptions=exceptions,
             learned=LearnedTraps(
@@ -77,12 +75,12 @@ class TrapKeeper:
                 notes=Notes(jobdir / "traps.txt"),
                 min_duplicates=whole(settings, "TRAP_MIN_DUPLICATES", at_least=0),
                 retry_secs=number(settings, "TRAP_RETRY_SECS", at_least=0),
-                wall=wall,
+                clock=clock,
             ),
             space=UrlSpace(
                 records=records,
                 base=whole(settings, "URL_SPACE_BASE_URLS", at_least=0),
-                clock=time.monotonic,
+                clock=clock,
             ),
         )
 

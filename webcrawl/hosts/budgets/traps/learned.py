@@ -89,14 +89,14 @@ class LearnedTraps:
         notes: Notes,
         min_duplicates: int,
         retry_secs: float,
-        wall: Callable[[], float],
+        clock: Callable[[], float],
     ) -> None:
         self._store = store
         self._exceptions = exceptions
         self._notes = notes
         self._min_duplicates = min_duplicates
         self._retry_secs = retry_secs
-        self._wall = wall
+        self._clock = clock
         # The least recently used comes first.
         self._hosts: OrderedDict[str, HostPatterns] = OrderedDict()
         self._unknown: set[str] = set()
@@ -178,7 +178,7 @@ class LearnedTraps:
             record.times = 0
 
     def _park(self, record: PatternRecord, url: str) -> None:
-        now = self._wall()
+        now = self._clock()
         period = self._retry_secs * 2**record.times if self._retry_secs else float("inf")
         record.parked_until = now + period
         record.times = min(record.times + 1, _MOST_DOUBLINGS)
@@ -196,7 +196,7 @@ class LearnedTraps:
 
     def _free_if_due(self, record: PatternRecord) -> bool:
         """Whether *record* was parked, and its time is over."""
-        now = self._wall()
+        now = self._clock()
         if not 0 < record.parked_until <= now:
             return False
         record.parked_until = 0.0
@@ -246,7 +246,7 @@ class LearnedTraps:
         host = host_of(url)
         known = self._known(host)
         record = None if known is None else self._parked(known, host, url)
-        return record if record is not None and record.parked_until > self._wall() else None
+        return record if record is not None and record.parked_until > self._clock() else None
 
     def _parked(self, known: HostPatterns, host: str, url: str) -> PatternRecord | None:
         """The record of a pattern of *url* that is parked or due, unless it is excepted."""
@@ -265,7 +265,7 @@ class LearnedTraps:
         """
         changed = self._exceptions.reloads != self._heard_of
         self._heard_of = self._exceptions.reloads
-        now = self._wall()
+        now = self._clock()
         if now >= self._due_at and now >= self._looked_at + _LOOK_EVERY_PER_URL * self._held:
             self.relent()
             return True
@@ -274,12 +274,12 @@ class LearnedTraps:
     @property
     def may_relent(self) -> bool:
         """Whether there is news already that ``news`` keeps back, as there was a look lately."""
-        return self._wall() >= self._due_at
+        return self._clock() >= self._due_at
 
     def relent(self) -> None:
         """What is held is going to be looked at; what goes on being held says when it is due."""
         self._due_at = float("inf")
-        self._looked_at, self._held = self._wall(), 0
+        self._looked_at, self._held = self._clock(), 0
 
     def _known(self, host: str) -> HostPatterns | None:
         """What is known of *host*, None if nothing is."""

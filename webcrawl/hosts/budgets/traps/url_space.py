@@ -67,7 +67,7 @@ class UrlSpace:
         self._per_page = per_page
         self._clock = clock
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
-        self._looked_at = clock()
+        self._looked_at = 0.0
         # URLs held since the last look; whether there may be room for one of them some day, and
         # whether some of those that took its room have ended since.
         self._held = 0
