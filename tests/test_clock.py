@@ -1,8 +1,10 @@
-"""Epoch time of a process, while somebody sets the clock of the machine."""
+"""Epoch time while the clock of the machine is set, and that nothing else reads the time."""
 
 from __future__ import annotations
 
+import ast
 import time
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +32,56 @@ def test_a_clock_that_is_set_changes_nothing_for_this_process_and_the_next(jump)
 def test_a_new_one_says_what_the_machine_says():
     assert Clock()() == pytest.approx(time.time(), abs=1)
     assert since_boot() >= time.monotonic() - 1
+
+
+ROOT = Path(__file__).parent.parent / "webcrawl"
+# simweb is another program, which imports nothing of the crawler; its command runs it.
+EXEMPT = {"clock.py", "simweb", "commands/simweb.py"}
+CLOCKS = {"clock_gettime", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "time"}
+CLOCKS |= {"now", "time_ns", "today", "utcnow"}
+WITHOUT_AN_ARGUMENT = {"ctime", "gmtime", "localtime"}
+
+
+def reads_time(node: ast.AST) -> bool:
+    """Whether *node* names a clock of Python's, or of an event loop."""
+    match node:
+        case ast.ImportFrom(module="time", names=names):
+            return any(name.name in CLOCKS for name in names)
+        case ast.Attribute(value=value, attr=attr) if attr in CLOCKS:
+            return ast.unparse(value).endswith(("time", "date", "loop", "loop()"))
+        case ast.Call(func=ast.Attribute(value=ast.Name("time"), attr=attr), args=arguments):
+            return len(arguments) < (attr in WITHOUT_AN_ARGUMENT) + 2 * (attr == "strftime")
+    return False
+
+
+@pytest.mark.parametrize(
+    ("source", "reads"),
+    [
+        ("time.monotonic()", True),
+        ("clock=time.time", True),
+        ("from time import perf_counter", True),
+        ("datetime.now(UTC)", True),
+        ("self._loop.time()", True),
+        ("asyncio.get_running_loop().time()", True),
+        ("time.gmtime()", True),
+        ("time.strftime('%Y')", True),
+        ("time.strftime('%Y', time.gmtime(at))", False),
+        ("time.thread_time()", False),
+        ("from webcrawl.clock import now", False),
+        ("datetime.fromtimestamp(at, UTC)", False),
+    ],
+)
+def test_what_counts_as_reading_the_time(source, reads):
+    tree = ast.parse(f"f({source})" if "import" not in source else source)
+    assert any(map(reads_time, ast.walk(tree))) == reads
+
+
+def test_nothing_reads_the_time_but_the_clock():
+    found = [
+        f"{name}:{node.lineno}"
+        for path in sorted(ROOT.rglob("*.py"))
+        if not EXEMPT & {name := path.relative_to(ROOT).as_posix(), name.split("/")[0]}
+        for node in ast.walk(ast.parse(path.read_text()))
+        if reads_time(node)
+    ]
+    assert found == []

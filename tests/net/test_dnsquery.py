@@ -18,6 +18,7 @@ from loopback import (
     zone,
 )
 
+from webcrawl.clock import now
 from webcrawl.net.dns import channel as dnschannel
 from webcrawl.net.dns import query as dnsquery
 from webcrawl.net.dns.resolver import LookupFailedError, LookupTimeoutError, Resolver
@@ -132,7 +133,7 @@ def test_a_server_that_fell_silent_is_tried_again_with_one_question():
                 await resolver.resolve(f"{name}.test")
             assert (len(first.asked), len(second.asked)) == (1, 3)
             channel = channels(resolver)[0]
-            assert channel.probe_at > asyncio.get_running_loop().time()
+            assert channel.probe_at > now()
             channel.probe_at = 0.0
             await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "def"))
             assert (len(first.asked), len(second.asked)) == (2, 6)

@@ -14,12 +14,12 @@ import contextlib
 import enum
 import math
 import socket
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
+from webcrawl.clock import now
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
 from webcrawl.net.dns.shared import resolver_of
@@ -76,7 +76,7 @@ _FLAGS: Final = {
 class Contact:
     """One contact under way.
 
-    *started* is of the monotonic clock, as loops' clocks may be coarse; *until* is of the loop's.
+    Times are epoch seconds, as loops' clocks may be coarse.
     """
 
     request: Request
@@ -86,7 +86,7 @@ class Contact:
 
     def answered(self) -> None:
         """Note that the document begins."""
-        self.request.meta["download_latency"] = time.monotonic() - self.started
+        self.request.meta["download_latency"] = now() - self.started
 
     async def larger(self, limit: int) -> int:
         """The bound of a body that has outgrown *limit*: more with the leave of the request."""
@@ -159,16 +159,16 @@ class Connection:
         window = limits.rate_window if limits.min_rate else math.inf
         chunks: list[bytes] = []
         size = counted = 0
-        look_at = _now() + limits.first_byte_timeout
+        look_at = now() + limits.first_byte_timeout
         ending: Ending | None = None
         while ending is None:
             due = min(look_at, contact.until)
             chunk = await self._some(due)
-            now = _now()
+            at = now()
             if isinstance(chunk, bytes) and chunk:
                 if not chunks:
                     contact.answered()
-                    look_at = now + window
+                    look_at = at + window
                     due = min(look_at, contact.until)
                 chunks.append(chunk)
                 size += len(chunk)
@@ -184,16 +184,16 @@ class Connection:
                     raise self._silent()
                 raise DownloadTimeoutError(f"{self.address} said nothing")
             # Timers may ring a little early.
-            if ending is None and (chunk is None or now >= due):
+            if ending is None and (chunk is None or at >= due):
                 if due == contact.until or size - counted < limits.min_rate * window:
                     ending = Ending.LATE
-                counted, look_at = size, now + window
+                counted, look_at = size, at + window
         return Received(b"".join(chunks), ending)
 
     async def _some(self, until: float) -> bytes | OSError | None:
         """What comes next, nothing at the end; None if it does not come in time."""
         try:
-            async with asyncio.timeout_at(until) as time_left:
+            async with asyncio.timeout(until - now()) as time_left:
                 return await self._reader.read(_READ_BUFFER)
         except OSError as e:  # a TimeoutError is one, and sockets have some of their own
             return None if time_left.expired() else e
@@ -295,8 +295,8 @@ async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[Co
     Raises DownloadTimeoutError in place of what was awaited when the time is over.
     """
     seconds = request.meta.get("download_timeout", limits.total_timeout)
-    started = time.monotonic()
-    until = _now() + _FOR_DOCUMENTS * seconds
+    started = now()
+    until = started + _FOR_DOCUMENTS * seconds
     contact = Contact(request=request, started=started, until=until)
     try:
         async with asyncio.timeout(seconds):
@@ -304,11 +304,7 @@ async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[Co
     except TimeoutError as e:
         raise DownloadTimeoutError(f"{request.url}: not done within {seconds} seconds") from e
     finally:
-        request.meta["download_seconds"] = time.monotonic() - started
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+        request.meta["download_seconds"] = now() - started
 
 
 def _meaning_of(error: OSError) -> type[Exception]:

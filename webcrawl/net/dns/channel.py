@@ -13,6 +13,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from webcrawl.clock import now
 from webcrawl.net.dns import wire as dnswire
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Channel:
         self._rng = rng
         self._waiting: dict[int, Asker] = {}
         self._unwanted = 0
-        self._heard_at = loop.time()
+        self._heard_at = now()
         self._closed = False
         self._socket: socket.socket | None = None
         self._connect()
@@ -157,7 +158,7 @@ class Channel:
             asker = self._waiting.get(int.from_bytes(message[:2], "big"))
             if asker is not None and asker.answered(self, message):
                 self.silences = 0
-                self._heard_at = self._loop.time()
+                self._heard_at = now()
             elif self._is_flooded():
                 return
 
@@ -172,10 +173,10 @@ class Channel:
 
     def fell_silent(self) -> None:
         """A question has timed out, or nobody listens."""
-        now = self._loop.time()
+        at = now()
         self.silences += 1
-        self.probe_at = now + PROBE_EVERY
-        if now - self._heard_at >= PROBE_EVERY:
+        self.probe_at = at + PROBE_EVERY
+        if at - self._heard_at >= PROBE_EVERY:
             # The address that this machine had when the socket was made may be gone.
             self._move()
 
@@ -184,7 +185,7 @@ class Channel:
         questions = set(self._waiting.values())
         self._waiting.clear()
         self._unwanted = 0
-        self._heard_at = self._loop.time()
+        self._heard_at = now()
         self._disconnect()
         for question in questions:
             question.ask_again(self)

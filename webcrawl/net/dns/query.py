@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from webcrawl.clock import now
 from webcrawl.net.dns import wire as dnswire
 from webcrawl.net.dns.channel import PROBE_EVERY, Channel, QueryCounts
 
@@ -164,10 +165,10 @@ class NameServers:
             return usable[0] if usable else None
         best = min(usable, key=_silences)  # the first of equals
         if last is None and best is not usable[0]:
-            now = self.loop.time()
+            at = now()
             for channel in usable[: usable.index(best)]:
-                if now >= channel.probe_at:
-                    channel.probe_at = now + PROBE_EVERY
+                if at >= channel.probe_at:
+                    channel.probe_at = at + PROBE_EVERY
                     return channel
         return best
 

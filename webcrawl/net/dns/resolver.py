@@ -19,10 +19,10 @@ import asyncio
 import ipaddress
 import random
 import socket
-import time
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.clock import now
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import positive, whole
 from webcrawl.net.dns import wire as dnswire
@@ -95,7 +95,7 @@ class Resolver:
         tries: int,
         cache_size: int,
         system: SystemServers | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = now,
         rng: random.Random | None = None,
     ) -> None:
         """*servers* are IP addresses and ports, the preferred one first; *system* takes their

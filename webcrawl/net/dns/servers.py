@@ -9,10 +9,10 @@ Invariant: there is always at least one name server.
 from __future__ import annotations
 
 import ipaddress
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.clock import now
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ _LOOK_EVERY: Final = 5.0
 class SystemServers:
     """The name servers of a file like /etc/resolv.conf, as they are now."""
 
-    def __init__(
-        self, path: Path = _RESOLV_CONF, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, path: Path = _RESOLV_CONF, *, clock: Callable[[], float] = now) -> None:
         self._path = path
         self._clock = clock
         self._next_look = float("-inf")

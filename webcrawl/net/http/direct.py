@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import ConnectionTimeoutError
 
+from webcrawl.clock import now
 from webcrawl.net.http.answers import Answer
 from webcrawl.net.http.exchange import Exchange
 from webcrawl.net.http.idle import IdleConnections, Place
@@ -127,11 +128,11 @@ class DirectConnections:
         """
         if self._closed:
             raise RuntimeError("the connections are closed")
-        until = self._loop.time() + seconds
+        until = now() + seconds
         place = asked.place
         exchange = self._idle[place.scheme].take(place, TURN.get())
         if exchange is None:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout(seconds):
                 exchange = await self._connect(place)
         self._busy.add(exchange)
         try:

@@ -16,6 +16,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.helpers import _EXC_SENTINEL
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
+from webcrawl.clock import now
 from webcrawl.net.guard import plain_address
 from webcrawl.net.limits import MAX_HEADER_FIELDS
 from webcrawl.net.outcomes import FirstByteTimeoutError, HeaderTooLargeError, TooSlowError
@@ -72,8 +73,8 @@ class Exchange(ResponseHandler):
         self._most_framing = _FRAMING * limits.max_bytes
 
     def ask(self, request: bytes, *, has_body: bool, until: float) -> None:
-        """Send *request*, whose answer is to be there, its body included, *until* that time of
-        the loop's clock. Without *has_body* the answer has none, whatever its header says."""
+        """Send *request*, whose answer is to be there, its body included, *until* then.
+        Without *has_body* the answer has none, whatever its header says."""
         if self.transport is None:
             raise ClientConnectionError("closed before the request was sent")
         limits = self._limits
@@ -86,7 +87,7 @@ class Exchange(ResponseHandler):
             max_field_size=limits.header_bytes,
             max_headers=MAX_HEADER_FIELDS,
         )
-        self._end = self._loop.call_at(until, self._on_end)
+        self._end = self._loop.call_later(until - now(), self._on_end)
         self.transport.write(request)
 
     async def answer(self) -> tuple[RawResponseMessage, StreamReader]:

@@ -39,7 +39,6 @@ undone, so a ``Transfer-Encoding`` in the headers describes the way, not the bod
 from __future__ import annotations
 
 import ssl
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -55,6 +54,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from scrapy.utils._download_handlers import check_stop_download
 from scrapy.utils.ssl import _make_ssl_context
 
+from webcrawl.clock import now
 from webcrawl.configuration.values import flag
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
@@ -146,7 +146,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
     async def download_request(self, request: Request) -> Response:
         """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
         meta = request.meta
-        started = time.monotonic()
+        started = now()
         seconds = meta.get("download_timeout", self._limits.total_timeout)
         answer: Answer | None = None
         try:
@@ -155,7 +155,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 answer = await self._direct.ask(asked, seconds)
             else:
                 answer = await self._send(request, seconds)
-            meta["download_latency"] = time.monotonic() - started
+            meta["download_latency"] = now() - started
             meta["wire_headers"] = answer.raw_headers
             meta["wire_reason"] = answer.reason
             meta["wire_request_headers"] = answer.request_headers
@@ -168,7 +168,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         finally:
             if answer is not None:
                 answer.close()  # for good, unless the body was read to its end
-            meta["download_seconds"] = time.monotonic() - started
+            meta["download_seconds"] = now() - started
 
     async def close(self) -> None:
         """Close every connection; requests under way fail."""

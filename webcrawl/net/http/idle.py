@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
+from webcrawl.clock import now
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -40,7 +42,7 @@ class IdleConnections:
         exchange, since = self._waiting.pop(place, (None, 0.0))
         if exchange is None:
             return None
-        fresh = self._loop.time() - since < self._keepalive
+        fresh = now() - since < self._keepalive
         if fresh and exchange.is_connected() and (not address or exchange.is_to(address)):
             return exchange
         exchange.abort()
@@ -54,7 +56,7 @@ class IdleConnections:
         """
         if len(self._waiting) >= self._most or place in self._waiting:
             return False
-        self._waiting[place] = exchange, self._loop.time()
+        self._waiting[place] = exchange, now()
         if self._sweep is None:
             self._sweep = self._loop.call_later(self._keepalive, self._close_expired)
         return True
@@ -69,7 +71,7 @@ class IdleConnections:
 
     def _close_expired(self) -> None:
         self._sweep = None
-        latest = self._loop.time() - self._keepalive
+        latest = now() - self._keepalive
         while self._waiting:
             place, (exchange, since) = next(iter(self._waiting.items()))
             if since > latest:
