@@ -19,7 +19,7 @@ def given_settings():
     return shlex.split(words)
 
 
-def test_name_servers_that_do_not_answer_do_not_hold_up_the_simulated_crawl(tmp_path):
+def test_mute_name_servers_do_not_hold_up_the_simulated_crawl(tmp_path):
     faults = dataclasses.replace(Faults.none(), dns_timeout=0.3)
     world = preset("clean", http_port=0, https_port=0, hosts=20, mean_pages=1.5, faults=faults)
     seeds = tmp_path / "seeds.txt"

@@ -261,7 +261,7 @@ def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_pat
     assert "not judged: 2 requests too far out of order; sort the log" in capsys.readouterr().out
 
 
-def test_it_ends_quietly_when_nobody_reads_on(tmp_path):
+def test_it_ends_quietly_when_its_reader_has_gone(tmp_path):
     path = tmp_path / "access.log"
     path.write_text("".join(simweb_line(at, at, host=f"{at}.test") for at in range(20_000)))
     with warm.Popen(

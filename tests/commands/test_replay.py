@@ -89,7 +89,7 @@ def test_modules_get_every_page_of_the_crawl_as_they_got_it_then(crawled, tmp_pa
     assert {path: path.read_bytes() for path in (crawled / "job/warc").iterdir()} == before
 
 
-def test_a_module_that_fails_on_some_pages_stops_nothing_and_is_told(crawled, tmp_path):
+def test_a_module_that_fails_on_some_pages_is_reported_and_stops_nothing(crawled, tmp_path):
     done = replay(crawled, tmp_path / "again", "Record", "Picky")
     assert done.returncode == 1
     recorded = lines(tmp_path / "again")
@@ -99,7 +99,7 @@ def test_a_module_that_fails_on_some_pages_stops_nothing_and_is_told(crawled, tm
     assert done.stdout.endswith(f" files, {failed} failed\n")
 
 
-def test_a_damaged_file_gives_what_can_be_read_and_so_do_the_files_after_it(crawled, tmp_path):
+def test_a_damaged_file_gives_its_readable_pages_and_the_next_file_all(crawled, tmp_path):
     first, *others = sorted((crawled / "job/warc").glob("*.warc.gz"))
     torn = tmp_path / "torn.warc.gz"
     torn.write_bytes(first.read_bytes()[:-100])
@@ -148,14 +148,14 @@ def test_one_that_is_stopped_says_how_to_go_on(crawled, tmp_path):
         (["-s", "PAGE_MAX_BYTES=much", "README.md"], "webcrawl: PAGE_MAX_BYTES must be"),
     ],
 )
-def test_bad_input_is_told_in_a_sentence(arguments, sentence):
+def test_bad_input_is_one_sentence(arguments, sentence):
     done = warm.scrapy("replay", *arguments)
     assert done.returncode == 2
     assert sentence in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_what_is_no_warc_file_is_told():
+def test_a_file_of_another_format_is_reported():
     done = warm.scrapy("replay", "README.md")
     assert done.returncode == 2
     assert "README.md is damaged behind byte 0: " in done.stderr

@@ -132,7 +132,7 @@ def test_the_egg_holds_the_package_and_the_user_s_modules(scrapyd, project):
     assert {name for name in names if not name.endswith((".py", ".pyc"))} == set()
 
 
-def test_seeds_that_the_daemon_does_not_find_are_a_sentence_in_the_job_s_log(scrapyd, web):
+def test_missing_seeds_are_a_sentence_in_the_log_of_scrapyd_s_job(scrapyd, web):
     scrapyd.schedule("lost", seeds="seeds/mine.txt", web=web[0])
     scrapyd.wait_for_end("lost")
     sentence = "Cannot read the seeds in seeds/mine.txt: No such file or directory (looked for in "

@@ -481,7 +481,7 @@ class TestStandardInput:
         with reading("-", spool=tmp_path, stdin=gzip.compress(b"a.example")) as reader:
             assert len(drain(reader)) == 1
 
-    def test_empty_input_is_refused_and_does_not_stand_in_the_way_of_the_next_run(self, tmp_path):
+    def test_empty_input_is_refused_and_the_next_run_reads_its_own(self, tmp_path):
         with pytest.raises(SeedsError, match=r"^No seed in -\.$"), reading("-", spool=tmp_path):
             pass
         with reading("-", spool=tmp_path, stdin=b"a.example") as reader:

@@ -194,7 +194,7 @@ def test_without_a_snapshot_all_begins_anew(ranks, path):
     ranks.close()
 
 
-def test_the_log_cut_or_zeroed_at_any_byte_of_its_tail_loses_only_the_last_batches(ranks, path):
+def test_a_log_cut_or_zeroed_at_any_byte_loses_the_last_batches_only(ranks, path):
     first, *later = batches(30)
     ranks.add_many(first)
     snapshot = ranks.snapshot()

@@ -199,7 +199,7 @@ def test_zyte_api_fetches_all_when_its_addon_is_enabled(site, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["scrapy-redis", "Scrapy's own"])
-def test_another_scheduler_runs_on_scrapy_s_downloader_and_obeys_robots_txt(
+def test_another_scheduler_uses_scrapy_s_downloader_and_robots_txt(
     kind, site, tmp_path, monkeypatch
 ):
     feed = tmp_path / "items.jsonl"

@@ -105,7 +105,7 @@ def finish(command):
     assert "finished: nothing is left to fetch" in done.stdout
 
 
-def test_two_thousand_hosts_of_every_kind_are_crawled_politely_through_kills(tmp_path):
+def test_two_thousand_hosts_are_crawled_politely_through_kills(tmp_path):
     """Mixed delays, redirects between hosts, slow, throttling and broken servers; a few of them
     speak FTP or Gopher."""
     world = preset(

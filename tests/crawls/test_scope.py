@@ -75,7 +75,7 @@ def test_only_urls_that_match_are_asked_for(web, tmp_path):
     assert stats_of(tmp_path / "job")["urls/refused/restrict_to"] > 0
 
 
-def test_a_scope_that_does_not_exist_is_told_in_a_sentence(web, tmp_path):
+def test_a_scope_that_does_not_exist_is_one_sentence(web, tmp_path):
     done = run_crawl(command(web, tmp_path, web.world.seeds(), URL_SCOPE="here"))
     assert done.returncode == 2
     last = done.stdout.splitlines()[-1]

@@ -13,7 +13,7 @@ from webcrawl.simweb import allowed_urls, start_in_process
 from webcrawl.simweb.farm import DOMAINS
 
 
-def test_farm_and_calendar_get_less_than_a_twentieth_while_every_host_is_crawled_completely(
+def test_farm_and_calendar_get_a_twentieth_while_all_hosts_are_complete(
     tmp_path,
 ):
     log, job = tmp_path / "access.log", tmp_path / "job"

@@ -201,7 +201,7 @@ def test_a_host_that_names_more_than_it_has_is_fetched_in_proportion(site, tmp_p
     assert stats_of(tmp_path / "job")["frontier/parked/url_space"] == 0
 
 
-def test_an_exceptions_file_that_is_not_there_is_told_in_a_sentence(site, tmp_path):
+def test_a_missing_exceptions_file_is_one_sentence(site, tmp_path):
     done = run_crawl(command(site, tmp_path, TRAP_EXCEPTIONS_FILE=tmp_path / "none"))
     assert done.returncode == 2
     assert done.stdout.splitlines()[-1] == (

@@ -55,7 +55,7 @@ def manifest(jobdir):
     return json.loads((jobdir / (jobdir / "CURRENT").read_text().strip()).read_text())
 
 
-def test_checkpoints_are_made_while_the_crawl_runs_and_the_last_one_at_its_end(web, jobdir):
+def test_checkpoints_are_made_during_the_crawl_and_at_its_end(web, jobdir):
     done = crawl(web, jobdir, CHECKPOINT_INTERVAL_SECS=0.3)
     assert done.returncode == 0, done.stdout
     made = re.findall(r"Checkpoint made: \d+ ms in the reactor, \d+\.\d\d s in all", done.stdout)
@@ -102,7 +102,7 @@ def raising(tmp_path, monkeypatch):
         ("OSError(28, 'No space left on device')", (3, "disk_full")),
     ],
 )
-def test_a_module_that_cannot_store_its_pages_keeps_the_previous_checkpoint_live(
+def test_a_module_that_cannot_store_pages_keeps_the_old_checkpoint_live(
     web, jobdir, raising, error, code_and_reason
 ):
     code, reason = code_and_reason

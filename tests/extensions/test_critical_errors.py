@@ -100,7 +100,7 @@ def replay(path):
     return warm.scrapy("replay", "-s", pipelines, *files)
 
 
-def test_a_module_that_fails_on_every_page_stops_nothing_and_its_pages_are_kept(simulated):
+def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulated):
     web, path = simulated
     pipelines = json.dumps({"webcrawl.pipelines.warc.WarcPipeline": 1, "bugs.Clumsy": 2})
     done = run_crawl(command(simulated, ITEM_PIPELINES=pipelines))
@@ -132,7 +132,7 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_its_pages_are_kept(
     assert mended.stdout == "100 pages of 1 files, 0 failed\n"
 
 
-def test_the_links_of_a_page_that_a_callback_failed_on_are_found_by_trying_it_again(simulated):
+def test_a_page_that_a_callback_failed_on_gives_its_links_when_retried(simulated):
     web, path = simulated
     extensions = json.dumps({"bugs.CallbackOnce": 50})
     done = run_crawl(command(simulated, BREAKER_MAX_ERRORS=0, EXTENSIONS=extensions))
@@ -150,7 +150,7 @@ def test_the_links_of_a_page_that_a_callback_failed_on_are_found_by_trying_it_ag
         ("bugs.Callback", "EXTENSIONS", "callback", "RuntimeError"),
     ],
 )
-def test_too_many_other_errors_in_a_row_end_the_crawl_and_it_goes_on_when_they_are_mended(
+def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     simulated, bug, setting, where, error
 ):
     web, path = simulated

@@ -32,7 +32,7 @@ def begin(web, tmp_path, **settings):
     return start_crawl(crawl_command(web, seeds, tmp_path / "job", **settings))
 
 
-def test_without_room_nobody_is_contacted_and_the_summary_says_why(web, tmp_path):
+def test_on_a_full_disk_no_host_is_contacted_and_the_summary_says_why(web, tmp_path):
     crawl = begin(web, tmp_path, DISK_MIN_FREE_BYTES=1 << 60, STATISTICS_INTERVAL_SECS=0.5)
     time.sleep(2)
     crawl.send_signal(signal.SIGTERM)

@@ -64,7 +64,7 @@ def test_the_user_agent_names_the_contact(agent, contact, sent):
         "mailto:me@example.org?x", "<me@example.org>", " ",
     ],
 )  # fmt: skip
-def test_a_contact_where_nobody_is_found_is_a_sentence(contact):
+def test_a_contact_without_page_or_address_is_a_sentence(contact):
     with pytest.raises(FatalError) as caught:
         crawler_with(CRAWLER_CONTACT=contact)
     assert str(caught.value) == (
@@ -132,7 +132,7 @@ def test_the_agent_of_an_old_spider_is_the_one_that_counts(caplog):
     assert "calls itself 'Mozilla/5.0'" in caplog.text
 
 
-def test_every_request_of_a_crawl_names_the_contact_and_robots_know_its_product(tmp_path):
+def test_every_request_names_the_contact_and_robots_txt_the_product(tmp_path):
     world = preset("clean", http_port=0, https_port=0, hosts=8, mean_pages=3.0, max_pages=6)
     log = tmp_path / "access.log"
     with start_in_process(world, log_path=log) as web:
@@ -186,7 +186,7 @@ def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(tmp_pat
         assert b"from: crawl-ops@example.org" in lines
 
 
-def test_a_live_crawl_of_nobody_warns_in_its_log_and_a_bad_contact_ends_it(tmp_path):
+def test_a_live_crawl_without_contact_warns_and_a_bad_contact_ends_it(tmp_path):
     world = preset("clean", http_port=0, https_port=0, hosts=1, mean_pages=1.0, max_pages=1)
     with start_in_process(world, log_path=None) as web:
         seeds = tmp_path / "seeds.txt"

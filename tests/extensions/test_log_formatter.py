@@ -47,5 +47,5 @@ def test_a_bug_in_a_processing_module_is_an_error_with_the_page_s_url(formatter,
         (OSError(2, "No such file or directory"), logging.ERROR),
     ],
 )
-def test_a_failing_disk_is_not_told_for_every_page(formatter, response, error, level):
+def test_a_failing_disk_is_not_logged_for_every_page(formatter, response, error, level):
     assert formatter.item_error(PAGE, error, response, Spider("quiet"))["level"] == level

@@ -83,7 +83,7 @@ def test_many_hosts_and_runs_are_few_open_files(tmp_path, clock):
     assert descriptors() <= before
 
 
-def test_what_a_crawl_needs_is_told_by_its_settings():
+def test_the_open_files_of_a_crawl_follow_from_its_settings():
     settings = get_project_settings()
     settings.setdict({"CONCURRENT_REQUESTS": 100, "NET_KEEPALIVE_CONNECTIONS": 10})
     assert most_open_files(settings) == 200 + 70 + FIXED
@@ -173,7 +173,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 20)
 
 
 @pytest.mark.parametrize(("how", "least", "most"), [("with", 0, 10), ("without", 30, 1000)])
-def test_the_memory_of_one_document_serves_the_next_only_with_the_extension(how, least, most):
+def test_only_with_the_extension_documents_share_memory_one_by_one(how, least, most):
     assert least <= int(said_by(FAULTS, how)) <= most
 
 

@@ -34,7 +34,7 @@ def test_a_pause_of_five_minutes_allows_five_again():
     assert logged(repeats, 100) == 5
 
 
-def test_places_and_types_of_exceptions_are_told_apart():
+def test_places_and_types_of_exceptions_are_counted_apart():
     repeats = Repeats()
     kinds = [{"line": 1}, {"line": 2}, {"error": KeyError}, {"error": OSError}]
     assert [logged(repeats, 9, **kind) for kind in kinds] == [5, 5, 5, 5]

@@ -75,7 +75,7 @@ def test_custom_settings_of_a_spider_made_of_it_come_on_top():
     assert settings["JOBDIR"] == web_spider["JOBDIR"]
 
 
-def test_with_another_scheduler_scrapy_s_downloader_and_robots_txt_come_back():
+def test_another_scheduler_gets_scrapy_s_downloader_and_robots_txt_back():
     crawler = Crawler(
         UsersSpider, settings_of(UsersSpider, SCHEDULER="scrapy.core.scheduler.Scheduler")
     )
@@ -93,7 +93,7 @@ def test_a_crawl_with_its_defaults_has_nothing_without_effect(spider):
     assert [*without_effect(settings, web=web)] == []
 
 
-def test_what_requests_ask_for_to_no_effect_is_told_once(caplog):
+def test_request_attributes_without_effect_are_warned_of_once(caplog):
     extension = ScrapySettings(sentences=[])
     spider = UsersSpider()
     plain = Request("http://a.test/", meta={"depth": 1})
@@ -115,7 +115,7 @@ def test_what_requests_ask_for_to_no_effect_is_told_once(caplog):
     ]
 
 
-def test_settings_without_effect_are_told_with_what_does_it_here():
+def test_settings_without_effect_are_named_with_their_replacement():
     settings = settings_of(
         UsersSpider,
         "cmdline",

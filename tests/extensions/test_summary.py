@@ -70,7 +70,7 @@ STOPPED_AT_ONCE = """
 """
 
 
-def test_a_finished_crawl_has_all_its_figures_and_the_errors_by_class_most_frequent_first():
+def test_a_finished_crawl_shows_figures_and_errors_by_frequency():
     assert summary(STATS, jobdir="crawls/x", warc_dir="crawls/x/warc") == FINISHED
 
 
@@ -123,7 +123,7 @@ def extension(settings=None):
     return crawler, Summary.from_crawler(crawler)
 
 
-def test_it_is_printed_when_the_engine_has_stopped_with_the_directories_of_the_settings(capsys):
+def test_it_is_printed_when_the_engine_has_stopped_and_names_the_files(capsys):
     crawler, _made = extension({"WARC_DIR": "elsewhere"})
     crawler.stats.set_value("finish_reason", "finished")
     crawler.signals.send_catch_log(signals.engine_stopped)
@@ -157,7 +157,7 @@ def test_a_crawl_that_waited_for_its_hosts_says_so(bound, said):
     assert (line in text) is said
 
 
-def test_urls_that_wait_over_budget_are_told_with_what_lets_them_in():
+def test_urls_over_budget_are_shown_with_the_setting_that_lets_them_in():
     stats = STATS | {
         "frontier/parked": 1_234,
         "frontier/parked/reputation": 1_200,

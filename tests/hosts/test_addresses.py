@@ -67,7 +67,7 @@ async def looked_up(addresses, host):
         ("10.1.1.1", []),
     ],
 )
-def test_only_addresses_that_may_be_contacted_are_told(clock, host, found):
+def test_only_addresses_that_may_be_contacted_are_returned(clock, host, found):
     async def run():
         async with addresses_by(zone(ZONE), clock, Records()) as (addresses, _):
             assert await looked_up(addresses, host) == found
@@ -75,7 +75,7 @@ def test_only_addresses_that_may_be_contacted_are_told(clock, host, found):
     asyncio.run(run())
 
 
-def test_private_addresses_are_told_where_they_are_allowed(clock):
+def test_private_addresses_are_returned_where_they_are_allowed(clock):
     async def run():
         async with addresses_by(zone(ZONE), clock, Records(), allow_private=True) as (found, _):
             assert await looked_up(found, "inside.test") == ["10.0.0.1"]
@@ -136,9 +136,7 @@ def servfail(query):
     ("answer", "error", "temporary"),
     [(zone({}), NameNotFoundError, False), (servfail, LookupFailedError, True)],
 )
-def test_a_name_without_address_and_a_failing_server_are_told_apart(
-    clock, answer, error, temporary
-):
+def test_a_name_without_address_is_no_failing_server(clock, answer, error, temporary):
     async def run():
         records = Records()
         async with addresses_by(answer, clock, records) as (addresses, _):
@@ -152,7 +150,7 @@ def test_a_name_without_address_and_a_failing_server_are_told_apart(
     asyncio.run(run())
 
 
-def test_who_waits_is_told_when_the_answer_cannot_be_kept(clock):
+def test_an_answer_that_cannot_be_stored_is_an_error_for_the_caller(clock):
     class Damaged(Records):
         def put(self, record):
             raise OSError(5, "Input/output error")
@@ -167,7 +165,7 @@ def test_who_waits_is_told_when_the_answer_cannot_be_kept(clock):
     asyncio.run(run())
 
 
-def test_closing_breaks_off_look_ups_and_tells_nobody(clock):
+def test_closing_cancels_look_ups_without_a_call(clock):
     async def run():
         told = []
         async with addresses_by(lambda query: None, clock, Records()) as (addresses, _):

@@ -174,7 +174,7 @@ def test_what_another_gate_stopped_frees_its_place(records: HostRecords) -> None
     assert let_in(gate, "a.test") == 4
 
 
-def test_budgets_double_with_each_round_and_what_was_not_fetched_is_free_again(
+def test_budgets_double_with_each_round_and_unused_shares_are_free_again(
     records: HostRecords,
 ) -> None:
     ledger, _ = budgets_of(settings(), records)
@@ -198,7 +198,7 @@ def test_last_round_is_the_last(records: HostRecords) -> None:
     assert Reputation(records, rounds=3).may_relent
 
 
-def test_who_became_known_is_looked_at_while_hosts_rest(records: HostRecords) -> None:
+def test_domains_with_new_links_are_let_in_while_hosts_rest(records: HostRecords) -> None:
     gate = Reputation(records)
     let_in(gate, "a.test")
     records.domains.link("b.test", ["a.test"])
@@ -218,7 +218,7 @@ def test_who_became_known_is_looked_at_while_hosts_rest(records: HostRecords) ->
     assert records.domains.current_round == 0
 
 
-def test_who_became_known_is_looked_at_in_the_last_round_too(records: HostRecords) -> None:
+def test_domains_with_new_links_are_let_in_in_the_last_round_too(records: HostRecords) -> None:
     gate = Reputation(records, rounds=0)
     for source in ("b.test", "c.test"):
         assert not gate.may_relent

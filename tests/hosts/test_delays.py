@@ -84,7 +84,7 @@ def test_the_average_of_the_last_five_downloads_counts(polite, records):
     assert records.get(HOST).took == [1.0, 1.0, 1.0, 1.0, 3.5]
 
 
-def test_what_a_cut_off_contact_must_be_followed_by_is_no_less_than_any_next_rest(polite):
+def test_the_rest_after_a_cut_off_contact_is_no_shorter_than_any_next(polite):
     for _ in range(5):
         least = after(polite, took=2.0).least
     assert after(polite, took=0.0).secs == 16
@@ -92,7 +92,7 @@ def test_what_a_cut_off_contact_must_be_followed_by_is_no_less_than_any_next_res
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=20))
-def test_a_next_rest_is_never_above_the_least_and_that_of_the_contact_alone(times):
+def test_a_next_rest_is_bounded_by_the_shortest_and_the_contact_s_own(times):
     polite = politeness(lambda: 0.0, Records())
     least = 0.0
     for took in times:
@@ -129,7 +129,7 @@ def test_crawl_delay_and_retry_after_are_honoured_up_to_their_limits(clock, reco
 
 
 @pytest.mark.parametrize(("what", "secs"), [("cap", 300), ("obey", 1000), ("skip", 3)])
-def test_beyond_the_limit_a_crawl_delay_is_capped_obeyed_or_the_host_skipped(clock, what, secs):
+def test_a_long_crawl_delay_is_capped_or_obeyed_or_the_host_skipped(clock, what, secs):
     polite = politeness(clock, Records(), longest_crawl_delay=300.0, long_crawl_delay=what)
     assert after(polite, crawl_delay=1000.0).secs == secs
     assert after(polite, crawl_delay=300.0).secs == 300
@@ -153,7 +153,7 @@ def test_a_host_that_fails_too_often_is_left_alone_for_the_penalty(polite, clock
     assert not is_failing(polite, HOST)
 
 
-def test_hosts_of_a_domain_that_fail_make_it_rest_and_do_not_take_the_others_with_them(polite):
+def test_failing_hosts_make_their_domain_rest_and_spare_the_others(polite):
     dead, other = f"dead.{HOST}", f"www.{HOST}"
     assert [after(polite, "connect_refused", host=dead).secs for _ in range(3)] == [10, 20, 40]
     assert not is_failing(polite, dead)
@@ -209,13 +209,13 @@ def test_forty_closed_ports_do_not_make_their_host_fail(clock, records):
     assert not polite.is_failing(HOST, f"http://{HOST}:9000/")
 
 
-def test_a_look_up_that_fails_backs_off_no_shorter_than_the_answer_is_remembered(polite):
+def test_a_failed_look_up_backs_off_as_long_as_its_answer_is_cached(polite):
     assert polite.lookup_failed(HOST, url_of(HOST), at_least=0.0) == 10
     assert polite.lookup_failed(HOST, url_of(HOST), at_least=30.0) == 30
     assert polite.lookup_failed(HOST, url_of(HOST), at_least=0.0) == 40
 
 
-def test_a_host_that_cannot_be_found_is_lost_after_its_retries_and_found_by_a_contact(polite):
+def test_a_host_that_is_not_found_is_lost_until_a_contact_succeeds(polite):
     for _ in range(2):
         polite.lookup_failed(HOST, url_of(HOST), at_least=0.0)
         assert not polite.is_lost(HOST)
@@ -226,9 +226,7 @@ def test_a_host_that_cannot_be_found_is_lost_after_its_retries_and_found_by_a_co
 
 
 @pytest.mark.parametrize("outcome", ["http_503", "connect_refused"])
-def test_a_host_that_failed_otherwise_is_not_lost_with_the_first_look_up_that_fails(
-    polite, outcome
-):
+def test_other_failures_do_not_make_a_failed_look_up_final(polite, outcome):
     for _ in range(2):
         after(polite, outcome)
     assert polite.lookup_failed(HOST, url_of(HOST), at_least=0.0) == 40
@@ -287,7 +285,7 @@ def test_a_success_ends_a_penalty_for_good(polite, clock):
     assert not is_failing(polite, HOST)
 
 
-def test_who_hangs_up_waits_until_the_server_has_noticed(polite):
+def test_after_hanging_up_the_server_gets_time_to_notice(polite):
     assert after(polite, hung_up=True).secs == after(polite).secs + 0.1
     assert after(polite, hung_up=True).shared == after(polite).shared + 0.1
 
@@ -366,7 +364,7 @@ def test_the_profiles_are_those_of_their_sources():
         ({"POLITENESS_DELAY_FACTOR": "much"}, "POLITENESS_DELAY_FACTOR must be a number"),
     ],
 )
-def test_impossible_politeness_is_told_in_one_sentence(values, sentence):
+def test_impossible_politeness_is_one_sentence(values, sentence):
     with pytest.raises(FatalError, match=sentence):
         chosen(**values)
 

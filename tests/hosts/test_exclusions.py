@@ -101,7 +101,7 @@ def test_rules_of_all_kinds_live_side_by_side():
 
 
 @pytest.mark.parametrize("line", ["", "  ", "# example.com", "\t#"])
-def test_comments_and_empty_lines_exclude_nobody(line):
+def test_comments_and_empty_lines_exclude_no_host(line):
     assert len(rules(line)) == 0
 
 
@@ -152,7 +152,7 @@ def test_no_line_can_do_more_than_be_refused(line):
     assert not made.excludes("webcrawl.invalid.test")
 
 
-def test_without_a_file_nobody_is_excluded(clock):
+def test_without_a_file_no_host_is_excluded(clock):
     exclusions = Exclusions.from_settings(Settings())
     exclusions.open()
     exclusions.reload_if_changed()

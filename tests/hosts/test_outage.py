@@ -69,7 +69,7 @@ def rig(clock):
     return Rig(clock)
 
 
-def test_when_all_that_answered_before_fall_silent_the_crawl_pauses_until_one_answers(rig):
+def test_when_all_known_hosts_fall_silent_the_crawl_pauses_for_one(rig):
     rig.answers(*"abcdef")
     assert rig.silent(*"abcd") == [False, False, True, True]
     assert rig.is_on
@@ -118,7 +118,7 @@ def test_hosts_that_never_answered_may_be_dead(rig):
     assert not rig.is_on
 
 
-def test_as_long_as_nobody_has_answered_every_host_counts(rig):
+def test_as_long_as_no_host_has_answered_every_host_counts(rig):
     rig.silent(*"abcd", has_answered=False)
     assert rig.is_on
 
@@ -303,7 +303,7 @@ def test_nothing_is_an_outage_when_it_is_turned_off(clock):
         ({"OUTAGE_PROBE_SECS": 0}, "OUTAGE_PROBE_SECS must be a positive number"),
     ],
 )
-def test_bad_settings_are_told_in_a_sentence(rig, changed, sentence):
+def test_bad_settings_are_one_sentence(rig, changed, sentence):
     settings = Settings({"OUTAGE_HOSTS": 20, "OUTAGE_PROBE_SECS": 5, **changed})
     with pytest.raises(FatalError, match=sentence):
         Outage.from_settings(

@@ -45,9 +45,7 @@ def test_the_crawl_goes_on_when_the_last_reason_is_gone(pauses, clock, woken):
     assert pauses.stats()["pauses/now"] == ""
 
 
-def test_a_reason_that_holds_already_says_the_newest_sentence_and_counts_from_the_first(
-    pauses, clock
-):
+def test_a_reason_that_holds_takes_a_new_sentence_and_keeps_its_start(pauses, clock):
     pauses.hold("disk", "100 MiB are free.")
     clock.advance(5)
     assert not pauses.hold("disk", "90 MiB are free.")

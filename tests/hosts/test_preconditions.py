@@ -138,7 +138,7 @@ def test_an_errand_needs_an_address_and_no_rules(clock):
     assert decision == Decision(Verdict.FETCH, address="8.8.8.8")
 
 
-def test_a_host_that_is_let_alone_for_its_crawl_delay_is_not_run_errands_to(clock):
+def test_a_host_skipped_for_its_crawl_delay_gets_no_robots_redirects(clock):
     hosts = prelude(clock, longest_crawl_delay=300.0)
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
     errand = Entry(PAGE.url, "www.a.test", kind=ERRAND, via="http://b.test")

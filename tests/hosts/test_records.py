@@ -217,7 +217,7 @@ def test_nothing_new_is_no_write(records: HostRecords, executor: PatientExecutor
     assert executor._waiting == []
 
 
-def test_unsaved_facts_are_told_the_newer_last(
+def test_unsaved_facts_are_listed_the_newer_last(
     records: HostRecords, executor: PatientExecutor
 ) -> None:
     records.rests.put("a.test", b"old")
@@ -298,7 +298,7 @@ def test_readers_do_not_keep_the_log_from_being_emptied(path: Path) -> None:
 # --- full disk
 
 
-def test_full_disk_is_told_and_nothing_is_lost(
+def test_full_disk_is_reported_and_nothing_is_lost(
     path: Path, executor: PatientExecutor, caplog: pytest.LogCaptureFixture
 ) -> None:
     records = records_in(path, executor, size=2)
@@ -385,7 +385,7 @@ def test_a_copy_has_what_was_on_disk_when_it_was_begun(
     copied.close()
 
 
-def test_a_copy_ends_when_it_is_told_to(
+def test_a_copy_can_be_ended_early(
     path: Path, executor: PatientExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "_PAGES_PER_STEP", 50)
@@ -554,7 +554,7 @@ def with_a_page_overwritten(file: Path, key: bytes) -> None:
     file.write_bytes(data[:page] + b"\xa5" * 4096 + data[page + 4096 :])
 
 
-def test_damage_that_a_read_meets_is_told(path: Path, executor: PatientExecutor) -> None:
+def test_damage_that_a_read_meets_is_reported(path: Path, executor: PatientExecutor) -> None:
     with_a_page_overwritten(filled(path, facts=2000), b"h1500.test")
     records = records_in(path, executor)
     records.open()
@@ -565,7 +565,7 @@ def test_damage_that_a_read_meets_is_told(path: Path, executor: PatientExecutor)
     records.close()
 
 
-def test_damage_that_a_write_meets_is_told_by_the_next_flush(
+def test_damage_that_a_write_meets_is_raised_by_the_next_flush(
     path: Path, executor: PatientExecutor
 ) -> None:
     with_a_page_overwritten(filled(path, facts=2000), b"h1500.test")

@@ -162,7 +162,7 @@ def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path: Path) -> None:
     assert states == {0, 1, 2, 3, 4, 5}
 
 
-def test_what_to_sync_is_told(tmp_path: Path) -> None:
+def test_files_to_sync_are_listed(tmp_path: Path) -> None:
     executor = PatientExecutor()
     path = tmp_path / "shards" / "hosts"
     records = records_in(path, executor)

@@ -102,7 +102,7 @@ def test_a_later_format_is_refused(tmp_path):
         pass
 
 
-def test_damage_is_told(tmp_path, owner):
+def test_damage_is_reported(tmp_path, owner):
     owner.close()
     file = tmp_path / "hosts" / "records.sqlite"
     with sqlite3.connect(file) as database:

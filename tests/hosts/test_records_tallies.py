@@ -113,7 +113,7 @@ def test_key_of_the_bits_is_written_before_them(tmp_path: Path, executor: Patien
     records.close()
 
 
-def test_who_links_is_counted_once_and_the_domain_itself_not(records: HostRecords) -> None:
+def test_a_linking_domain_counts_once_and_the_domain_itself_never(records: HostRecords) -> None:
     domains = records.domains
     for _ in range(3):
         domains.link("a.test", ["a.test", "b.test", "c.test"])

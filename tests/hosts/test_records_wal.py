@@ -54,7 +54,7 @@ def test_a_log_that_is_whole_or_not_there_is_sound(left, tmp_path):
 
 
 @pytest.mark.parametrize("has_index", [True, False])
-def test_whatever_is_flipped_in_what_was_committed_is_told(left, has_index):
+def test_any_flipped_bit_in_committed_frames_is_reported(left, has_index):
     committed = int.from_bytes(index_of(left).read_bytes()[16:20], "little")
     data = wal_of(left).read_bytes()
     page = int.from_bytes(data[8:12], "big")
@@ -96,7 +96,7 @@ def test_a_file_without_a_table_yet_is_sound(tmp_path):
         assert list(reader.damaged()) == []
 
 
-def test_damage_in_the_file_itself_is_told(left):
+def test_damage_in_the_file_itself_is_reported(left):
     connection = sqlite3.connect(left)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.close()

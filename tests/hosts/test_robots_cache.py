@@ -76,7 +76,7 @@ def test_rules_are_those_of_their_own_origin(cache):
     assert len(cache) == 2
 
 
-def test_put_returns_the_rules_it_remembers_and_get_reads_the_store_no_more(cache, store):
+def test_put_returns_its_rules_and_get_does_not_read_the_store_again(cache, store):
     made = cache.put(A, 200, FORBIDDING)
     reads = store.reads
     assert cache.get(A) is made
@@ -94,7 +94,7 @@ def test_rules_survive_a_restart_and_end_with_their_day(cache, store, clock):
     assert (len(cache), cache.size_bytes) == (0, 0)
 
 
-def test_sitemaps_are_told_once_each_time_the_file_is_parsed(store, clock):
+def test_sitemaps_are_returned_once_each_time_the_file_is_parsed(store, clock):
     file = FORBIDDING + b"Sitemap: http://a.test/1.xml\nSitemap: http://b.test/2.xml\n"
     cache = opened(store, clock, size=1)
     assert cache.take_sitemaps(A) == ()
@@ -186,7 +186,7 @@ def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(
     assert not cache.put(A, 503).allowed(X)
 
 
-def test_a_month_in_which_nobody_asked_is_no_month_of_failures(cache, store, clock):
+def test_a_month_without_requests_is_no_month_of_failures(cache, store, clock):
     cache.put(A, None)
     clock.advance(60 * DAY)
     again = opened(store, clock)

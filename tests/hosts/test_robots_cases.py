@@ -58,7 +58,7 @@ def _departures(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{Path(case['file']).stem}-{case['ua']}")
-def test_a_public_case_is_answered_as_expected_unless_the_standard_says_otherwise(case):
+def test_a_public_case_gives_what_is_expected_or_what_the_standard_says(case):
     rules = Rules.parse(bytes.fromhex(case["robotstxt_hex"]), user_agent=case["ua"])
     expected = case["expected"] == "ALLOWED"
     assert rules.allowed(case["url"]) is (expected is not bool(_departures(case)))

@@ -105,7 +105,7 @@ def test_a_file_stays_while_its_host_fails_and_goes_when_it_says_so():
     assert after(gone, None, b"", now=11.0, longest_gap=DAY).file is None
 
 
-def test_failing_counts_from_the_first_failure_on_and_no_more_than_a_gap_at_a_time():
+def test_failing_counts_from_the_first_failure_and_a_gap_at_most_each():
     entry = FILE
     for now, failing_for in [
         (5 * DAY, 0),  # was no failure before

@@ -141,7 +141,7 @@ def test_the_delay_is_the_longest_of_our_groups(lines, answer):
     assert reading(f"User-agent: *\n{lines}").crawl_delay == answer
 
 
-def test_a_delay_for_all_is_none_for_who_is_named():
+def test_a_delay_for_all_does_not_hold_for_a_named_crawler():
     text = "User-agent: *\nCrawl-delay: 9\nDisallow: /y\nUser-agent: webcrawl\nDisallow: /x"
     assert reading(text).crawl_delay is None
     assert reading(text, token="other").crawl_delay == 9

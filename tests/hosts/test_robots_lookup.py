@@ -262,7 +262,7 @@ def test_the_crawl_delay_is_known_once_the_rules_are(search):
     assert search.crawl_delay(SECRET) == 7
 
 
-def test_who_does_not_obey_fetches_all_at_once_without_delay(robots, clock):
+def test_without_obeying_all_is_fetched_at_once_without_delay(robots, clock):
     search = RobotsSearch(
         robots=robots, refusal=lambda _: None, obey=False, retries=RETRIES, clock=clock
     )

@@ -169,7 +169,7 @@ def test_hostile_files_are_parsed_and_matched_in_time(kind):
         assert time.process_time() - started < 1
 
 
-def test_a_path_that_takes_too_long_is_disallowed_and_the_explanation_says_so():
+def test_a_path_that_takes_too_long_is_disallowed_with_that_reason():
     body = filled(f"Allow: /*{'a' * 40}{word}" for word in words(4))
     rules = Rules.parse(body, user_agent="webcrawl")
     assert rules.allowed(f"{ORIGIN}/short")

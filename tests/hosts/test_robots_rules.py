@@ -39,7 +39,7 @@ def test_urls_are_judged_by_path_and_query(text, path, answer):
     assert rules(text).allowed(ORIGIN + path) is answer
 
 
-def test_the_line_that_decided_is_told_without_its_comment():
+def test_the_line_that_decided_is_shown_without_its_comment():
     made = rules("User-agent: *\n  Disallow :/x*é # why\r\nAllow: /x/y\nDisallow /z\n")
     assert made.decided_by(f"{ORIGIN}/xé") == "Disallow :/x*é"
     assert made.decided_by(f"{ORIGIN}/x/y") == "Allow: /x/y"

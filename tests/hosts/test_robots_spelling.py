@@ -67,7 +67,7 @@ def test_the_table_of_the_standard_holds_in_both_directions(one, other):
         ("/a%2", "/a%2Fb", True),
     ],
 )
-def test_reserved_octets_are_told_apart_only_where_they_delimit(pattern, path, answer):
+def test_reserved_octets_differ_only_where_they_delimit(pattern, path, answer):
     assert disallowed(pattern, path) is answer
 
 

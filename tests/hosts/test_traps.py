@@ -227,7 +227,7 @@ def test_what_a_person_excepts_is_free(tmp_path, clock, line, free):
 
 
 @pytest.mark.parametrize("line", ["a b.test", "a.test/x y", "x" * 400, "/cal", "a..b:c/x"])
-def test_what_is_neither_pattern_nor_host_is_told(line):
+def test_a_line_without_pattern_or_host_is_reported(line):
     rules = ExceptionRules()
     with pytest.raises(ValueError, match=r"is neither a pattern nor a host$"):
         rules.add(line)
@@ -312,7 +312,7 @@ def test_what_is_held_is_not_looked_at_for_each_pattern_if_that_is_much(traps, c
     assert not traps.may_relent
 
 
-def test_what_was_parked_is_told_to_people(traps, tmp_path, caplog, clock):
+def test_parked_patterns_are_noted_in_traps_txt(traps, tmp_path, caplog, clock):
     with caplog.at_level("INFO"):
         learn(traps, CALENDAR)
     assert (tmp_path / "traps.txt").read_text() == (

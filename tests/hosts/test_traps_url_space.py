@@ -121,7 +121,7 @@ def test_a_page_of_all_links_is_no_reason_to_lose_one():
     assert crawl.most_waiting < 1200
 
 
-def test_what_is_denied_or_redirects_is_on_nobody_s_account():
+def test_denied_urls_and_redirects_are_on_no_account():
     clock = FakeClock()
     crawl = Crawl(
         space_of(clock=clock), clock, lambda n: (False, False, 5000 if n == 0 else 0)

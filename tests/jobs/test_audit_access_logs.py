@@ -44,7 +44,7 @@ def log(tmp_path):
     return write
 
 
-def test_the_lines_of_other_agents_and_unreadable_ones_are_counted_and_left_out(log):
+def test_lines_of_other_agents_and_unreadable_ones_are_counted_only(log):
     path = log(
         simweb_line(0, 10),
         simweb_line(1, 2, agent="Mozilla/5.0"),
@@ -59,7 +59,7 @@ def test_the_lines_of_other_agents_and_unreadable_ones_are_counted_and_left_out(
 
 
 @pytest.mark.parametrize("protocol", ["FTP", "GOPHER"])
-def test_a_protocol_without_user_agents_is_judged_whatever_agent_is_asked_for(log, protocol):
+def test_protocols_without_user_agents_are_judged_for_any_agent(log, protocol):
     other = simweb_line(0, 10, agent="-").replace("HTTP/1.1", f"{protocol}/-")
     assert audit(log(other, other), agent="webcrawl")[0].violations == 1
     assert audit(log(other, simweb_line(5, 10, agent="-")), agent="webcrawl")[0].violations == 0
@@ -135,7 +135,7 @@ def test_rotated_logs_may_be_named_in_any_order(log):
         assert (auditor.contacts, auditor.smallest, auditor.violations) == (40, 5 * MICRO, 0)
 
 
-def test_virtual_hosts_are_hosts_and_lines_without_are_the_host_that_is_named(log):
+def test_virtual_hosts_are_hosts_and_other_lines_are_of_the_named_host(log):
     path = log(
         combined_line(1, vhost="A.test:80"), combined_line(1, vhost="b.test"), combined_line(1)
     )

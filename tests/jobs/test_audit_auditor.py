@@ -171,7 +171,7 @@ def test_what_a_robots_file_asks_for_is_not_due_before_it_was_found():
     assert [(one.gap, one.due) for one in judged(spans, least=2 / MICRO).worst()] == [(1, 2)]
 
 
-def test_the_pause_of_the_host_that_was_contacted_is_due_of_its_whole_domain():
+def test_the_delay_of_the_contacted_host_is_due_for_its_whole_domain():
     spans = [
         contact(0, 1, host="slow.x"),
         contact(5, 6, host="fast.x"),
@@ -187,7 +187,7 @@ def test_the_pause_of_the_host_that_was_contacted_is_due_of_its_whole_domain():
     ]
 
 
-def test_equally_bad_violations_are_told_in_their_order():
+def test_equally_bad_violations_are_listed_in_their_order():
     auditor = judged([contact(at, at, line=at) for at in range(0, 40, 2)], least=3 / MICRO, keep=9)
     assert [one.after.line for one in auditor.worst()] == list(range(2, 20, 2))
 

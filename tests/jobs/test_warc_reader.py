@@ -99,7 +99,7 @@ def test_a_body_is_no_longer_than_is_allowed(written):
     assert (short.body, short.truncated) == (b"y" * 1000, "length")
 
 
-def test_what_did_not_come_by_http_has_the_document_and_the_links_of_the_time(written):
+def test_pages_of_other_protocols_have_their_document_and_old_links(written):
     links = [Link("ftp://a.test/x", "x", "a")]
     listing = page(1, url="ftp://a.test/", protocol="FTP", headers=[], links=links, status=200)
     (found,) = read(written(listing))
@@ -117,7 +117,7 @@ def test_from_an_offset_on_the_pages_from_there(written):
         ]
 
 
-def test_a_file_that_ends_anywhere_gives_what_is_before_and_is_told(written, tmp_path):
+def test_a_file_cut_anywhere_gives_the_pages_before_and_an_error(written, tmp_path):
     path = written(*(page(n, url=f"http://a.test/{n}") for n in range(3)))
     whole = [one.url for one in read(path)]
     data = path.read_bytes()
@@ -137,7 +137,7 @@ def test_a_file_that_ends_anywhere_gives_what_is_before_and_is_told(written, tmp
         assert [one.url for one in found] == whole[: len(found)]
 
 
-def test_damage_in_the_middle_is_told_with_its_place_and_nothing_is_read_twice(written, tmp_path):
+def test_damage_in_the_middle_has_its_place_and_no_page_comes_twice(written, tmp_path):
     path = written(*(page(n, url=f"http://a.test/{n}") for n in range(6)))
     offsets = [one.offset for one in stored_pages(path, start=0, max_bytes=LIMIT)]
     data = bytearray(path.read_bytes())
@@ -172,7 +172,7 @@ def test_a_file_of_another_crawler_with_chunks_and_no_metadata(tmp_path):
 
 @examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_whatever_a_file_holds_it_is_read_or_told(tmp_path, data):
+def test_any_bytes_are_pages_or_an_error(tmp_path, data):
     record = (
         b"WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:1>\r\n"
         b"WARC-Target-URI: http://a.test/\r\nWARC-Date: 2020-01-01T00:00:00Z\r\n"

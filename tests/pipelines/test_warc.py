@@ -197,7 +197,7 @@ def test_checkpoint_waits_until_pages_are_on_the_platter(jobdir, monkeypatch):
     ]
 
 
-def test_file_that_cannot_be_ended_keeps_the_last_checkpoint_from_being_made(jobdir, monkeypatch):
+def test_file_that_cannot_be_ended_refuses_the_last_checkpoint(jobdir, monkeypatch):
     def refuse(fd):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 

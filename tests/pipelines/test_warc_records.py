@@ -337,7 +337,7 @@ def test_page_without_http_becomes_resource_and_metadata(
     assert ("depth", "2") in fields(metadata.body)
 
 
-def test_page_without_http_and_without_a_document_becomes_metadata_that_says_why(stored):
+def test_page_without_http_and_document_becomes_metadata_with_the_reason(stored):
     path = stored(
         page(
             url="ftp://a.test/d",

@@ -395,7 +395,7 @@ def test_sync_before_the_first_page_and_after_the_last_does_nothing(tmp_path, op
 # --- errors -----------------------------------------------------------------------------------
 
 
-def test_full_disk_leaves_whole_pages_and_writing_goes_on_when_there_is_room(tmp_path, opened):
+def test_full_disk_leaves_whole_pages_and_writing_resumes_with_room(tmp_path, opened):
     one = opened()
     one.write(page(1))
     size = one.written.bytes
@@ -447,7 +447,7 @@ def test_torn_file_that_cannot_be_cut_is_written_to_no_more(tmp_path, opened, mo
     assert complaints(tmp_path / first) == {}
 
 
-def test_directory_that_went_away_is_an_error_and_not_a_loss_of_the_next_page(tmp_path):
+def test_missing_directory_is_an_error_that_does_not_lose_the_next_page(tmp_path):
     one = writer(tmp_path / "warc")
     one.open()
     (tmp_path / "warc").rmdir()

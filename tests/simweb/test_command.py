@@ -117,7 +117,7 @@ def test_it_ends_after_the_seconds_asked_for(project):
     assert time.monotonic() - begin > 0.5
 
 
-def test_a_command_is_run_with_its_placeholders_filled_and_its_exit_code_returned(project):
+def test_a_command_runs_with_its_placeholders_filled_for_its_exit_code(project):
     script = "import sys; print(sys.argv[1:]); print(open(sys.argv[1]).readline()); sys.exit(7)"
     code, out, err = simweb(
         project,
@@ -177,7 +177,7 @@ def test_a_command_that_takes_too_long_gets_sigterm(project):
     assert (code, err) == (128 + signal.SIGTERM, "")
 
 
-def test_the_truth_is_written_for_the_crawlers_name_and_the_world_can_be_tuned(project):
+def test_the_truth_is_that_of_the_crawler_s_name_in_a_tuned_world(project):
     code, _, err = simweb(
         project,
         *("--hosts", "30", "--profile", "clean", "--truth", "truth.tsv"),

@@ -131,7 +131,7 @@ def test_bench_pages_are_twenty_kilobytes_with_forty_links():
         assert body.count(b'<a href="') == 40
 
 
-def test_pages_of_the_bench_of_today_are_whole_and_as_small_on_the_wire_as_real_ones():
+def test_bench_pages_of_today_are_whole_and_compress_like_real_ones():
     world = preset("bench-today")
     found = [page(world, world.host(index), number) for index in range(2000) for number in (0, 9)]
     sizes = [size_of(world, one) for one in found]
@@ -180,7 +180,7 @@ def test_outcomes_are_distributed_as_in_figure_6():
     assert counts[302] / len(found) == pytest.approx(0.0304, abs=0.005)  # all redirects
 
 
-def test_todays_html_has_a_mean_of_240_kilobytes_and_compresses_like_real_pages():
+def test_html_of_today_has_240_kilobytes_and_compresses_like_real_pages():
     world = preset("today")
     found = [one for one in pages_of(world, range(0, 2000, 2)) if one.has_links]
     sizes = [size_of(world, one) for one in found]
@@ -226,7 +226,7 @@ def test_the_links_in_a_body_are_the_links_of_the_page(documents):
     assert min(forms.values()) > 100
 
 
-def test_duplicates_are_byte_identical_with_absolute_links_and_found_across_hosts(documents):
+def test_duplicates_are_equal_bytes_with_absolute_links_across_hosts(documents):
     world, found = documents
     copies = defaultdict(list)
     for one in found:

@@ -263,7 +263,7 @@ def test_unknown_paths_are_404_and_endless_targets_414(web, client):
     assert get(client, host.origin + "/" + "x" * 9000).status == 414
 
 
-def test_gzip_only_for_those_who_take_it():
+def test_gzip_is_sent_only_to_clients_that_accept_it():
     world = preset("today", hosts=20, **FREE)
     with start_in_process(world, log_path=None) as web:
         client = simweb_client.Client(web.dns, web.ca_path)
@@ -278,7 +278,7 @@ def test_gzip_only_for_those_who_take_it():
         assert gzip.decompress(packed.body) == reply.body == b"".join(body_of(web.world, found))
 
 
-def test_the_pool_gives_the_same_answers_to_the_next_who_asks_as_far_as_it_reaches():
+def test_the_pool_repeats_the_same_replies_as_far_as_its_bytes_reach():
     world = preset("bench-today", hosts=2, mean_pages=100, max_pages=100, **FREE)
     host = next(hosts_with(world))
     pool = ReplyPool(world, max_bytes=3_000_000)
@@ -528,7 +528,7 @@ def test_stopping_logs_what_was_going_on_and_ends_the_process(tmp_path):
         assert (hit.target, hit.outcome) == ("/stopped", AnswerEnd.CLOSED)
 
 
-def test_the_server_ends_with_the_process_that_started_it_even_if_that_is_killed():
+def test_the_server_ends_with_its_parent_even_if_that_is_killed():
     script = (
         "import time; from webcrawl.simweb import World, start_in_process\n"
         "web = start_in_process(World(hosts=4, http_port=0, https_port=0), log_path=None)\n"

@@ -187,7 +187,7 @@ def test_hosts_of_the_farm_are_found_by_their_names_and_no_others():
     assert World(hosts=50).find(farm_name(0)) is None
 
 
-def test_without_a_farm_nobody_links_to_it_and_with_one_some_do():
+def test_only_with_a_farm_some_hosts_link_to_it():
     plain, spammed = World(hosts=500), World(hosts=500, farm_hosts=9, farm_links=0.1)
     linked = [host.index for i in range(500) if (host := spammed.host(i)).spammed_by is not None]
     assert 25 < len(linked) < 80

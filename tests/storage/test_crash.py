@@ -144,9 +144,7 @@ def test_a_snapshot_whose_files_were_synced_survives_a_power_loss(tmp_path, monk
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_records_that_were_synced_survive_a_power_loss_and_no_other_appears(
-    tmp_path, monkeypatch, seed
-):
+def test_synced_records_survive_a_power_loss_and_no_other_appears(tmp_path, monkeypatch, seed):
     rng = random.Random(seed)
     root = tmp_path / "root"
     root.mkdir()

@@ -284,7 +284,7 @@ def test_a_snapshot_that_promises_more_items_than_there_are_is_noticed(saved):
 # A full disk
 
 
-def test_a_full_disk_loses_no_item_and_the_queue_goes_on_when_there_is_room(tmp_path):
+def test_a_full_disk_loses_no_item_and_the_queue_resumes_with_room(tmp_path):
     queue = opened(tmp_path / "queue", chunk=2, segment_bytes=segment_bytes(2, 2))
     queue.push_many(map(item, range(4)))
     number = 4

@@ -109,7 +109,7 @@ def test_what_is_gone_needs_no_sync(tmp_path):
     sync_path(tmp_path / "gone")
 
 
-def test_made_directories_are_told_by_the_ones_that_hold_their_names(tmp_path):
+def test_making_directories_returns_the_parents_to_sync(tmp_path):
     deep = tmp_path / "a" / "b" / "c"
     assert set(make_directory(deep)) == {tmp_path, tmp_path / "a", tmp_path / "a" / "b"}
     assert deep.is_dir()
@@ -305,7 +305,7 @@ def holder(tmp_path):
         process.kill()
 
 
-def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path, holder):
+def test_a_second_process_is_refused_with_the_holder_of_the_lock(tmp_path, holder):
     lock = DirectoryLock(path=tmp_path / "LOCK")
     for _ in range(2):
         with pytest.raises(LockedError, match=f"LOCK is held by process {holder.pid}") as caught:

@@ -54,7 +54,7 @@ def test_a_sound_log_is_its_records_and_no_gap(tmp_path):
     where=st.integers(0, 10**6),
     flip=st.integers(1, 255),
 )
-def test_a_flipped_byte_costs_one_record_and_is_told(tmp_path_factory, payloads, where, flip):
+def test_a_flipped_byte_costs_one_record_and_is_reported(tmp_path_factory, payloads, where, flip):
     path = tmp_path_factory.mktemp("scan") / "a.log"
     ends = write_log(path, payloads)
     data = bytearray(path.read_bytes())
@@ -77,7 +77,7 @@ def test_a_flipped_byte_costs_one_record_and_is_told(tmp_path_factory, payloads,
     payloads=st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=5),
     cut=st.integers(1, 10**6),
 )
-def test_a_torn_end_is_told_from_damage(tmp_path_factory, payloads, cut):
+def test_a_torn_end_is_distinguished_from_damage(tmp_path_factory, payloads, cut):
     path = tmp_path_factory.mktemp("scan") / "a.log"
     ends = [HEADER_SIZE, *write_log(path, payloads)]
     last = ends[-1] - ends[-2]
