@@ -233,7 +233,7 @@ class Feed:
         self._loop.call_later(_SLICE_SECS, self._slices)
 
     def _slice(self) -> None:
-        """As ``Inflow.work``, without the gates and the frontier behind it."""
+        """As ``Feeder.work``, without the gates and the frontier behind it."""
         deadline = time.perf_counter() + _SLICE_SECS
         while batch := self._eliminator.take(_SLICE_ENTRIES):
             self.taken += len(batch)

@@ -25,22 +25,24 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.crawl.builder import scheduler_parts
-from webcrawl.crawl.opening import open_parts
+from webcrawl.crawl.builder import build_state
 from webcrawl.frontier import Entry, encode
 from webcrawl.hosts.records import HostRecord
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.spiders.web import WebSpider
 
+if TYPE_CHECKING:
+    from webcrawl.crawl.job_state import JobState
+    from webcrawl.crawl.shard import Shard
+
 ROOT = Path(__file__).parents[1]
 _LINKS = 40
 _BATCH = 1000
-_OPENED = ("frontier", "eliminator", "content", "tables", "links", "hosts", "suffixes")
 
 
 def main() -> None:
@@ -81,22 +83,10 @@ def main() -> None:
             run(jobdir)
 
 
-def parts_of(jobdir: Path) -> dict[str, Any]:
+def state_of(jobdir: Path) -> JobState:
     settings = get_project_settings()
     settings.setdict({"JOBDIR": str(jobdir), "CRAWLER_CONTACT": "bench@example.org"}, "cmdline")
-    return scheduler_parts(Crawler(WebSpider, settings))
-
-
-def opened(parts: dict[str, Any]) -> None:
-    open_parts(job=parts["job"], **{name: parts[name] for name in _OPENED})
-
-
-def close(parts: dict[str, Any]) -> None:
-    parts["executor"].shutdown()
-    for part in (*parts["tables"].values(), *(parts[name] for name in _OPENED[:3])):
-        part.close()
-    parts["hosts"].close()
-    parts["job"].close()
+    return build_state(Crawler(WebSpider, settings))
 
 
 def url(kind: str, n: int, per_host: int) -> tuple[str, str]:
@@ -108,8 +98,8 @@ def url(kind: str, n: int, per_host: int) -> tuple[str, str]:
 class _Maker:
     """Submits URLs to the eliminator and pushes what comes out of it."""
 
-    def __init__(self, parts: dict[str, Any], per_host: int) -> None:
-        self._parts = parts
+    def __init__(self, shard: Shard, per_host: int) -> None:
+        self._shard = shard
         self._per_host = per_host
 
     def submit(self, kind: str, numbers: range) -> None:
@@ -118,10 +108,10 @@ class _Maker:
             one, host = url(kind, n, self._per_host)
             fps.append(fingerprint(one))
             entries.append(encode(Entry(one, host, n % 4, n, one.replace("2026", "via"), "a")))
-        self._parts["eliminator"].submit(fps, entries.__getitem__)
+        self._shard.eliminator.submit(fps, entries.__getitem__)
 
     def push(self, *, all_of_it: bool) -> None:
-        eliminator, frontier = self._parts["eliminator"], self._parts["frontier"]
+        eliminator, frontier = self._shard.eliminator, self._shard.frontier
         if all_of_it:
             eliminator.merge()
         while (taken := eliminator.take(_BATCH)) or (eliminator.merging and all_of_it):
@@ -132,39 +122,41 @@ class _Maker:
 
 
 def make(jobdir: Path, urls: int, per_host: int, killed: int) -> str:
-    parts = parts_of(jobdir)
-    parts["job"].open(spider="web")
-    opened(parts)
-    maker = _Maker(parts, per_host)
-    for table in parts["tables"].values():
+    state = state_of(jobdir)
+    state.resources.job.open(spider="web")
+    state.open()
+    (shard,) = state.shards
+    maker = _Maker(shard, per_host)
+    for table in (shard.ranks, shard.domains):
         table.add_many([(url("", n, per_host)[1], n + 1) for n in range(0, urls, per_host)])
     for start in range(0, urls, _BATCH):
         maker.submit("waiting", range(start, min(start + _BATCH, urls)))
-        while parts["eliminator"].is_full:
+        while shard.eliminator.is_full:
             maker.push(all_of_it=False)
             time.sleep(0.01)
         maker.push(all_of_it=False)
     maker.push(all_of_it=True)
     contacted = 0
-    while contact(parts):
+    while contact(shard):
         contacted += 1
-    job = parts["job"]
+    job = state.resources.job
     job.publish(job.prepare({"spider": "web", "politeness_key": "host", "knows_domains": True}))
     job.forget()
     for n in range(killed):
         maker.submit("found", range(n * _LINKS, (n + 1) * _LINKS))
-        contact(parts, rest=0.0)
-    stats = parts["frontier"].stats()
-    close(parts)
+        contact(shard, rest=0.0)
+    stats = shard.frontier.stats()
+    state.close(print)
+    job.close()
     return (
         f"{stats['frontier/waiting']:,} waiting ({stats['frontier/front']:,} in the front end), "
         f"{stats['frontier/queues']:,} back-end queues, {contacted:,} contacted"
     )
 
 
-def contact(parts: dict[str, Any], *, rest: float = 86_400.0) -> bool:
+def contact(shard: Shard, *, rest: float = 86_400.0) -> bool:
     """Hand out a URL, and all that happens until it is finished; whether there was one."""
-    frontier, content = parts["frontier"], parts["content"]
+    frontier, content = shard.frontier, shard.content
     lease = frontier.acquire()
     while lease is None:
         ready_at = frontier.ready_at()
@@ -177,7 +169,7 @@ def contact(parts: dict[str, Any], *, rest: float = 86_400.0) -> bool:
     frontier.release(host, rest=rest, least=0.0)
     frontier.finish(lease, note=document.to_bytes(8, "little"))
     content.commit(document)
-    records = parts["hosts"].records
+    records = shard.hosts.records
     records.put(HostRecord(host))
     records.put_robots(f"https://{host}", os.urandom(200))
     if random.random() < 0.001:
@@ -237,12 +229,12 @@ def run(jobdir: Path) -> None:
 def measure(jobdir: Path) -> None:
     """In a process of its own: open the job, hand out a URL, say what it took."""
     steps = [time.clock_gettime(time.CLOCK_BOOTTIME) - _started_at(), time.perf_counter()]
-    parts = parts_of(jobdir)
-    parts["job"].open(spider="web")
+    state = state_of(jobdir)
+    state.resources.job.open(spider="web")
     steps.append(time.perf_counter())
-    opened(parts)
+    state.open()
     steps.append(time.perf_counter())
-    lease = parts["frontier"].acquire()
+    lease = state.shards.acquire()
     steps.append(time.perf_counter())
     usage = resource.getrusage(resource.RUSAGE_SELF)
     taken = (after - before for before, after in itertools.pairwise(steps[1:]))

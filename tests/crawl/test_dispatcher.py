@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from disk import file_size_limit
 from frontier_rig import POLICY, Rig, entry
-from host_rig import Records, host_knowledge
+from host_rig import Records, host_rig
 from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
@@ -24,6 +24,7 @@ from seen_rig import InlineExecutor, disk_eliminator
 from twisted.python.failure import Failure
 
 from webcrawl import signals
+from webcrawl.crawl.agent import ProcessServices
 from webcrawl.crawl.completion import Completion, HostRelease
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.fetch import PageState, Stage
@@ -32,11 +33,12 @@ from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.seeds.ranks import HostRanks
+from webcrawl.crawl.shard import Shards
 from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.sitemaps import Sitemaps
 from webcrawl.crawl.submission import LinkSubmitter
 from webcrawl.frontier import Entry, LargestDelay, decode
-from webcrawl.frontier.admission import Admission, Gate
+from webcrawl.frontier.admission import Gate
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.quotas import Ledger
@@ -89,7 +91,6 @@ class Desk:
         *,
         obey,
         policy=POLICY,
-        gates=(),
         named_sitemaps=True,
         **options,
     ):
@@ -106,7 +107,7 @@ class Desk:
             form=Equivalence().form,
         )
         self.stop = Ended()
-        self.hosts = host_knowledge(
+        rig = host_rig(
             policy=policy,
             clock=clock,
             obey=obey,
@@ -115,9 +116,7 @@ class Desk:
             requeue=self.rig.frontier.requeue,
             **options,
         )
-        self.side_downloads = SideDownloads(
-            frontier=self.rig.frontier, key_of=host_of, clock=self.rig.clock
-        )
+        self.hosts = rig.services
         self.info = path / "info.jsonl"
         self.outcome_log = OutcomeLog(
             crawler=crawler,
@@ -130,6 +129,16 @@ class Desk:
         self.eliminator.open(None)
         self.ranks = HostRanks(path=path / "ranks")
         self.ranks.open(None)
+        self.shard = rig.shard(
+            frontier=self.rig.frontier,
+            eliminator=self.eliminator,
+            content=self.content,
+            ranks=self.ranks,
+        )
+        self.shards = Shards([self.shard])
+        self.side_downloads = SideDownloads(
+            shards=self.shards, key_of=host_of, clock=self.rig.clock
+        )
         links = LinkSubmitter(
             eliminator=self.eliminator,
             filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
@@ -147,40 +156,30 @@ class Desk:
         self.woken = 0
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
         sitemaps = Sitemaps(
-            robots=self.hosts.robots,
-            links=links,
-            max_bytes=50 << 20,
-            page_max_bytes=5 << 20,
-            named=named_sitemaps,
+            links=links, max_bytes=50 << 20, page_max_bytes=5 << 20, named=named_sitemaps
         )
         self.requests = LeaseRequests(crawler=crawler, codec=self.codec, sitemaps=sitemaps)
-        self.host_release = HostRelease(
-            frontier=self.rig.frontier,
-            hosts=self.hosts,
-            stats=crawler.stats,
+        services = ProcessServices(
+            crawler=crawler,
+            rules=rig.rules,
+            outcome_log=self.outcome_log,
             reading=self.reading,
             stop=self.stop,
-            wake=self._wake,
         )
+        self.host_release = HostRelease(services=services, shards=self.shards, wake=self._wake)
         self.completion = Completion(
-            crawler=crawler,
-            frontier=self.rig.frontier,
-            hosts=self.hosts,
-            content=self.content,
+            services=services,
+            shards=self.shards,
             host_release=self.host_release,
             requests=self.requests,
-            outcome_log=self.outcome_log,
-            stop=self.stop,
         )
         self.dispatcher = Dispatcher(
-            frontier=self.rig.frontier,
-            hosts=self.hosts,
-            admission=Admission(frontier=self.rig.frontier, gates=gates),
+            services=services,
+            shards=self.shards,
             side_downloads=self.side_downloads,
             requests=self.requests,
             completion=self.completion,
             sitemaps=sitemaps,
-            reading=self.reading,
         )
 
     def _wake(self):
@@ -218,8 +217,8 @@ class Desk:
     def crash(self):
         """The frontier begins anew from its files."""
         self.rig.crash()
-        for part in (self.dispatcher, self.completion, self.host_release):
-            part._frontier = self.rig.frontier
+        self.shard.frontier = self.rig.frontier
+        self.rig.frontier.shard = self.shard
 
     def counts(self, prefix):
         return {
@@ -339,7 +338,7 @@ class Book(Ledger):
 
 def test_what_is_fetched_is_counted_when_it_begins_and_what_came_of_it_at_the_end(tmp_path, clock):
     desk = Desk(tmp_path, clock, obey=False, ledger=Book())
-    told = desk.hosts.ledger.told
+    told = desk.hosts.budgets.ledger.told
     desk.rig.push(entry("a.test", 0), entry("b.test", 0))
     first = desk.next()
     assert told == [("begun", "http://a.test/0")]
@@ -591,7 +590,7 @@ def test_an_expired_page_is_counted_once(tmp_path, clock, obey):
     desk.wait(LEASE_SECS + 1)
     desk.expire(LEASE_SECS)
     pages = [] if obey else [("begun", "http://a.test/0"), ("put back", "http://a.test/0")]
-    assert desk.hosts.ledger.told == pages
+    assert desk.hosts.budgets.ledger.told == pages
     desk.close()
 
 
@@ -1392,16 +1391,18 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
     obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /\n" + rules))
     obedient.wait(3)
     alarms = []
-    scheduler = SimpleNamespace(
-        _dispatcher=obedient.dispatcher,
-        _completion=obedient.completion,
-        _frontier=obedient.frontier,
-        _links=SimpleNamespace(awaits_seeds=False),
+    agent = SimpleNamespace(
+        dispatcher=obedient.dispatcher,
+        completion=obedient.completion,
+        shards=obedient.shards,
+        links=SimpleNamespace(awaits_seeds=False),
         pauses={},
-        _workers=1,
+        live=SimpleNamespace(workers=1),
+    )
+    scheduler = SimpleNamespace(
+        agent=agent,
         _crawler=SimpleNamespace(engine=SimpleNamespace(scraper=SimpleNamespace(slot=None))),
         _alarm=SimpleNamespace(set=alarms.append),
-        _inflow=SimpleNamespace(is_starving=False),
     )
     assert MercatorScheduler.next_request(scheduler) is None
     denied = obedient.counts("outcome/")["robots_denied"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from frontier_rig import Rig, entry
 
@@ -17,7 +19,7 @@ def rig(tmp_path, clock):
 
 @pytest.fixture
 def bound(rig):
-    return PolitenessBound(frontier=rig.frontier, workers=2, clock=rig.clock)
+    return PolitenessBound(frontier=rig.frontier, live=SimpleNamespace(workers=2), clock=rig.clock)
 
 
 def test_a_crawl_whose_last_hosts_rest_is_bound_by_politeness(rig, bound, clock):

@@ -8,7 +8,8 @@ import pytest
 from frontier_rig import Rig, entry
 from host_rig import Records
 
-from webcrawl.crawl.feeder import Inflow
+from webcrawl.configuration.live_settings import LiveSettings
+from webcrawl.crawl.feeder import Feeder
 from webcrawl.frontier import Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.hosts.budgets.traps import UrlSpace
@@ -182,59 +183,59 @@ def test_everything_is_looked_at_again_after_a_restart(rig: Rig) -> None:
 # --- what brings URLs there
 
 
-def inflow_of(rig: Rig, *gates: Gate, workers: int = 1) -> tuple[Inflow, Nothing]:
+def feeder_of(rig: Rig, *gates: Gate, workers: int = 1) -> tuple[Feeder, Nothing]:
     eliminator = Nothing()
-    made = Inflow(
+    made = Feeder(
         eliminator=eliminator,  # type: ignore[arg-type]  # as much of it as is needed
         admission=Admission(frontier=rig.frontier, gates=gates),
         frontier=rig.frontier,
-        workers=workers,
+        live=LiveSettings(workers=workers, lease_secs=1.0, grace_secs=0.0, item_secs=1.0),
         clock=rig.clock,
     )
     return made, eliminator
 
 
 def test_new_urls_go_through_the_gates(rig: Rig) -> None:
-    inflow, eliminator = inflow_of(rig, HostGate("full", "a.test"))
-    inflow.open(awaits_seeds=False)
+    feeder, eliminator = feeder_of(rig, HostGate("full", "a.test"))
+    feeder.open(awaits_seeds=False)
     eliminator.batches = [batch("a.test"), batch("b.test", "a.test")]
-    inflow.work()
+    feeder.work()
     assert rig.frontier.parked.counts == {"full": 2}
     assert urls(rig) == ["http://b.test/0"]
-    assert not inflow.may_bring
+    assert not feeder.may_bring
 
 
 def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig: Rig) -> None:
     gate = HostGate("full", "a.test", more=["a.test"])
-    inflow, eliminator = inflow_of(rig, gate)
-    inflow.open(awaits_seeds=True)
+    feeder, eliminator = feeder_of(rig, gate)
+    feeder.open(awaits_seeds=True)
     eliminator.batches = [batch("a.test", "b.test")]
-    inflow.work()
-    assert inflow.may_bring
-    inflow.is_fed = True
-    inflow.work()
+    feeder.work()
+    assert feeder.may_bring
+    feeder.is_fed = True
+    feeder.work()
     lease = rig.next()
     assert lease is not None
-    inflow.work()
+    feeder.work()
     assert gate.more == ["a.test"]
     rig.fetch(lease)
-    inflow.work()
+    feeder.work()
     assert gate.more == []
     assert urls(rig) == ["http://a.test/0"]
-    assert not inflow.may_bring
+    assert not feeder.may_bring
 
 
 def test_urls_that_will_come_soon_are_waited_for(rig: Rig) -> None:
     gate = HostGate("full")
-    inflow, eliminator = inflow_of(rig, gate)
-    inflow.open(awaits_seeds=False)
+    feeder, eliminator = feeder_of(rig, gate)
+    feeder.open(awaits_seeds=False)
     eliminator.waiting = 1
-    inflow.work()
+    feeder.work()
     assert gate.heard == [Supply.SOON]
     eliminator.last_merge_secs = 60.0
     rig.clock.advance(1.0)
-    inflow.work()  # the next merge will be in ten minutes
-    inflow.work()
+    feeder.work()  # the next merge will be in ten minutes
+    feeder.work()
     assert gate.heard[1:] == [Supply.SOON, Supply.LATER]
 
 
@@ -246,29 +247,29 @@ def test_what_was_fetched_before_a_crash_takes_up_no_room_for_good(rig: Rig) -> 
     rig.crash()
     space = UrlSpace(records=Records(), base=3, per_page=0, clock=rig.clock)
     gate = UrlSpaceGate(space, exceptions_in(None, clock=rig.clock))
-    inflow, eliminator = inflow_of(rig, gate)
-    inflow.open(awaits_seeds=False)
+    feeder, eliminator = feeder_of(rig, gate)
+    feeder.open(awaits_seeds=False)
     eliminator.batches = [found]
     fetched = []
     for _ in range(5):
-        inflow.work()
+        feeder.work()
         fetched += urls(rig)
     assert fetched == ["http://a.test/3", "http://a.test/4"]
-    assert not inflow.may_bring
+    assert not feeder.may_bring
 
 
 def test_it_merges_when_workers_are_idle_or_the_front_end_is_low(rig: Rig) -> None:
-    inflow, eliminator = inflow_of(rig, workers=2)
+    feeder, eliminator = feeder_of(rig, workers=2)
     eliminator.last_merge_secs = 1.0
-    inflow.open(awaits_seeds=False)
-    inflow.work()
+    feeder.open(awaits_seeds=False)
+    feeder.work()
     assert eliminator.merges == 1
-    inflow.work()
+    feeder.work()
     assert eliminator.merges == 1  # ten times as long as the last one took
     rig.clock.advance(11.0)
     rig.push(entry("a.test", 1), entry("a.test", 2))
-    inflow.work()
+    feeder.work()
     assert eliminator.merges == 1
-    inflow.is_starving = True
-    inflow.work()
+    feeder.is_starving = True
+    feeder.work()
     assert eliminator.merges == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from frontier_rig import POLICY
-from host_rig import Records, host_knowledge
+from host_rig import Records, host_rig
 from scrapy.http import Response
 
 from webcrawl.frontier import ERRAND, Entry
@@ -32,19 +32,23 @@ class Told:
 
 def prelude(clock, **options):
     options.setdefault("addresses", Told(["8.8.8.8", "9.9.9.9"]))
-    return host_knowledge(policy=POLICY, clock=clock, **options)
+    return host_rig(policy=POLICY, clock=clock, **options)
+
+
+def decide(hosts, entry):
+    return hosts.services.preconditions.decide(entry)
 
 
 def with_rules(hosts, body):
-    hosts.robots.robots_url(PAGE.url)
-    hosts.robots._robots.put("http://www.a.test", 200, body)
+    hosts.services.robots.robots_url(PAGE.url)
+    hosts.services.robots._robots.put("http://www.a.test", 200, body)
 
 
 def test_robots_txt_comes_first_and_then_the_page(clock):
     hosts = prelude(clock)
-    assert hosts.prelude.decide(PAGE) == FETCH_ROBOTS
+    assert decide(hosts, PAGE) == FETCH_ROBOTS
     with_rules(hosts, b"")
-    assert hosts.prelude.decide(PAGE) == Decision(Verdict.FETCH, address="8.8.8.8")
+    assert decide(hosts, PAGE) == Decision(Verdict.FETCH, address="8.8.8.8")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +61,7 @@ def test_robots_txt_comes_first_and_then_the_page(clock):
     ],
 )
 def test_without_an_address_nothing_is_asked(clock, found, decision):
-    assert prelude(clock, addresses=Told(found)).prelude.decide(PAGE) == decision
+    assert decide(prelude(clock, addresses=Told(found)), PAGE) == decision
 
 
 def test_a_host_whose_name_servers_have_failed_too_often_is_given_up(clock):
@@ -65,12 +69,12 @@ def test_a_host_whose_name_servers_have_failed_too_often_is_given_up(clock):
     hosts = prelude(clock, addresses=Told(LookupTimeoutError("x")), records=records)
     for failures, verdict in ((2, Verdict.RETRY), (3, Verdict.REFUSE)):
         records.put(HostRecord("www.a.test", lookups_failed=failures))
-        decision = hosts.prelude.decide(PAGE)
+        decision = decide(hosts, PAGE)
         assert (decision.verdict, decision.outcome) == (verdict, "dns_failed")
 
 
 def test_where_a_proxy_looks_names_up_the_address_is_not_known(clock):
-    assert prelude(clock, addresses=None).prelude.decide(PAGE).address == ""
+    assert decide(prelude(clock, addresses=None), PAGE).address == ""
 
 
 @pytest.mark.parametrize("line", ["a.test", "www.a.test", "=www.a.test", "8.8.0.0/16", "9.9.9.9"])
@@ -78,17 +82,17 @@ def test_a_host_that_asked_to_be_let_alone_is(clock, tmp_path, line):
     path = tmp_path / "excluded.txt"
     path.write_text(f"{line}\n")
     hosts = prelude(clock, exclusion_file=path)
-    assert hosts.prelude.decide(PAGE) == Decision(Verdict.REFUSE, "excluded")
-    hosts.exclusions.close()
+    assert decide(hosts, PAGE) == Decision(Verdict.REFUSE, "excluded")
+    hosts.rules.exclusions.close()
 
 
 def test_a_host_that_fails_too_often_is_let_alone_for_a_while(clock):
     records = Records()
     records.put(HostRecord("www.a.test", failures=3, penalty_until=clock() + 5))
     hosts = prelude(clock, records=records, max_failures=3)
-    assert hosts.prelude.decide(PAGE) == Decision(Verdict.REFUSE, "host_failing")
+    assert decide(hosts, PAGE) == Decision(Verdict.REFUSE, "host_failing")
     clock.advance(5)
-    assert hosts.prelude.decide(PAGE) == FETCH_ROBOTS
+    assert decide(hosts, PAGE) == FETCH_ROBOTS
 
 
 def test_a_host_that_fails_too_often_does_not_take_its_domain_with_it(clock):
@@ -96,45 +100,45 @@ def test_a_host_that_fails_too_often_does_not_take_its_domain_with_it(clock):
     records.put(HostRecord("dead.a.test", failures=3, penalty_until=clock() + 5))
     hosts = prelude(clock, records=records, max_failures=3)
     dead = Entry("http://dead.a.test/", "a.test")
-    assert hosts.prelude.decide(dead) == Decision(Verdict.REFUSE, "host_failing")
-    assert hosts.prelude.decide(Entry(PAGE.url, "a.test")) == FETCH_ROBOTS
+    assert decide(hosts, dead) == Decision(Verdict.REFUSE, "host_failing")
+    assert decide(hosts, Entry(PAGE.url, "a.test")) == FETCH_ROBOTS
 
 
 def test_what_robots_txt_denies_is_refused(clock):
     hosts = prelude(clock)
     with_rules(hosts, b"User-agent: *\nDisallow: /page\n")
-    assert hosts.prelude.decide(PAGE) == Decision(Verdict.REFUSE, "robots_denied")
+    assert decide(hosts, PAGE) == Decision(Verdict.REFUSE, "robots_denied")
 
 
 def test_an_unreachable_robots_txt_refuses_all_with_its_reason(clock):
     hosts = prelude(clock)
     for _ in range(3):
-        hosts.robots.answered(PAGE.url, "timeout", None)
-    assert hosts.prelude.decide(PAGE) == Decision(Verdict.REFUSE, "timeout")
+        hosts.services.robots.answered(PAGE.url, "timeout", None)
+    assert decide(hosts, PAGE) == Decision(Verdict.REFUSE, "timeout")
 
 
 def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(clock):
     hosts = prelude(clock, longest_crawl_delay=300.0)
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 300\n")
-    assert hosts.prelude.decide(PAGE).verdict is Verdict.FETCH
+    assert decide(hosts, PAGE).verdict is Verdict.FETCH
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
-    assert hosts.prelude.decide(PAGE) == Decision(Verdict.REFUSE, "crawl_delay_too_long")
+    assert decide(hosts, PAGE) == Decision(Verdict.REFUSE, "crawl_delay_too_long")
 
 
 def test_while_another_host_is_asked_for_the_rules_the_url_waits(clock):
     hosts = prelude(clock)
-    hosts.robots.robots_url(PAGE.url)
+    hosts.services.robots.robots_url(PAGE.url)
     moved = Response(PAGE.url, status=301, headers={"Location": "http://b.test/robots.txt"})
-    hosts.robots.answered(PAGE.url, "http_301", moved)
+    hosts.services.robots.answered(PAGE.url, "http_301", moved)
     # Not every second for an hour: thousands may wait for one host.
     for waited, secs in ((0.0, 1.0), (1.0, 1.0), (20.0, 21.0), (100.0, 60.0)):
         clock.advance(waited)
-        assert hosts.prelude.decide(PAGE) == Decision(Verdict.WAIT, secs=pytest.approx(secs))
+        assert decide(hosts, PAGE) == Decision(Verdict.WAIT, secs=pytest.approx(secs))
 
 
 def test_an_errand_needs_an_address_and_no_rules(clock):
     errand = Entry(PAGE.url, "www.a.test", kind=ERRAND, via="http://b.test")
-    decision = prelude(clock).prelude.decide(errand)
+    decision = decide(prelude(clock), errand)
     assert decision == Decision(Verdict.FETCH, address="8.8.8.8")
 
 
@@ -142,4 +146,4 @@ def test_a_host_skipped_for_its_crawl_delay_gets_no_robots_redirects(clock):
     hosts = prelude(clock, longest_crawl_delay=300.0)
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
     errand = Entry(PAGE.url, "www.a.test", kind=ERRAND, via="http://b.test")
-    assert hosts.prelude.decide(errand) == Decision(Verdict.REFUSE, "crawl_delay_too_long")
+    assert decide(hosts, errand) == Decision(Verdict.REFUSE, "crawl_delay_too_long")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
-from seen_rig import InlineExecutor
 
 from webcrawl.clock import Clock
-from webcrawl.crawl.host_knowledge import HostKnowledge
+from webcrawl.configuration.live_settings import LiveSettings
+from webcrawl.crawl.job_state import ContactRules
+from webcrawl.crawl.shard import Budgets, HostServices, Shard, ShardTables
 from webcrawl.hosts.budgets.quotas import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
@@ -28,10 +29,14 @@ from webcrawl.hosts.robots.cache import RobotsCache
 from webcrawl.hosts.robots.lookup import RobotsSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from webcrawl.frontier import DelayPolicy, Entry
+    from webcrawl.crawl.seeds.ranks import HostRanks
+    from webcrawl.frontier import DelayPolicy, Entry, Frontier
+    from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.politeness.addresses import HostAddresses
+    from webcrawl.seen.content import ContentSeen
+    from webcrawl.seen.interface import Eliminator
 
 
 class Records:
@@ -76,7 +81,27 @@ def robots_cache(records: Records, *, clock: Callable[[], float]) -> RobotsCache
     )
 
 
-def host_knowledge(
+class HostRig(NamedTuple):
+    """What a shard has for its hosts, and what holds for all of them."""
+
+    services: HostServices
+    rules: ContactRules
+
+    def shard(
+        self, *, frontier: Frontier, eliminator: Eliminator, content: ContentSeen, ranks: HostRanks
+    ) -> Shard:
+        """A shard with them."""
+        return Shard(
+            name="00",
+            clock=Clock(),
+            frontier=frontier,
+            tables=ShardTables(eliminator=eliminator, content=content, ranks=ranks, domains=ranks),
+            hosts=self.services,
+            live=LiveSettings(workers=1, lease_secs=900.0, grace_secs=0.0, item_secs=60.0),
+        )
+
+
+def host_rig(
     *,
     policy: DelayPolicy,
     clock: Callable[[], float],
@@ -93,7 +118,8 @@ def host_knowledge(
     outage_hosts: int = 0,
     requeue: Callable[[Entry], None] = lambda _: None,
     ledger: Ledger | None = None,
-) -> HostKnowledge:
+    gates: Sequence[Gate] = (),
+) -> HostRig:
     """Without *addresses* names are nobody's business here, and nothing is an outage without
     *outage_hosts*."""
     records = records or Records()
@@ -121,47 +147,52 @@ def host_knowledge(
         clock=clock,
     )
     pauses = Pauses(clock=clock, wake=lambda: None)
-    return HostKnowledge(
-        pauses=pauses,
-        outage=Outage(
-            hosts=outage_hosts,
-            probe_secs=5.0,
-            pauses=pauses,
-            count=StatsCollector(get_crawler()).inc_value,
-            requeue=requeue,
-            check=lambda _, then: then(True),
-            forget=lambda: None,
-            clock=clock,
-        ),
-        records=records,  # type: ignore[arg-type]  # as much of it as is needed
-        clock=Clock(wall=clock, boot=clock),
-        executor=InlineExecutor(),
-        exclusions=exclusions,
-        addresses=addresses,
-        robots=robots,
-        politeness=politeness,
-        retries=retries,
-        ledger=ledger or Ledger([]),
-        prelude=HostPrelude(
-            exclusions=exclusions,
-            politeness=politeness,
+    return HostRig(
+        HostServices(
+            records=records,  # type: ignore[arg-type]  # as much of it as is needed
             addresses=addresses,
             robots=robots,
-            longest_crawl_delay=longest_crawl_delay,
-            doubts_names=lambda: False,
+            politeness=politeness,
+            preconditions=HostPrelude(
+                exclusions=exclusions,
+                politeness=politeness,
+                addresses=addresses,
+                robots=robots,
+                longest_crawl_delay=longest_crawl_delay,
+                doubts_names=lambda: False,
+            ),
+            budgets=Budgets(
+                ledger=ledger or Ledger([]),
+                traps=TrapKeeper(
+                    exceptions=exceptions_in(None, clock=clock),
+                    learned=LearnedTraps(
+                        store=Shelf(),
+                        exceptions=exceptions_in(None, clock=clock),
+                        notes=Notes(Path("/nowhere/traps.txt")),
+                        min_duplicates=30,
+                        retry_secs=0.0,
+                        clock=clock,
+                    ),
+                    space=UrlSpace(records=records, base=1000, clock=clock),
+                ),
+                origins=OriginRests(records=records, clock=clock),
+                gates=gates,
+            ),
         ),
-        traps=TrapKeeper(
-            exceptions=exceptions_in(None, clock=clock),
-            learned=LearnedTraps(
-                store=Shelf(),
-                exceptions=exceptions_in(None, clock=clock),
-                notes=Notes(Path("/nowhere/traps.txt")),
-                min_duplicates=30,
-                retry_secs=0.0,
+        ContactRules(
+            key=key,
+            exclusions=exclusions,
+            pauses=pauses,
+            outage=Outage(
+                hosts=outage_hosts,
+                probe_secs=5.0,
+                pauses=pauses,
+                count=StatsCollector(get_crawler()).inc_value,
+                requeue=requeue,
+                check=lambda _, then: then(True),
+                forget=lambda: None,
                 clock=clock,
             ),
-            space=UrlSpace(records=records, base=1000, clock=clock),
+            retries=retries,
         ),
-        origins=OriginRests(records=records, clock=clock),
-        key=key,
     )

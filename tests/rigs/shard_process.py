@@ -13,9 +13,10 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host_rig import Records, host_knowledge
+from host_rig import Records, host_rig
 from scrapy.signalmanager import SignalManager
 
+from webcrawl.crawl.agent import ProcessServices
 from webcrawl.crawl.completion import Completion, HostRelease
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.jobdir import Job
@@ -24,6 +25,7 @@ from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.crawl.seeds.ranks import HostRanks
+from webcrawl.crawl.shard import Shards
 from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.sitemaps import Sitemaps
 from webcrawl.crawl.submission import LinkSubmitter
@@ -40,7 +42,6 @@ from webcrawl.frontier import (
     frontier,
 )
 from webcrawl.frontier import snapshot as frontier_snapshot
-from webcrawl.frontier.admission import Admission
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, runs
 from webcrawl.seen.cache import ClockCache
@@ -268,7 +269,7 @@ class Process:
             clock=machine.clock,
         )
         # What a host has shown is no part of a checkpoint, and the judge keeps no such book.
-        hosts = host_knowledge(
+        hosts = host_rig(
             policy=POLICY,
             clock=machine.clock,
             records=Records(forgetful=True),
@@ -276,43 +277,39 @@ class Process:
             longest_retry_after=MAX_CRAWL_DELAY,
             retry_times=RETRY_TIMES,
         )
-        sitemaps = Sitemaps(
-            robots=hosts.robots, links=self.links, max_bytes=1, page_max_bytes=1, named=True
+        self.shard = hosts.shard(
+            frontier=self.frontier,
+            eliminator=self.eliminator,
+            content=self.content,
+            ranks=self.ranks,
         )
-        reading = ReadingWatch(jobdir=machine.jobdir, max_secs=1.0)
+        shards = Shards([self.shard])
+        services = ProcessServices(
+            crawler=crawler,  # type: ignore[arg-type]  # likewise
+            rules=hosts.rules,
+            outcome_log=self.outcome_log,
+            reading=ReadingWatch(jobdir=machine.jobdir, max_secs=1.0),
+            stop=self.stop,  # type: ignore[arg-type]  # likewise
+        )
+        sitemaps = Sitemaps(links=self.links, max_bytes=1, page_max_bytes=1, named=True)
         requests = LeaseRequests(
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
             sitemaps=sitemaps,
         )
         self.completion = Completion(
-            crawler=crawler,  # type: ignore[arg-type]  # likewise
-            frontier=self.frontier,
-            hosts=hosts,
-            content=self.content,
-            host_release=HostRelease(
-                frontier=self.frontier,
-                hosts=hosts,
-                stats=crawler.stats,  # type: ignore[arg-type]  # likewise
-                reading=reading,
-                stop=self.stop,  # type: ignore[arg-type]  # likewise
-                wake=lambda: None,
-            ),
+            services=services,
+            shards=shards,
+            host_release=HostRelease(services=services, shards=shards, wake=lambda: None),
             requests=requests,
-            outcome_log=self.outcome_log,
-            stop=self.stop,  # type: ignore[arg-type]  # likewise
         )
         self.dispatcher = Dispatcher(
-            frontier=self.frontier,
-            hosts=hosts,
-            admission=Admission(frontier=self.frontier, gates=[]),
-            side_downloads=SideDownloads(
-                frontier=self.frontier, key_of=host_of, clock=machine.clock
-            ),
+            services=services,
+            shards=shards,
+            side_downloads=SideDownloads(shards=shards, key_of=host_of, clock=machine.clock),
             requests=requests,
             completion=self.completion,
             sitemaps=sitemaps,
-            reading=reading,
         )
         self.seeds = SeedReader(
             sources=[str(machine.seeds)],

@@ -1,4 +1,4 @@
-"""From settings to parts: the one place that reads the scheduler's settings and builds its rooms.
+"""From settings to the agent and its shards: the one place that reads the scheduler's settings.
 
 Every part that a user may replace is named by a setting. A class with ``from_crawler`` is built
 by it; one without gets the keyword arguments that the default class gets.
@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
-from webcrawl.clock import Clock, wall_time
+from webcrawl.clock import Clock, now, wall_time
+from webcrawl.configuration.live_settings import LiveSettings
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive, whole
 from webcrawl.crawl._engine import wake
+from webcrawl.crawl.agent import Agent, ProcessServices
 from webcrawl.crawl.downloader import MercatorDownloader
-from webcrawl.crawl.host_knowledge import HostKnowledge
+from webcrawl.crawl.job_state import ContactRules, JobResources, JobState
 from webcrawl.crawl.jobdir import Job, shard_path
 from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.link_extractor import link_kinds, sitemap_max_bytes
@@ -29,7 +31,15 @@ from webcrawl.crawl.outcome_log import OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
+from webcrawl.crawl.shard import (
+    Budgets,
+    HostServices,
+    Shard,
+    Shards,
+    ShardTables,
+)
 from webcrawl.crawl.sitemaps import Sitemaps
+from webcrawl.crawl.stop import CrawlStop
 from webcrawl.crawl.submission import SITEMAP, LinkSubmitter
 from webcrawl.crawl.suffix_lists import suffix_list_of
 from webcrawl.crawl.url_rules import (
@@ -43,10 +53,9 @@ from webcrawl.crawl.url_rules import (
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier
-from webcrawl.frontier.admission import Admission
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.hosts.budgets.depths import DepthBudgets
-from webcrawl.hosts.budgets.quotas import Ledger, budgets_of
+from webcrawl.hosts.budgets.quotas import budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
 from webcrawl.hosts.politeness.addresses import HostAddresses
@@ -69,9 +78,12 @@ from webcrawl.seen.content import ContentSeen
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from webcrawl.crawl.kept_checkpoints import Copy
     from webcrawl.frontier import DelayPolicy
     from webcrawl.frontier.admission import Gate
 
@@ -81,200 +93,262 @@ _SEEDS = 1 << 20
 _MAX_ROUNDS = 40
 
 
-def scheduler_parts(crawler: Crawler) -> dict[str, Any]:
-    """The keyword arguments of MercatorScheduler but *crawler*. Touches no disk, but that it makes
-    a temporary directory for a crawl without JOBDIR, of which nothing is to stay.
+def build_agent(crawler: Crawler) -> Agent:
+    """The agent of *crawler*. Touches no disk, but that it makes a temporary directory for a crawl
+    without JOBDIR, of which nothing is to stay.
 
     Raises FatalError with one sentence for a setting that cannot be.
     """
-    settings = crawler.settings
-    _check_downloader(settings)
-    # Scrapy logs what a handler raises and goes on without it: a wrong value must be told now.
-    FetchLimits.from_settings(settings)
-    flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS")
-    gopher_ports(settings)
-    resolver_of(crawler)
-    temporary = None
-    if not settings["JOBDIR"]:
-        temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
-    jobdir = Path(settings["JOBDIR"] if temporary is None else temporary.name)
-    shard = shard_path(jobdir, "00")
-    executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge")
-    eliminator = MercatorDupeFilter.build_eliminator(
-        settings, path=shard / "seen", executor=executor
-    )
-    tables = {name: HostRanks(path=shard / name, capacity=_SEEDS) for name in ("ranks", "domains")}
-    domains = SeedDomains(table=tables["domains"], capacity=_SEEDS)
-    profile = profile_of(settings)
-    delay = _build(
-        crawler,
-        "POLITENESS_POLICY",
-        factor=profile.factor,
-        floor=profile.floor,
-        ceiling=profile.ceiling,
-        unmeasured=profile.unmeasured,
-        backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
-        backoff_max=number(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
-    )
-    records = HostRecords(
-        path=shard / "hosts",
-        size=size_of(settings, "HOSTS_CACHE_SIZE"),
-        robots_size=size_of(settings, "ROBOTS_CACHE_SIZE"),
-        executor=(writer := ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts")),
-    )
-    form = equivalence_of(settings).form
-    clock = Clock()
-    frontier = _frontier(crawler, shard, delay, records, clock)
-    ledger, budgets = budgets_of(settings, records)
-    hosts = _hosts(
-        crawler,
-        delay,
-        records,
-        frontier,
-        clock,
-        jobdir=jobdir,
-        executor=writer,
-        key=profile.key,
-        ledger=ledger,
-    )
-    links = LinkSubmitter(
-        eliminator=eliminator,
-        filters=filters_of(
-            settings,
-            schemes=followed_schemes(settings),
-            domains=domains,
-            this_year=time.gmtime(wall_time()).tm_year,
-        ),
-        form=form,
-        domains=None if scope_of(settings) == OPEN else domains,
-        ranks=tables["ranks"],
-        key_of=hosts.key_of,
-        max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
-        awaits_seeds=scope_of(settings) == SEEDS and getattr(crawler.spider, "reads_seeds", False),
-        obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
-        depth_budgets=DepthBudgets.from_settings(settings),
-        linked=records.domains.link,
-        clock=wall_time,
-    )
-    return {
-        "job": Job(
-            path=jobdir,
-            kept=_kept(settings, jobdir, records),
-            beside={Path(settings["LOG_FILE"] or "").name},
-        ),
-        "temporary": temporary,
-        "frontier": frontier,
-        "eliminator": eliminator,
-        "content": ContentSeen(path=shard / "content", executor=executor),
-        "tables": tables,
-        "links": links,
-        "hosts": hosts,
-        "outcome_log": OutcomeLog.from_crawler(crawler, jobdir=jobdir, form=form),
-        "sitemaps": Sitemaps(
-            robots=hosts.robots,
-            links=links,
-            max_bytes=sitemap_max_bytes(settings),
-            page_max_bytes=page_max_bytes(settings),
-            named=SITEMAP in link_kinds(settings),
-        ),
-        "admission": Admission(
+    return AgentBuilder(crawler).agent()
+
+
+def build_state(crawler: Crawler) -> JobState:
+    """The state alone of the job that the settings of *crawler* name; it need not have begun.
+    Otherwise as ``build_agent``."""
+    return AgentBuilder(crawler).state()
+
+
+class AgentBuilder:
+    """Builds the parts for *crawler*; what the shards have in common is made first."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = crawler.settings
+        _check_downloader(settings)
+        # Scrapy logs what a handler raises and goes on without it: a wrong value must be told now.
+        FetchLimits.from_settings(settings)
+        flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS")
+        gopher_ports(settings)
+        resolver_of(crawler)
+        self._crawler = crawler
+        self._settings = settings
+        self._live = LiveSettings(
+            workers=whole(settings, "CONCURRENT_REQUESTS", at_least=1),
+            lease_secs=_lease_secs(settings),
+            grace_secs=number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
+            item_secs=positive(settings, "ITEM_TIMEOUT_SECS"),
+        )
+        # What writes in place, by its directory.
+        self._copied: dict[str, Copy] = {}
+        temporary = None
+        if not settings["JOBDIR"]:
+            temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
+        self._jobdir = Path(settings["JOBDIR"] if temporary is None else temporary.name)
+        self._resources = JobResources(
+            job=Job(
+                path=self._jobdir,
+                kept=_kept(settings, self._jobdir, self._copied),
+                beside={Path(settings["LOG_FILE"] or "").name},
+            ),
+            temporary=temporary,
+            merging=ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge"),
+            writing=ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts"),
+            suffixes=suffix_list_of(settings),
+        )
+        self._form = equivalence_of(settings).form
+        profile = profile_of(settings)
+        self._delay: DelayPolicy = _build(
+            crawler,
+            "POLITENESS_POLICY",
+            factor=profile.factor,
+            floor=profile.floor,
+            ceiling=profile.ceiling,
+            unmeasured=profile.unmeasured,
+            backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
+            backoff_max=number(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
+        )
+        self._guard = AddressGuard.from_settings(settings)
+        self._is_proxied = _is_proxied(settings)
+        # Those of all shards, asked for names if no proxy does it.
+        self._addresses: list[HostAddresses] = []
+        self._rules = self._contact_rules(profile.key)
+        self._shards = Shards([self._shard("00")])
+
+    def state(self) -> JobState:
+        """The shards, and the way in for links."""
+        return JobState(
+            resources=self._resources,
+            rules=self._rules,
+            shards=self._shards,
+            links=self._links(),
+        )
+
+    def agent(self) -> Agent:
+        """All of it."""
+        crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
+        state = self.state()
+        return Agent(
+            state=state,
+            services=ProcessServices(
+                crawler=crawler,
+                rules=self._rules,
+                outcome_log=OutcomeLog.from_crawler(crawler, jobdir=jobdir, form=self._form),
+                reading=ReadingWatch(
+                    jobdir=jobdir, max_secs=positive(settings, "READING_MAX_SECS")
+                ),
+                stop=CrawlStop(crawler=crawler, jobdir=jobdir),
+            ),
+            sitemaps=Sitemaps(
+                links=state.links,
+                max_bytes=sitemap_max_bytes(settings),
+                page_max_bytes=page_max_bytes(settings),
+                named=SITEMAP in link_kinds(settings),
+            ),
+            live=self._live,
+        )
+
+    # --- what is per process
+
+    def _contact_rules(self, key: str) -> ContactRules:
+        crawler, settings = self._crawler, self._settings
+        pauses = Pauses(clock=now, wake=lambda: wake(crawler.engine))
+        return ContactRules(
+            key=key,
+            exclusions=Exclusions.from_settings(settings),
+            pauses=pauses,
+            outage=Outage.from_settings(
+                settings,
+                pauses=pauses,
+                # There are no stats and no shards yet.
+                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108
+                requeue=lambda entry: self._shards.requeue(entry),  # noqa: PLW0108
+                check=lambda host, then: self._addresses[0].check(host, then),  # noqa: PLW0108
+                forget=resolver_of(crawler).forget_failures,
+                clock=now,
+            ),
+            retries=RetryPolicy.from_settings(settings),
+        )
+
+    def _links(self) -> LinkSubmitter:
+        settings, shard = self._settings, next(iter(self._shards))
+        scope = scope_of(settings)
+        domains = SeedDomains(table=shard.domains, capacity=_SEEDS)
+        return LinkSubmitter(
+            eliminator=shard.eliminator,
+            filters=filters_of(
+                settings,
+                schemes=followed_schemes(settings),
+                domains=domains,
+                this_year=time.gmtime(wall_time()).tm_year,
+            ),
+            form=self._form,
+            domains=None if scope == OPEN else domains,
+            ranks=shard.ranks,
+            key_of=self._rules.key_of,
+            max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
+            awaits_seeds=scope == SEEDS and getattr(self._crawler.spider, "reads_seeds", False),
+            obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
+            depth_budgets=DepthBudgets.from_settings(settings),
+            linked=shard.hosts.records.domains.link,
+            clock=wall_time,
+        )
+
+    # --- what is per shard
+
+    def _shard(self, name: str) -> Shard:
+        settings = self._settings
+        path = shard_path(self._jobdir, name)
+        merging = self._resources.merging
+        records = HostRecords(
+            path=path / "hosts",
+            size=size_of(settings, "HOSTS_CACHE_SIZE"),
+            robots_size=size_of(settings, "ROBOTS_CACHE_SIZE"),
+            executor=self._resources.writing,
+        )
+        self._copied[str((path / "hosts").relative_to(self._jobdir))] = records.copy_to
+        clock = Clock()
+        frontier = self._frontier(path / "frontier", records, clock)
+        return Shard(
+            name=name,
+            clock=clock,
             frontier=frontier,
-            gates=[
-                *budgets,
-                *hosts.traps.gates(),
-                *_reputation(settings, records, frontier, clock),
-                hosts.origins,
-            ],
-        ),
-        "suffixes": suffix_list_of(settings),
-        "executor": executor,
-        "lease_secs": _lease_secs(settings),
-        "grace_secs": number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
-        "item_secs": positive(settings, "ITEM_TIMEOUT_SECS"),
-        "reading": ReadingWatch(
-            jobdir=Path(jobdir), max_secs=positive(settings, "READING_MAX_SECS")
-        ),
-        "workers": _workers(settings),
-    }
+            tables=ShardTables(
+                eliminator=MercatorDupeFilter.build_eliminator(
+                    settings, path=path / "seen", executor=merging
+                ),
+                content=ContentSeen(path=path / "content", executor=merging),
+                ranks=HostRanks(path=path / "ranks", capacity=_SEEDS),
+                domains=HostRanks(path=path / "domains", capacity=_SEEDS),
+            ),
+            hosts=self._host_services(records, self._budgets(records, frontier, clock), clock),
+            live=self._live,
+        )
 
+    def _frontier(self, path: Path, records: HostRecords, clock: Clock) -> Frontier:
+        crawler, settings, workers = self._crawler, self._settings, self._live.workers
+        queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * workers
+        share = positive(settings, "FRONTIER_DOMAIN_SHARE")
+        if share > 1:
+            raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {share:g}.")
+        return Frontier(
+            path=path,
+            clock=clock,
+            prioritizer=_build(
+                crawler,
+                "FRONTIER_PRIORITIZER",
+                levels=whole(settings, "FRONTIER_LEVELS", at_least=1),
+            ),
+            selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
+            delay=self._delay,
+            queues=queues,
+            shares=DomainShares(
+                domain_of=registered_domain, workers=workers, most=max(1, int(share * workers))
+            ),
+            max_queues=max(queues, size_of(settings, "FRONTIER_BACK_QUEUES_MAX")),
+            rests=records.rests,
+        )
 
-def _hosts(
-    crawler: Crawler,
-    delay: DelayPolicy,
-    records: HostRecords,
-    frontier: Frontier,
-    clock: Clock,
-    *,
-    jobdir: Path,
-    executor: ThreadPoolExecutor,
-    key: str,
-    ledger: Ledger,
-) -> HostKnowledge:
-    settings = crawler.settings
-    exclusions = Exclusions.from_settings(settings)
-    retries = RetryPolicy.from_settings(settings)
-    politeness = Politeness.from_settings(
-        settings,
-        policy=delay,
-        records=records,
-        retries=retries,
-        clock=clock,
-        rng=random.Random(),
-    )
-    addresses = HostAddresses(
-        resolver=resolver_of(crawler),
-        guard=AddressGuard.from_settings(settings),
-        records=records,
-        clock=clock,
-    )
-    redirects = redirect_filters_of(settings, schemes=followed_schemes(settings))
-    robots = RobotsSearch(
-        robots=RobotsCache.from_settings(settings, store=records, clock=clock),
-        refusal=lambda url: redirects.refusal(url, 0),
-        obey=flag(settings, "ROBOTSTXT_OBEY"),
-        retries=retries,
-        clock=clock,
-    )
-    proxied = _is_proxied(settings)
-    pauses = Pauses(clock=clock, wake=lambda: wake(crawler.engine))
+    def _budgets(self, records: HostRecords, frontier: Frontier, clock: Clock) -> Budgets:
+        ledger, quotas = budgets_of(self._settings, records)
+        traps = TrapKeeper.from_settings(
+            self._settings, jobdir=self._jobdir, records=records, clock=clock
+        )
+        origins = OriginRests(records=records, clock=clock)
+        reputation = _reputation(self._settings, records, frontier, clock)
+        gates = [*quotas, *traps.gates(), *reputation, origins]
+        return Budgets(ledger=ledger, traps=traps, origins=origins, gates=gates)
 
-    def count(name: str) -> None:
-        crawler.stats.inc_value(name)  # there are no stats before the crawl begins
-
-    outage = Outage.from_settings(
-        settings,
-        pauses=pauses,
-        count=count,
-        requeue=frontier.requeue,
-        check=addresses.check,
-        forget=addresses.forget_failures,
-        clock=clock,
-    )
-
-    return HostKnowledge(
-        records=records,
-        clock=clock,
-        executor=executor,
-        exclusions=exclusions,
-        addresses=None if proxied else addresses,
-        robots=robots,
-        politeness=politeness,
-        retries=retries,
-        ledger=ledger,
-        prelude=HostPrelude(
-            exclusions=exclusions,
-            politeness=politeness,
-            addresses=None if proxied else addresses,
+    def _host_services(self, records: HostRecords, budgets: Budgets, clock: Clock) -> HostServices:
+        settings, rules = self._settings, self._rules
+        politeness = Politeness.from_settings(
+            settings,
+            policy=self._delay,
+            records=records,
+            retries=rules.retries,
+            clock=clock,
+            rng=random.Random(),
+        )
+        addresses = HostAddresses(
+            resolver=resolver_of(self._crawler), guard=self._guard, records=records, clock=clock
+        )
+        self._addresses.append(addresses)
+        redirects = redirect_filters_of(settings, schemes=followed_schemes(settings))
+        robots = RobotsSearch(
+            robots=RobotsCache.from_settings(settings, store=records, clock=clock),
+            refusal=lambda url: redirects.refusal(url, 0),
+            obey=flag(settings, "ROBOTSTXT_OBEY"),
+            retries=rules.retries,
+            clock=clock,
+        )
+        asked = None if self._is_proxied else addresses
+        return HostServices(
+            records=records,
+            addresses=asked,
             robots=robots,
-            longest_crawl_delay=longest_crawl_delay(settings),
-            doubts_names=lambda: outage.doubts_names(others=addresses.under_way),
-        ),
-        traps=TrapKeeper.from_settings(settings, jobdir=jobdir, records=records, clock=clock),
-        pauses=pauses,
-        outage=outage,
-        origins=OriginRests(records=records, clock=clock),
-        key=key,
-    )
+            politeness=politeness,
+            preconditions=HostPrelude(
+                exclusions=rules.exclusions,
+                politeness=politeness,
+                addresses=asked,
+                robots=robots,
+                longest_crawl_delay=longest_crawl_delay(settings),
+                doubts_names=self._doubts_names,
+            ),
+            budgets=budgets,
+        )
+
+    def _doubts_names(self) -> bool:
+        others = sum(addresses.under_way for addresses in self._addresses)
+        return self._rules.outage.doubts_names(others=others)
 
 
 def _is_proxied(settings: BaseSettings) -> bool:
@@ -289,7 +363,7 @@ def _is_proxied(settings: BaseSettings) -> bool:
 def _reputation(
     settings: BaseSettings, records: HostRecords, frontier: Frontier, clock: Clock
 ) -> list[Gate]:
-    """None where the domains of the crawl were chosen by who began it."""
+    """No reputation gate if URL_SCOPE limits the crawl to the seeds' domains."""
     base = whole(settings, "REPUTATION_BASE_PAGES", at_least=0)
     rounds = whole(settings, "REPUTATION_ROUNDS", at_least=0)
     if not base or scope_of(settings) != OPEN:
@@ -305,44 +379,12 @@ def _reputation(
     ]
 
 
-def _frontier(
-    crawler: Crawler,
-    shard: Path,
-    delay: DelayPolicy,
-    records: HostRecords,
-    clock: Clock,
-) -> Frontier:
-    settings = crawler.settings
-    workers = _workers(settings)
-    queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * workers
-    share = positive(settings, "FRONTIER_DOMAIN_SHARE")
-    if share > 1:
-        raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {share:g}.")
-    return Frontier(
-        path=shard / "frontier",
-        clock=clock,
-        prioritizer=_build(
-            crawler,
-            "FRONTIER_PRIORITIZER",
-            levels=whole(settings, "FRONTIER_LEVELS", at_least=1),
-        ),
-        selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
-        delay=delay,
-        queues=queues,
-        shares=DomainShares(
-            domain_of=registered_domain, workers=workers, most=max(1, int(share * workers))
-        ),
-        max_queues=max(queues, size_of(settings, "FRONTIER_BACK_QUEUES_MAX")),
-        rests=records.rests,
-    )
-
-
-def _kept(settings: BaseSettings, jobdir: Path, records: HostRecords) -> KeptCheckpoints:
+def _kept(settings: BaseSettings, jobdir: Path, copied: Mapping[str, Copy]) -> KeptCheckpoints:
     return KeptCheckpoints(
         path=jobdir,
         count=whole(settings, "CHECKPOINTS_KEPT", at_least=0),
         every=number(settings, "CHECKPOINTS_KEPT_INTERVAL_SECS", at_least=0),
-        copied={"shards/00/hosts": records.copy_to},
+        copied=copied,
     )
 
 
@@ -379,7 +421,3 @@ def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
         return part(**values)
     except TypeError as error:
         raise FatalError(f"{setting} is {path!r}, which does not fit: {error}.") from error
-
-
-def _workers(settings: BaseSettings) -> int:
-    return whole(settings, "CONCURRENT_REQUESTS", at_least=1)

@@ -41,18 +41,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
-    from scrapy.crawler import Crawler
-    from scrapy.statscollectors import StatsCollector
     from twisted.python.failure import Failure
 
-    from webcrawl.crawl.host_knowledge import HostKnowledge
+    from webcrawl.crawl.agent import ProcessServices
     from webcrawl.crawl.lease_requests import LeaseRequests
-    from webcrawl.crawl.outcome_log import OutcomeLog
-    from webcrawl.crawl.reading import ReadingWatch
-    from webcrawl.crawl.stop import CrawlStop
+    from webcrawl.crawl.shard import Shard, Shards
     from webcrawl.frontier import Frontier, Lease
+    from webcrawl.hosts.politeness.addresses import HostAddresses
+    from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.politeness.preconditions import Decision
-    from webcrawl.seen.content import ContentSeen
 
 logger = logging.getLogger(__name__)
 
@@ -69,20 +66,13 @@ class HostRelease:
     block its queue for ever. *wake* is called when a host that was looked up is ready."""
 
     def __init__(
-        self,
-        *,
-        frontier: Frontier,
-        hosts: HostKnowledge,
-        stats: StatsCollector,
-        reading: ReadingWatch,
-        stop: CrawlStop,
-        wake: Callable[[], None],
+        self, *, services: ProcessServices, shards: Shards, wake: Callable[[], None]
     ) -> None:
-        self._frontier = frontier
-        self._hosts = hosts
-        self._stats = stats
-        self._reading = reading
-        self._stop = stop
+        self._rules = services.rules
+        self._stats = services.crawler.stats
+        self._reading = services.reading
+        self._stop = services.stop
+        self._shards = shards
         self._wake = wake
         # The hosts in process that are being looked up, by the ids of the leases put back.
         self._looked_up: dict[int, str] = {}
@@ -100,7 +90,9 @@ class HostRelease:
             self._stop.fail(error)
 
     def _after_contact(self, fetch: Fetch) -> None:
-        entry, politeness = fetch.lease.entry, self._hosts.politeness
+        entry, shard = fetch.lease.entry, fetch.lease.shard
+        frontier: Frontier = shard.frontier
+        politeness: Politeness = shard.hosts.politeness
         outcome, response = fetch.outcome, fetch.response
         if response is None and fetch.on_wire is not None:
             # A middleware may have made something else of it, such as a Request to try again.
@@ -117,7 +109,7 @@ class HostRelease:
             rest = 0.0
             if fetch.outcome == "dns_failed":
                 rest = politeness.lookup_failed(entry.host, entry.url, at_least=0.0)
-            self._frontier.release(entry.host, rest=rest, shared_rest=0.0)
+            frontier.release(entry.host, rest=rest, shared_rest=0.0)
             return
         self._stats.inc_value("contacts")
         after = politeness.after(
@@ -125,25 +117,25 @@ class HostRelease:
             fetch.url,
             took=fetch.took,
             outcome=outcome,
-            crawl_delay=self._hosts.robots.crawl_delay(entry.url),
+            crawl_delay=shard.hosts.robots.crawl_delay(entry.url),
             retry_after=retry_after(response, now=wall_time()),
             hung_up=response is None or "truncated" in response.flags,
             excused=excused,
         )
         if after.origin:
-            self._hosts.origins.rest(origin_of(fetch.url), after.origin)
-        self._frontier.release(
-            entry.host, rest=after.secs, least=after.least, shared_rest=after.shared
-        )
+            shard.hosts.budgets.origins.rest(origin_of(fetch.url), after.origin)
+        frontier.release(entry.host, rest=after.secs, least=after.least, shared_rest=after.shared)
 
     def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
         host = fetch.lease.entry.host
-        has_answered = self._hosts.records.get(host).answered == origin_of(fetch.url)
-        return self._hosts.outage.contact_ended(host, outcome, has_answered=has_answered)
+        record = fetch.lease.shard.hosts.records.get(host)
+        has_answered = record.answered == origin_of(fetch.url)
+        return self._rules.outage.contact_ended(host, outcome, has_answered=has_answered)
 
     def learn(self, url: str, outcome: str, response: Response | None) -> None:
         """The robots.txt for *url* was tried."""
-        robots = self._hosts.robots
+        hosts = self._shards.of(url).hosts
+        robots = hosts.robots
         try:
             with self._reading.of(robots.robots_url(url)):
                 errand = robots.answered(url, outcome, response)
@@ -152,27 +144,28 @@ class HostRelease:
             outcome = "robots_unreachable"
             errand = robots.answered(url, outcome, None)
         self._stats.inc_value(f"robots/{outcome}")
-        self._stats.set_value("robots/origins", self._hosts.robots.settled)
-        delay = self._hosts.robots.crawl_delay(url)
-        if outcome.startswith("http_2") and self._hosts.politeness.is_too_long(delay):
+        self._stats.set_value("robots/origins", self._shards.robots_settled)
+        delay = robots.crawl_delay(url)
+        if outcome.startswith("http_2") and hosts.politeness.is_too_long(delay):
             self._stats.inc_value("robots/long_crawl_delays")
         if errand is not None:
             self._stats.inc_value("robots/errands")
-            self._frontier.requeue(self.errand(url), ahead=True)
+            self._shards.requeue(self.errand(url), ahead=True)
 
     def errand(self, url: str) -> Entry:
         """The errand that *url* waits for."""
-        errand = self._hosts.robots.errand(url)
-        return Entry(errand, self._hosts.key_of(errand), kind=ERRAND, via=origin_of(url))
+        errand = self._shards.of(url).hosts.robots.errand(url)
+        return Entry(errand, self._rules.key_of(errand), kind=ERRAND, via=origin_of(url))
 
     def look_up(self, lease: Lease) -> None:
         """Look up the host of *lease*, whose URL is back in its queue. The host stays in process,
         so that name servers are asked once, and no worker waits for it."""
-        assert self._hosts.addresses is not None
-        self._hosts.outage.probed()
+        self._rules.outage.probed()
         self._looked_up[lease.id] = lease.entry.host
-        host = host_of(lease.entry.url)
-        self._hosts.addresses.look_up(host, lambda failure: self._after_look_up(lease, failure))
+        addresses: HostAddresses = lease.shard.hosts.addresses
+        addresses.look_up(
+            host_of(lease.entry.url), lambda failure: self._after_look_up(lease, failure)
+        )
 
     def _after_look_up(self, lease: Lease, failure: Exception | None) -> None:
         """If the name servers could not say, the next turn of the host shows that."""
@@ -181,27 +174,28 @@ class HostRelease:
             self._stop.fail(failure)
         if host is None or self._stop.has_begun:
             return
-        assert self._hosts.addresses is not None
         name = host_of(lease.entry.url)
-        found = self._hosts.addresses.look(name)
+        found = lease.shard.hosts.addresses.look(name)
         if isinstance(found, list):
-            self._hosts.outage.lookup_worked(name)
+            self._rules.outage.lookup_worked(name)
         elif isinstance(found, NameNotFoundError):
-            self._hosts.outage.name_not_found(name)
+            self._rules.outage.name_not_found(name)
         try:
-            self._frontier.release(host, rest=0.0)
+            lease.shard.frontier.release(host, rest=0.0)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
         self._wake()
 
-    def after_failed_look_up(self, entry: Entry, decision: Decision) -> float:
-        """For how long the host of *entry* rests, as *decision* says that its address could not be
+    def after_failed_look_up(self, lease: Lease, decision: Decision) -> float:
+        """For how long the host of *lease* rests, as *decision* says that its address could not be
         found out."""
+        entry = lease.entry
         self._stats.inc_value(f"retry/{decision.outcome}")
         host = host_of(entry.url)
         is_doubted = decision.outcome == "dns_not_found"
-        excused = is_doubted or self._hosts.outage.lookup_failed(host)
-        return self._hosts.politeness.lookup_failed(
+        excused = is_doubted or self._rules.outage.lookup_failed(host)
+        politeness: Politeness = lease.shard.hosts.politeness
+        return politeness.lookup_failed(
             entry.host, entry.url, at_least=decision.secs, excused=excused
         )
 
@@ -227,24 +221,19 @@ class Completion:
     def __init__(
         self,
         *,
-        crawler: Crawler,
-        frontier: Frontier,
-        hosts: HostKnowledge,
-        content: ContentSeen,
+        services: ProcessServices,
+        shards: Shards,
         host_release: HostRelease,
         requests: LeaseRequests,
-        outcome_log: OutcomeLog,
-        stop: CrawlStop,
     ) -> None:
-        self._signals = crawler.signals
-        self._stats = crawler.stats
-        self._frontier = frontier
-        self._hosts = hosts
-        self._content = content
+        self._signals = services.crawler.signals
+        self._stats = services.crawler.stats
+        self._rules = services.rules
+        self._shards = shards
         self.host_release = host_release
         self._requests = requests
-        self._outcome_log = outcome_log
-        self._stop = stop
+        self._outcome_log = services.outcome_log
+        self._stop = services.stop
         # The contacts that are not done, by the ids of their leases.
         self._under_way: dict[int, Fetch] = {}
         self._lost_to_bugs: deque[Entry] = deque(maxlen=_MOST_LOST)
@@ -293,7 +282,7 @@ class Completion:
         if lease.entry.kind == ERRAND and way is Way.FINISH:
             self.host_release.learn(lease.entry.via, why, None)
         self.end(lease, way, why, other=other)
-        self._frontier.release(lease.entry.host, rest=rest)
+        lease.shard.frontier.release(lease.entry.host, rest=rest)
 
     def done(self, request: Request) -> None:
         """The engine is through with *request*, in whatever way it ended."""
@@ -336,7 +325,7 @@ class Completion:
             fetch = self._under_way.get(lease.id)
             return spares_pages and fetch is not None and fetch.is_released
 
-        for lease in self._frontier.expire(older_than, spare=is_spared):
+        for lease in self._shards.expire(older_than, spare=is_spared):
             self.host_release.expire(lease)
             fetch = self._under_way.pop(lease.id, None)
             if fetch is not None:  # else it is done, but for a log that could not be written
@@ -367,61 +356,67 @@ class Completion:
         the entry that is queued in the place of one that is tried again, or that goes before one
         that is put back. *fetch* if there was one.
         """
+        shard: Shard = lease.shard
         match way:
             case Way.FINISH:
-                self._write_down(lease.entry, why, fetch)
+                self._write_down(lease, why, fetch)
                 self._finish(lease, fetch)
             case Way.RETRY:
                 assert other is not None
-                self._frontier.requeue(other)
+                shard.frontier.requeue(other)
                 self._finish(lease, fetch)
             case Way.PUT_BACK:
-                self._frontier.put_back(lease, behind=other)
+                if other is not None and self._shards.of(other.url) is not shard:
+                    other = None
+                shard.frontier.put_back(lease, behind=other)
                 if fetch is not None:
                     self._take_back(fetch)
             case Way.PARK:
-                self._frontier.park_leased(lease, why)
+                shard.frontier.park_leased(lease, why)
             case Way.DROP:
-                self._frontier.finish(lease)
+                shard.frontier.finish(lease)
 
-    def _write_down(self, entry: Entry, outcome: str, fetch: Fetch | None) -> None:
-        """*entry* has come to its end; before the frontier knows, see outcome_log.py."""
+    def _write_down(self, lease: Lease, outcome: str, fetch: Fetch | None) -> None:
+        """The URL of *lease* has come to its end; before the frontier knows, see outcome_log.py."""
+        entry, hosts = lease.entry, lease.shard.hosts
         if entry.kind in NO_URLS:
             if entry.kind == ASIDE:
                 self._stats.inc_value(f"aside/{outcome}")
             return
-        line = self._hosts.robots.decided_by(entry.url) if outcome == "robots_denied" else ""
+        line = hosts.robots.decided_by(entry.url) if outcome == "robots_denied" else ""
         self._outcome_log.finished(entry, outcome, fetch=fetch, robots=line)
         tested = fetch is not None and bool(fetch.page.tested)
         seen = fetch is not None and fetch.page.is_duplicate
-        self._hosts.traps.ended(entry, outcome, tested=tested, seen=seen)
-        self._hosts.outage.given_up(entry, outcome)
+        hosts.budgets.traps.ended(entry, outcome, tested=tested, seen=seen)
+        self._rules.outage.given_up(entry, outcome)
 
     def _finish(self, lease: Lease, fetch: Fetch | None) -> None:
         if fetch is not None and fetch.page.state >= PageState.FAILED:
             self._discard(fetch)
         claim = 0 if fetch is None else fetch.page.claim
-        self._frontier.finish(lease, note=claim.to_bytes(8, "little") if claim else b"")
+        shard: Shard = lease.shard
+        shard.frontier.finish(lease, note=claim.to_bytes(8, "little") if claim else b"")
         if claim:
-            self._content.commit(claim)
+            shard.content.commit(claim)
         self._requests.forget(lease.entry)
 
     def _take_back(self, fetch: Fetch) -> None:
         """The page of *fetch* counts for nothing."""
         self._discard(fetch)
         if fetch.is_for_page:
-            self._hosts.ledger.put_back(fetch.lease.entry)
+            fetch.lease.shard.hosts.budgets.ledger.put_back(fetch.lease.entry)
 
     def _discard(self, fetch: Fetch) -> None:
         if fetch.page.claim:
-            self._content.discard(fetch.page.claim)
+            fetch.lease.shard.content.discard(fetch.page.claim)
             fetch.page.claim = 0
 
     def _count_answer(self, fetch: Fetch) -> None:
         if fetch.response is None:
             return
         self._stats.inc_value("fetch/bytes", fetch.received_bytes)
-        self._hosts.ledger.received(fetch.lease.entry, fetch.received_bytes)
+        lease = fetch.lease
+        lease.shard.hosts.budgets.ledger.received(lease.entry, fetch.received_bytes)
         status = fetch.response.status
         if status in REDIRECTS:
             self._stats.inc_value(
@@ -437,7 +432,7 @@ class Completion:
             return None
         if outcome == BUG and self._is_over_for_bugs:
             return msgspec.structs.replace(entry, attempts=0)
-        if entry.attempts < self._hosts.retries.rule(outcome).tries:
+        if entry.attempts < self._rules.retries.rule(outcome).tries:
             self._stats.inc_value(f"retry/{outcome}")
             return msgspec.structs.replace(entry, attempts=entry.attempts + 1)
         if outcome == BUG:
@@ -451,7 +446,7 @@ class Completion:
         self._is_over_for_bugs = True
         while self._lost_to_bugs:
             entry = self._lost_to_bugs.popleft()
-            self._frontier.requeue(msgspec.structs.replace(entry, attempts=0))
+            self._shards.requeue(msgspec.structs.replace(entry, attempts=0))
 
     # --- what becomes of a page
 
@@ -467,7 +462,7 @@ class Completion:
             return True
         page.document = document
         try:
-            is_seen = self._content.test(document)
+            is_seen = bool(fetch.lease.shard.content.test(document))
         except _DISK_ERRORS as error:
             self.not_stored(fetch, error)
             return True
@@ -483,7 +478,7 @@ class Completion:
         if fetch.page.state is PageState.EXPIRED:
             return False
         try:
-            is_first = self._content.claim(place)
+            is_first = bool(fetch.lease.shard.content.claim(place))
         except _DISK_ERRORS as error:
             self.not_stored(fetch, error)
             return False

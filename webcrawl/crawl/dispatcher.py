@@ -19,14 +19,13 @@ from webcrawl.net.outcomes import error_of
 if TYPE_CHECKING:
     from scrapy import Request
 
+    from webcrawl.crawl.agent import ProcessServices
     from webcrawl.crawl.completion import Completion
-    from webcrawl.crawl.host_knowledge import HostKnowledge
     from webcrawl.crawl.lease_requests import LeaseRequests
-    from webcrawl.crawl.reading import ReadingWatch
+    from webcrawl.crawl.shard import Shard, Shards
     from webcrawl.crawl.side_downloads import SideDownloads
     from webcrawl.crawl.sitemaps import Sitemaps
-    from webcrawl.frontier import Frontier, Lease
-    from webcrawl.frontier.admission import Admission
+    from webcrawl.frontier import Lease
 
 
 class Dispatcher:
@@ -35,32 +34,30 @@ class Dispatcher:
     def __init__(
         self,
         *,
-        frontier: Frontier,
-        hosts: HostKnowledge,
-        admission: Admission,
+        services: ProcessServices,
+        shards: Shards,
         side_downloads: SideDownloads,
         requests: LeaseRequests,
         completion: Completion,
         sitemaps: Sitemaps,
-        reading: ReadingWatch,
     ) -> None:
-        self._frontier = frontier
-        self._hosts = hosts
-        self._admission = admission
+        self._rules = services.rules
+        self._shards = shards
         self._side_downloads = side_downloads
         self._requests = requests
         self._completion = completion
         self._sitemaps = sitemaps
-        self._reading = reading
+        self._reading = services.reading
 
     def dispatch(self, lease: Lease) -> Request | None:
         """The Request to send for *lease*; None when there is nothing to send now."""
         entry, completion = lease.entry, self._completion
+        shard: Shard = lease.shard
         if not self._is_wanted(entry):
             completion.unsent(lease, Way.DROP)
             return None
         if entry.kind not in NO_URLS:
-            reason = self._admission.stops(entry)
+            reason = shard.admission.stops(entry)
             if reason:
                 completion.unsent(lease, Way.PARK, reason)
                 return None
@@ -68,15 +65,15 @@ class Dispatcher:
                 request = self._refuse(lease, "poison")
                 self._reading.set_aside(entry.url)
                 return request
-        decision = self._hosts.prelude.decide(entry)
-        self._sitemaps.submit_named(entry)
+        decision = shard.hosts.preconditions.decide(entry)
+        self._sitemaps.submit_named(entry, shard.hosts.robots)
         match decision.verdict:
             case Verdict.FETCH | Verdict.FETCH_ROBOTS:
                 return self._contact(lease, decision)
             case Verdict.REFUSE:
                 return self._refuse(lease, decision.outcome)
             case Verdict.RETRY:
-                secs = completion.host_release.after_failed_look_up(entry, decision)
+                secs = completion.host_release.after_failed_look_up(lease, decision)
                 completion.unsent(lease, Way.PUT_BACK, rest=secs)
             case Verdict.RESOLVE:
                 completion.end(lease, Way.PUT_BACK)
@@ -90,29 +87,33 @@ class Dispatcher:
         """False if the download beside the scheduler is over, or another errand was sent since."""
         if entry.kind == ASIDE:
             return entry.via in self._side_downloads
-        return entry.kind != ERRAND or self._hosts.robots.errand(entry.via) == entry.url
+        if entry.kind != ERRAND:
+            return True
+        return self._shards.of(entry.via).hosts.robots.errand(entry.via) == entry.url
 
     def _contact(self, lease: Lease, decision: Decision) -> Request | None:
-        address = decision.address if self._hosts.shares_clocks else ""
+        shard: Shard = lease.shard
+        address = decision.address if self._rules.shares_clocks else ""
         if address:
-            secs = self._frontier.claim(lease, plain_address(address))
+            secs = shard.frontier.claim(lease, plain_address(address))
             if secs:
                 self._completion.unsent(lease, Way.PUT_BACK, rest=secs)
                 return None
-        self._hosts.outage.probed()
+        self._rules.outage.probed()
         entry = lease.entry
         # A host without a queue for a while is unknown to the frontier, and the host's record is
         # not looked at if this process dies now.
-        delay = self._hosts.robots.crawl_delay(entry.url)
-        self._frontier.promise(
-            entry.host, self._hosts.politeness.least(entry.host, entry.url, crawl_delay=delay)
+        hosts = shard.hosts
+        delay = hosts.robots.crawl_delay(entry.url)
+        shard.frontier.promise(
+            entry.host, hosts.politeness.least(entry.host, entry.url, crawl_delay=delay)
         )
         if entry.kind == ERRAND:
             return self._send_robots(lease, entry.url, address)
         if decision.verdict is Verdict.FETCH_ROBOTS:
             # Only the host is in process now.
             self._completion.end(lease, Way.PUT_BACK)
-            return self._send_robots(lease, self._hosts.robots.robots_url(entry.url), address)
+            return self._send_robots(lease, hosts.robots.robots_url(entry.url), address)
         if entry.kind != ASIDE:
             return self._send(lease, address=address)
         # The engine has the request already.
@@ -141,7 +142,7 @@ class Dispatcher:
             self._completion.unsent(lease, Way.DROP)
             return None
         if not refusal:
-            self._hosts.ledger.begun(lease.entry)
+            lease.shard.hosts.budgets.ledger.begun(lease.entry)
         return self._begin(self._fetch(lease, address=address, refusal=refusal), request)
 
     def _send_robots(self, lease: Lease, url: str, address: str) -> Request:

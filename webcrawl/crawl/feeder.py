@@ -1,6 +1,6 @@
 """New URLs on their way from the eliminator through the gates to the frontier, in slices.
 
-Called by the scheduler between requests. It also says when the eliminator is to merge, and when
+Called between requests. It also says when the eliminator is to merge, and when
 URLs that were parked get another chance.
 """
 
@@ -13,6 +13,7 @@ from webcrawl.frontier import Supply
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from webcrawl.configuration.live_settings import LiveSettings
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission
     from webcrawl.seen.interface import Eliminator
@@ -24,8 +25,9 @@ _SLICE_ENTRIES = 256
 _SOON_SECS = 10.0
 
 
-class Inflow:
-    """*workers* is how many URLs the front end should have, *clock* gives epoch seconds.
+class Feeder:
+    """Moves what the eliminator finds new. The front end should have a URL for each of the workers;
+    *clock* gives epoch seconds.
 
     Set *is_starving* when a worker found nothing to do, and *is_fed* when there are no more seeds:
     until then an empty frontier means nothing.
@@ -37,13 +39,13 @@ class Inflow:
         eliminator: Eliminator,
         admission: Admission,
         frontier: Frontier,
-        workers: int,
+        live: LiveSettings,
         clock: Callable[[], float],
     ) -> None:
         self._eliminator = eliminator
         self._admission = admission
         self._frontier = frontier
-        self._workers = workers
+        self._live = live
         self._clock = clock
         self._merge_at = 0.0
         self.is_starving = False
@@ -84,7 +86,7 @@ class Inflow:
         """Merge at once when workers are idle or the front end runs low: a small crawl must not
         wait for T to fill. Merging takes at most a tenth of the time."""
         now = self._clock()
-        low = self.is_starving or self._frontier.front_size < self._workers
+        low = self.is_starving or self._frontier.front_size < self._live.workers
         if low and now >= self._merge_at and not self._eliminator.merging:
             self._eliminator.merge()
             self._merge_at = now + 10 * self._eliminator.last_merge_secs

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from webcrawl.crawl.fetch import Fetch
+    from webcrawl.crawl.shard import Shards
     from webcrawl.frontier import Frontier, Lease
 
 
@@ -35,15 +36,15 @@ class SideDownloads:
     *clock* gives epoch seconds."""
 
     def __init__(
-        self, *, frontier: Frontier, key_of: Callable[[str], str], clock: Callable[[], float]
+        self, *, shards: Shards, key_of: Callable[[str], str], clock: Callable[[], float]
     ) -> None:
-        self._frontier = frontier
+        self._shards = shards
         self._key_of = key_of
         self._clock = clock
         self._waited_at = -math.inf
         self._waiting: dict[str, tuple[asyncio.Future[Fetch], Request]] = {}
-        # The politeness keys of those who wait.
-        self._hosts: dict[str, str] = {}
+        # The frontiers and politeness keys of those who wait.
+        self._hosts: dict[str, tuple[Frontier, str]] = {}
         # The names of an earlier process must never meet a request of this one.
         self._process = secrets.token_hex(8)
         self._numbers = itertools.count()
@@ -65,7 +66,7 @@ class SideDownloads:
         from the moment it is given: also if the caller is cancelled in that moment.
 
         Raises when it has none: IgnoreRequest for robots.txt, exclusion and the crawl's end, the
-        exception of net/outcomes.py where there is no way to the host. OSError when the disk is
+        exception of net/outcome_log.py where there is no way to the host. OSError when the disk is
         full.
         """
         if self._is_closed:
@@ -74,8 +75,9 @@ class SideDownloads:
         turn: asyncio.Future[Fetch] = asyncio.get_running_loop().create_future()
         self._waiting[name] = turn, request
         try:
-            self._hosts[name] = key = self._key_of(request.url)
-            self._frontier.requeue(Entry(request.url, key, kind=ASIDE, via=name), ahead=True)
+            frontier, key = self._shards.of(request.url).frontier, self._key_of(request.url)
+            self._hosts[name] = frontier, key
+            frontier.requeue(Entry(request.url, key, kind=ASIDE, via=name), ahead=True)
             return await turn
         finally:
             del self._waiting[name]
@@ -89,8 +91,8 @@ class SideDownloads:
 
     def acquire(self) -> Lease | None:
         """What is next in line at a host that somebody waits for, if one of them is ready."""
-        for host in dict.fromkeys(self._hosts.values()):
-            lease = self._frontier.acquire(host)
+        for frontier, host in dict.fromkeys(self._hosts.values()):
+            lease = frontier.acquire(host)
             if lease is not None:
                 return lease
         return None

@@ -38,13 +38,11 @@ class Sitemaps:
     def __init__(
         self,
         *,
-        robots: RobotsSearch,
         links: LinkSubmitter,
         max_bytes: int,
         page_max_bytes: int,
         named: bool,
     ) -> None:
-        self._robots = robots
         self._links = links
         self._named = named
         self._bodies = LargeBodies(
@@ -54,11 +52,11 @@ class Sitemaps:
             max_bytes=page_max_bytes, at_once=PAGES_AT_ONCE, patience=_PATIENCE_SECS
         )
 
-    def submit_named(self, entry: Entry) -> None:
-        """Submit the sitemaps that the robots.txt for *entry* names, if it was read since the last
-        call. OSError when the disk is full."""
+    def submit_named(self, entry: Entry, robots: RobotsSearch) -> None:
+        """Submit the sitemaps that the robots.txt for *entry* names, if it was read by *robots*
+        since the last call. OSError when the disk is full."""
         if self._named and entry.kind not in NO_URLS:
-            urls = self._robots.take_sitemaps(entry.url)
+            urls = robots.take_sitemaps(entry.url)
             if urls:
                 via = f"{origin_of(entry.url)}/robots.txt"
                 self._links.submit_sitemaps(urls, via=via, depth=entry.depth)

@@ -12,7 +12,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.configuration.values import number
-from webcrawl.scheduler import scheduler_of
+from webcrawl.scheduler import agent_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -44,6 +44,6 @@ class Checkpoints:
             self._loop.stop()
 
     def _checkpoint(self) -> None:
-        scheduler = scheduler_of(self._crawler)
-        if scheduler is not None:
-            scheduler.start_checkpoint()
+        agent = agent_of(self._crawler)
+        if agent is not None:
+            agent.start_checkpoint()

@@ -37,7 +37,7 @@ from webcrawl.crawl._engine import is_closing
 from webcrawl.crawl.page_builder import page_of
 from webcrawl.items import Page
 from webcrawl.pipelines.warc.writer import WarcWriter
-from webcrawl.scheduler import scheduler_of
+from webcrawl.scheduler import agent_of
 from webcrawl.signals import unforeseen
 from webcrawl.storage.line_log import LineLog
 
@@ -201,10 +201,10 @@ class CriticalErrors:
         )
         logger.error("%s", sentence)
         self._crawler.stats.set_value("finish/error", sentence)
-        scheduler = scheduler_of(self._crawler)
-        if scheduler is not None:
-            scheduler.pauses.hold("errors", sentence)
-            scheduler.try_bugs_again()
+        agent = agent_of(self._crawler)
+        if agent is not None:
+            agent.pauses.hold("errors", sentence)
+            agent.try_bugs_again()
         self._closing = asyncio.ensure_future(
             self._crawler.engine.close_spider_async(reason="too_many_errors")
         )

@@ -17,7 +17,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.configuration.values import whole
-from webcrawl.scheduler import scheduler_of
+from webcrawl.scheduler import agent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ class DiskGuard:
         return guard
 
     def spider_opened(self) -> None:
-        if scheduler_of(self._crawler) is not None:
+        if agent_of(self._crawler) is not None:
             self._loop.start(_LOOK_EVERY, now=True)
 
     def spider_closed(self) -> None:
@@ -88,8 +88,8 @@ class DiskGuard:
     async def look(self) -> None:
         """Measure, and pause or resume the crawl."""
         free = {path: await asyncio.to_thread(self._measure, path) for path in self._paths}
-        scheduler = scheduler_of(self._crawler)
-        if scheduler is None:
+        agent = agent_of(self._crawler)
+        if agent is None:
             return
         path = min(free, key=free.__getitem__)
         extra = {"spider": self._crawler.spider}
@@ -98,9 +98,9 @@ class DiskGuard:
                 f"{_size(free[path])} are free where {path} is, less than DISK_MIN_FREE_BYTES "
                 f"({_size(self._floor_bytes)}): make room, and the crawl goes on by itself."
             )
-            if scheduler.pauses.hold(_NAME, sentence):
+            if agent.pauses.hold(_NAME, sentence):
                 logger.warning("The crawl pauses: %s", sentence, extra=extra)
-        elif free[path] >= self._enough and scheduler.pauses.lift(_NAME):
+        elif free[path] >= self._enough and agent.pauses.lift(_NAME):
             logger.info("The crawl goes on: %s are free", _size(free[path]), extra=extra)
 
     def _measure(self, path: Path) -> int:

@@ -16,7 +16,7 @@ from scrapy.utils.asyncio import create_looping_call
 from webcrawl.clock import now
 from webcrawl.configuration.values import number
 from webcrawl.crawl.counts import Counts
-from webcrawl.scheduler import scheduler_of
+from webcrawl.scheduler import agent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,8 +62,8 @@ class Statistics:
             self._loop.stop()
 
     def _log(self) -> None:
-        scheduler = scheduler_of(self._crawler)
-        if scheduler is None:
+        agent = agent_of(self._crawler)
+        if agent is None:
             return
         at = now()
         if at - self._at < self._every / 2:
@@ -74,7 +74,7 @@ class Statistics:
         rates = Rates((counts.pages - self._pages) / secs, (contacts - self._contacts) / secs)
         self._pages, self._contacts, self._at = counts.pages, contacts, at
         line = progress_line(
-            scheduler.state(),
+            agent.state(),
             rates,
             secs=at - self._began,
             pages=counts.pages,

@@ -27,7 +27,7 @@ from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import number
-from webcrawl.scheduler import scheduler_of
+from webcrawl.scheduler import agent_of
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.line_log import LineLog
 
@@ -85,9 +85,9 @@ class StatsFile:
 
     async def _write(self) -> None:
         """Write the file and the line. An OSError is logged, once."""
-        scheduler = scheduler_of(self._crawler) if self._loop.running else None
-        if scheduler is not None:
-            scheduler.publish()
+        agent = agent_of(self._crawler) if self._loop.running else None
+        if agent is not None:
+            agent.publish()
         stats = self._crawler.stats.get_stats()
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
         numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}

@@ -88,6 +88,8 @@ class Frontier:
         shares: DomainShares | None = None,
     ) -> None:
         self.path = path
+        # What its leases carry, set by the owner.
+        self.shard: object = None
         self._clock = clock
         self._delay = delay
         # What a policy never goes below; asked for so often that it is worth keeping.
@@ -240,7 +242,7 @@ class Frontier:
             if not self._finished.size or not self._finished.hides_entry(entry):
                 back.begin(queue, now)
                 self._counts.popped += 1
-                return self._leases.hand_out(entry, now)
+                return self._leases.hand_out(entry, now, self.shard)
             self._counts.skipped += 1
             back.skip_if_empty(queue)
             queue = back.first_ready(now)

@@ -7,7 +7,7 @@ is finished after its processing. The invariant: leases are in the order of thei
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -17,12 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 
-class Lease(msgspec.Struct, frozen=True, gc=False):
-    """An entry handed out. *acquired_at* is epoch seconds."""
+# Of all frontiers of this process.
+_IDS: Final = itertools.count(1)
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """An entry handed out. *acquired_at* is epoch seconds, *shard* what the frontier is part
+    of; *id* is no other lease's in this process."""
 
     entry: Entry
     id: int
     acquired_at: float
+    shard: Any = None
 
 
 class Leases:
@@ -31,7 +37,6 @@ class Leases:
     def __init__(self) -> None:
         self._entries: dict[int, Lease] = {}
         self._hosts: dict[str, Lease] = {}
-        self._next = 1
 
     def __len__(self) -> int:
         """Leased entries."""
@@ -47,10 +52,9 @@ class Leases:
         """Hosts in process."""
         return len(self._hosts)
 
-    def hand_out(self, entry: Entry, now: float) -> Lease:
+    def hand_out(self, entry: Entry, now: float, shard: object = None) -> Lease:
         """A lease on *entry*, and its host's contact."""
-        lease = Lease(entry, self._next, now)
-        self._next += 1
+        lease = Lease(entry, next(_IDS), now, shard)
         self._entries[lease.id] = self._hosts[entry.host] = lease
         return lease
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
+    from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.items import Page
     from webcrawl.scheduler import MercatorScheduler
@@ -128,26 +129,26 @@ class WebSpider(Spider):
         Yields nothing: a seed is a link, not a Request. The cursor is saved with every
         checkpoint, so a resumed crawl goes on where it stopped reading.
         """
-        scheduler = self._scheduler
+        agent = self._agent
         try:
             # Standard input may take its time.
-            await _in_daemon_thread(partial(self._seeds.open, scheduler.saved("seeds")))
+            await _in_daemon_thread(partial(self._seeds.open, agent.saved("seeds")))
         except SeedsError as error:
             raise self._unusable(error) from error
-        scheduler.attach("seeds", self._seeds)
+        agent.attach("seeds", self._seeds)
         self._count_seeds()  # of earlier runs
         # The engine leaves this running when it closes.
-        while not (self._seeds.exhausted or scheduler.is_ending):
+        while not (self._seeds.exhausted or agent.is_ending):
             try:
-                scheduler.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
+                agent.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             except FatalError as error:
                 raise self._unusable(error) from error
             self._count_seeds()
             await asyncio.sleep(0)
             # It empties by its own slices.
-            while scheduler.is_full and not scheduler.is_ending:  # noqa: ASYNC110  # as said
+            while agent.is_full and not agent.is_ending:  # noqa: ASYNC110  # as said
                 await asyncio.sleep(0.1)
-        scheduler.seeds_are_read()
+        agent.seeds_are_read()
         for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
             yield item
 
@@ -171,26 +172,26 @@ class WebSpider(Spider):
             page.links = [Link(url=page.redirect_target, kind=kind)]
         elif page.status == 200 and page.body:
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
-            if self._scheduler.is_seen(fetch, page.content_fingerprint):
+            if self._agent.completion.is_seen(fetch, page.content_fingerprint):
                 if fetch.page.is_duplicate and may_lead_on(page):
                     self._lead_on(page, fetch)
                 return []
-            with self._scheduler.reading.of(page.url):
+            with self._agent.reading.of(page.url):
                 slow = self._links.find(page)
             if slow is not None:
                 return self._submit_in_slices(page, fetch, slow)
             # In step: first the links of all pages that came together are found, then submitted.
             await asyncio.sleep(0)
-        return [page] if self._scheduler.submit_page(page, fetch) else []
+        return [page] if self._agent.submit_page(page, fetch) else []
 
     def _lead_on(self, page: Page, fetch: Fetch) -> None:
         """Submit those links of a seen document that may lead elsewhere than its first copy, if it
         is the first at its place."""
-        with self._scheduler.reading.of(page.url):
+        with self._agent.reading.of(page.url):
             self._links.find(page)
         links = forwarding_links(page)
-        if links and self._scheduler.is_first_there(fetch, place_fingerprint(page)):
-            self._scheduler.submit_page(page, fetch, links)
+        if links and self._agent.completion.is_first_there(fetch, place_fingerprint(page)):
+            self._agent.submit_page(page, fetch, links)
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, found: Iterator[Link | None]
@@ -200,18 +201,18 @@ class WebSpider(Spider):
         The Page follows when all are on disk, and its URL is finished after that. After a crash
         before, it is fetched and submitted again, and the eliminator finds nothing new in it.
         """
-        scheduler = self._scheduler
-        if not scheduler.submit_page(page, fetch):
+        agent = self._agent
+        if not agent.submit_page(page, fetch):
             return
         slices = in_slices(found, most=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
-        for batch in scheduler.reading.steps(page.url, slices):
+        for batch in agent.reading.steps(page.url, slices):
             page.links += batch
-            if not scheduler.submit_page(page, fetch, batch):
+            if not agent.submit_page(page, fetch, batch):
                 return
             await asyncio.sleep(0)
-            while scheduler.is_full and not scheduler.is_ending:  # noqa: ASYNC110  # by its own slices
+            while agent.is_full and not agent.is_ending:  # noqa: ASYNC110  # by its own slices
                 await asyncio.sleep(0.1)
-            if scheduler.is_ending:
+            if agent.is_ending:
                 fetch.page.becomes(PageState.PUT_BACK)
             if fetch.page.state >= PageState.PUT_BACK:
                 return
@@ -222,8 +223,8 @@ class WebSpider(Spider):
         self._seeds.close()
 
     @property
-    def _scheduler(self) -> MercatorScheduler:
-        return cast("MercatorScheduler", self.crawler.engine.scheduler)
+    def _agent(self) -> Agent:
+        return cast("MercatorScheduler", self.crawler.engine.scheduler).agent
 
 
 def _standard_input() -> BinaryIO:

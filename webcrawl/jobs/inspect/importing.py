@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from webcrawl.seen.interface import Eliminator
+    from webcrawl.crawl.job_state import JobState
+    from webcrawl.crawl.shard import Shards
 
 _SEEDS_PER_BATCH = 500
 _POLL_SECS = 0.01
@@ -45,40 +46,41 @@ def import_seeds(
 ) -> Imported:
     """Submit the seeds in *sources* to the job that *crawler*'s settings name, a new one if it is
     not there; *on_progress* is called with the number so far. FatalError with one sentence."""
-    with opened(crawler) as parts:
-        return _import(parts, sources, on_progress)
+    with opened(crawler) as state:
+        return _import(state, sources, on_progress)
 
 
 def _import(
-    parts: dict[str, Any], sources: Sequence[str], on_progress: Callable[[int], None]
+    state: JobState, sources: Sequence[str], on_progress: Callable[[int], None]
 ) -> Imported:
-    job, links, eliminator = parts["job"], parts["links"], parts["eliminator"]
+    job, links, shards = state.resources.job, state.links, state.shards
     seeds = SeedReader(sources=sources, spool_dir=Path(job.path) / "seeds", stdin=sys.stdin.buffer)
     try:
         seeds.open(None)
         if not job.resumed:
             # The crawl that is begun with the same list has read it.
             job.attach("seeds", seeds)
-        _decide(eliminator)
-        waiting = eliminator.waiting
+        _decide(shards)
+        waiting = shards.in_eliminator
         while not seeds.exhausted:
             links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
             on_progress(seeds.seeds_read)
     finally:
         seeds.close()
-    _decide(eliminator)
+    _decide(shards)
     return Imported(
         read=seeds.seeds_read,
         bad=seeds.seeds_bad,
         refused=links.refused.total(),
-        new=eliminator.waiting - waiting,
+        new=shards.in_eliminator - waiting,
     )
 
 
-def _decide(eliminator: Eliminator) -> None:
-    """Return when it is known which of the submitted URLs are new: ``waiting`` is exact then.
+def _decide(shards: Shards) -> None:
+    """Return when it is known which of the submitted URLs are new: their count is exact then.
     Raises what stops that."""
-    eliminator.merge()
-    while eliminator.merging:
-        time.sleep(_POLL_SECS)
-        eliminator.take(0)
+    for shard in shards:
+        shard.eliminator.merge()
+        while shard.eliminator.merging:
+            time.sleep(_POLL_SECS)
+            shard.eliminator.take(0)

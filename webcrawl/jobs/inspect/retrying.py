@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from webcrawl.crawl.job_state import JobState
     from webcrawl.jobs.inspect.info_log import End
     from webcrawl.jobs.inspect.job_view import JobView
 
@@ -73,14 +74,14 @@ def retry(
     its unit. FatalError with one sentence."""
     ask(Path(crawler.settings["JOBDIR"]), lambda _: None)  # FatalError if there is no crawl
     done = Retried()
-    with opened(crawler) as parts:
-        jobdir = parts["job"].path
+    with opened(crawler) as state:
+        jobdir = state.resources.job.path
         lines = sum(end.outcome in outcomes for end in _reported(jobdir, on_progress))
         shares = 1 + lines // at_once
         for share in range(shares):
             wanted = _last_given_up(jobdir, outcomes, on_progress, share=share, shares=shares)
             done.waiting += ask(jobdir, partial(_take_waiting, wanted=wanted))
-            _requeue(parts, wanted, outcomes, on_progress, done)
+            _requeue(state, wanted, outcomes, on_progress, done)
     return done
 
 
@@ -122,14 +123,13 @@ def _take_waiting(view: JobView, *, wanted: set[int]) -> int:
 
 
 def _requeue(
-    parts: dict[str, Any],
+    state: JobState,
     wanted: set[int],
     outcomes: Collection[str],
     on_progress: Callable[[int, str], None],
     done: Retried,
 ) -> None:
-    frontier, hosts, links = parts["frontier"], parts["hosts"], parts["links"]
-    for end in ends(parts["job"].path) if wanted else ():
+    for end in ends(state.resources.job.path) if wanted else ():
         name = fingerprint(end.url)
         if end.outcome not in outcomes or name not in wanted:
             continue
@@ -137,14 +137,15 @@ def _requeue(
         if end.kind == "request" or len(end.url) >= MAX_URL:
             done.left_out += 1
             continue
-        key = hosts.key_of(end.url)
-        hosts.politeness.forgive(key, end.url)
-        frontier.requeue(
+        key = state.rules.key_of(end.url)
+        shard = state.shards.of(end.url)
+        shard.hosts.politeness.forgive(key, end.url)
+        shard.frontier.requeue(
             Entry(
                 url=end.url,
                 host=key,
                 depth=end.depth,
-                rank=links.rank_of(key),
+                rank=shard.ranks.rank(key),
                 via=end.via,
                 kind=end.kind,
                 discovered_at=wall_time(),
@@ -153,4 +154,4 @@ def _requeue(
         done.urls += 1
         if done.urls % _TOLD_EVERY == 0:
             on_progress(done.urls, "URLs put back in line")
-            hosts.records.flush()
+            shard.hosts.records.flush()

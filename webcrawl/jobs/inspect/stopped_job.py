@@ -1,17 +1,16 @@
 """A job that is not running, opened to add URLs to it, and its checkpoint afterwards.
 
 Used by ``scrapy frontier --import`` and ``--retry``, the only two questions to a job that change
-it. The parts are opened as the crawl opens them, under the job's lock. If the process dies before
+it. The shards are opened as the crawl opens them, under the job's lock. If the process dies before
 the checkpoint, what was added by then is in the logs of the parts, as in a crawl.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from webcrawl.crawl.builder import scheduler_parts
-from webcrawl.crawl.opening import open_parts
+from webcrawl.crawl.builder import build_state
 from webcrawl.crawl.stop import unopened
 from webcrawl.errors import FatalError, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -21,22 +20,24 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from webcrawl.crawl.job_state import JobState
+
 _DISK_ERRORS = (OSError, CorruptRecordError, NewerFormatError)
-_OPENED: Final = ("frontier", "eliminator", "content", "tables", "links", "hosts", "suffixes")
-_CLOSED: Final = ("frontier", "eliminator", "content", "hosts")
 
 
 @contextmanager
-def opened(crawler: Crawler) -> Iterator[dict[str, Any]]:
-    """The parts of the job that *crawler*'s settings name, a new one if it is not there; at the end
-    of the block it has a checkpoint. FatalError with one sentence."""
-    parts = scheduler_parts(crawler)
-    job = parts["job"]
-    job.open(spider=crawler.spidercls.name)
+def opened(crawler: Crawler) -> Iterator[JobState]:
+    """The state of the job that *crawler*'s settings name, a new one if it is not there, with its
+    shards open; at the end of the block the job has a checkpoint. FatalError with one sentence."""
+    state = build_state(crawler)
+    job, spider = state.resources.job, crawler.spidercls.name
+    failures: list[Exception] = []
+    job.open(spider=spider)
     try:
-        open_parts(job=job, **{name: parts[name] for name in _OPENED})
-        yield parts
-        _publish(parts, spider=crawler.spidercls.name)
+        state.open()
+        yield state
+        job.publish(job.prepare({**job.facts, "spider": spider, **state.facts()}))
+        job.forget()
     except _DISK_ERRORS as error:
         if is_disk_full(error):
             raise FatalError(
@@ -44,24 +45,7 @@ def opened(crawler: Crawler) -> Iterator[dict[str, Any]]:
             ) from error
         raise unopened(error, job.path) from error
     finally:
-        parts["executor"].shutdown()
-        for part in (*parts["tables"].values(), *(parts[name] for name in _CLOSED)):
-            part.close()
+        state.close(failures.append)
         job.close()
-
-
-def _publish(parts: dict[str, Any], *, spider: str) -> None:
-    job, frontier, eliminator, hosts = (
-        parts[name] for name in ("job", "frontier", "eliminator", "hosts")
-    )
-    facts = {
-        "spider": spider,
-        "politeness_key": hosts.key,
-        "clock_offset": hosts.clock.offset,
-        "knows_domains": parts["links"].knows_domains,
-        "waiting": len(frontier),
-        "in_eliminator": eliminator.waiting,
-        "finished": frontier.stats()["frontier/finished"],
-    }
-    job.publish(job.prepare({**job.facts, **facts}))
-    job.forget()
+    if failures:
+        raise failures[0]

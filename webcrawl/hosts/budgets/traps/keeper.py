@@ -1,7 +1,7 @@
 """The traps of a crawl: the parts of ``hosts.budgets.traps`` with their files, settings and gates.
 
-Held by HostKnowledge, whose records they are kept in. ``ended`` is called by crawl/completion.py
-for each URL; ``work`` is called with every slice of background work.
+Part of a shard, whose records they are kept in. ``ended`` is called by crawl/completion.py for each
+URL; ``work`` is called with every slice of background work.
 """
 
 from __future__ import annotations

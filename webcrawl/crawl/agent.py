@@ -1,0 +1,306 @@
+"""The agent: what is per process of a crawl, over any number of shards.
+
+A crawl may span several agents (the word is UbiCrawler's and BUbiNG's). The agent owns the job
+directory, what all hosts have in common (resolver, guard, exclusions, pauses, outage), a lease's
+way out and back, and the executors that work for all shards. The scheduler is its side to Scrapy's
+engine; the spider and the extensions call it for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+from webcrawl.clock import now
+from webcrawl.crawl._engine import is_closing, wake
+from webcrawl.crawl.checkpointer import Checkpointer
+from webcrawl.crawl.completion import Completion, HostRelease
+from webcrawl.crawl.dispatcher import Dispatcher
+from webcrawl.crawl.lease_requests import LeaseRequests
+from webcrawl.crawl.request_codec import RequestCodec
+from webcrawl.crawl.saved_settings import given
+from webcrawl.crawl.side_downloads import SideDownloads
+from webcrawl.crawl.statistics import CrawlStatistics, PolitenessBound
+from webcrawl.crawl.totals import Totals
+from webcrawl.frontier import encode
+from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.storage.record_log import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+
+    from webcrawl.configuration.live_settings import LiveSettings
+    from webcrawl.crawl.fetch import Fetch
+    from webcrawl.crawl.job_state import ContactRules, JobState
+    from webcrawl.crawl.jobdir import Part
+    from webcrawl.crawl.outcome_log import OutcomeLog
+    from webcrawl.crawl.reading import ReadingWatch
+    from webcrawl.crawl.seeds import Seed
+    from webcrawl.crawl.sitemaps import Sitemaps
+    from webcrawl.crawl.statistics import State
+    from webcrawl.crawl.stop import CrawlStop
+    from webcrawl.hosts.politeness.pauses import Pauses
+    from webcrawl.items import Page
+    from webcrawl.urls import Link
+
+logger = logging.getLogger(__name__)
+
+# What a broken or damaged disk makes the parts raise.
+_DISK_ERRORS = (OSError, CorruptRecordError)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessServices:
+    """What every contact goes by or is reported to, in whatever shard."""
+
+    crawler: Crawler
+    rules: ContactRules
+    outcome_log: OutcomeLog
+    reading: ReadingWatch
+    stop: CrawlStop
+
+
+class Agent:
+    """One process of a crawl. All of it runs in the reactor thread but merges and checkpoint
+    writes."""
+
+    def __init__(
+        self,
+        *,
+        state: JobState,
+        services: ProcessServices,
+        sitemaps: Sitemaps,
+        live: LiveSettings,
+    ) -> None:
+        self._state = state
+        self.job = state.resources.job
+        self._temporary = state.resources.temporary
+        self.rules = state.rules
+        self.shards = shards = state.shards
+        self.links = state.links
+        self.crawler = crawler = services.crawler
+        self.spider = cast("Spider", crawler.spider)
+        self.stats = crawler.stats
+        self.outcome_log = services.outcome_log
+        self.reading = services.reading
+        self.stop = services.stop
+        self.live = live
+        self._codec = RequestCodec(
+            spider=self.spider,
+            stats=self.stats,
+            fingerprinter=crawler.request_fingerprinter,
+            key_of=self.rules.key_of,
+            form=self.links.form,
+            in_memory=self._temporary is not None,
+        )
+        self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)
+        self._requests = LeaseRequests(crawler=crawler, codec=self._codec, sitemaps=sitemaps)
+        host_release = HostRelease(
+            services=services, shards=shards, wake=lambda: wake(crawler.engine)
+        )
+        self.completion = Completion(
+            services=services,
+            shards=shards,
+            host_release=host_release,
+            requests=self._requests,
+        )
+        self.dispatcher = Dispatcher(
+            services=services,
+            shards=shards,
+            side_downloads=self.side_downloads,
+            requests=self._requests,
+            completion=self.completion,
+            sitemaps=sitemaps,
+        )
+        self.totals = Totals(stats=self.stats, clock=now)
+        self.bound = PolitenessBound(frontier=shards, live=live, clock=now)
+        self.statistics = CrawlStatistics(self)
+        self._checkpoints = Checkpointer(
+            job=self.job,
+            signals=crawler.signals,
+            stats=self.stats,
+            facts=self.facts,
+            stop=self.stop,
+        )
+        self.is_open = False
+
+    # --- its life
+
+    def open(self, *, awaits_seeds: bool) -> None:
+        """Lock the job directory and take up the crawl where the last checkpoint and the logs
+        after it left it. *awaits_seeds*: the spider is going to call ``seeds_are_read``. Blocks.
+        Raises as ``JobState.open``."""
+        self.job.open(spider=self.spider.name)
+        self._state.open()
+        self.outcome_log.open()
+        self.reading.open()
+        self.totals.open(self.job.saved("totals"))
+        self.job.attach("totals", self.totals)
+        for shard in self.shards:
+            shard.feeder.open(awaits_seeds=awaits_seeds)
+        if self._temporary is None and (not self.job.resumed or self.job.rebooted):
+            # The word of the logs is good for as long as the machine runs that wrote them.
+            self._checkpoints.make_first()
+        if self.job.resumed:
+            self.stats.set_value("job/resumed", 1)
+        self.is_open = True
+
+    def on_merged(self, call: Callable[[], None]) -> None:
+        """Call *call* in the reactor thread soon after an eliminator has merged."""
+        loop = asyncio.get_running_loop()
+        for shard in self.shards:
+            shard.eliminator.on_merged = lambda: loop.call_soon_threadsafe(call)
+
+    def never_opened(self) -> None:
+        """``open`` has failed: give the directory back."""
+        self.job.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    async def close(self, reason: str) -> None:
+        """Make the last checkpoint and close everything; a failure leaves the previous one."""
+        self.is_open = False
+        try:
+            await self._checkpoints.wait()
+            if self._temporary is None and await self._checkpoints.make():
+                logger.info("Crawl state saved (%s)", reason, extra={"spider": self.spider})
+        finally:
+            self.statistics.publish()
+            await asyncio.to_thread(self._state.resources.merging.shutdown)
+            self.outcome_log.close()
+            self._state.close(self.stop.fail)
+            self.reading.close()
+            self.job.close()
+            if self._temporary is not None:
+                await asyncio.to_thread(self._temporary.cleanup)
+
+    def work(self) -> None:
+        """A slice of what goes on between requests: URLs on their way to the frontiers, leases
+        that were not given back, host records. Raises what they raise."""
+        for shard in self.shards:
+            shard.drain()
+        lease_secs = self.live.lease_secs
+        spares_pages = self.side_downloads.idle_secs <= lease_secs
+        self.completion.expire(lease_secs, spares_pages=spares_pages)
+        self.rules.exclusions.reload_if_changed()
+        self.rules.outage.work()
+        self.bound.look()
+
+    def close_side_downloads(self) -> None:
+        """The crawl is being closed: pages whose processing may have waited for a download go
+        back, to be fetched and processed whole by the next run."""
+        if self.side_downloads:
+            self.completion.put_back_pages()
+        self.side_downloads.close()
+
+    # --- requests
+
+    def enqueue(self, request: Request) -> bool:
+        """Take an ordinary Request of a spider or middleware; False when it is a duplicate.
+
+        It goes through the eliminator like a link (answering True when that takes time to
+        know), or past it with ``dont_filter``. Its priority is the prioritizer's business.
+        """
+        adopted = self._requests.adopt(request)
+        if adopted is None:
+            return False
+        shard = self.shards.of(adopted.url)
+        try:
+            if adopted.dont_filter:
+                shard.frontier.requeue(self._codec.entry(adopted, rank_of=shard.ranks.rank))
+                return True
+            seen_as = self._codec.fingerprint(adopted)
+            if shard.eliminator.certainly_seen(seen_as):
+                self.stats.inc_value("dupefilter/filtered")
+                return False
+            entry = self._codec.entry(adopted, rank_of=shard.ranks.rank)
+            shard.eliminator.submit([seen_as], lambda _: encode(entry))
+        except _DISK_ERRORS as error:
+            # It is lost with what it came of, which therefore is not finished: see CrawlStop.
+            self.stop.fail(error)
+        return True
+
+    # --- for spiders and extensions
+
+    @property
+    def pauses(self) -> Pauses:
+        """The reasons for which no host is contacted at all."""
+        return self.rules.pauses
+
+    def saved(self, name: str) -> bytes | None:
+        """The last checkpoint's state of the part *name* that the spider brings along."""
+        return self.job.saved(name)
+
+    def attach(self, name: str, part: Part) -> None:
+        """Save *part* (the seed cursor) with every checkpoint from now on."""
+        self.job.attach(name, part)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the sources of URLs are to pause."""
+        return self.shards.is_full
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the crawl is being closed: what feeds it must stop, and loses nothing by it."""
+        return not self.is_open or self.stop.has_begun or is_closing(self.crawler.engine)
+
+    def submit_seeds(self, seeds: Sequence[Seed]) -> None:
+        """Submit a batch of seeds; on disk when this returns, unless the crawl ``is_ending``."""
+        try:
+            self.links.submit_seeds(seeds)
+        except _DISK_ERRORS as error:
+            self.stop.fail(error)
+
+    def seeds_are_read(self) -> None:
+        """There are no more seeds."""
+        self.links.awaits_seeds = False
+        for shard in self.shards:
+            shard.feeder.is_fed = True
+
+    def submit_page(self, page: Page, fetch: Fetch, links: Sequence[Link] | None = None) -> bool:
+        """Submit *links*, which are of *page*, or all that it has; on disk when this returns. False
+        when the disk is full: the page's URL then goes back, and the crawl ends."""
+        entry = fetch.lease.entry
+        depths = Depths.of_entry(entry)
+        try:
+            refused = self.links.submit_page(page, links, chain=entry.chain, depths=depths)
+        except _DISK_ERRORS as error:
+            self.completion.not_stored(fetch, error)
+            return False
+        fetch.page.redirect_target, fetch.page.redirect_refused = page.redirect_target, refused
+        return True
+
+    def try_bugs_again(self) -> None:
+        """URLs that were given up for a bug are for the next run: see crawl/completion.py."""
+        try:
+            self.completion.try_bugs_again()
+        except _DISK_ERRORS as error:
+            self.stop.fail(error)
+
+    def start_checkpoint(self) -> None:
+        """Begin a checkpoint unless one is being made, nothing of the crawl is to stay, or it is
+        being closed, which makes one at its end; returns at once."""
+        if not self.is_ending and self._temporary is None:
+            self._checkpoints.start()
+
+    def publish(self) -> None:
+        """Put the figures of all parts into the stats."""
+        if self.is_open:
+            self.statistics.publish()
+
+    def facts(self) -> Mapping[str, Any]:
+        """What a checkpoint says of the crawl, for people and for a later run. The stats are
+        brought up to date, as the totals are saved with it."""
+        self.statistics.publish()
+        settings = given(self.crawler.settings)
+        return {"spider": self.spider.name, **self._state.facts(), "settings": settings}
+
+    def state(self) -> State:
+        """What the crawl is doing now."""
+        return self.statistics.state()

@@ -1,0 +1,116 @@
+"""The state of a job: its shards, with the directory they are in and what holds for all of them.
+
+What a crawl and an import into a stopped job have in common. The order of opening matters: the
+public suffix list first, as all shards go by it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from webcrawl.crawl.suffix_lists import open_suffix_list
+from webcrawl.errors import FatalError
+from webcrawl.urls.politeness_key import KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Executor
+    from tempfile import TemporaryDirectory
+
+    from webcrawl.crawl.jobdir import Job
+    from webcrawl.crawl.shard import Shards
+    from webcrawl.crawl.submission import LinkSubmitter
+    from webcrawl.hosts.politeness.exclusions import Exclusions
+    from webcrawl.hosts.politeness.outage import Outage
+    from webcrawl.hosts.politeness.pauses import Pauses
+    from webcrawl.hosts.retry_policy import RetryPolicy
+    from webcrawl.urls.registered_domain import SuffixList
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JobResources:
+    """The job directory and what one process holds for it.
+
+    *temporary* is the directory of *job* if nothing of it is to stay when the crawl ends: then
+    there are no checkpoints, and ordinary Requests wait in memory, as with Scrapy. *merging* works
+    for eliminators and content-seen tests, *writing* for host records, which must not wait for a
+    merge that takes minutes. *suffixes* is the public suffix list for a new crawl.
+    """
+
+    job: Job
+    temporary: TemporaryDirectory[str] | None
+    merging: Executor
+    writing: Executor
+    suffixes: SuffixList
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ContactRules:
+    """What holds for the contacts of all hosts, in whatever shard. *key* is POLITENESS_KEY."""
+
+    key: str
+    exclusions: Exclusions
+    pauses: Pauses
+    outage: Outage
+    retries: RetryPolicy
+
+    @property
+    def key_of(self) -> Callable[[str], str]:
+        """Gives a URL's politeness key."""
+        return KEYS[self.key]
+
+    @property
+    def shares_clocks(self) -> bool:
+        """Whether a contact needs the clock of the address it goes to, too."""
+        return self.key == "address"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """The shards of one job, and the way in for links."""
+
+    resources: JobResources
+    rules: ContactRules
+    shards: Shards
+    links: LinkSubmitter
+
+    def open(self) -> None:
+        """Open the shards as the last checkpoint of the job, which is open, and the logs after it
+        left them. Blocks. Raises FatalError with one sentence, CorruptRecordError,
+        NewerFormatError, OSError."""
+        job, rules = self.resources.job, self.rules
+        open_suffix_list(job, self.resources.suffixes)
+        if job.resumed:
+            self.links.resume(job.facts)
+        key = job.facts.get("politeness_key")
+        if key not in {None, rules.key}:
+            raise FatalError(
+                f"JOBDIR {job.path} holds a crawl with POLITENESS_KEY {key}, not {rules.key}: go "
+                "on with that, or choose another JOBDIR."
+            )
+        rules.exclusions.open()
+        rules.outage.open(job.facts.get("known_names", ()))
+        for shard in self.shards:
+            shard.open(job.shard(shard.name))
+
+    def close(self, on_error: Callable[[Exception], None]) -> None:
+        """Close the shards. Blocks; *on_error* is called with what they raised."""
+        self.resources.merging.shutdown()
+        self.rules.exclusions.close()
+        for shard in self.shards:
+            shard.close(on_error)
+        self.resources.writing.shutdown()
+
+    def facts(self) -> Mapping[str, Any]:
+        """What a checkpoint says of the shards, for people and for a later run."""
+        return {
+            "politeness_key": self.rules.key,
+            "clock_offset": next(iter(self.shards)).clock.offset,
+            "knows_domains": self.links.knows_domains,
+            "waiting": self.shards.waiting,
+            "parked": sum(shard.frontier.parked.size for shard in self.shards),
+            "in_eliminator": self.shards.in_eliminator,
+            "known_names": self.rules.outage.known_names,
+            "finished": self.shards.frontier_stats()["frontier/finished"],
+        }
