@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("contracts.fifo")
+pytest.register_assert_rewrite("contracts.fifo", "contracts.eliminator")

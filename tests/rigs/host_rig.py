@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.seen.content import ContentSeen
-    from webcrawl.seen.interface import Eliminator
+    from webcrawl.seen.eliminator import Eliminator
 
 
 class Records:

@@ -82,7 +82,7 @@ def bloom_eliminator(
     *,
     capacity: int = 100,
     save_after: int = 150,
-    log_file_bytes: int = 400,
+    log_file_bytes: int = 300,
 ) -> BloomEliminator:
     """A Bloom eliminator that saves and grows often and yet loses none of a few hundred URLs."""
     return BloomEliminator(

@@ -44,6 +44,7 @@ from webcrawl.frontier import (
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, runs
+from webcrawl.seen.bloom import BloomSet, filter_path
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.fifo import DiskFifo
@@ -398,11 +399,11 @@ class Process:
         spilled = [queue.body for queue in self.frontier._back._table.values() if queue.body]
         for fifo in [*self.frontier._front._fifos, *spilled]:
             named.update(map(fifo._file, range(fifo._head_segment, fifo._tail_segment + 1)))
-        urls = self.eliminator._log  # type: ignore[attr-defined]  # both kinds have it
+        urls = self.eliminator._log
         named.update(map(urls.file, range(urls._published_first, urls._number + 1)))
-        for part in (self.content, self.eliminator):
-            if isinstance(part, BloomEliminator):
-                named.update((part._file(part._saved), part._file(part._saved + 1)))
+        for part in (self.content, self.eliminator._set):
+            if isinstance(part, BloomSet):
+                named.update(filter_path(part._path, part._saved + n) for n in (0, 1))
             else:
                 found = part._levels
                 named.update(found._named, map(found._file, range(1, found._next)))

@@ -190,7 +190,7 @@ class TestCompactor:
 
     @pytest.fixture
     def background(self, worker):
-        return Background(executor=worker, on_done=lambda: None)
+        return Background(executor=worker)
 
     @pytest.fixture
     def compactor(self, levels, background, clock):
@@ -254,7 +254,7 @@ def test_a_compaction_that_cannot_begin_leaves_nothing(levels, tmp_path):
 def test_deleting_what_cannot_be_deleted_is_only_logged(tmp_path, caplog):
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").touch()
-    background = Background(executor=InlineExecutor(), on_done=lambda: None)
+    background = Background(executor=InlineExecutor())
     background.delete([tmp_path / "directory", tmp_path / "gone", tmp_path / "file"])
     background.close()
     assert files(tmp_path) == ["directory"]

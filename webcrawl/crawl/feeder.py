@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from webcrawl.configuration.live_settings import LiveSettings
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission
-    from webcrawl.seen.interface import Eliminator
+    from webcrawl.seen.eliminator import Eliminator
 
 # One slice takes about this long, so that the reactor is never held for more than 50 ms.
 _SLICE_SECS = 0.01

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records import HostRecords
     from webcrawl.hosts.robots.lookup import RobotsSearch
     from webcrawl.seen.content import ContentSeen
-    from webcrawl.seen.interface import Eliminator
+    from webcrawl.seen.eliminator import Eliminator
 
 N = TypeVar("N", int, int | float)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.hosts.budgets.depths import DepthBudgets
     from webcrawl.items import Page
-    from webcrawl.seen.interface import Eliminator
+    from webcrawl.seen.eliminator import Eliminator
     from webcrawl.urls.filters.chain import FilterChain
 
 # Kinds of links whose page is nothing but the way to another.

@@ -37,17 +37,16 @@ What holds at all times:
 If the process dies: runs that the snapshot does not name are deleted; U is read from the place
 that the snapshot names to its end, the torn tail is cut, and what it holds is submitted again.
 
-Modules: fingerprint (URL to 64 bits), cache (what is popular or recent), table (T), url_log (U),
-runs (one sorted run), levels (F), merge (T' with F), compaction, drain (marked payloads of U'),
-batch (a T' with its U'), background (the worker), eliminator (all of that together), interface
-(what the scheduler calls); bloom, bloom_file, loss (Nielsen's way); content (the content-seen
-test: the same runs under a test that answers at once); snapshot (reading snapshots back); view
+Modules: fingerprint (URL to 64 bits); eliminator (URL log, stretches of it, and a set: what the
+scheduler calls); disk_set with cache (what is popular or recent), table (T), runs (one sorted run),
+levels (F), merge (T' with F) and compaction; bloom, bloom_file and loss (Nielsen's set); url_log
+(U), drain (what is to be taken of U), background (the worker), snapshot (what a checkpoint keeps);
+content (the content-seen test: the same runs under a test that answers at once); view and run_scan
 (for readers beside the process).
 """
 
 from webcrawl.seen.bloom import BloomEliminator
 from webcrawl.seen.content import ContentSeen
-from webcrawl.seen.eliminator import DiskEliminator
-from webcrawl.seen.interface import Eliminator
+from webcrawl.seen.eliminator import DiskEliminator, Eliminator
 
 __all__ = ["BloomEliminator", "ContentSeen", "DiskEliminator", "Eliminator"]

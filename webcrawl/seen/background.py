@@ -20,14 +20,15 @@ T = TypeVar("T")
 
 
 class Background:
-    """Runs work in *executor*; *on_done* is called in the worker when some has ended.
+    """Runs work in *executor*.
 
-    *on_done* must only arrange that the owner is called soon (``call_soon_threadsafe``).
+    ``on_done`` is called in the worker when some has ended. It must only arrange that the owner is
+    called soon (``call_soon_threadsafe``).
     """
 
-    def __init__(self, *, executor: Executor, on_done: Callable[[], None]) -> None:
+    def __init__(self, *, executor: Executor) -> None:
+        self.on_done: Callable[[], object] = _do_nothing
         self._executor = executor
-        self._on_done = on_done
         self._future: Future[Any] | None = None
         self._install: Callable[[Any], None] | None = None
         self._aside: Future[None] | None = None
@@ -48,7 +49,7 @@ class Background:
         assert self._future is None, "one piece of work at a time"
         self._future = future = self._executor.submit(work)
         self._install = install
-        future.add_done_callback(lambda _: self._on_done())
+        future.add_done_callback(lambda _: self.on_done())
 
     def settle(self, *, wait: bool = False) -> None:
         """Install the result of ended work; with *wait* block until it has ended.
@@ -65,7 +66,7 @@ class Background:
         install(result)
 
     def aside(self, work: Callable[[], None]) -> None:
-        """Run *work*, which may block and must not raise, in the worker; nobody waits for it."""
+        """Run *work*, which may block and must not raise, in the worker; without a result."""
         if self._closing:  # the executor may be shut down
             work()
         else:
@@ -85,6 +86,10 @@ class Background:
             if self._aside is not None:
                 self._aside.result()
                 self._aside = None
+
+
+def _do_nothing() -> None:
+    """``on_done`` until it is set."""
 
 
 def _delete_files(paths: Sequence[Path]) -> None:

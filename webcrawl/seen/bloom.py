@@ -1,9 +1,9 @@
-"""Nielsen's way: a duplicate URL eliminator on a Bloom filter in memory, at the price of some URLs.
+"""Set of fingerprints in memory, a Bloom filter: Nielsen's way, at the price of some URLs.
 
-Selected by ``SEEN_ELIMINATOR``; same interface as the disk eliminator. The invariant: no URL
-comes out of ``take`` twice and what comes out is in first-seen order, but a new URL whose bits
-happen to be set by others is lost. How many that are expected to be, and an estimate of how many
-there were, stand in the stats, see loss.py.
+The set of ``BloomEliminator``, selected by ``SEEN_ELIMINATOR``. The invariant: no URL comes out of
+``take`` twice and what comes out is in first-seen order, but a new URL whose bits happen to be set
+by others is lost. How many that are expected to be, and an estimate of how many there were, stand
+in the stats, see loss.py.
 
 It answers at once and needs no merge, and 15 bits a URL at an error rate of 0.001; but those are
 memory, and it takes 5 us a URL. When it outgrows its capacity a filter of twice the size is
@@ -20,7 +20,6 @@ in the file already; the log says the same, so they do no harm.
 from __future__ import annotations
 
 import logging
-from array import array
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,18 +28,20 @@ from pybloom_live import ScalableBloomFilter
 from webcrawl.clock import now
 from webcrawl.seen.background import Background
 from webcrawl.seen.bloom_file import SavedFilter, read_filter, write_filter
-from webcrawl.seen.drain import Cursor, Drain
+from webcrawl.seen.drain import Cursor
+from webcrawl.seen.eliminator import Eliminator
 from webcrawl.seen.loss import LossMeter, error_rate
-from webcrawl.seen.snapshot import VERSION, decode_snapshot
-from webcrawl.seen.url_log import FILE_BYTES, Span, UrlLog, has_payloads, read_frames
-from webcrawl.storage.atomic import make_directory
+from webcrawl.seen.snapshot import EMPTY_LOG, VERSION, BloomSnapshot, LogState, decode_snapshot
+from webcrawl.seen.url_log import FILE_BYTES, Span, log_path, read_frames
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
 
+    from webcrawl.seen.drain import Stretch
 
 logger = logging.getLogger(__name__)
 
@@ -50,245 +51,146 @@ _SAVE_SHARE = 4
 _SAVE_AT_LEAST = 1 << 20
 
 
-class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
-    """saved: number of the filter's file, 0 for none; since: the place in the log that it covers,
-    (file, offset); taken: the file and the cursor in it up to which all was taken; files: the log
-    from the first file needed on, the last one being written."""
+class BloomSet:
+    """See ``webcrawl.seen.eliminator.SeenSet`` for the methods without a docstring."""
 
-    version: int
-    saved: int
-    since: tuple[int, int]
-    taken: tuple[int, Cursor]
-    files: list[Span]
-
-
-_START = Cursor(HEADER_SIZE, 0, 0)
-_NOTHING_YET = BloomSnapshot(
-    VERSION, 0, (1, HEADER_SIZE), (1, _START), [Span(1, HEADER_SIZE, HEADER_SIZE)]
-)
-
-
-class BloomEliminator:
-    """See ``webcrawl.seen.interface.Eliminator`` for the methods without a docstring.
-
-    *capacity*: fingerprints before the filter grows; *error_rate*: of the first filter, between 0
-    and 1. *executor*: saves the filter.
-    """
+    answers_at_once = True
+    is_full = False
+    is_behind = False
+    last_merge_secs = 0.0
 
     def __init__(
         self,
         *,
         path: Path,
-        executor: Executor,
-        capacity: int,
-        error_rate: float,
-        clock: Callable[[], float] = now,
-        log_file_bytes: int = FILE_BYTES,
-        save_after: int = _SAVE_AT_LEAST,
+        background: Background,
+        empty: ScalableBloomFilter,
+        save_after: int,
+        clock: Callable[[], float],
     ) -> None:
-        self.on_merged: Callable[[], object] = _nobody
-        self.last_merge_secs = 0.0
         self._path = path
-        self._capacity = capacity
-        self._error_rate = error_rate
-        self._clock = clock
+        self._background = background
+        self._filter = empty
         self._save_after = save_after
-        self._background = Background(executor=executor, on_done=_nobody)
-        self._log = UrlLog(path=path, aside=self._background.aside, file_bytes=log_file_bytes)
-        self._filter = self._new_filter()
+        self._clock = clock
         self._loss = LossMeter()
-        self._waiting = 0
-        self._submitted = 0
         self._new = 0
         self._saves = 0
         self._save_secs = 0.0
         self._saved = 0
         self._since = (1, HEADER_SIZE)
-        self._taken: tuple[int, Cursor] = (1, _START)
-        self._drain: Drain | None = None
-        self._closed: dict[int, int] = {}  # number and size of the log files before the last
+        self._ends: dict[int, int] = {}  # of the log files, as far as they were sealed
         self._disposable: list[Path] = []
         self._deletable: list[Path] = []
-        self._made: list[Path] = []
 
-    def _new_filter(self) -> ScalableBloomFilter:
-        return ScalableBloomFilter(
-            initial_capacity=self._capacity,
-            error_rate=self._error_rate,
-            mode=ScalableBloomFilter.SMALL_SET_GROWTH,
-        )
+    @property
+    def log_needed_from(self) -> int:
+        return self._since[0]
 
     # Submitting
 
-    def submit(self, fps: Sequence[int], encode: Callable[[int], bytes]) -> int:
-        """See Eliminator. About 5 us per URL."""
-        self._cut()
-        self._submitted += len(fps)
-        new: list[int] = []
-        fresh: dict[int, None] = {}
+    def insert(self, fps: Sequence[int]) -> list[int]:
+        """See SeenSet. About 5 us per URL with ``keep``."""
+        new: dict[int, int] = {}
         for index, fp in enumerate(fps):
-            if fp in fresh:
-                continue
-            if fp in self._filter:
-                self._loss.seen(fp)
-            else:
-                fresh[fp] = None
-                new.append(index)
-        if new:
-            self._log.append(array("Q", fresh), [encode(index) for index in new])
-            self._remember(list(fresh))
-            self._waiting += len(new)
-        return len(new)
+            if fp not in new and not self.find(fp):
+                new[fp] = index
+        return list(new.values())
 
-    def add(self, fp: int) -> bool:
-        """See Eliminator. Exact but for the filter's errors."""
-        self._cut()
-        self._submitted += 1
-        if fp in self._filter:
-            self._loss.seen(fp)
-            return False
-        self._log.append(array("Q", (fp,)), ())
-        self._remember((fp,))
-        return True
-
-    def _remember(self, fps: Sequence[int]) -> None:
-        """Set the bits of *fps*, after they went into the log: bits cannot be taken back."""
+    def keep(self, fps: array[int], *, with_payload: bool) -> None:  # noqa: ARG002  # all alike
+        """See SeenSet: sets the bits, which cannot be taken back."""
         self._loss.new(fps, self._filter.filters)
         for fp in fps:
             self._filter.add(fp)
         self._new += len(fps)
 
-    def certainly_seen(self, fp: int) -> bool:
-        """See Eliminator: as certain as the filter is."""
+    def take_back(self, fps: array[int]) -> None:
+        """See SeenSet. Nothing to do: ``insert`` set no bits."""
+
+    def __contains__(self, fp: int) -> bool:
+        """See SeenSet: as certain as the filter is."""
         return fp in self._filter
 
-    def _cut(self) -> None:
-        span = self._log.cut()
-        if self._log.span.number != span.number:
-            self._closed[span.number] = span.end
-
-    # Taking
-
-    @property
-    def waiting(self) -> int:
-        return self._waiting
-
-    @property
-    def merging(self) -> bool:
+    def find(self, fp: int) -> bool:
+        """See SeenSet. Exact but for the filter's errors."""
+        if fp in self._filter:
+            self._loss.seen(fp)
+            return True
         return False
 
-    @property
-    def is_full(self) -> bool:
-        return False
+    def replay(self, fps: array[int], *, with_payload: bool) -> int:
+        """See SeenSet. All were new when they came, so the saved filter may have some."""
+        fresh = [fp for fp in fps if fp not in self._filter]
+        self._loss.new(fresh, self._filter.filters)
+        for fp in fresh:
+            self._filter.add(fp)
+        return len(fps) if with_payload else 0
 
-    def merge(self) -> None:
-        """See Eliminator. Nothing to do: what is new is known at once."""
+    def seal(self, stretch: Stretch) -> None:
+        """See SeenSet."""
+        self._ends[stretch.span.number] = stretch.span.end
+        stretch.decide(None)
 
-    def take(self, limit: int) -> list[bytes]:
-        """See Eliminator."""
-        self._settle()
-        taken: list[bytes] = []
-        while self._waiting and not taken:
-            number, cursor = self._taken
-            end = self._closed.get(number, self._log.end)
-            if cursor.offset == end:
-                self._close_drain()
-                self._taken = (number + 1, _START)
-                continue
-            if self._drain is not None and cursor.offset == self._drain.end:
-                self._close_drain()  # the log has grown since
-            if self._drain is None:
-                file = self._log.file(number)
-                self._drain = Drain(path=file, end=end, cursor=cursor, marks=None)
-            taken = self._drain.take(limit)
-            self._taken = (number, self._drain.cursor)
-        self._waiting -= len(taken)
-        return taken
+    def retire(self) -> None:
+        """See SeenSet. Nothing to do: the filter has it."""
 
-    def _close_drain(self) -> None:
-        if self._drain is not None:
-            self._drain.close()
-            self._drain = None
+    def work(self) -> None:
+        """See SeenSet. Nothing to do: ``snapshot`` begins to save the filter."""
+
+    def work_failed(self) -> None:
+        """See SeenSet. Nothing to do: the next snapshot saves the filter."""
 
     # State on disk
 
-    def open(self, snapshot: bytes | None) -> None:
-        """See Eliminator. Adds the log since the saved filter: about 5 us a URL.
-
-        Raises CorruptRecordError for damage in what the snapshot vouches for, NewerFormatError.
-        """
-        self._made = make_directory(self._path)
-        state = _NOTHING_YET
+    def open(self, snapshot: bytes | None) -> LogState:
+        """See SeenSet. Adds the log since the saved filter: about 5 us a URL."""
+        state = None
         if snapshot is not None:
             state = decode_snapshot(snapshot, BloomSnapshot, path=self._path)
-        try:
-            self._load(state)
-            self._recover(state)
-        except BaseException:
-            self.close()
-            raise
-
-    def _load(self, state: BloomSnapshot) -> None:
-        keep = self._file(state.saved)
+        keep = filter_path(self._path, state.saved if state else 0)
         for path in self._path.glob("filter-*.bloom"):
             if path != keep:
                 path.unlink()
+        if state is None:
+            return EMPTY_LOG
         if state.saved:
             saved = read_filter(keep)
             self._filter.filters.extend(saved.filters)
             self._loss = LossMeter(sample=saved.sample, expected=saved.expected, lost=saved.lost)
-        self._saved, self._since, self._taken = state.saved, state.since, state.taken
+        self._saved, self._since = state.saved, state.since
+        number, cursor = state.taken
+        self._ends = {span.number: span.end for span in state.files}
+        for span in _between(state.files, state.since, (number, cursor.offset)):
+            file = log_path(self._path, span.number)
+            for frame in read_frames(file, start=span.start, end=span.end):
+                self.replay(frame.fps, with_payload=False)
+        last = state.files[-1]
+        pending = _between(state.files, (number, cursor.offset), (last.number, last.end))
+        return LogState(
+            pending,
+            Cursor(cursor.offset, 0, cursor.done) if pending else None,
+            Span(last.number, last.end, last.end),
+            state.files[0].number,
+        )
 
-    def _recover(self, state: BloomSnapshot) -> None:
-        """Add what the log holds since the saved filter, count what was not taken."""
-        first = state.files[0].number
-        vouched = {span.number: span.end for span in state.files}
-        untaken = (state.taken[0], state.taken[1].offset)
-        number = first
-        while True:
-            end = HEADER_SIZE
-            for offset, fps, packed in self._log.recovered(
-                number, start=end, vouched=vouched.get(number, HEADER_SIZE)
-            ):
-                if (number, end) >= self._since:
-                    self._remember(fps)
-                if (number, end) >= untaken and has_payloads(packed):
-                    self._waiting += len(fps)
-                end = offset
-            if number >= state.files[-1].number and not self._log.file(number + 1).exists():
-                break
-            self._closed[number] = end
-            number += 1
-        self._waiting -= state.taken[1].done
-        self._new = 0
-        self._log.open(number=number, start=end, end=end, first=first)
-
-    def _file(self, number: int) -> Path:
-        return filter_path(self._path, number)
-
-    def snapshot(self) -> bytes:
-        """See Eliminator. Begins to save the filter, if it is time, for a later snapshot."""
-        self._settle()
-        active = self._log.span
-        if not self._waiting:
-            self._close_drain()
-            self._taken = (active.number, Cursor(active.end, 0, 0))
-        first = min(self._since[0], self._taken[0])
-        self._closed = {n: end for n, end in self._closed.items() if n >= first}
-        self._log.snapshot(first)
+    def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
+        """See SeenSet. Begins to save the filter, if it is time, for a later snapshot."""
+        taken = (active.number, Cursor(active.start, 0, 0))
+        if cursor is not None:
+            taken = (pending[0].number, cursor)
+        first = min(self._since[0], taken[0])
+        self._ends[active.number] = active.end
+        self._ends = {number: end for number, end in self._ends.items() if number >= first}
         self._deletable += self._disposable
         self._disposable = []
-        files = [Span(number, HEADER_SIZE, end) for number, end in self._closed.items()]
-        files.append(Span(active.number, HEADER_SIZE, active.end))
-        state = BloomSnapshot(VERSION, self._saved, self._since, self._taken, files)
-        self._save_if_due()
+        files = [Span(number, HEADER_SIZE, end) for number, end in self._ends.items()]
+        state = BloomSnapshot(VERSION, self._saved, self._since, taken, files)
+        self._save_if_due(active)
         return msgspec.msgpack.encode(state)
 
-    def _save_if_due(self) -> None:
-        active = self._log.span
-        sizes = {**self._closed, active.number: active.end}
+    def _save_if_due(self, active: Span) -> None:
         number, offset = self._since
-        tail = sum(size for n, size in sizes.items() if n >= number) - offset
+        tail = sum(end for n, end in self._ends.items() if n >= number) - offset
         if self._background.busy or tail < max(self._save_after, self._size_bytes // _SAVE_SHARE):
             return
         saved = SavedFilter(
@@ -298,7 +200,8 @@ class BloomEliminator:
             self._loss.expected,
         )
         target = self._saved + 1
-        path, clock, since = self._file(target), self._clock, (active.number, active.end)
+        path, clock = filter_path(self._path, target), self._clock
+        since = (active.number, active.end)
 
         def save() -> float:
             started = clock()
@@ -307,7 +210,7 @@ class BloomEliminator:
 
         def install(seconds: float) -> None:
             if self._saved:
-                self._disposable.append(self._file(self._saved))
+                self._disposable.append(filter_path(self._path, self._saved))
             self._saved, self._since = target, since
             self._saves += 1
             self._save_secs += seconds
@@ -317,32 +220,23 @@ class BloomEliminator:
 
         self._background.start(save, install)
 
-    def _settle(self) -> None:
-        """Take up a finished save. Raises what stopped it; the next snapshot tries again."""
-        if self._background.ended:
-            self._background.settle()
-
     def written(self) -> list[Path]:
-        """See Eliminator."""
-        saved = [self._file(self._saved)] if self._saved else []
-        return [*saved, *self._log.written(), self._path, *self._made]
+        """See SeenSet."""
+        return [filter_path(self._path, self._saved)] if self._saved else []
 
-    def forget(self) -> None:
-        """See Eliminator."""
-        self._made = []
+    def forget(self) -> list[Path]:
+        """See SeenSet."""
         paths, self._deletable = self._deletable, []
-        self._background.delete([*paths, *self._log.forget()])
+        return paths
 
     @property
     def _size_bytes(self) -> int:
         return int(sum(held.num_bits for held in self._filter.filters)) // 8
 
     def stats(self) -> dict[str, int | float]:
-        """See Eliminator; docs/stats.md lists them."""
+        """See SeenSet; docs/stats.md lists them."""
         return {
-            "seen/submitted": self._submitted,
             "seen/new": self._new,
-            "seen/waiting": self._waiting,
             "seen/fingerprints": len(self._filter),
             "seen/bytes": self._size_bytes,
             "seen/bloom/filters": len(self._filter.filters),
@@ -355,31 +249,52 @@ class BloomEliminator:
         }
 
     def check(self) -> list[str]:
-        """See Eliminator: the saved filter, and that all of the log is in the filter."""
-        self._background.settle(wait=True)
-        sizes = {**self._closed, self._log.span.number: self._log.end}
+        """See SeenSet."""
         try:
             if self._saved:
-                read_filter(self._file(self._saved))
-            for number, end in sizes.items():
-                file = self._log.file(number)
-                if end == HEADER_SIZE:  # a power loss may have left less than that
-                    continue
-                for frame in read_frames(file, start=HEADER_SIZE, end=end):
-                    if not all(fp in self._filter for fp in frame.fps):
-                        return [f"{file}: the filter lacks a fingerprint before byte {frame.end}"]
+                read_filter(filter_path(self._path, self._saved))
         except CorruptRecordError as error:
             return [str(error)]
         return []
 
     def close(self) -> None:
-        """See Eliminator."""
+        """See SeenSet."""
         try:
             self._background.close()
         except Exception:
             logger.exception("Saving the Bloom filter failed; the log has what it lacks")
-        self._close_drain()
-        self._log.close()
+
+
+class BloomEliminator(Eliminator):
+    """Fast answers at the price of some URLs, see ``BloomSet``.
+
+    *capacity*: fingerprints before the filter grows; *error_rate*: of the first filter, between 0
+    and 1. *executor*: saves the filter.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        executor: Executor,
+        capacity: int,
+        error_rate: float,
+        log_file_bytes: int = FILE_BYTES,
+        save_after: int = _SAVE_AT_LEAST,
+    ) -> None:
+        background = Background(executor=executor)
+        seen = BloomSet(
+            path=path,
+            background=background,
+            empty=ScalableBloomFilter(
+                initial_capacity=capacity,
+                error_rate=error_rate,
+                mode=ScalableBloomFilter.SMALL_SET_GROWTH,
+            ),
+            save_after=save_after,
+            clock=now,
+        )
+        super().__init__(path=path, background=background, seen=seen, log_file_bytes=log_file_bytes)
 
 
 def filter_path(path: Path, number: int) -> Path:
@@ -387,5 +302,12 @@ def filter_path(path: Path, number: int) -> Path:
     return path / f"filter-{number:06d}.bloom"
 
 
-def _nobody() -> None:
-    """``on_merged`` until somebody wants to know."""
+def _between(files: list[Span], start: tuple[int, int], end: tuple[int, int]) -> list[Span]:
+    """What lies between two places, (file, offset), of the log *files*; no empty stretches."""
+    spans = []
+    for number, first, last in files:
+        low = max(first, start[1]) if number == start[0] else first
+        high = min(last, end[1]) if number == end[0] else last
+        if start[0] <= number <= end[0] and low < high:
+            spans.append(Span(number, low, high))
+    return spans

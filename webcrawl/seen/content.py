@@ -66,7 +66,7 @@ class ContentSeen:
         self._buffer_size = buffer_size
         self._clock = clock
         self._levels = Levels(path=path)
-        self._background = Background(executor=executor, on_done=_nothing)
+        self._background = Background(executor=executor)
         self._compactor = Compactor(levels=self._levels, background=self._background, clock=clock)
         self._in_process: set[int] = set()
         self._committed: set[int] = set()  # and not being spilled
@@ -248,7 +248,3 @@ def _spill(
     keys = keys[~find(runs, keys)]
     run = write_run(path, [keys]) if len(keys) else None
     return run, clock() - started
-
-
-def _nothing() -> None:
-    """Nobody waits for a spill."""

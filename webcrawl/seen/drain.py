@@ -18,6 +18,8 @@ from webcrawl.storage.record_log import CorruptRecordError, unpack_many
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from webcrawl.seen.url_log import Span
+
 # take() comes back after reading this much with what it has found: 10 to 20 ms.
 _SCAN_BYTES = 2 << 20
 
@@ -105,3 +107,51 @@ class Drain:
     def close(self) -> None:
         """Close the file."""
         self._records.close()
+
+
+class Stretch:
+    """Part of the URL log whose new payloads have not all been taken.
+
+    *left*: payloads that may be new, from *cursor* on; exact once ``decide`` was called. *path* is
+    the log file.
+    """
+
+    def __init__(self, *, span: Span, path: Path, left: int, cursor: Cursor | None = None) -> None:
+        self.span = span
+        self.left = left
+        self._path = path
+        self._cursor = cursor or Cursor(span.start, 0, 0)
+        self._drain: Drain | None = None
+
+    @property
+    def cursor(self) -> Cursor:
+        """How far it has been taken."""
+        return self._cursor if self._drain is None else self._drain.cursor
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is known which payloads are new."""
+        return self._drain is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is decided and all new payloads were taken."""
+        return self._drain is not None and not self.left
+
+    def decide(self, marks: bytes | None) -> None:
+        """All payloads are new, or those with a 1 in *marks*, which has a byte per ordinal."""
+        if marks is not None:
+            self.left = marks.count(1, self._cursor.ordinal) - self._cursor.done
+        self._drain = Drain(path=self._path, end=self.span.end, cursor=self._cursor, marks=marks)
+
+    def take(self, limit: int) -> list[bytes]:
+        """See ``Drain.take``; only of a decided stretch."""
+        assert self._drain is not None
+        taken = self._drain.take(limit)
+        self.left -= len(taken)
+        return taken
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._drain is not None:
+            self._drain.close()

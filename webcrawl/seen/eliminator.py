@@ -1,90 +1,390 @@
-"""Mercator's disk-based duplicate URL eliminator (section 3.2, figure 4), exact at any size.
+"""Duplicate URL eliminator (Mercator, section 3.2, figure 4): a URL log and a set of fingerprints.
 
-The scheduler submits each page's links to it and takes the new ones out for the frontier. The
-invariant: every submitted URL comes out of ``take`` exactly once, in first-seen order, and a run
-counts as part of a snapshot only when all payloads of its merge have been taken by then.
+The scheduler submits each page's links and takes the new ones for the frontier. What the set
+(``SeenSet``) does not know is appended to the URL log U. A stretch of U ends when the set is full
+or ``merge`` is called; once the set has decided which of its URLs are new, ``take`` reads their
+payloads from U. Several stretches may wait, so a submit never blocks and drops nothing;
+``is_full`` tells when feeders should pause.
 
-A submitted fingerprint goes through the cache and the buffer T; what neither knows is appended to
-the URL log U and to T. When T is full, or ``merge`` is called, T and its stretch of U become T'
-and U', and a worker thread sorts T', looks it up in every run of F and writes the new ones as one
-more run. ``take`` then reads the marked payloads from U'. More than one T' may wait, for their
-merge or to be taken, so a submit never blocks and drops nothing; ``is_full`` tells the feeders.
+The invariant: every new URL comes out of ``take`` exactly once, in first-seen order, and a
+stretch is named by snapshots, with the place up to which it was taken, until all of it was.
 
-What a look-up costs: each merge reads the blocks of F that T' falls into, all of them when T' is
-large, at the speed of a sequential read; levels keep the rewriting of F logarithmic.
-
-If the process dies on any line: a payload is in U before ``submit`` returns; stretches of U are
-kept until a published snapshot holds what was made of them. Recovery takes up the runs, the
-stretches not yet taken and the cursor that the snapshot names, and submits all that U holds after
-them. Merging a stretch again marks the same payloads, so the cursor stays good.
+If the process dies on any line: a payload is in U before ``submit`` returns, and stretches are kept
+until a published snapshot holds what was made of them. Recovery gives the set what the stretches
+of the snapshot hold, and submits again all that U holds after them.
 """
 
 from __future__ import annotations
 
-import logging
 from array import array
 from collections import deque
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.clock import now
 from webcrawl.seen.background import Background
-from webcrawl.seen.batch import Batch
-from webcrawl.seen.compaction import Compactor
-from webcrawl.seen.drain import Cursor  # noqa: TC001  # msgspec reads the annotation
-from webcrawl.seen.levels import Levels, check_runs
-from webcrawl.seen.merge import merge
-from webcrawl.seen.snapshot import VERSION, decode_snapshot
-from webcrawl.seen.table import SILENT, WITH_PAYLOAD, Buffer
+from webcrawl.seen.disk_set import DiskSet
+from webcrawl.seen.drain import Stretch
 from webcrawl.seen.url_log import FILE_BYTES, Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
 
     from webcrawl.seen.cache import FingerprintCache
-    from webcrawl.seen.merge import Merged
-    from webcrawl.seen.runs import Run
-    from webcrawl.seen.url_log import Frame
-
-logger = logging.getLogger(__name__)
-
-# Merges of fewer fingerprints are logged at DEBUG: while the front end is low there are many.
-_LOGGED_MERGE = 1 << 16
+    from webcrawl.seen.drain import Cursor
+    from webcrawl.seen.snapshot import LogState
 
 
-# What is counted; the gauges are added when asked for.
-_COUNTERS = (
-    "seen/submitted",
-    "seen/cache/hits",
-    "seen/buffer/hits",
-    "seen/new",
-    "seen/merge/count",
-    "seen/merge/entries",
-    "seen/merge/seconds",
-)
+class SeenSet(Protocol):
+    """The fingerprints that were submitted. It decides which of a stretch are new: at once, or
+    by a merge in the worker thread. Called in the crawl's own thread."""
+
+    answers_at_once: bool
+    """Whether ``insert`` says what is new, so that no merge is needed."""
+
+    last_merge_secs: float
+    """How long the last merge took."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the stretch must end before more is inserted."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits for merges that feeders should pause."""
+
+    @property
+    def log_needed_from(self) -> int | None:
+        """The oldest file of the URL log that ``open`` would read by itself."""
+
+    def insert(self, fps: Sequence[int]) -> list[int]:
+        """The indexes of those *fps* that may be new, each fingerprint once. The caller writes
+        them to the URL log, then calls ``keep``, or ``take_back`` if that failed."""
+
+    def keep(self, fps: array[int], *, with_payload: bool) -> None:
+        """The inserted *fps* are in the URL log now."""
+
+    def take_back(self, fps: array[int]) -> None:
+        """Undo the last ``insert``, given its new fingerprints."""
+
+    def __contains__(self, fp: int) -> bool:
+        """Whether *fp* is known without reading the disk."""
+
+    def find(self, fp: int) -> bool:
+        """Whether *fp* is known, counted as a submission. May block for a few reads of 8 kB."""
+
+    def replay(self, fps: array[int], *, with_payload: bool) -> int:
+        """Insert and keep a record read back from the URL log; how many payloads may be new."""
+
+    def seal(self, stretch: Stretch) -> None:
+        """*stretch* holds what was kept since the last call: decide it, now or by a merge."""
+
+    def retire(self) -> None:
+        """The oldest stretch was taken wholly: from now on snapshots of the set include it."""
+
+    def work(self) -> None:
+        """Give the idle worker the next thing to do."""
+
+    def work_failed(self) -> None:
+        """The worker raised: what it was doing is begun again by a later ``work``."""
+
+    def open(self, snapshot: bytes | None) -> LogState:
+        """Recover the set; what the URL log was at *snapshot*."""
+
+    def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
+        """The set without stretches that are not retired, and that state of the URL log."""
+
+    def written(self) -> list[Path]:
+        """Files to fsync before the last snapshot may be published."""
+
+    def forget(self) -> list[Path]:
+        """Files to delete now that the last snapshot was published."""
+
+    def stats(self) -> dict[str, int | float]:
+        """Counters and gauges by their names in Scrapy's stats."""
+
+    def check(self) -> list[str]:
+        """Read the set's files; what is wrong with them."""
+
+    def close(self) -> None:
+        """Wait for the worker and close all files."""
 
 
-class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
-    """runs: (number, count); pending: stretches of U not wholly taken, oldest first; cursor: in
-    the first of them; active: the stretch being written."""
+class Eliminator:
+    """Duplicate URL eliminator on one directory. Everything is called in the crawl's own thread;
+    see the package docstring for the guarantees, ``webcrawl.storage`` for checkpoints."""
 
-    version: int
-    runs: list[tuple[int, int]]
-    pending: list[Span]
-    cursor: Cursor | None
-    active: Span
+    def __init__(
+        self, *, path: Path, background: Background, seen: SeenSet, log_file_bytes: int
+    ) -> None:
+        #: Called in the worker thread when work there has ended: ``take`` may have something now.
+        #: It must only arrange that, for example with ``call_soon_threadsafe``.
+        self.on_merged: Callable[[], object] = _do_nothing
+        self._path = path
+        self._background = background
+        background.on_done = self._call_on_merged
+        self._set = seen
+        self._log = UrlLog(path=path, aside=background.aside, file_bytes=log_file_bytes)
+        self._stretches: deque[Stretch] = deque()
+        self._left = 0  # payloads in the log after the last stretch
+        self._failure: Exception | None = None
+        self._submitted = 0
+        self._made: list[Path] = []
+
+    def _call_on_merged(self) -> None:
+        self.on_merged()
+
+    # Submitting
+
+    def submit(self, fps: Sequence[int], encode: Callable[[int], bytes]) -> int:
+        """Submit the URLs with fingerprints *fps*, a page's links at once.
+
+        ``encode(i)`` gives the payload of the i-th; it is called only for those not known to be
+        seen, whose number is returned. They survive ``kill -9`` from then on. Whatever it raises,
+        OSError for a full disk for one, nothing of the batch was taken in.
+        """
+        self._make_room()
+        self._submitted += len(fps)
+        return self._append(fps, encode)
+
+    def add(self, fp: int) -> bool:
+        """Test and insert at once; true if *fp* is new. Nothing comes out of ``take`` for it.
+
+        May block for a few reads of 8 kB.
+        """
+        self._make_room()
+        self._submitted += 1
+        return not self._set.find(fp) and bool(self._append((fp,), None))
+
+    def _make_room(self) -> None:
+        if self._background.ended:
+            self._settle()
+        if self._set.is_full or (self._set.answers_at_once and self._log.is_large):
+            self._seal()
+            self._advance()
+
+    def _append(self, fps: Sequence[int], encode: Callable[[int], bytes] | None) -> int:
+        new = self._set.insert(fps)
+        if new:
+            fresh = array("Q", [fps[index] for index in new])
+            try:
+                self._log.append(fresh, [encode(index) for index in new] if encode else ())
+            except BaseException:
+                self._set.take_back(fresh)
+                raise
+            self._set.keep(fresh, with_payload=encode is not None)
+            if encode is not None:
+                self._left += len(new)
+        return len(new)
+
+    def certainly_seen(self, fp: int) -> bool:
+        """Whether *fp* is known to have been submitted, without looking further."""
+        return fp in self._set
+
+    def _seal(self) -> None:
+        """End the stretch of the log that is being written."""
+        self._add_stretch(self._log.cut(), left=self._left)
+        self._left = 0
+
+    def _add_stretch(self, span: Span, *, left: int, cursor: Cursor | None = None) -> None:
+        path = self._log.file(span.number)
+        stretch = Stretch(span=span, path=path, left=left, cursor=cursor)
+        self._stretches.append(stretch)
+        self._set.seal(stretch)
+
+    # Taking
+
+    @property
+    def waiting(self) -> int:
+        """Payloads that may still come out of ``take``: an upper bound until they are merged,
+        and 0 only when none is left."""
+        return self._left + sum([stretch.left for stretch in self._stretches])
+
+    @property
+    def merging(self) -> bool:
+        """Whether a merge is running or due."""
+        return any(not stretch.is_decided for stretch in self._stretches)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether feeders should pause until some has been taken. Submitting is still safe."""
+        return self._set.is_behind
+
+    @property
+    def last_merge_secs(self) -> float:
+        """How long the last merge took; 0.0 when answers need no merge."""
+        return self._set.last_merge_secs
+
+    def take(self, limit: int) -> list[bytes]:
+        """At most *limit* payloads of new URLs, in first-seen order, each once. Reads no more than
+        a few megabytes of the log.
+
+        Raises what stopped work in the background (OSError, CorruptRecordError), once; nothing
+        is lost then, and the work is tried again at the next call.
+        """
+        self._settle()
+        self._raise_failure()
+        if self._set.answers_at_once and not self._stretches:
+            self._seal_if_any()
+        if not self._stretches or not self._stretches[0].is_decided:
+            return []
+        taken = self._stretches[0].take(limit)
+        self._retire()
+        return taken
+
+    def merge(self) -> None:
+        """Begin to find the new ones among all that were submitted, unless a merge is running or
+        due. Returns at once."""
+        self._settle()
+        self._raise_failure()
+        if not self.merging:
+            self._seal_if_any()
+            self._advance()
+
+    def _seal_if_any(self) -> None:
+        span = self._log.span
+        if span.end > span.start:
+            self._seal()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _settle(self) -> None:
+        """Take up what the worker has done and give it the next thing to do."""
+        try:
+            self._background.settle()
+        except Exception as error:  # noqa: BLE001  # whatever it is, take() raises it
+            self._failure = error
+            self._set.work_failed()
+        self._retire()
+        self._advance()
+
+    def _advance(self) -> None:
+        if self._failure is None:
+            # Feeders pause while the last T' is being taken; the worker need not.
+            if self._set.is_full and not self.merging:
+                self._seal()
+            self._set.work()
+
+    def _retire(self) -> None:
+        while self._stretches and self._stretches[0].is_done:
+            self._stretches.popleft().close()
+            self._set.retire()
+
+    # State on disk
+
+    def open(self, snapshot: bytes | None) -> None:
+        """Recover from *snapshot* and the log written since. Blocks: about 1 s for a full T.
+
+        Raises CorruptRecordError for damage in what the snapshot vouches for, NewerFormatError
+        for files of a later version; nothing is changed then but that disposable files are gone.
+        """
+        self._made = make_directory(self._path)
+        try:
+            state = self._set.open(snapshot)
+            cursor = state.cursor
+            for span in state.pending:
+                self._replay_stretch(span, cursor)
+                cursor = None
+            self._recover(state.active, first=state.first)
+        except BaseException:
+            self.close()
+            raise
+        self._retire()
+        self._advance()
+
+    def _replay_stretch(self, span: Span, cursor: Cursor | None) -> None:
+        place, left = span.start, 0
+        for frame in read_frames(self._log.file(span.number), start=place, end=span.end):
+            held = self._set.replay(frame.fps, with_payload=has_payloads(frame.packed))
+            if cursor is None or place >= cursor.offset:
+                left += held
+            place = frame.end
+        self._add_stretch(span, left=left - (cursor.done if cursor else 0), cursor=cursor)
+
+    def _recover(self, active: Span, *, first: int) -> None:
+        """Submit again what U holds from the start of *active* on, then go on writing there."""
+        number, start, end = active.number, active.start, active.start
+        vouched = active.end
+        while True:
+            for offset, fps, packed in self._log.recovered(number, start=start, vouched=vouched):
+                if self._set.is_full:
+                    self._add_stretch(Span(number, start, end), left=self._left)
+                    start, self._left = end, 0
+                self._left += self._set.replay(fps, with_payload=has_payloads(packed))
+                end = offset
+            if not self._log.file(number + 1).exists():
+                break
+            if end > start:
+                self._add_stretch(Span(number, start, end), left=self._left)
+                self._left = 0
+            number += 1
+            start = end = vouched = HEADER_SIZE
+        self._log.open(number=number, start=start, end=end, first=first)
+
+    def snapshot(self) -> bytes:
+        """The state now, taken at the same moment as that of the frontier, which keeps what was
+        taken. Its size does not grow with the crawl."""
+        self._settle()
+        pending = [stretch.span for stretch in self._stretches]
+        cursor = self._stretches[0].cursor if pending else None
+        needed = [self._set.log_needed_from, *(span.number for span in pending[:1])]
+        active = self._log.snapshot(min([n for n in needed if n is not None], default=None))
+        return self._set.snapshot(pending, cursor, active)
+
+    def written(self) -> list[Path]:
+        """What must be fsynced before that snapshot may be published."""
+        return [*self._set.written(), *self._log.written(), self._path, *self._made]
+
+    def forget(self) -> None:
+        """That snapshot was published: delete what it no longer names, in the worker thread."""
+        self._made = []
+        self._background.delete([*self._set.forget(), *self._log.forget()])
+
+    def stats(self) -> dict[str, int | float]:
+        """Counters and gauges since ``open``, by their names in Scrapy's stats."""
+        return {
+            "seen/submitted": self._submitted,
+            "seen/waiting": self.waiting,
+            **self._set.stats(),
+        }
+
+    def check(self) -> list[str]:
+        """Read all that may still be needed; what is wrong with it. Waits for the worker."""
+        while self._background.busy:
+            self._background.settle(wait=True)
+            self._settle()
+        wrong = self._set.check()
+        undecided = {stretch.span for stretch in self._stretches if not stretch.is_decided}
+        active = self._log.span
+        try:
+            for span in [*(stretch.span for stretch in self._stretches), active]:
+                known = span != active and span not in undecided
+                if span.end > span.start:
+                    file = self._log.file(span.number)
+                    for frame in read_frames(file, start=span.start, end=span.end):
+                        if not known and not all(fp in self._set for fp in frame.fps):
+                            wrong.append(f"{file}: the set lacks one before byte {frame.end}")
+        except CorruptRecordError as error:
+            wrong.append(str(error))
+        return wrong
+
+    def close(self) -> None:
+        """Wait for the worker and close all files. The directory stays recoverable."""
+        self._set.close()
+        for stretch in self._stretches:
+            stretch.close()
+        self._stretches.clear()
+        self._log.close()
 
 
-_NOTHING_YET = DiskSnapshot(VERSION, [], [], None, Span(1, HEADER_SIZE, HEADER_SIZE))
-
-
-class DiskEliminator:
-    """See ``webcrawl.seen.interface.Eliminator`` for the methods without a docstring.
+class DiskEliminator(Eliminator):
+    """Exact at any size: Mercator's way, see ``DiskSet``.
 
     *buffer_size*: entries of T, 16 bytes each for the table and 9 for the order; as much again
     while T' is merged. *executor*: one worker thread is enough, it may be shared.
@@ -100,343 +400,12 @@ class DiskEliminator:
         clock: Callable[[], float] = now,
         log_file_bytes: int = FILE_BYTES,
     ) -> None:
-        self.on_merged: Callable[[], object] = _nobody
-        self.last_merge_secs = 0.0
-        self._path = path
-        self._cache = cache
-        self._buffer_size = buffer_size
-        self._clock = clock
-        self._levels = Levels(path=path)
-        self._background = Background(executor=executor, on_done=self._tell)
-        self._log = UrlLog(path=path, aside=self._background.aside, file_bytes=log_file_bytes)
-        self._buffer = Buffer(size=0)
-        self._batches: deque[Batch] = deque()
-        self._compactor = Compactor(levels=self._levels, background=self._background, clock=clock)
-        self._failure: Exception | None = None
-        self._waiting = 0
-        self._counters: dict[str, int | float] = dict.fromkeys(_COUNTERS, 0)
-        self._made: list[Path] = []
-
-    def _tell(self) -> None:
-        self.on_merged()
-
-    # Submitting
-
-    def submit(self, fps: Sequence[int], encode: Callable[[int], bytes]) -> int:
-        """See Eliminator. About 0.5 us per URL, and never more than a few ms."""
-        if self._background.ended:
-            self._settle()
-        if len(self._buffer) >= self._buffer_size:
-            self._seal()
-        missed = self._cache.misses(fps)
-        counters = self._counters
-        counters["seen/submitted"] += len(fps)
-        counters["seen/cache/hits"] += len(fps) - len(missed)
-        if not missed:
-            return 0
-        buffer = self._buffer
-        # While T holds less than the cache could, T is what remembers least: all go into the
-        # cache. From then on only what is met again does: T knows the rest. Against admitting
-        # all: 51 % hits instead of 49 %, and 0.1 us less per URL (crawl-like stream, 2026-11-20).
-        admit_all = len(buffer) < self._cache.size
-        new = buffer.insert(fps, missed)
-        counters["seen/buffer/hits"] += len(missed) - len(new)
-        if new:
-            fresh = array("Q", [fps[index] for index in new])
-            try:
-                self._log.append(fresh, [encode(index) for index in new])
-            except BaseException:
-                buffer.take_back(fresh)
-                raise
-            buffer.append(fresh, WITH_PAYLOAD)
-            self._waiting += len(new)
-        if admit_all:
-            self._cache.admit([fps[index] for index in missed])
-        elif len(new) < len(missed):
-            again = set(missed).difference(new)
-            self._cache.admit([fps[index] for index in again])
-        return len(new)
-
-    def add(self, fp: int) -> bool:
-        """See Eliminator. Exact."""
-        if self._background.ended:
-            self._settle()
-        self._counters["seen/submitted"] += 1
-        if self.certainly_seen(fp):
-            self._counters["seen/buffer/hits"] += 1
-            return False
-        if self._is_stored(fp):
-            self._cache.admit((fp,))
-            return False
-        if len(self._buffer) >= self._buffer_size:
-            self._seal()
-        fresh = array("Q", (fp,))
-        self._buffer.insert(fresh, (0,))
-        try:
-            self._log.append(fresh, ())
-        except BaseException:
-            self._buffer.take_back(fresh)
-            raise
-        self._buffer.append(fresh, SILENT)
-        self._cache.admit(fresh)
-        return True
-
-    def certainly_seen(self, fp: int) -> bool:
-        """See Eliminator: the cache, T and every T' not merged yet."""
-        return (
-            fp in self._cache
-            or fp in self._buffer
-            or any(batch.buffer is not None and fp in batch.buffer for batch in self._batches)
+        background = Background(executor=executor)
+        seen = DiskSet(
+            path=path, background=background, cache=cache, buffer_size=buffer_size, clock=clock
         )
-
-    def _is_stored(self, fp: int) -> bool:
-        return any(fp in run for run in reversed(self._runs))
-
-    def _seal(self) -> None:
-        """T and U become T' and U'."""
-        fresh = Buffer(size=self._buffer_size)
-        span = self._log.cut()
-        self._batches.append(Batch(span=span, buffer=self._buffer))
-        self._buffer = fresh
-        self._advance()
-
-    # Taking
-
-    @property
-    def waiting(self) -> int:
-        return self._waiting
-
-    @property
-    def merging(self) -> bool:
-        return any(batch.drain is None for batch in self._batches)
-
-    @property
-    def is_full(self) -> bool:
-        held = sum(batch.entries for batch in self._batches)
-        return held + len(self._buffer) >= 2 * self._buffer_size
-
-    def take(self, limit: int) -> list[bytes]:
-        """See Eliminator. Never reads more than a few megabytes of the log."""
-        self._settle()
-        self._raise_failure()
-        batch = self._batches[0] if self._batches else None
-        if batch is None or batch.drain is None:
-            return []
-        taken = batch.drain.take(limit)
-        batch.left -= len(taken)
-        self._waiting -= len(taken)
-        self._retire()
-        return taken
-
-    def merge(self) -> None:
-        """See Eliminator. Does nothing while a merge is running or due."""
-        self._settle()
-        self._raise_failure()
-        if len(self._buffer) and not self.merging:
-            self._seal()
-
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    # Work in the background
-
-    def _settle(self) -> None:
-        """Take up what the worker has done and give it the next thing to do."""
-        try:
-            self._background.settle()
-        except Exception as error:  # noqa: BLE001  # whatever it is, take() raises it
-            self._failure = error
-            self._compactor.abandon()
-        self._advance()
-
-    def _advance(self) -> None:
-        """Give an idle worker something to do: merges and slices of a compaction take turns."""
-        if self._failure is not None:
-            return
-        batch = next((batch for batch in self._batches if batch.drain is None), None)
-        if batch is None and len(self._buffer) >= self._buffer_size:
-            # Who feeds T pauses while the last T' is being taken; the worker need not.
-            self._seal()
-            return
-        if self._background.busy:
-            if batch is not None:
-                self._compactor.give_way()
-        elif not self._compactor.start(others_wait=batch is not None) and batch is not None:
-            self._start_merge(batch)
-
-    def _start_merge(self, batch: Batch) -> None:
-        buffer = batch.buffer
-        assert buffer is not None
-        runs = self._runs
-        path, clock = self._levels.next_file(), self._clock
-        self._background.start(
-            lambda: merge(buffer, runs, path, clock),
-            lambda merged: self._install_merged(batch, merged, runs),
-        )
-
-    @property
-    def _runs(self) -> list[Run]:
-        """F: the finished runs and those of batches that are being taken."""
-        return self._levels.runs + [batch.run for batch in self._batches if batch.run is not None]
-
-    def _install_merged(self, batch: Batch, merged: Merged, runs: list[Run]) -> None:
-        before = batch.left
-        batch.install(merged, path=self._log.file(batch.span.number))
-        self._waiting += batch.left - before
-        self._retire()
-        self.last_merge_secs = sum(merged.seconds)
-        self._counters["seen/merge/count"] += 1
-        self._counters["seen/merge/entries"] += batch.entries
-        self._counters["seen/merge/seconds"] += self.last_merge_secs
-        self._counters["seen/new"] += merged.new
-        logger.log(
-            logging.INFO if batch.entries >= _LOGGED_MERGE else logging.DEBUG,
-            "Merged %d fingerprints with %d in %d runs: %d new; "
-            "sorting %.3f s, looking up %.3f s, writing %.3f s",
-            batch.entries,
-            sum(run.count for run in runs),
-            len(runs),
-            merged.new,
-            *merged.seconds,
-        )
-
-    def _retire(self) -> None:
-        """Batches that are wholly taken become part of F as far as snapshots go."""
-        while self._batches and self._batches[0].is_done:
-            batch = self._batches.popleft()
-            batch.close()
-            if batch.run is not None:
-                self._levels.add(batch.run)
-
-    # State on disk
-
-    def open(self, snapshot: bytes | None) -> None:
-        """See Eliminator. Reads what U holds since the snapshot: about 1 s for a full T.
-
-        Raises CorruptRecordError for damage in what the snapshot vouches for, NewerFormatError
-        for files of a later version; nothing is changed then but that disposable files are gone.
-        """
-        self._made = make_directory(self._path)
-        state = (
-            _NOTHING_YET
-            if snapshot is None
-            else decode_snapshot(snapshot, DiskSnapshot, path=self._path)
-        )
-        try:
-            self._levels.open(state.runs)
-            cursor = state.cursor
-            for span in state.pending:
-                # An entry takes at least 12 bytes of the log.
-                most = (span.end - span.start) // 12
-                buffer = Buffer(size=min(most, self._buffer_size))
-                for _, fps, packed in self._frames(span):
-                    buffer.replay(fps, with_payload=has_payloads(packed))
-                self._batches.append(Batch(span=span, buffer=buffer, cursor=cursor))
-                cursor = None
-            self._recover(state.active)
-        except BaseException:
-            self.close()
-            raise
-        self._waiting = self._buffer.payloads + sum(batch.left for batch in self._batches)
-        self._advance()
-
-    def _frames(self, span: Span) -> Iterator[Frame]:
-        return read_frames(self._log.file(span.number), start=span.start, end=span.end)
-
-    def _recover(self, active: Span) -> None:
-        """Submit again what U holds from the start of *active* on, then go on writing there."""
-        number, start, end = active.number, active.start, active.start
-        vouched = active.end
-        buffer = Buffer(size=self._buffer_size)
-        first = self._batches[0].span.number if self._batches else number
-        while True:
-            for offset, fps, packed in self._log.recovered(number, start=start, vouched=vouched):
-                if len(buffer) >= self._buffer_size:
-                    self._batches.append(Batch(span=Span(number, start, end), buffer=buffer))
-                    buffer, start = Buffer(size=self._buffer_size), end
-                buffer.replay(fps, with_payload=has_payloads(packed))
-                end = offset
-            if not self._log.file(number + 1).exists():
-                break
-            if len(buffer):
-                self._batches.append(Batch(span=Span(number, start, end), buffer=buffer))
-                buffer = Buffer(size=self._buffer_size)
-            number += 1
-            start = end = vouched = HEADER_SIZE
-        self._buffer = buffer
-        self._log.open(number=number, start=start, end=end, first=first)
-
-    def snapshot(self) -> bytes:
-        """See Eliminator. Its size does not grow with the crawl."""
-        self._settle()
-        pending = [batch.span for batch in self._batches]
-        return msgspec.msgpack.encode(
-            DiskSnapshot(
-                version=VERSION,
-                runs=self._levels.snapshot(),
-                pending=pending,
-                cursor=self._batches[0].cursor if pending else None,
-                active=self._log.snapshot(pending[0].number if pending else None),
-            )
-        )
-
-    def written(self) -> list[Path]:
-        """See Eliminator."""
-        return [*self._levels.written(), *self._log.written(), self._path, *self._made]
-
-    def forget(self) -> None:
-        """See Eliminator."""
-        self._made = []
-        self._background.delete([*self._levels.forget(), *self._log.forget()])
-
-    def stats(self) -> dict[str, int | float]:
-        """See Eliminator; docs/stats.md lists them."""
-        runs = self._runs
-        return {
-            **self._counters,
-            "seen/compact/count": self._compactor.count,
-            "seen/compact/seconds": self._compactor.seconds,
-            "seen/waiting": self._waiting,
-            "seen/buffer/entries": len(self._buffer),
-            "seen/runs": len(runs),
-            "seen/fingerprints": sum(run.count for run in runs),
-            "seen/bytes": sum(run.size_bytes for run in runs),
-        }
-
-    def check(self) -> list[str]:
-        """See Eliminator: order, sums and counts of all runs, no fingerprint in two of them,
-        every record of U that may still be needed. Waits for the worker."""
-        while self._background.busy:
-            self._background.settle(wait=True)
-            self._advance()
-        wrong = check_runs(self._runs)
-        try:
-            for span in [*(batch.span for batch in self._batches), self._log.span]:
-                for _ in self._frames(span):
-                    pass
-        except CorruptRecordError as error:
-            wrong.append(str(error))
-        return wrong
-
-    def close(self) -> None:
-        """See Eliminator."""
-        self._compactor.give_way()
-        try:
-            self._background.close()
-        except Exception:
-            logger.exception("The last merge failed; resuming the crawl does it again")
-        self._compactor.abandon()
-        for batch in self._batches:
-            batch.close()
-            if batch.run is not None:
-                batch.run.close()
-        self._batches.clear()
-        self._buffer.close()
-        self._levels.close()
-        self._log.close()
+        super().__init__(path=path, background=background, seen=seen, log_file_bytes=log_file_bytes)
 
 
-def _nobody() -> None:
-    """``on_merged`` until somebody wants to know."""
+def _do_nothing() -> None:
+    """``on_merged`` until it is set."""

@@ -1,15 +1,17 @@
-"""Reading back what ``snapshot()`` of a part of this package returned.
+"""Snapshots of the eliminators, and how all snapshots of this package are read.
 
-It is msgpack: the part's tag, the version, the part's fields.
+A snapshot is msgpack: the part's tag, the version, the part's fields.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
-from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+from webcrawl.seen.drain import Cursor  # noqa: TC001  # msgspec reads the annotations
+from webcrawl.seen.url_log import Span
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +20,42 @@ if TYPE_CHECKING:
 VERSION = 1
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+
+class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
+    """runs: (number, count); pending: stretches of U not wholly taken, oldest first; cursor: in
+    the first of them; active: the stretch being written."""
+
+    version: int
+    runs: list[tuple[int, int]]
+    pending: list[Span]
+    cursor: Cursor | None
+    active: Span
+
+
+class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
+    """saved: number of the filter's file, 0 for none; since: the place in the log that it covers,
+    (file, offset); taken: the file and the cursor in it up to which all was taken; files: the log
+    from the first file needed on, the last one being written."""
+
+    version: int
+    saved: int
+    since: tuple[int, int]
+    taken: tuple[int, Cursor]
+    files: list[Span]
+
+
+class LogState(NamedTuple):
+    """The URL log at a snapshot: stretches not wholly taken, the cursor in the first of them, the
+    stretch being written, the oldest file needed."""
+
+    pending: list[Span]
+    cursor: Cursor | None
+    active: Span
+    first: int
+
+
+EMPTY_LOG = LogState([], None, Span(1, HEADER_SIZE, HEADER_SIZE), 1)
 
 
 def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
@@ -44,7 +82,7 @@ def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
 
 
 def tag_of(snapshot: bytes) -> str:
-    """Of which part *snapshot* is; empty when it cannot be read, which who decodes it explains."""
+    """Of which part *snapshot* is; empty when it cannot be read, decode_snapshot says why."""
     try:
         head = msgspec.msgpack.decode(snapshot, type=list[object])[:1]
     except msgspec.DecodeError:

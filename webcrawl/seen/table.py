@@ -34,7 +34,6 @@ class Buffer:
         slots = max(_MIN_SLOTS, 1 << (2 * size - 1).bit_length())
         self.order = array("Q")
         self.kinds = bytearray()
-        self.payloads = 0
         self._count = 0
         self._allocate(slots)
 
@@ -84,22 +83,18 @@ class Buffer:
     def append(self, fps: Sequence[int], kind: int) -> None:
         """Note the arrival of *fps*, in order, after they went into the URL log."""
         self.order.extend(fps)
-        count = len(fps)
-        self.kinds += (b"\x01" if kind == WITH_PAYLOAD else b"\x00") * count
-        if kind == WITH_PAYLOAD:
-            self.payloads += count
+        self.kinds += (b"\x01" if kind == WITH_PAYLOAD else b"\x00") * len(fps)
 
-    def replay(self, fps: Sequence[int], *, with_payload: bool) -> None:
+    def replay(self, fps: Sequence[int], *, with_payload: bool) -> int:
         """``insert`` and ``append`` of a record read back from the URL log, where a fingerprint
-        can stand twice if a merge lay between."""
+        can stand twice if a merge lay between; the number of payloads that may be new."""
         new = self.insert(fps, range(len(fps)))
         kinds = bytearray([REPEAT]) * len(fps)
         for index in new:
             kinds[index] = WITH_PAYLOAD if with_payload else SILENT
         self.order.extend(fps)
         self.kinds += kinds
-        if with_payload:
-            self.payloads += len(new)
+        return len(new) if with_payload else 0
 
     def __contains__(self, fp: int) -> bool:
         slots, mask = self._slots, self._mask

@@ -105,6 +105,11 @@ class UrlLog:
         return self._active.size
 
     @property
+    def is_large(self) -> bool:
+        """Whether the next stretch will begin a new file."""
+        return self._active.size >= self._file_bytes
+
+    @property
     def span(self) -> Span:
         """The stretch being written."""
         return Span(self._number, self._start, self._active.size)
@@ -128,7 +133,7 @@ class UrlLog:
     def cut(self) -> Span:
         """End the stretch being written and begin the next; a new file when this one is large."""
         span = self.span
-        if span.end >= self._file_bytes:
+        if self.is_large:
             log = RecordLog.open(self.file(self._number + 1), size=HEADER_SIZE)
             self._aside(self._active.close)
             self._log = log

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from webcrawl.seen.bloom import BloomSnapshot, filter_path
+from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
-from webcrawl.seen.eliminator import DiskSnapshot
 from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.runs import Run
-from webcrawl.seen.snapshot import decode_snapshot, tag_of
+from webcrawl.seen.snapshot import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import UrlLog, has_payloads, read_frames
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, unpack_many
 

@@ -14,15 +14,14 @@ import msgspec
 import numpy as np
 
 from webcrawl.jobs.check.seen import check_log
-from webcrawl.seen.bloom import BloomSnapshot, filter_path
+from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
 from webcrawl.seen.drain import Cursor
-from webcrawl.seen.eliminator import DiskSnapshot
 from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import Run, write_run
-from webcrawl.seen.snapshot import decode_snapshot, tag_of
+from webcrawl.seen.snapshot import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import COUNT, Span, has_payloads, log_path, parse_record
 from webcrawl.storage.record_log import (
     HEADER_SIZE,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from webcrawl.jobs.check.logs_since import frames_of, tell_cut_off
-from webcrawl.seen.bloom import BloomSnapshot, filter_path
+from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
-from webcrawl.seen.eliminator import DiskSnapshot
 from webcrawl.seen.levels import overlap, run_path
 from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import Run
-from webcrawl.seen.snapshot import decode_snapshot, tag_of
+from webcrawl.seen.snapshot import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import log_path, parse_record
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, count_packed
 
