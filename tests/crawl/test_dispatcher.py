@@ -28,6 +28,7 @@ from webcrawl.crawl.agent import ProcessServices
 from webcrawl.crawl.completion import Completion, HostRelease
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.fetch import PageState, Stage
+from webcrawl.crawl.finish_note import content_of
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
@@ -507,7 +508,7 @@ def test_the_content_of_a_finished_page_is_seen_from_then_on_and_after_a_crash(d
     desk.end(desk.next(), page(), during=see(desk, 77))
     assert desk.content.test(77)
     desk.rig.crash()
-    assert desk.rig.notes == [(77).to_bytes(8, "little")]
+    assert [*map(content_of, desk.rig.notes)] == [77]
 
 
 def test_the_content_of_a_page_that_was_not_processed_is_not_seen_but_its_url_is_finished(desk):

@@ -19,6 +19,7 @@ from scrapy.signalmanager import SignalManager
 from webcrawl.crawl.agent import ProcessServices
 from webcrawl.crawl.completion import Completion, HostRelease
 from webcrawl.crawl.dispatcher import Dispatcher
+from webcrawl.crawl.finish_note import content_of
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
@@ -366,8 +367,7 @@ class Process:
         return self.eliminator if name == "seen" else getattr(self, name)
 
     def _recommit(self, note: bytes) -> None:
-        if note:
-            self.content.commit(int.from_bytes(note, "little"))
+        self.content.commit(content_of(note))
 
     def close(self) -> None:
         """The end of ``MercatorScheduler._close``."""

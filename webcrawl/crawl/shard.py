@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from webcrawl.clock import now
 from webcrawl.crawl.feeder import Feeder
+from webcrawl.crawl.finish_note import content_of
 from webcrawl.frontier.admission import Admission
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.record_log import CorruptRecordError
@@ -157,9 +158,9 @@ class Shard:
             state.attach(name, part)
 
     def _commit_again(self, note: bytes) -> None:
-        """A page finished since the last checkpoint, with its content fingerprint."""
-        if note:
-            self.content.commit(int.from_bytes(note, "little"))
+        """A page finished since the last checkpoint."""
+        if fingerprint := content_of(note):
+            self.content.commit(fingerprint)
 
     @property
     def may_bring(self) -> bool:

@@ -61,7 +61,7 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """The entry named *key* is done; *note* is its content fingerprint, or empty."""
+    """The entry named *key* is done; *note* is the caller's, or empty."""
 
     key: int
     note: bytes

@@ -313,7 +313,7 @@ class Frontier:
     def finish(self, lease: Lease, *, note: bytes = b"") -> None:
         """The entry was processed, or given up: it is never handed out again. One write.
 
-        *note* (the content fingerprint) is given to ``on_done`` when a restart has to replay
+        *note* is given to ``on_done`` when a restart has to replay
         this. Raises LookupError when the lease is not held: finished, put back or expired.
         """
         self._leases.held(lease)
