@@ -301,8 +301,9 @@ class FrontierMachine(RuleBasedStateMachine):
     def park_leased(self, pick: int, reason: str) -> None:
         lease = self._pick_lease(pick)
         name = name_of(lease.entry)
-        if self.waiting[name] or name in self._parked():
-            return  # one of two that are the same
+        alike = [other for other, _ in self.leases.values() if name_of(other.entry) == name]
+        if self.waiting[name] or len(alike) > 1 or name in self._parked():
+            return  # of two that are the same, the finish of one hides whichever is met first
         self.rig.frontier.park_leased(lease, reason)
         del self.leases[lease.id]
         self.waiting[name] += 1
