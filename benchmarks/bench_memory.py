@@ -170,9 +170,9 @@ class Crawl:
         record.pages += 1
         record.fresh += 1
         self.records.put(record)
-        for tallies, name in ((self.records.domains, host[4:]), (self.records.servers, host)):
-            tallies.find(name).pages += 1
-            tallies.changed(name)
+        for counters, name in ((self.records.domains, host[4:]), (self.records.servers, host)):
+            counters.find(name).pages += 1
+            counters.changed(name)
         fingerprint = self.rng.getrandbits(64)
         self.content.test(fingerprint)
         self.submit(int(host[8:15]))

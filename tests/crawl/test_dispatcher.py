@@ -43,7 +43,7 @@ from webcrawl.frontier.admission import Gate
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.quotas import Ledger
-from webcrawl.hosts.robots.lookup import Finding
+from webcrawl.hosts.robots.lookup import RobotsStatus
 from webcrawl.net.dns.resolver import LookupFailedError, NameNotFoundError
 from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
@@ -313,8 +313,10 @@ def test_a_url_that_must_wait_after_all_is_parked_and_its_host_is_ready(tmp_path
 
 def test_what_is_no_url_of_the_crawl_waits_at_no_gate(tmp_path, clock):
     desk = Desk(tmp_path, clock, obey=True, gates=[Closed()])
-    errand = Entry("http://b.test/robots.txt", "b.test", kind="robots", via="http://a.test")
-    desk.frontier.requeue(errand)
+    robots_redirect = Entry(
+        "http://b.test/robots.txt", "b.test", kind="robots", via="http://a.test"
+    )
+    desk.frontier.requeue(robots_redirect)
     assert desk.next() is None  # nobody waits for this one
     assert desk.frontier.parked.size == 0
     desk.close()
@@ -676,7 +678,7 @@ def test_a_robots_txt_that_takes_too_long_to_be_read_cannot_be_had(obedient):
     assert obedient.next() is None
     assert obedient.counts("outcome/") == {"robots_unreachable": 1}
     # Nor is it read again.
-    assert obedient.hosts.robots.look("http://a.test/1") is Finding.UNREACHABLE
+    assert obedient.hosts.robots.look("http://a.test/1") is RobotsStatus.UNREACHABLE
 
 
 def test_a_crawl_delay_of_hours_is_cut(obedient):
@@ -1050,11 +1052,11 @@ def test_robots_txt_on_another_host_is_fetched_in_that_host_s_turn(obedient):
     assert obedient.next() is None
     obedient.wait(3)
     # The page that needs it is looked at first, and waits without a worker.
-    errand = obedient.next() or obedient.next()
+    robots_redirect = obedient.next() or obedient.next()
     # It goes before the pages of its host.
-    assert errand.url == "http://b.test/rules.txt"
+    assert robots_redirect.url == "http://b.test/rules.txt"
     assert obedient.next() is None
-    obedient.end(errand, page(200, b"User-agent: *\nDisallow: /0\n"))
+    obedient.end(robots_redirect, page(200, b"User-agent: *\nDisallow: /0\n"))
     assert obedient.rests() <= 3.0
     obedient.wait(3)
     fetched = []
@@ -1076,9 +1078,7 @@ def test_robots_txt_on_another_host_is_fetched_in_that_host_s_turn(obedient):
     assert len(obedient.frontier) == obedient.frontier.leased == 0
 
 
-def test_an_errand_to_a_host_without_an_address_makes_robots_txt_unreachable(
-    tmp_path, clock, names
-):
+def test_a_robots_redirect_to_a_host_without_address_is_unreachable(tmp_path, clock, names):
     desk = Desk(tmp_path, clock, obey=True, addresses=names)
     names.found = {"a.test": ["8.8.8.8"], "b.test": NameNotFoundError("x")}
     redirect_of_robots(desk, to="http://b.test/rules.txt")
@@ -1090,25 +1090,25 @@ def test_an_errand_to_a_host_without_an_address_makes_robots_txt_unreachable(
     desk.close()
 
 
-def test_an_errand_within_a_politeness_key_goes_before_all_that_may_wait_for_it(tmp_path, clock):
+def test_a_robots_redirect_within_a_key_goes_before_its_waiting_urls(tmp_path, clock):
     desk = Desk(tmp_path, clock, obey=True, key="domain")
     images, rules = "http://img.example.com", "http://www.example.com/robots.txt"
     desk.rig.push(Entry(f"{images}/0", "example.com"))
     desk.end(desk.next(), page(301, Location=rules))
-    # Somebody is in a hurry, and comes before the errand.
+    # Somebody is in a hurry, and comes before the robots redirect.
     desk.frontier.requeue(Entry(f"{images}/1", "example.com", attempts=1), ahead=True)
     desk.wait(3)
     assert desk.next() is None
     desk.wait(3)
-    errand = desk.next()
-    assert errand.url == rules
-    desk.end(errand, page(404))
+    robots_redirect = desk.next()
+    assert robots_redirect.url == rules
+    desk.end(robots_redirect, page(404))
     desk.wait(3)
     assert desk.next().url == f"{images}/1"
     desk.close()
 
 
-def test_an_errand_that_has_been_taken_for_lost_is_not_run_when_the_rules_are_known(obedient):
+def test_a_lost_robots_redirect_is_not_fetched_once_rules_are_known(obedient):
     redirect_of_robots(obedient, to="http://b.test/rules.txt")
     obedient.wait(3600)
     # Its host has not had a turn for it in an hour: robots.txt is asked for anew.
@@ -1144,7 +1144,7 @@ def test_a_crash_does_not_make_a_host_that_was_away_for_a_while_forget_its_crawl
     assert obedient.rests() == pytest.approx(100.0, abs=1e-3)
 
 
-def test_an_errand_survives_kill_9(obedient):
+def test_a_robots_redirect_survives_kill_9(obedient):
     redirect_of_robots(obedient, to="http://b.test/rules.txt")
     obedient.crash()
     obedient.wait(120)

@@ -103,7 +103,7 @@ def test_an_expired_lease_holds_neither_url_nor_host(fetch, released, sent):
     assert not fetch.holds_url
 
 
-def test_a_robots_txt_holds_its_host_only_unless_it_is_an_errand(released):
+def test_a_robots_txt_holds_its_host_only_unless_redirected_there(released):
     robots = "http://a.test/robots.txt"
     for kind, holds in (("link", False), ("robots", True)):
         lease = Lease(Entry(URL, "a.test", kind=kind), 1, 0.0)

@@ -1,4 +1,4 @@
-"""The host prelude: all reasons not to ask a host now, in their order."""
+"""Preconditions: all reasons not to contact a host now, in their order."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from frontier_rig import POLICY
 from host_rig import Records, host_rig
 from scrapy.http import Response
 
-from webcrawl.frontier import ERRAND, Entry
-from webcrawl.hosts.politeness.preconditions import Decision, Verdict
+from webcrawl.frontier import ROBOTS_REDIRECT, Entry
+from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
 from webcrawl.hosts.records import HostRecord
 from webcrawl.net.dns.resolver import LookupTimeoutError, NameNotFoundError
 
 PAGE = Entry("http://www.a.test/page", "www.a.test")
-FETCH_ROBOTS = Decision(Verdict.FETCH_ROBOTS, address="8.8.8.8")
+FETCH_ROBOTS = Decision(FetchAction.FETCH_ROBOTS, address="8.8.8.8")
 
 
 class Told:
@@ -30,7 +30,7 @@ class Told:
         return 30.0
 
 
-def prelude(clock, **options):
+def preconditions(clock, **options):
     options.setdefault("addresses", Told(["8.8.8.8", "9.9.9.9"]))
     return host_rig(policy=POLICY, clock=clock, **options)
 
@@ -45,52 +45,52 @@ def with_rules(hosts, body):
 
 
 def test_robots_txt_comes_first_and_then_the_page(clock):
-    hosts = prelude(clock)
+    hosts = preconditions(clock)
     assert decide(hosts, PAGE) == FETCH_ROBOTS
     with_rules(hosts, b"")
-    assert decide(hosts, PAGE) == Decision(Verdict.FETCH, address="8.8.8.8")
+    assert decide(hosts, PAGE) == Decision(FetchAction.FETCH, address="8.8.8.8")
 
 
 @pytest.mark.parametrize(
     ("found", "decision"),
     [
-        (None, Decision(Verdict.RESOLVE)),
-        ([], Decision(Verdict.REFUSE, "address_forbidden")),
-        (NameNotFoundError("x"), Decision(Verdict.REFUSE, "dns_not_found")),
-        (LookupTimeoutError("x"), Decision(Verdict.RETRY, "dns_failed", 30.0)),
+        (None, Decision(FetchAction.RESOLVE)),
+        ([], Decision(FetchAction.REFUSE, "address_forbidden")),
+        (NameNotFoundError("x"), Decision(FetchAction.REFUSE, "dns_not_found")),
+        (LookupTimeoutError("x"), Decision(FetchAction.RETRY, "dns_failed", 30.0)),
     ],
 )
 def test_without_an_address_nothing_is_asked(clock, found, decision):
-    assert decide(prelude(clock, addresses=Told(found)), PAGE) == decision
+    assert decide(preconditions(clock, addresses=Told(found)), PAGE) == decision
 
 
 def test_a_host_whose_name_servers_have_failed_too_often_is_given_up(clock):
     records = Records()
-    hosts = prelude(clock, addresses=Told(LookupTimeoutError("x")), records=records)
-    for failures, verdict in ((2, Verdict.RETRY), (3, Verdict.REFUSE)):
+    hosts = preconditions(clock, addresses=Told(LookupTimeoutError("x")), records=records)
+    for failures, verdict in ((2, FetchAction.RETRY), (3, FetchAction.REFUSE)):
         records.put(HostRecord("www.a.test", lookups_failed=failures))
         decision = decide(hosts, PAGE)
         assert (decision.verdict, decision.outcome) == (verdict, "dns_failed")
 
 
 def test_where_a_proxy_looks_names_up_the_address_is_not_known(clock):
-    assert decide(prelude(clock, addresses=None), PAGE).address == ""
+    assert decide(preconditions(clock, addresses=None), PAGE).address == ""
 
 
 @pytest.mark.parametrize("line", ["a.test", "www.a.test", "=www.a.test", "8.8.0.0/16", "9.9.9.9"])
 def test_a_host_that_asked_to_be_let_alone_is(clock, tmp_path, line):
     path = tmp_path / "excluded.txt"
     path.write_text(f"{line}\n")
-    hosts = prelude(clock, exclusion_file=path)
-    assert decide(hosts, PAGE) == Decision(Verdict.REFUSE, "excluded")
+    hosts = preconditions(clock, exclusion_file=path)
+    assert decide(hosts, PAGE) == Decision(FetchAction.REFUSE, "excluded")
     hosts.rules.exclusions.close()
 
 
 def test_a_host_that_fails_too_often_is_let_alone_for_a_while(clock):
     records = Records()
     records.put(HostRecord("www.a.test", failures=3, penalty_until=clock() + 5))
-    hosts = prelude(clock, records=records, max_failures=3)
-    assert decide(hosts, PAGE) == Decision(Verdict.REFUSE, "host_failing")
+    hosts = preconditions(clock, records=records, max_failures=3)
+    assert decide(hosts, PAGE) == Decision(FetchAction.REFUSE, "host_failing")
     clock.advance(5)
     assert decide(hosts, PAGE) == FETCH_ROBOTS
 
@@ -98,52 +98,52 @@ def test_a_host_that_fails_too_often_is_let_alone_for_a_while(clock):
 def test_a_host_that_fails_too_often_does_not_take_its_domain_with_it(clock):
     records = Records()
     records.put(HostRecord("dead.a.test", failures=3, penalty_until=clock() + 5))
-    hosts = prelude(clock, records=records, max_failures=3)
+    hosts = preconditions(clock, records=records, max_failures=3)
     dead = Entry("http://dead.a.test/", "a.test")
-    assert decide(hosts, dead) == Decision(Verdict.REFUSE, "host_failing")
+    assert decide(hosts, dead) == Decision(FetchAction.REFUSE, "host_failing")
     assert decide(hosts, Entry(PAGE.url, "a.test")) == FETCH_ROBOTS
 
 
 def test_what_robots_txt_denies_is_refused(clock):
-    hosts = prelude(clock)
+    hosts = preconditions(clock)
     with_rules(hosts, b"User-agent: *\nDisallow: /page\n")
-    assert decide(hosts, PAGE) == Decision(Verdict.REFUSE, "robots_denied")
+    assert decide(hosts, PAGE) == Decision(FetchAction.REFUSE, "robots_denied")
 
 
 def test_an_unreachable_robots_txt_refuses_all_with_its_reason(clock):
-    hosts = prelude(clock)
+    hosts = preconditions(clock)
     for _ in range(3):
         hosts.services.robots.answered(PAGE.url, "timeout", None)
-    assert decide(hosts, PAGE) == Decision(Verdict.REFUSE, "timeout")
+    assert decide(hosts, PAGE) == Decision(FetchAction.REFUSE, "timeout")
 
 
 def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(clock):
-    hosts = prelude(clock, longest_crawl_delay=300.0)
+    hosts = preconditions(clock, longest_crawl_delay=300.0)
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 300\n")
-    assert decide(hosts, PAGE).verdict is Verdict.FETCH
+    assert decide(hosts, PAGE).verdict is FetchAction.FETCH
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
-    assert decide(hosts, PAGE) == Decision(Verdict.REFUSE, "crawl_delay_too_long")
+    assert decide(hosts, PAGE) == Decision(FetchAction.REFUSE, "crawl_delay_too_long")
 
 
 def test_while_another_host_is_asked_for_the_rules_the_url_waits(clock):
-    hosts = prelude(clock)
+    hosts = preconditions(clock)
     hosts.services.robots.robots_url(PAGE.url)
     moved = Response(PAGE.url, status=301, headers={"Location": "http://b.test/robots.txt"})
     hosts.services.robots.answered(PAGE.url, "http_301", moved)
     # Not every second for an hour: thousands may wait for one host.
     for waited, secs in ((0.0, 1.0), (1.0, 1.0), (20.0, 21.0), (100.0, 60.0)):
         clock.advance(waited)
-        assert decide(hosts, PAGE) == Decision(Verdict.WAIT, secs=pytest.approx(secs))
+        assert decide(hosts, PAGE) == Decision(FetchAction.WAIT, secs=pytest.approx(secs))
 
 
-def test_an_errand_needs_an_address_and_no_rules(clock):
-    errand = Entry(PAGE.url, "www.a.test", kind=ERRAND, via="http://b.test")
-    decision = decide(prelude(clock), errand)
-    assert decision == Decision(Verdict.FETCH, address="8.8.8.8")
+def test_a_robots_redirect_needs_an_address_and_no_rules(clock):
+    robots_redirect = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
+    decision = decide(preconditions(clock), robots_redirect)
+    assert decision == Decision(FetchAction.FETCH, address="8.8.8.8")
 
 
 def test_a_host_skipped_for_its_crawl_delay_gets_no_robots_redirects(clock):
-    hosts = prelude(clock, longest_crawl_delay=300.0)
+    hosts = preconditions(clock, longest_crawl_delay=300.0)
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
-    errand = Entry(PAGE.url, "www.a.test", kind=ERRAND, via="http://b.test")
-    assert decide(hosts, errand) == Decision(Verdict.REFUSE, "crawl_delay_too_long")
+    robots_redirect = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
+    assert decide(hosts, robots_redirect) == Decision(FetchAction.REFUSE, "crawl_delay_too_long")

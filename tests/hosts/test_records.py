@@ -17,7 +17,7 @@ from records_rig import PatientExecutor, records_in, save
 
 from webcrawl.errors import is_disk_full
 from webcrawl.hosts.records import HostRecord, database
-from webcrawl.hosts.records.record import decode, encode
+from webcrawl.hosts.records.host_record import decode, encode
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from records_rig import PatientExecutor, left_behind, records_in, save
 
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.records.database import checksum
-from webcrawl.hosts.records.reader import RecordsReader
+from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 NOTHING = (checksum("a.test", b"\0"),)
 LOOK = """
 import sys
 from pathlib import Path
-from webcrawl.hosts.records.reader import RecordsReader
+from webcrawl.hosts.records.records_reader import RecordsReader
 with RecordsReader(path=Path(sys.argv[1])) as reader:
     print(reader.record("a.test").failures, reader.robots("http://a.test"), reader.rest("a.test"))
 """

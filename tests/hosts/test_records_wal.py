@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 from webcrawl.hosts.records.database import FILE, Database
-from webcrawl.hosts.records.reader import RecordsReader
+from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.hosts.records.wal import wal_damage
 
 

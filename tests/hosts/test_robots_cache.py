@@ -13,7 +13,7 @@ from strategies import examples
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records import HostRecords
-from webcrawl.hosts.robots.cache import RobotsCache
+from webcrawl.hosts.robots.rules_cache import RobotsCache
 
 DAY = 86_400.0
 RETRY = 600.0

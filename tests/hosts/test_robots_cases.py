@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl.hosts.robots.rules import Rules
+from webcrawl.hosts.robots.rules import RobotsRules
 
 CASES = json.loads(
     (Path(__file__).parent.parent / "data" / "google-spec-cases.json").read_text(encoding="utf-8")
@@ -59,7 +59,7 @@ def _departures(case):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{Path(case['file']).stem}-{case['ua']}")
 def test_a_public_case_gives_what_is_expected_or_what_the_standard_says(case):
-    rules = Rules.parse(bytes.fromhex(case["robotstxt_hex"]), user_agent=case["ua"])
+    rules = RobotsRules.parse(bytes.fromhex(case["robotstxt_hex"]), user_agent=case["ua"])
     expected = case["expected"] == "ALLOWED"
     assert rules.allowed(case["url"]) is (expected is not bool(_departures(case)))
 

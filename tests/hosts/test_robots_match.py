@@ -14,7 +14,7 @@ from strategies import examples
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.match import RuleSet
-from webcrawl.hosts.robots.rules import Rules
+from webcrawl.hosts.robots.rules import RobotsRules
 
 ORIGIN = "https://a.test"
 
@@ -118,7 +118,7 @@ ENDS = st.builds("{}$".format, RULES)
 def test_where_protego_reads_the_standard_alike_it_answers_alike(lines, path):
     text = "\n".join(lines)
     url = f"{ORIGIN}/{path}"
-    ours = Rules.parse(text.encode(), user_agent="webcrawl")
+    ours = RobotsRules.parse(text.encode(), user_agent="webcrawl")
     assert ours.allowed(url) is Protego.parse(text).can_fetch(url, "webcrawl")
 
 
@@ -158,7 +158,7 @@ def test_hostile_files_are_parsed_and_matched_in_time(kind):
     body = filled(HOSTILE[kind])
     assert len(body) > MAX_BYTES - 2000
     started = time.process_time()
-    rules = Rules.parse(body, user_agent="webcrawl")
+    rules = RobotsRules.parse(body, user_agent="webcrawl")
     parsed = time.process_time() - started
     # The slowest takes 0.1 s; with expressions that backtrack or scans it would be seconds.
     assert parsed < 3
@@ -171,7 +171,7 @@ def test_hostile_files_are_parsed_and_matched_in_time(kind):
 
 def test_a_path_that_takes_too_long_is_disallowed_with_that_reason():
     body = filled(f"Allow: /*{'a' * 40}{word}" for word in words(4))
-    rules = Rules.parse(body, user_agent="webcrawl")
+    rules = RobotsRules.parse(body, user_agent="webcrawl")
     assert rules.allowed(f"{ORIGIN}/short")
     long = f"{ORIGIN}/{'a' * 2000}"
     assert not rules.allowed(long)
@@ -181,5 +181,5 @@ def test_a_path_that_takes_too_long_is_disallowed_with_that_reason():
 
 def test_a_thousand_rules_with_wildcards_are_not_too_many():
     lines = [f"Disallow: /*/category-{word}/*/page?" for word in itertools.islice(words(3), 1000)]
-    rules = Rules.parse(filled([*lines, "Allow: /*?ok"]), user_agent="webcrawl")
+    rules = RobotsRules.parse(filled([*lines, "Allow: /*?ok"]), user_agent="webcrawl")
     assert rules.decided_by(f"{ORIGIN}/{'x' * 400}?ok") == "Allow: /*?ok"

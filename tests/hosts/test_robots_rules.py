@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.hosts.robots.rules import Rules, user_agent_token
+from webcrawl.hosts.robots.rules import RobotsRules, user_agent_token
 
 ORIGIN = "https://a.test"
 
 
-def rules(text: str, *, user_agent: str = "webcrawl") -> Rules:
-    return Rules.parse(text.encode(), user_agent=user_agent)
+def rules(text: str, *, user_agent: str = "webcrawl") -> RobotsRules:
+    return RobotsRules.parse(text.encode(), user_agent=user_agent)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_delay_and_sitemaps_are_those_of_the_file():
     ],
 )
 def test_without_a_file_the_status_tells(status, everything, failed):
-    made = Rules.from_outcome(status, b"User-agent: *\nDisallow: /", user_agent="webcrawl")
+    made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /", user_agent="webcrawl")
     assert (made.allowed(f"{ORIGIN}/"), made.failed) == (everything, failed)
     assert made.allowed(f"{ORIGIN}/robots.txt")
     assert (made.crawl_delay, made.sitemaps, made.decided_by(f"{ORIGIN}/")) == (None, (), "")
@@ -83,7 +83,7 @@ def test_without_a_file_the_status_tells(status, everything, failed):
 
 @pytest.mark.parametrize("status", [200, 203, 206])
 def test_with_a_file_the_file_tells(status):
-    made = Rules.from_outcome(status, b"User-agent: *\nDisallow: /x", user_agent="webcrawl")
+    made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /x", user_agent="webcrawl")
     assert made.allowed(f"{ORIGIN}/")
     assert not made.allowed(f"{ORIGIN}/x")
     assert not made.failed
@@ -100,8 +100,8 @@ def test_only_the_rules_for_us_take_memory():
 def test_all_hosts_without_rules_share_one_set():
     nothing = rules("")
     assert rules("User-agent: other\nDisallow: /") is nothing
-    assert Rules.from_outcome(404, b"", user_agent="webcrawl") is nothing
-    assert Rules.from_outcome(503, b"", user_agent="webcrawl") is not nothing
+    assert RobotsRules.from_outcome(404, b"", user_agent="webcrawl") is nothing
+    assert RobotsRules.from_outcome(503, b"", user_agent="webcrawl") is not nothing
     for line in ("Disallow: /", "Crawl-delay: 1", "Sitemap: https://a.test/s"):
         assert rules(f"User-agent: *\n{line}") is not nothing
 
@@ -112,7 +112,7 @@ def test_all_hosts_without_rules_share_one_set():
 @example(b"User-agent: *\nAllow: *$\nDisallow: $\nDisallow: **$$", "//")
 def test_any_bytes_make_rules_and_any_text_is_judged(body, url):
     for whole in (body, b"User-agent: *\nDisallow: " + body.replace(b"\n", b"\nAllow:")):
-        made = Rules.parse(whole, user_agent="webcrawl")
+        made = RobotsRules.parse(whole, user_agent="webcrawl")
         answer = made.allowed(url)
         assert isinstance(answer, bool)
         assert answer or made.decided_by(url)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.hosts.robots.rules import Rules
+from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.hosts.robots.spelling import loosened, path_of, spelled
 
 OCTETS = st.text(st.characters(max_codepoint=255), max_size=40)
 
 
 def disallowed(pattern: str, path: str) -> bool:
-    rules = Rules.parse(f"User-agent: *\nDisallow: {pattern}".encode(), user_agent="webcrawl")
+    rules = RobotsRules.parse(f"User-agent: *\nDisallow: {pattern}".encode(), user_agent="webcrawl")
     return not rules.allowed(f"https://a.test{path}")
 
 
@@ -72,7 +72,7 @@ def test_reserved_octets_differ_only_where_they_delimit(pattern, path, answer):
 
 
 def test_octets_of_a_rule_that_are_no_utf_8_are_compared_as_they_are():
-    rules = Rules.parse(b"User-agent: *\nDisallow: /caf\xe9", user_agent="webcrawl")
+    rules = RobotsRules.parse(b"User-agent: *\nDisallow: /caf\xe9", user_agent="webcrawl")
     assert not rules.allowed("https://a.test/caf%E9")
     assert rules.allowed("https://a.test/caf%C3%A9")
 

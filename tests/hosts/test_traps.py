@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import FakeClock
-from host_rig import Shelf
+from host_rig import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, left_behind, records_in, save
@@ -29,7 +29,7 @@ def exceptions_of(*lines):
 
 def traps_of(tmp_path, clock, *, store=None, exceptions=None, **options):
     traps = LearnedTraps(
-        store=Shelf() if store is None else store,
+        store=MemoryStore() if store is None else store,
         exceptions=exceptions or exceptions_of(),
         notes=Notes(tmp_path / "traps.txt"),
         **{"min_duplicates": 20, "retry_secs": HOUR, "clock": clock} | options,
@@ -93,7 +93,7 @@ def test_new_content_keeps_a_pattern_free(traps):
 
 
 def test_new_content_alone_is_not_kept(traps, clock, tmp_path):
-    store = Shelf()
+    store = MemoryStore()
     traps = traps_of(tmp_path, clock, store=store)
     learn(traps, CALENDAR, 500, seen=False)
     assert not store
@@ -339,7 +339,7 @@ def test_a_list_that_cannot_be_written_is_complained_of_once(tmp_path, clock, ca
 
 
 def test_learning_can_be_switched_off(tmp_path, clock):
-    store = Shelf()
+    store = MemoryStore()
     learn(traps_of(tmp_path, clock, store=store), CALENDAR)
     off = traps_of(tmp_path, clock, store=store, min_duplicates=0)
     assert not off.holds(CALENDAR.format(1))
@@ -348,7 +348,7 @@ def test_learning_can_be_switched_off(tmp_path, clock):
 
 
 def test_a_site_of_endless_patterns_makes_nothing_grow(tmp_path, clock):
-    store = Shelf()
+    store = MemoryStore()
     traps = traps_of(tmp_path, clock, store=store, min_duplicates=3)
     rng = random.Random(2)
     for number in range(5000):
@@ -412,7 +412,7 @@ def test_what_is_learned_survives_a_kill(tmp_path, clock):
 )
 def test_counts_agree_with_what_is_stored_whatever_happens(tmp_path_factory, steps):
     clock = FakeClock(1e9)
-    store = Shelf()
+    store = MemoryStore()
     directory = tmp_path_factory.getbasetemp()
     traps = traps_of(directory, clock, store=store, min_duplicates=2)
     for number, (host, path, seen, secs) in enumerate(steps):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import FakeClock
-from host_rig import Records, Shelf
+from host_rig import MemoryStore, Records
 
 from webcrawl.frontier import Entry, Supply, encode
 from webcrawl.frontier.admission import Admission
@@ -27,7 +27,7 @@ def keeper(tmp_path, records):
     made = TrapKeeper(
         exceptions=exceptions,
         learned=LearnedTraps(
-            store=Shelf(),
+            store=MemoryStore(),
             exceptions=exceptions,
             notes=Notes(tmp_path / "traps.txt"),
             min_duplicates=5,

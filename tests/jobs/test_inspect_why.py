@@ -31,7 +31,7 @@ from stored_job import Stored
 from webcrawl.crawl.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
 from webcrawl.frontier import encode
-from webcrawl.hosts.robots.rules import Rules
+from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.jobs.inspect import job_view
 from webcrawl.jobs.inspect.explanation import explain
 from webcrawl.jobs.inspect.info_log import find_outcomes
@@ -161,7 +161,7 @@ def test_what_a_finished_crawl_knows_is_told_to_the_last_url(crawled, settings):
             told = why(outcome["url"], crawled.job, settings)
             assert told.robots.verdict == "denied"
             assert told.robots.line == told.outcomes[-1].robots == outcome["robots"]
-            assert not Rules.parse(
+            assert not RobotsRules.parse(
                 f"User-agent: *\n{outcome['robots']}".encode(), user_agent="webcrawl"
             ).allowed(outcome["url"])
         if outcome.get("duplicate") and duplicates < 5:

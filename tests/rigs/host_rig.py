@@ -22,11 +22,11 @@ from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage
 from webcrawl.hosts.politeness.pauses import Pauses
-from webcrawl.hosts.politeness.preconditions import HostPrelude
+from webcrawl.hosts.politeness.preconditions import Preconditions
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.retry_policy import RetryPolicy
-from webcrawl.hosts.robots.cache import RobotsCache
 from webcrawl.hosts.robots.lookup import RobotsSearch
+from webcrawl.hosts.robots.rules_cache import RobotsCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ class Records:
         self.packed[origin] = data
 
 
-class Shelf(dict[str, bytes]):
+class MemoryStore(dict[str, bytes]):
     """What is put is what is got."""
 
     def put(self, key: str, data: bytes) -> None:
@@ -153,7 +153,7 @@ def host_rig(
             addresses=addresses,
             robots=robots,
             politeness=politeness,
-            preconditions=HostPrelude(
+            preconditions=Preconditions(
                 exclusions=exclusions,
                 politeness=politeness,
                 addresses=addresses,
@@ -166,7 +166,7 @@ def host_rig(
                 traps=TrapKeeper(
                     exceptions=exceptions_in(None, clock=clock),
                     learned=LearnedTraps(
-                        store=Shelf(),
+                        store=MemoryStore(),
                         exceptions=exceptions_in(None, clock=clock),
                         notes=Notes(Path("/nowhere/traps.txt")),
                         min_duplicates=30,

@@ -13,7 +13,7 @@ from webcrawl.crawl.kept_checkpoints import kept_in
 from webcrawl.frontier.bodies import body_path
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.records.database import FILE, SCAN, checksum
-from webcrawl.hosts.records.reader import RecordsReader
+from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.jobs.check.mend_checkpoint import live_number
 from webcrawl.jobs.inspect.job_view import JobView
 from webcrawl.seen.levels import run_path

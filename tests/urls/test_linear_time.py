@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 
-from webcrawl.hosts.robots.rules import Rules
+from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.ftp import listing as ftp_listing
 from webcrawl.net.gopher import menu as gopher_menu
@@ -106,8 +106,10 @@ READERS = {
     "query": partial(url, "http://a.test/?"),
     "gopher": partial(url, "gopher://a"),
     "url filters": url_filters,
-    "robots.txt": lambda body: Rules.parse(b"User-agent: *\n" + body, user_agent="x").allowed(URL),
-    "robots.txt, rule": lambda body: Rules.parse(
+    "robots.txt": lambda body: RobotsRules.parse(b"User-agent: *\n" + body, user_agent="x").allowed(
+        URL
+    ),
+    "robots.txt, rule": lambda body: RobotsRules.parse(
         b"User-agent: *\nDisallow:" + body, user_agent="x"
     ).allowed(URL),
     "LIST": partial(lines, partial(listing, False), b"-rw-r--r-- 1 x", 64),

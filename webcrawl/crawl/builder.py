@@ -64,11 +64,11 @@ from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage
 from webcrawl.hosts.politeness.pauses import Pauses
-from webcrawl.hosts.politeness.preconditions import HostPrelude
+from webcrawl.hosts.politeness.preconditions import Preconditions
 from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.retry_policy import RetryPolicy
-from webcrawl.hosts.robots.cache import RobotsCache
 from webcrawl.hosts.robots.lookup import RobotsSearch
+from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.net.dns.shared import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
 from webcrawl.net.guard import AddressGuard
@@ -335,7 +335,7 @@ class AgentBuilder:
             addresses=asked,
             robots=robots,
             politeness=politeness,
-            preconditions=HostPrelude(
+            preconditions=Preconditions(
                 exclusions=rules.exclusions,
                 politeness=politeness,
                 addresses=asked,

@@ -29,7 +29,7 @@ from webcrawl.crawl.fetch import Fetch, PageState, Stage, fetch_of
 from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
 from webcrawl.errors import StoreError, is_disk_full
-from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
+from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.dns.resolver import NameNotFoundError
 from webcrawl.net.http.retry_after import retry_after
@@ -103,7 +103,7 @@ class HostRelease:
             # An ordinary Request comes to its end all the same: its errback has been called.
             fetch.page.becomes(PageState.PUT_BACK)
         if fetch.robots_url and fetch.outcome and not excused:
-            origin = entry.via if entry.kind == ERRAND else entry.url
+            origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
             self.learn(origin, fetch.outcome, fetch.response)
         if not fetch.reached_host:
             rest = 0.0
@@ -138,24 +138,29 @@ class HostRelease:
         robots = hosts.robots
         try:
             with self._reading.of(robots.robots_url(url)):
-                errand = robots.answered(url, outcome, response)
+                robots_redirect = robots.answered(url, outcome, response)
         except ReadingTooLongError:
             logger.exception("Nothing is fetched of %s for the time being", origin_of(url))
             outcome = "robots_unreachable"
-            errand = robots.answered(url, outcome, None)
+            robots_redirect = robots.answered(url, outcome, None)
         self._stats.inc_value(f"robots/{outcome}")
         self._stats.set_value("robots/origins", self._shards.robots_settled)
         delay = robots.crawl_delay(url)
         if outcome.startswith("http_2") and hosts.politeness.is_too_long(delay):
             self._stats.inc_value("robots/long_crawl_delays")
-        if errand is not None:
+        if robots_redirect is not None:
             self._stats.inc_value("robots/errands")
-            self._shards.requeue(self.errand(url), ahead=True)
+            self._shards.requeue(self.robots_redirect(url), ahead=True)
 
-    def errand(self, url: str) -> Entry:
-        """The errand that *url* waits for."""
-        errand = self._shards.of(url).hosts.robots.errand(url)
-        return Entry(errand, self._rules.key_of(errand), kind=ERRAND, via=origin_of(url))
+    def robots_redirect(self, url: str) -> Entry:
+        """The robots redirect that *url* waits for."""
+        robots_redirect = self._shards.of(url).hosts.robots.robots_redirect(url)
+        return Entry(
+            robots_redirect,
+            self._rules.key_of(robots_redirect),
+            kind=ROBOTS_REDIRECT,
+            via=origin_of(url),
+        )
 
     def look_up(self, lease: Lease) -> None:
         """Look up the host of *lease*, whose URL is back in its queue. The host stays in process,
@@ -279,7 +284,7 @@ class Completion:
         other: Entry | None = None,
     ) -> None:
         """Nothing is sent for *lease*: as ``end``, and its host rests for *rest* seconds."""
-        if lease.entry.kind == ERRAND and way is Way.FINISH:
+        if lease.entry.kind == ROBOTS_REDIRECT and way is Way.FINISH:
             self.host_release.learn(lease.entry.via, why, None)
         self.end(lease, way, why, other=other)
         lease.shard.frontier.release(lease.entry.host, rest=rest)
@@ -325,7 +330,7 @@ class Completion:
             fetch = self._under_way.get(lease.id)
             return spares_pages and fetch is not None and fetch.is_released
 
-        for lease in self._shards.expire(older_than, spare=is_spared):
+        for lease in self._shards.expire(older_than, except_if=is_spared):
             self.host_release.expire(lease)
             fetch = self._under_way.pop(lease.id, None)
             if fetch is not None:  # else it is done, but for a log that could not be written

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from webcrawl.crawl.completion import Way
 from webcrawl.crawl.fetch import Fetch
-from webcrawl.frontier import ASIDE, ERRAND, NO_URLS, Entry
-from webcrawl.hosts.politeness.preconditions import Decision, Verdict
+from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
+from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import error_of
 
@@ -68,28 +68,28 @@ class Dispatcher:
         decision = shard.hosts.preconditions.decide(entry)
         self._sitemaps.submit_named(entry, shard.hosts.robots)
         match decision.verdict:
-            case Verdict.FETCH | Verdict.FETCH_ROBOTS:
+            case FetchAction.FETCH | FetchAction.FETCH_ROBOTS:
                 return self._contact(lease, decision)
-            case Verdict.REFUSE:
+            case FetchAction.REFUSE:
                 return self._refuse(lease, decision.outcome)
-            case Verdict.RETRY:
+            case FetchAction.RETRY:
                 secs = completion.host_release.after_failed_look_up(lease, decision)
                 completion.unsent(lease, Way.PUT_BACK, rest=secs)
-            case Verdict.RESOLVE:
+            case FetchAction.RESOLVE:
                 completion.end(lease, Way.PUT_BACK)
                 completion.host_release.look_up(lease)
-            case Verdict.WAIT:
-                errand = completion.host_release.errand(entry.url)
-                completion.unsent(lease, Way.PUT_BACK, rest=decision.secs, other=errand)
+            case FetchAction.WAIT:
+                robots_redirect = completion.host_release.robots_redirect(entry.url)
+                completion.unsent(lease, Way.PUT_BACK, rest=decision.secs, other=robots_redirect)
         return None
 
     def _is_wanted(self, entry: Entry) -> bool:
-        """False if the download beside the scheduler is over, or another errand was sent since."""
+        """False if the download beside the scheduler is over, or a newer robots redirect began."""
         if entry.kind == ASIDE:
             return entry.via in self._side_downloads
-        if entry.kind != ERRAND:
+        if entry.kind != ROBOTS_REDIRECT:
             return True
-        return self._shards.of(entry.via).hosts.robots.errand(entry.via) == entry.url
+        return self._shards.of(entry.via).hosts.robots.robots_redirect(entry.via) == entry.url
 
     def _contact(self, lease: Lease, decision: Decision) -> Request | None:
         shard: Shard = lease.shard
@@ -108,9 +108,9 @@ class Dispatcher:
         shard.frontier.promise(
             entry.host, hosts.politeness.least(entry.host, entry.url, crawl_delay=delay)
         )
-        if entry.kind == ERRAND:
+        if entry.kind == ROBOTS_REDIRECT:
             return self._send_robots(lease, entry.url, address)
-        if decision.verdict is Verdict.FETCH_ROBOTS:
+        if decision.verdict is FetchAction.FETCH_ROBOTS:
             # Only the host is in process now.
             self._completion.end(lease, Way.PUT_BACK)
             return self._send_robots(lease, hosts.robots.robots_url(entry.url), address)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from scrapy.http import Response
 
 from webcrawl.clock import now
-from webcrawl.frontier import ERRAND, NO_URLS
+from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.net.outcomes import outcome_of
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class Fetch:
         """Whether the URL is leased for it, not only the host."""
         if self.page.state is PageState.EXPIRED:
             return False
-        return not self.robots_url or self.lease.entry.kind == ERRAND
+        return not self.robots_url or self.lease.entry.kind == ROBOTS_REDIRECT
 
     @property
     def is_for_page(self) -> bool:

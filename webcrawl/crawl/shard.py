@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.politeness.origin_rests import OriginRests
-    from webcrawl.hosts.politeness.preconditions import HostPrelude
+    from webcrawl.hosts.politeness.preconditions import Preconditions
     from webcrawl.hosts.records import HostRecords
     from webcrawl.hosts.robots.lookup import RobotsSearch
     from webcrawl.seen.content import ContentSeen
@@ -87,7 +87,7 @@ class HostServices:
     addresses: HostAddresses | None
     robots: RobotsSearch
     politeness: Politeness
-    preconditions: HostPrelude
+    preconditions: Preconditions
     budgets: Budgets
 
 
@@ -254,9 +254,9 @@ class Shards:
             if (at := shard.frontier.ready_at()) is not None
         ]
 
-    def expire(self, older_than: float, *, spare: Callable[[Lease], bool]) -> list[Lease]:
+    def expire(self, older_than: float, *, except_if: Callable[[Lease], bool]) -> list[Lease]:
         """As ``Frontier.expire``, of all of them."""
-        found = (shard.frontier.expire(older_than, spare=spare) for shard in self._shards)
+        found = (shard.frontier.expire(older_than, except_if=except_if) for shard in self._shards)
         return [lease for leases in found for lease in leases]
 
     @property

@@ -100,7 +100,16 @@ handed in. Nothing here is thread-safe.
 """
 
 from webcrawl.frontier.delay_policy import DelayPolicy, HostFacts, LargestDelay
-from webcrawl.frontier.entry import ASIDE, ERRAND, NO_URLS, Entry, decode, encode, host_of, key
+from webcrawl.frontier.entry import (
+    ASIDE,
+    NO_URLS,
+    ROBOTS_REDIRECT,
+    Entry,
+    decode,
+    encode,
+    host_of,
+    key,
+)
 from webcrawl.frontier.frontier import Frontier, Supply
 from webcrawl.frontier.leases import Lease
 from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
@@ -108,8 +117,8 @@ from webcrawl.frontier.selector import GeometricSelector, Selector
 
 __all__ = [
     "ASIDE",
-    "ERRAND",
     "NO_URLS",
+    "ROBOTS_REDIRECT",
     "DelayPolicy",
     "DepthRankPrioritizer",
     "Entry",

@@ -17,11 +17,11 @@ import xxhash
 
 #: ``Entry.kind`` of a robots.txt that is fetched on the account of another host's origin, which
 #: ``via`` names.
-ERRAND = "robots"
+ROBOTS_REDIRECT = "robots"
 #: ``Entry.kind`` of a download that somebody waits for in this process; ``via`` names who.
 ASIDE = "aside"
 #: Kinds of entries that are no URLs of the crawl.
-NO_URLS = frozenset({ERRAND, ASIDE})
+NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE})
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -85,7 +85,7 @@ def key(entry: Entry) -> int:
     """A 64-bit name for this attempt at this request, as the done log writes it.
 
     Two entries of one URL have different keys when their attempt or their *extra* differs, or one
-    is no URL of the crawl: a finished GET must not hide a waiting POST, nor an errand a page.
+    is no URL of the crawl: a finished GET must not hide a waiting POST, nor a robots.txt a page.
     """
     digest = xxhash.xxh3_64_intdigest(entry.url.encode(), entry.attempts)
     if entry.extra:

@@ -342,10 +342,10 @@ class Frontier:
         self.parked.push(reason, [encode(lease.entry)])
 
     def expire(
-        self, older_than: float, *, spare: Callable[[Lease], bool] = lambda _: False
+        self, older_than: float, *, except_if: Callable[[Lease], bool] = lambda _: False
     ) -> list[Lease]:
-        """Take back all that was handed out more than *older_than* seconds ago, but entries that
-        the caller wants to *spare*.
+        """Take back the leases that are more than *older_than* seconds old, unless *except_if* is
+        true of them.
 
         The safety net for requests that got lost: leased entries return to their queues, and
         hosts in process rest as after a download that took all the time since, or as was
@@ -354,7 +354,7 @@ class Frontier:
         """
         now = self._clock()
         leases, hosts = self._leases.before(now - older_than)
-        leases = [lease for lease in leases if not spare(lease)]
+        leases = [lease for lease in leases if not except_if(lease)]
         for lease in reversed(leases):
             self.put_back(lease)
             self._counts.put_back -= 1

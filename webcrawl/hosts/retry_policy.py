@@ -1,15 +1,15 @@
-"""What follows from each way in which a fetch can fail: the table of outcomes, tries, waits, hosts.
+"""Retry policy: the table of outcomes with their tries, waits and effect on the host.
 
-Used where URLs are tried again (crawl/completion.py), robots.txt is looked for
+Used where URLs are tried again (crawl/completion.py), robots.txt is looked up
 (hosts/robots/lookup.py) and hosts rest (hosts/politeness/delays.py). The table has the numbers of
 the default settings; FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES
 scale its columns. After BUbiNG's table of exception, wait, retries and host killer
-(frontier/ParsingThread): what is over in a moment is tried soon, what takes a server administrator
-waits longer, and what costs a worker a minute is not tried often.
-docs/stats.md has the same table; a test holds the two together.
+(frontier/ParsingThread): a failure that is over in a moment is retried soon, one that needs an
+administrator waits longer, and one that costs a worker a minute is not retried often. docs/stats.md
+has the same table; a test compares them.
 
-The invariant: there is one rule for each outcome, and what has none is final and says nothing about
-its host.
+Invariant: there is one rule for each outcome; an outcome without one is final and says nothing
+about its host.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 
 class Rule(NamedTuple):
-    """A URL is tried again *tries* times, each no sooner than *wait* seconds after it failed;
-    after *failures* such failures in a row the host is given up for a while. 0 of these: the
-    outcome says nothing about the host."""
+    """The rule of one outcome: *tries* more tries, each no sooner than *wait* seconds later.
+
+    After *failures* such failures in a row the host is given up for a while; 0: the outcome says
+    nothing about the host.
+    """
 
     tries: int
     wait: float
@@ -81,8 +83,11 @@ _HTTP: Final = re.compile(r"http_[4-9](?:\d\d|xx)", re.ASCII)
 
 
 class RetryPolicy:
-    """*times* is how often a URL is usually tried again, *backoff* the usual wait in seconds, and
-    *most* how many failures in a row a host may have; *rules* go before what follows from these."""
+    """The rules of all outcomes.
+
+    *times* is how often a URL is usually tried again, *backoff* the usual wait in seconds, and
+    *most* how many failures in a row a host may have; *rules* override what follows from these.
+    """
 
     def __init__(
         self, *, times: int, backoff: float, most: int, rules: Mapping[str, Rule] | None = None
@@ -124,13 +129,13 @@ class RetryPolicy:
         return rule or _FINAL
 
     def most_failures(self, outcome: str) -> int:
-        """After how many failures in a row of any kind, the last of them with *outcome*, a host is
-        given up: patience with that one kind may be greater than it usually is."""
+        """The number of failures in a row of any kind, the last of them with *outcome*, after which
+        a host is given up: for one kind it may be higher than usual."""
         return max(self._most, self.rule(outcome).failures)
 
 
 def _set_rules(settings: BaseSettings) -> dict[str, Rule]:
-    """RETRY_POLICY; FatalError if it cannot be."""
+    """The rules of RETRY_POLICY; FatalError for a bad value."""
     try:
         given = settings.getdict("RETRY_POLICY")
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """Which addresses may be contacted: those of the public internet, and no others.
 
 Called by every protocol module, for the answers of the name servers and again for the very
-address a socket is about to connect to, and by the host prelude. A page can name any host, and
+address a socket is about to connect to, and by the preconditions. A page can name any host, and
 whoever owns a name can let it point anywhere: without this a crawler inside a network reads that
 network's printers, databases and cloud credentials for anybody who asks.
 

@@ -21,7 +21,7 @@ def domain_of(url: str) -> str:
 
 
 #: Of the values of POLITENESS_KEY, how each gets a URL's key. With "address" hosts have a clock of
-#: their own and share another one with all hosts at their address, which only the prelude knows.
+#: their own and share another one with all hosts at their address, compared by the preconditions.
 KEYS: Final[dict[str, Callable[[str], str]]] = {
     "host": host_of,
     "address": host_of,

@@ -1,1 +1,1 @@
-"""Shares of the crawl: quotas, reputation, depths, traps."""
+"""Budgets of hosts and domains: quotas, reputation, depths, traps."""

@@ -1,8 +1,8 @@
-"""How many links a URL is from where its host, and its registered domain, were entered.
+"""Depth budgets: links followed since a URL's host, and its registered domain, were entered.
 
-A link from elsewhere enters a host anew, at depth 0; so does a seed. Budgets of this depth keep a
-crawl out of the depths of sites without keeping it from far-away sites, as URL_MAX_DEPTH does. They
-refuse like a filter, before the link counts as seen: a shorter way may turn up later.
+A link from elsewhere, and a seed, enter a host at depth 0. These budgets keep a crawl out of the
+depths of sites without keeping it from far-away sites, as URL_MAX_DEPTH does. They refuse like a
+filter, before the link counts as seen: a shorter way may turn up later.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ class Depths(NamedTuple):
 
     @classmethod
     def of_entry(cls, entry: Entry) -> Depths:
-        """Those of a URL that is being fetched."""
+        """The depths of a URL that is being fetched."""
         return cls(entry.host_depth, entry.domain_depth)
 
     def deeper(self) -> Depths:
-        """Those of the links of a page that has these."""
+        """The depths of the links of a page with these."""
         return Depths(self.host + 1, self.domain + 1)
 
     def of(self, host: str, *, via_host: str, via_domain: str) -> Depths:
-        """Those of a URL of *host*, if these are what it has within the host and domain it is
-        linked from."""
+        """The depths of a URL of *host*, if these hold within the host and domain that link to
+        it."""
         if host == via_host:
             return self
         return Depths(0, self.domain if registered_domain(host) == via_domain else 0)
 
 
 class DepthBudgets(NamedTuple):
-    """The most for a *host* and for a *domain*; 0: any number."""
+    """The largest depths within a *host* and within a *domain*; 0: no limit."""
 
     host: int = 0
     domain: int = 0
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> DepthBudgets:
-        """BUDGET_HOST_DEPTH and BUDGET_DOMAIN_DEPTH; FatalError for what cannot be."""
+        """BUDGET_HOST_DEPTH and BUDGET_DOMAIN_DEPTH; FatalError for a bad value."""
         return cls(
             whole(settings, "BUDGET_HOST_DEPTH", at_least=0),
             whole(settings, "BUDGET_DOMAIN_DEPTH", at_least=0),
         )
 
     def refusal(self, depths: Depths) -> str | None:
-        """Which of the two refuses a URL, by name."""
+        """The name of the budget that refuses a URL."""
         if 0 < self.host < depths.host:
             return "host_depth"
         return "domain_depth" if 0 < self.domain < depths.domain else None

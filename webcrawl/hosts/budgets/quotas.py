@@ -1,12 +1,13 @@
-"""Hard budgets: how many pages and bytes a host, and a registered domain, may have of the crawl.
+"""Quotas: the pages and bytes that a host, and a registered domain, may have of the crawl.
 
-Downloads are reported to the ledger by crawl/, and the gates go by its counts. They are
-tallies on disk: a ``kill -9`` takes those of the last two seconds, and counts twice what was in
-process. What is over budget waits: a crawl that is run again with a larger budget goes on with it.
+The dispatcher reports every download to the ledger, and the gates read its counts. They are host
+counters on disk: a ``kill -9`` takes those of the last two seconds, and counts twice what was in
+process. URLs over quota are parked: a crawl that is run again with a larger quota goes on with
+them.
 
-The invariants: a URL is counted when its download begins, before a gate is asked about another one
-of its domain. A budget of pages is never exceeded, whatever is under way; one of bytes by what was
-under way when it was reached.
+Invariants: a URL is counted when its download begins, before a gate decides about another one of
+its domain. A quota of pages is never exceeded; one of bytes by the downloads that were under way
+when it was reached.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import Entry
     from webcrawl.hosts.records import HostRecords
-    from webcrawl.hosts.records.tallies import Tallies
+    from webcrawl.hosts.records.host_counters import HostCounters
 
 
 def domain_of(entry: Entry) -> str:
@@ -34,74 +35,77 @@ def domain_of(entry: Entry) -> str:
 
 
 def server_of(entry: Entry) -> str:
-    """The host name of an entry, likewise."""
+    """The host name of an entry, whatever its politeness key is."""
     return host_of(entry.url)
 
 
 class Ledger:
     """Pages and bytes fetched so far, per host and per registered domain. 2 µs for each page.
 
-    *books* are tallies, each with the name by which it has an entry.
+    *books* are counters, each with the function that names an entry's row.
     """
 
-    def __init__(self, books: Sequence[tuple[Tallies, Callable[[Entry], str]]]) -> None:
+    def __init__(self, books: Sequence[tuple[HostCounters, Callable[[Entry], str]]]) -> None:
         self._books = books
 
     def begun(self, entry: Entry) -> None:
-        """The download of *entry* begins; a retry is none of its own."""
+        """Count the download of *entry*, which begins; a retry is not counted again."""
         self._count(entry, 1)
 
     def put_back(self, entry: Entry) -> None:
-        """It came to nothing, and will begin anew."""
+        """Uncount a download that came to nothing and will begin anew."""
         self._count(entry, -1)
 
     def _count(self, entry: Entry, pages: int) -> None:
         if entry.attempts:
             return
-        for tallies, name_of in self._books:
+        for counters, name_of in self._books:
             name = name_of(entry)
-            tallies.find(name).pages += pages
-            tallies.changed(name)
+            counters.find(name).pages += pages
+            counters.changed(name)
 
     def received(self, entry: Entry, size_bytes: int) -> None:
-        """So much of the body of *entry* has come."""
-        for tallies, name_of in self._books:
+        """Add received bytes of the body of *entry*."""
+        for counters, name_of in self._books:
             name = name_of(entry)
-            tallies.find(name).received += size_bytes
-            tallies.changed(name)
+            counters.find(name).received += size_bytes
+            counters.changed(name)
 
 
 class BudgetGate(Gate):
-    """Holds the URLs of whatever *name_of* says has had *pages* or *size_bytes*; 0: any number."""
+    """Gate of a quota: holds URLs once their host or domain has *pages* or *size_bytes*.
+
+    *name_of* gives the host or domain of an entry. 0: no limit.
+    """
 
     def __init__(
         self,
         *,
         name: str,
-        tallies: Tallies,
+        counters: HostCounters,
         name_of: Callable[[Entry], str],
         pages: int,
         size_bytes: int,
     ) -> None:
         self.name = name
-        self._tallies = tallies
+        self._counters = counters
         self._name_of = name_of
         self._pages = pages
         self._bytes = size_bytes
 
     def holds(self, entry: Entry) -> bool:
-        tally = self._tallies.find(self._name_of(entry))
-        if self._bytes and tally.received >= self._bytes:
+        counter = self._counters.find(self._name_of(entry))
+        if self._bytes and counter.received >= self._bytes:
             return True
         # A retry is of a page that was counted.
-        return bool(self._pages) and not entry.attempts and tally.pages >= self._pages
+        return bool(self._pages) and not entry.attempts and counter.pages >= self._pages
 
 
 def budgets_of(settings: BaseSettings, records: HostRecords) -> tuple[Ledger, list[Gate]]:
-    """What BUDGET_* ask for; FatalError with one sentence for what cannot be. Hosts and domains are
-    counted in any case: a run may come with a budget that the runs before it had not."""
+    """The gates and the ledger that BUDGET_* set; FatalError with one sentence for a bad value.
+    Hosts and domains are counted in any case, as a later run may have a quota."""
     gates: list[Gate] = []
-    for word, tallies, name_of in (
+    for word, counters, name_of in (
         ("HOST", records.servers, server_of),
         ("DOMAIN", records.domains, domain_of),
     ):
@@ -112,7 +116,7 @@ def budgets_of(settings: BaseSettings, records: HostRecords) -> tuple[Ledger, li
         gates.append(
             BudgetGate(
                 name=f"{word.lower()}_budget",
-                tallies=tallies,
+                counters=counters,
                 name_of=name_of,
                 pages=pages,
                 size_bytes=size_bytes,

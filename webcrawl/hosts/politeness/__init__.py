@@ -1,1 +1,1 @@
-"""Preconditions of a contact, and the rest that follows it."""
+"""Politeness: the preconditions of a contact, and the rest of the host after it."""

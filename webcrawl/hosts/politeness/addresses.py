@@ -1,9 +1,9 @@
-"""The address of a host, before a worker is spent on it (Mercator, section 3.3).
+"""Host addresses: DNS look-ups before a worker is spent on a host (Mercator, section 3.3).
 
-Asked by the host prelude for every URL that could be fetched now. What the resolver knows is told
-at once; otherwise the look-up goes on by itself, and the host waits without holding a worker. The
-invariants: no address is told that the guard forbids, and what the name servers said lasts, in the
-host's record, for its time to live, also over a restart.
+The preconditions call it for every URL that could be fetched now. A cached answer comes at once.
+Otherwise a look-up begins, and the host waits without holding a worker. Invariants: no address is
+returned that the guard forbids. An answer of the name servers lasts for its time to live, in the
+host's record, also over a restart.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from webcrawl.net.dns.resolver import DnsError, LookupFailedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from webcrawl.hosts.politeness.delays import Records
+    from webcrawl.hosts.politeness.delays import DelayRecords
     from webcrawl.net.dns.resolver import Resolver
     from webcrawl.net.guard import AddressGuard
 
 
 class HostAddresses:
-    """The resolver as the prelude wants it. Bound to the running loop by its first look-up."""
+    """The resolver behind the preconditions. Bound to the running loop by its first look-up."""
 
     def __init__(
         self,
         *,
         resolver: Resolver,
         guard: AddressGuard,
-        records: Records,
+        records: DelayRecords,
         clock: Callable[[], float],
     ) -> None:
         self._resolver = resolver
@@ -39,8 +39,8 @@ class HostAddresses:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def look(self, host: str) -> list[str] | DnsError | None:
-        """The addresses of *host* that one fetch may contact, the first one first; none when it has
-        only forbidden ones; the error when it has none; None when that must be looked up first."""
+        """The addresses of *host* that one fetch may contact, in order; empty if all are forbidden;
+        the error if it has none; None if they must be looked up first."""
         known = self._resolver.cached(host)
         if known is None:
             record = self._records.get(host)
@@ -54,22 +54,22 @@ class HostAddresses:
         return self._guard.permitted(known)
 
     def again_in(self, host: str) -> float:
-        """Seconds until the name servers would be asked for *host* again."""
+        """Seconds until the name servers are queried for *host* again."""
         return self._resolver.ttl(host)
 
     @property
     def under_way(self) -> int:
-        """How many hosts are being looked up."""
+        """The number of look-ups under way."""
         return sum(not task.done() for task in self._tasks)
 
     def look_up(self, host: str, then: Callable[[Exception | None], None]) -> None:
-        """Ask the name servers for *host* and call *then*, whatever they say; with the error when
-        the answer could not be kept, or of the program."""
+        """Query the name servers for *host* and call *then* after the answer; with the error if the
+        answer could not be stored, or for an error of the program."""
         self._begin(self._look_up(host, then))
 
     def check(self, host: str, then: Callable[[bool], None]) -> None:
-        """Ask the name servers for *host*, a name that they were asked for before, whatever is
-        known of it; *then* is told whether they find it."""
+        """Query the name servers for *host*, cached or not; *then* is called with whether they find
+        it."""
 
         async def check() -> None:
             then(await self._resolver.ask_anew(host))
@@ -77,7 +77,7 @@ class HostAddresses:
         self._begin(check())
 
     def forget_failures(self) -> None:
-        """Names that were not found are asked for anew."""
+        """Forget which names were not found, so that they are queried anew."""
         self._resolver.forget_failures()
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
@@ -95,16 +95,16 @@ class HostAddresses:
             self._records.put(record)
         except DnsError:
             pass  # the resolver remembers it
-        except Exception as error:  # noqa: BLE001  # nobody else would hear of it
+        except Exception as error:  # noqa: BLE001  # it would be lost otherwise
             failure = error
         then(failure)
 
     def close(self) -> None:
-        """Break off the look-ups under way; nobody is told."""
+        """Cancel the look-ups under way, without a call of *then*."""
         for task in self._tasks:
             task.cancel()
 
 
 def is_temporary(error: DnsError) -> bool:
-    """Whether the name servers may answer otherwise when they are asked again."""
+    """Whether the name servers may answer otherwise at the next query."""
     return isinstance(error, LookupFailedError)

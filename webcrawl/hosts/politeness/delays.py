@@ -1,13 +1,13 @@
-"""What each host has shown so far, and the rest that follows from it.
+"""Delays: the rest of a host after each contact, and the hosts that are given up.
 
-Called by crawl/completion.py for every contact that ended; the answer is how long the host rests.
-What is learned stays in the host's record (hosts/), so a restart begins where this process ended.
+The dispatcher reports every contact that ended; the result is the host's rest. What is learned
+stays in the host's record (hosts/records), so a restart begins where this process ended.
 
 Failures are of an origin (scheme, host, port): a page may link to ports where nothing listens.
-While another origin of the politeness key answers, one that fails backs off alone (origin_rests.py)
+While another origin of the politeness key answers, a failing one backs off alone (origin_rests.py)
 and the key rests as usual, as if the failure had taken no time. Otherwise the key backs off. An
-origin that has failed too often is given up; a host is when none of so many origins has answered.
-The invariants: no host rests shorter than the policy says, jitter only adds; no origin is given up
+origin that has failed too often is given up; a host if none of that many origins has answered.
+Invariants: no host rests shorter than the policy says, jitter only adds; no origin is given up
 because of another one while any of its host answers.
 """
 
@@ -43,8 +43,11 @@ _ORIGINS = 16
 _LONG_CRAWL_DELAY = ("skip", "cap", "obey")
 
 
-class Profile(NamedTuple):
-    """Ready-made politeness: a key, and the values of LargestDelay. Seconds but *factor*."""
+class PolitenessProfile(NamedTuple):
+    """A named set of politeness settings: a key, and the values of LargestDelay.
+
+    Seconds, except *factor*.
+    """
 
     key: str
     factor: float
@@ -55,18 +58,18 @@ class Profile(NamedTuple):
 
 PROFILES = {
     # "10 times as long as it took us to download a URL" (section 3.1); the floor is ours.
-    "mercator": Profile("host", factor=10.0, floor=3.0, ceiling=120.0, unmeasured=0.0),
+    "mercator": PolitenessProfile("host", factor=10.0, floor=3.0, ceiling=120.0, unmeasured=0.0),
     # "A given domain is not crawled more than once in 70 seconds."
-    "nielsen": Profile("domain", factor=0.0, floor=70.0, ceiling=120.0, unmeasured=0.0),
+    "nielsen": PolitenessProfile("domain", factor=0.0, floor=70.0, ceiling=120.0, unmeasured=0.0),
     # The average time itself, "at least 15 seconds", and a minute until five are known.
-    "mischel": Profile("host", factor=1.0, floor=15.0, ceiling=120.0, unmeasured=60.0),
+    "mischel": PolitenessProfile("host", factor=1.0, floor=15.0, ceiling=120.0, unmeasured=60.0),
 }
 
 
-def profile_of(settings: BaseSettings) -> Profile:
-    """POLITENESS_PROFILE, with those of POLITENESS_KEY, _DELAY_FACTOR, _MIN_DELAY and _MAX_DELAY
-    that are set in place of its own, and pauses of DOWNLOAD_DELAY at least.
-    FatalError with one sentence."""
+def profile_of(settings: BaseSettings) -> PolitenessProfile:
+    """POLITENESS_PROFILE, with the values of POLITENESS_KEY, _DELAY_FACTOR, _MIN_DELAY and
+    _MAX_DELAY where they are set, and rests of at least DOWNLOAD_DELAY. FatalError with one
+    sentence."""
     name = settings.get("POLITENESS_PROFILE")
     if name not in PROFILES:
         raise FatalError(f"POLITENESS_PROFILE must be {' or '.join(PROFILES)}, not {name!r}.")
@@ -80,7 +83,7 @@ def profile_of(settings: BaseSettings) -> Profile:
             return default
         return number(settings, setting, at_least=0)
 
-    chosen = Profile(
+    chosen = PolitenessProfile(
         key,
         value("POLITENESS_DELAY_FACTOR", profile.factor),
         value("POLITENESS_MIN_DELAY", profile.floor),
@@ -97,7 +100,7 @@ def profile_of(settings: BaseSettings) -> Profile:
 
 
 def longest_crawl_delay(settings: BaseSettings) -> float:
-    """Seconds of Crawl-delay beyond which a host is let alone: POLITENESS_MAX_CRAWL_DELAY where
+    """Seconds of Crawl-delay beyond which a host is skipped: POLITENESS_MAX_CRAWL_DELAY if
     POLITENESS_LONG_CRAWL_DELAY is "skip", infinite with "cap" and "obey". FatalError otherwise."""
     what = settings.get("POLITENESS_LONG_CRAWL_DELAY")
     if what not in _LONG_CRAWL_DELAY:
@@ -107,17 +110,20 @@ def longest_crawl_delay(settings: BaseSettings) -> float:
     return longest if what == "skip" else math.inf
 
 
-class Records(Protocol):
-    """Where what is learned of hosts is kept; see hosts.HostRecords."""
+class DelayRecords(Protocol):
+    """Protocol of the store of what is learned of hosts: ``HostRecords``."""
 
     def get(self, host: str) -> HostRecord: ...
     def put(self, record: HostRecord) -> None: ...
 
 
 class Rest(NamedTuple):
-    """How long a host rests, and *least*, what a next contact that is cut off must be followed
-    by; *shared* is the rest of the clock of its address, *origin* that of the origin alone; all in
-    seconds."""
+    """The rest of a host after a contact, in seconds.
+
+    *secs*: the rest from now. *least*: the shortest rest after the *next* contact, used if the
+    process dies during it. *shared*: the rest of its address's clock. *origin*: that of the origin
+    alone.
+    """
 
     secs: float
     least: float
@@ -126,13 +132,13 @@ class Rest(NamedTuple):
 
 
 class Politeness:
-    """Rests, and which hosts are beyond patience. Times in seconds; see the settings."""
+    """The delay policy over all hosts, with failures and penalties. Times in seconds."""
 
     def __init__(
         self,
         *,
         policy: DelayPolicy,
-        records: Records,
+        records: DelayRecords,
         clock: Callable[[], float],
         rng: random.Random,
         jitter: float,
@@ -177,12 +183,12 @@ class Politeness:
         hung_up: bool,
         excused: bool = False,
     ) -> Rest:
-        """A contact of *took* seconds has ended in *outcome*: the rest, and the records updated. If
-        it is *excused* its failure is not the host's.
+        """Take in a contact of *took* seconds that ended in *outcome*, update the records, and
+        return the rest. If it is *excused* its failure is not the host's.
 
-        *url* is what was asked for: patience is with its origin and its host, and *key*, which may
-        stand for a whole domain, only rests. *hung_up* says that we ended it, before the server was
-        through.
+        *url* is that of the contact: failures count for its origin and its host, and *key*, which
+        may stand for a whole domain, only rests. *hung_up* says that the crawler ended it, before
+        the server was through.
         """
         record = self._records.get(key)
         host, origin = self._tried(record, url)
@@ -213,7 +219,7 @@ class Politeness:
         own = secs if alone and not is_over else 0.0
         origin.ready_at = self._clock() + own if own else 0.0
         if alone or is_over:
-            # The URLs of what is given up need not wait for long to be told; nor need the others.
+            # URLs that are given up need not wait long for their end; nor need the others.
             facts = HostFacts(record.took if alone else times, crawl_delay)
             secs = self._longer(self._policy.rest(facts))
         self._put(record, host, secs)
@@ -228,8 +234,7 @@ class Politeness:
         )
 
     def least(self, key: str, url: str, *, crawl_delay: float) -> float:
-        """What a contact for *url* that begins now must at least be followed by, also if it is cut
-        off."""
+        """The shortest rest after a contact for *url* that begins now, also if it is cut off."""
         record = self._records.get(key)
         _, origin = self._tried(record, url)
         failures = origin.failures if record.answered in ("", origin.host) else 0
@@ -246,15 +251,15 @@ class Politeness:
         return crawl_delay > self._longest_crawl_delay
 
     def _honoured(self, crawl_delay: float) -> float:
-        """What of a Crawl-delay is kept; 0.0 of one that is too long: who is skipped is asked for
-        nothing more, and its URLs need not wait to be told."""
+        """The part of a Crawl-delay that is kept; 0.0 if it is too long: such a host is skipped and
+        gets no further request, so its URLs need not wait for their end."""
         if not self.is_too_long(crawl_delay) or self._long_crawl_delay == "obey":
             return crawl_delay
         return self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
 
     def lookup_failed(self, key: str, url: str, *, at_least: float, excused: bool = False) -> float:
-        """The name servers could not tell the address of the host of *url*: *key* backs off without
-        a contact, *at_least* until they would be asked again. Excused as in ``after``."""
+        """Take in that the name servers failed for the host of *url*: *key* backs off without a
+        contact, *at_least* until they would be queried again. Excused as in ``after``."""
         record = self._records.get(key)
         host, _ = self._tried(record, url)
         rule = self._retries.rule(_LOOKUP_FAILED)
@@ -288,8 +293,8 @@ class Politeness:
         tried.failed_with = outcome
 
     def _give_up(self, tried: HostRecord, secs: float, *, origins: int = 1) -> bool:
-        """Whether that has failed too often: nothing is asked of it for *secs* at least, then.
-        Patience is that with so many *origins*."""
+        """Whether that has failed too often: it gets no request for *secs* at least, then. The
+        limit is for that many *origins*."""
         outcome = tried.failed_with
         alike = origins * self._retries.rule(outcome).failures
         most = origins * self._retries.most_failures(outcome)
@@ -299,11 +304,11 @@ class Politeness:
         return is_over
 
     def _longer(self, secs: float) -> float:
-        """With jitter."""
+        """*secs* with jitter."""
         return secs * (1.0 + self._jitter * self._rng.random())
 
     def _put(self, record: HostRecord, host: HostRecord, secs: float) -> None:
-        """Save both, with the rest that begins."""
+        """Save both records, with the rest that begins."""
         record.ready_at = self._clock() + secs
         self._records.put(record)
         if host is not record:
@@ -314,8 +319,7 @@ class Politeness:
         return self._records.get(host).lookups_failed > self._retries.rule(_LOOKUP_FAILED).tries
 
     def forgive(self, key: str, url: str) -> None:
-        """Try host and origin of *url* anew, whatever they have failed with; what the host must
-        rest, it rests."""
+        """Clear the failures of host and origin of *url*; the host's rest stays."""
         record = self._records.get(key)
         host, origin = self._tried(record, url)
         for one in (host, origin):
@@ -325,6 +329,6 @@ class Politeness:
 
     def is_failing(self, key: str, url: str) -> bool:
         """Whether origin or host of *url*, of which *key* is the politeness key, have failed so
-        often in a row that nothing is asked of them for a while."""
+        often in a row that they get no request for a while."""
         now = self._clock()
         return any(one.penalty_until > now for one in self._tried(self._records.get(key), url))

@@ -1,7 +1,7 @@
-"""The exclusion file: hosts and networks that asked not to be crawled.
+"""Exclusions: hosts and networks whose owners refuse to be crawled, from EXCLUSION_FILE.
 
 ``excludes`` is called for the host of every URL before it is handed out, so a line added to the
-file also acts on URLs that wait. How the file is watched and read: storage/watched_rules.py.
+file also acts on URLs that wait. storage/watched_rules.py watches and reads the file.
 """
 
 from __future__ import annotations
@@ -45,10 +45,8 @@ class ExclusionRules:
         return len(self._domains) + len(self._exact) + sum(map(len, self._networks.values()))
 
     def add(self, line: str) -> None:
-        """Add the rule of *line*, if there is one.
-
-        Raises ValueError, with a sentence's end, for what is neither a rule nor a comment.
-        """
+        """Add the rule of *line*, if there is one. ValueError, with the end of a sentence, for what
+        is neither a rule nor a comment."""
         rule = line.partition(_COMMENT)[0].strip()
         name = rule.removeprefix("=").removesuffix(".")
         address = name[1:-1] if name[:1] + name[-1:] == "[]" else name
@@ -102,7 +100,7 @@ class ExclusionRules:
 
 
 class Exclusions(RulesFile[ExclusionRules]):
-    """The rules of *path*, none if it is None."""
+    """The exclusion file *path* and its rules, none if it is None."""
 
     def __init__(self, *, path: Path | None, clock: Callable[[], float]) -> None:
         super().__init__(

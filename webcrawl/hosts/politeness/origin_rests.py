@@ -1,12 +1,12 @@
-"""Rests of single origins (scheme, host, port) that fail while their host answers elsewhere.
+"""Origin rests: single origins (scheme, host, port) that back off while their host answers.
 
-Politeness keeps one contact of a host at a time, whatever its ports and schemes. A port that fails
-says nothing about the others, though: it backs off by itself, and its URLs wait at a gate, so that
-those of the host's other origins go on. How long is delays.py's business.
+Politeness keeps one contact of a host at a time, whatever its ports and schemes. But a failing port
+says nothing about the others: it backs off by itself, and its URLs wait at a gate, so that those of
+the host's other origins go on. delays.py sets the rest.
 
-A rest is in the record of its origin, too, where it is found again after a restart. What is in
-memory is bounded: a page may name 65,535 ports. The invariant: what is held is let in when its
-origin's rest is over, or a little later; a crawl does not end before.
+A rest is also in the record of its origin, for the time after a restart. What is in memory is
+bounded, as a page may name 65,535 ports. Invariant: held URLs are let in when their origin's rest
+is over, or a little later; a crawl does not end before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webcrawl.frontier import Entry, Supply
-    from webcrawl.hosts.politeness.delays import Records
+    from webcrawl.hosts.politeness.delays import DelayRecords
 
 # Origins whose rests are in memory, 0.2 kB each; the oldest are forgotten, and tried earlier.
 _ORIGINS: Final = 1 << 14
@@ -35,7 +35,7 @@ class OriginRests(Gate):
     name = "failing_origin"
     outlasts_crawl = False
 
-    def __init__(self, *, records: Records, clock: Callable[[], float]) -> None:
+    def __init__(self, *, records: DelayRecords, clock: Callable[[], float]) -> None:
         self._records = records
         self._clock = clock
         # When each origin's rest is over.
@@ -44,7 +44,7 @@ class OriginRests(Gate):
         self._held = 0
 
     def rest(self, origin: str, secs: float) -> None:
-        """*origin* is not to be contacted for so long."""
+        """Let *origin* rest."""
         self._until.pop(origin, None)
         self._until[origin] = self._clock() + secs
         if len(self._until) > _ORIGINS:
@@ -58,7 +58,7 @@ class OriginRests(Gate):
         return True
 
     def stops(self, entry: Entry) -> bool:
-        """By its origin's record, which survives the process."""
+        """Whether the origin's record, which survives the process, has a rest."""
         origin = origin_of(entry.url)
         if origin and origin not in self._until:
             secs = self._records.get(origin).ready_at - self._clock()
@@ -67,7 +67,7 @@ class OriginRests(Gate):
         return self.holds(entry)
 
     def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
-        """The rest of an origin is over."""
+        """Whether the rest of an origin is over."""
         now = self._clock()
         if now < self._looked_at + max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held):
             return False

@@ -1,20 +1,20 @@
-"""Tells an outage here, of the network or the name servers, from sites that fail.
+"""Outage detection: a failure of the network or the name servers here, not of sites.
 
-When everything fails, nothing that fails says anything about a site: the crawl pauses, nobody's
-patience is used up, and something is tried now and then until there is an answer. Told of the end
-of every contact and look-up by crawl/completion.py.
+When everything fails, no failure says anything about a site: the crawl pauses, no failure counts,
+and a probe is made now and then until there is an answer. crawl/completion.py reports the end of
+every contact and look-up.
 
-The network is gone when so many different hosts in a row did not answer, and none in between, that
-had answered before: what never answered may be dead, and the last hosts of a crawl often are. As
-long as nobody has answered at all, every host counts: the crawl was begun without a network. While
-it is gone one host after another is contacted in its turn, seconds apart.
+The network is gone when enough different hosts that had answered before fail in a row. Hosts that
+never answered do not count, as they may be dead, and the last hosts of a crawl often are. As long
+as no host has answered at all, every host counts: the crawl was begun without a network. While it
+is gone one host after another is contacted in its turn, seconds apart.
 
-The name servers are gone when they did not find so many hosts in a row, and then do not find a host
-that they knew before either, which is asked of them alone. Hosts whose addresses are known would go
-on answering. Until they have found one name, in this run, they may be such as know nothing: three
-hosts are enough then, and no name that they do not find is given up.
+The name servers are gone when they fail to find enough hosts in a row, and then fail to find a host
+that they found before either, for which they are queried separately. Hosts with known addresses
+would go on answering. Until the name servers have found one name, in this run, they may be some
+that know no names: three hosts are enough then, and no name that they do not find is given up.
 
-Names that were found last are kept with the checkpoints; else the next run finds out anew.
+The last names that were found are kept with the checkpoints.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _PAUSES: Final = {_NETWORK: "network", _NAME_SERVERS: "name_servers"}
 
 
 class _Streak:
-    """Hosts that failed in a row, and with what outcomes."""
+    """Hosts that failed in a row, and their outcomes."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -85,7 +85,7 @@ class _Streak:
         self.answered: OrderedDict[str, None] = OrderedDict()
 
     def end(self, host: str) -> None:
-        """*host* has answered."""
+        """End the streak: *host* has answered."""
         self.answered[host] = None
         self.answered.move_to_end(host)
         if len(self.answered) > self._most:
@@ -94,7 +94,8 @@ class _Streak:
         self.outcomes.clear()
 
     def add(self, host: str, outcome: str) -> bool:
-        """*host* has failed. True if it is new among several: that may be nobody's fault, once."""
+        """Add *host*, which has failed. True if it is new among several: that may be an outage,
+        once."""
         is_new = host not in self.hosts
         self.hosts[host] = None
         self.outcomes[outcome] += 1
@@ -102,15 +103,17 @@ class _Streak:
 
     @property
     def is_long(self) -> bool:
-        """Whether that is everybody, as far as one can tell."""
+        """Whether these are as many hosts as make an outage."""
         return len(self.hosts) >= max(_FEWEST, min(self._most, len(self.answered) or self._most))
 
 
 class Outage:
-    """*hosts* failing in a row are one; 0: none ever is. Every *probe_secs* something is tried
-    while it lasts. *clock* gives epoch seconds; *count* adds one to a stat; *requeue* puts an
-    entry back into its queue; *check* asks the name servers for a host, whatever is known of it,
-    and tells whether they find it; *forget* forgets which names were not found."""
+    """Detector of outages: *hosts* failing in a row make one; 0: there are none.
+
+    While it lasts a probe is made every *probe_secs*. *count* adds one to a stat; *requeue* puts an
+    entry back into its queue; *check* queries the name servers for a host, cached or not, and calls
+    back with whether they find it; *forget* forgets which names were not found.
+    """
 
     def __init__(
         self,
@@ -144,8 +147,8 @@ class Outage:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, **parts: Any) -> Self:
-        """By OUTAGE_HOSTS and OUTAGE_PROBE_SECS; FatalError if they cannot be. *parts* are the
-        other arguments."""
+        """By OUTAGE_HOSTS and OUTAGE_PROBE_SECS; FatalError for bad values. *parts* are the other
+        arguments."""
         return cls(
             hosts=whole(settings, "OUTAGE_HOSTS", at_least=0),
             probe_secs=positive(settings, "OUTAGE_PROBE_SECS"),
@@ -153,25 +156,26 @@ class Outage:
         )
 
     def open(self, known_names: Iterable[str]) -> None:
-        """Go on with names that an earlier run has found."""
+        """Take up the names that an earlier run has found."""
         self._lookups.answered.update(dict.fromkeys(known_names))
 
     @property
     def known_names(self) -> list[str]:
-        """The names that were found last, for ``open``."""
+        """The last names that were found, for ``open``."""
         return [*self._lookups.answered]
 
     def doubts_names(self, *, others: int) -> bool:
-        """Whether a name that was not found may be there all the same: while none has been found,
-        unless the crawl has but a few. *others* are being asked for."""
+        """Whether a name that was not found may exist all the same: as long as none has been found,
+        unless the crawl has only a few. *others* are being looked up."""
         if self._is_off:
             return False
         others_may_be_found = not self._is_proven and others > 0
         return others_may_be_found or self._are_unknown or _NAME_SERVERS in self._began
 
     def contact_ended(self, host: str, outcome: str, *, has_answered: bool) -> bool:
-        """A contact of *host*, which *has_answered* before or not, has ended in *outcome*. True if
-        that says nothing about the host: the URL is to be tried again as if it had not been."""
+        """Take in that a contact of *host*, which *has_answered* before or not, ended in *outcome*.
+        True if that says nothing about the host: the URL is to be tried again as if it had not
+        been."""
         if self._is_off:
             return False
         if outcome not in SILENT:
@@ -185,15 +189,16 @@ class Outage:
         if has_answered or not self._contacts.answered:
             is_first = self._contacts.add(host, outcome)
             if self._contacts.is_long:
-                self._begin(_NETWORK, self._contacts, spare=self._may_probe)
+                self._begin(_NETWORK, self._contacts, except_if=self._may_probe)
         return self._excused(is_first)
 
     def lookup_failed(self, host: str) -> bool:
-        """The name servers could not say where *host* is. True as for ``contact_ended``."""
+        """Take in that the name servers failed for *host*. True as for ``contact_ended``."""
         return not self._is_off and self._excused(self._add_lookup(host, _NO_ADDRESS))
 
     def name_not_found(self, host: str) -> None:
-        """They say that there is no *host*. Where no host has a name that says nothing."""
+        """Take in that the name servers found no *host*. It says nothing as long as they have found
+        no name."""
         if not self._is_off and (self._lookups.answered or not self._is_proven):
             self._add_lookup(host, _NOT_FOUND)
 
@@ -205,22 +210,23 @@ class Outage:
 
     @property
     def _seem_gone(self) -> bool:
-        """Whether the name servers have failed so often that they are asked for a name alone."""
+        """Whether the name servers have failed so often that they are probed."""
         return self._lookups.is_long or self._are_unknown
 
     @property
     def _are_unknown(self) -> bool:
-        """Whether they have found nothing yet of some hosts."""
+        """Whether the name servers have found none of some hosts yet."""
         return not self._is_proven and len(self._lookups.hosts) >= _FEWEST
 
     def lookup_worked(self, host: str) -> None:
-        """They found it."""
+        """Take in that the name servers found a host."""
         if not self._is_off:
             self._answered(self._lookups, _NAME_SERVERS, host)
             self._prove()
 
     def _prove(self) -> None:
-        """The name servers can be believed: what they did not find by now is asked for again."""
+        """Trust the name servers from now on: names that they did not find so far are looked up
+        again."""
         if self._is_proven:
             return
         self._is_proven = True
@@ -229,19 +235,19 @@ class Outage:
             self._end(_NAME_SERVERS)
 
     def given_up(self, entry: Entry, outcome: str) -> None:
-        """*entry* has come to its end with *outcome*: if that turns out to be an outage's, it comes
-        back."""
+        """Remember *entry*, which ended with *outcome*: if that turns out to be an outage's, it is
+        requeued."""
         if (self._contacts.hosts or self._lookups.hosts) and outcome in _OURS and not entry.extra:
             self._lost.append(entry)
 
     def probed(self) -> None:
-        """A host is being contacted or looked up."""
+        """Note that a host is being contacted or looked up."""
         if self._began:
             self._probe_at = self._clock() + self._probe_secs
             self._count("outage/probes")
 
     def work(self) -> None:
-        """A moment's work now and then: name servers that are gone are asked again."""
+        """Do a slice of background work: probe name servers that are gone."""
         if _NAME_SERVERS in self._began and self._clock() >= self._check_at:
             self._ask()
 
@@ -259,8 +265,8 @@ class Outage:
             self._lost.clear()
 
     def _ask(self) -> None:
-        """Ask the name servers for one that they knew, or else for one that they did not; each time
-        for another, as that one may really be gone."""
+        """Query the name servers for a host that they found before, or else for one that they did
+        not; each time for another, as that one may really be gone."""
         if self._is_checking:
             return
         self._is_checking = True
@@ -269,20 +275,20 @@ class Outage:
         host = next(reversed(names))
         names.move_to_end(host, last=False)
 
-        def told(is_found: bool) -> None:
+        def answered(is_found: bool) -> None:
             self._is_checking = False
             if is_found:
                 self.lookup_worked(host)
             elif self._seem_gone:
                 self._begin(_NAME_SERVERS, self._lookups)
 
-        self._check(host, told)
+        self._check(host, answered)
 
     def _may_probe(self) -> bool:
         return self._clock() >= self._probe_at
 
     def _begin(
-        self, name: str, streak: _Streak, *, spare: Callable[[], bool] = lambda: False
+        self, name: str, streak: _Streak, *, except_if: Callable[[], bool] = lambda: False
     ) -> None:
         if name in self._began:
             return
@@ -296,7 +302,7 @@ class Outage:
         if name == _NAME_SERVERS and not streak.answered:
             sentence += " No name has ever been found: look at the network, and at DNS_SERVERS."
         self._count("outage/count")
-        self._pauses.hold(_PAUSES[name], sentence, spare=spare)
+        self._pauses.hold(_PAUSES[name], sentence, except_if=except_if)
         logger.warning("The crawl pauses: %s", sentence)
         while self._lost:
             self._requeue(msgspec.structs.replace(self._lost.popleft(), attempts=0))

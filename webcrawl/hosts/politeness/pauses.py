@@ -1,9 +1,8 @@
-"""Reasons for which no host is contacted for a while, though there is something to fetch.
+"""Pauses: named reasons for which no host is contacted, though there is something to fetch.
 
-The scheduler hands nothing out while there is one. Who has a reason holds the crawl by a name of
-its own and lifts that when it is over: the disk guard does. Downloads under way are not broken
-off, checkpoints go on, and the crawl can be stopped as ever. Nothing is kept over a restart: what
-was a reason is looked at anew.
+The scheduler hands out nothing while there is one. The disk guard, for example, holds the crawl by
+a name of its own and lifts that when it is over. Downloads under way are not broken off,
+checkpoints go on, and the crawl can be stopped. Nothing is kept over a restart.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Pauses:
-    """The reasons, by name. *clock* gives epoch seconds; *wake* is told that the last is gone."""
+    """The reasons, by name. *wake* is called when the last one ends."""
 
     def __init__(self, *, clock: Callable[[], float], wake: Callable[[], None]) -> None:
         self._clock = clock
@@ -24,20 +23,22 @@ class Pauses:
         self._secs: dict[str, float] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is a reason, and nobody spares a contact now."""
-        return any(not spare() for _, _, spare in self._held.values())
+        """Whether there is a reason that makes no exception now."""
+        return any(not except_if() for _, _, except_if in self._held.values())
 
-    def hold(self, name: str, sentence: str, *, spare: Callable[[], bool] = lambda: False) -> bool:
-        """Hand nothing out until ``lift(name)`` but when *spare* says so; *sentence* says why and
-        what to do. False when it is held by that name already: then only the sentence is another.
-        """
+    def hold(
+        self, name: str, sentence: str, *, except_if: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Hand out nothing until ``lift(name)``, except while *except_if* returns True; *sentence*
+        has the reason and the remedy. False if it is held by that name already: then only the
+        sentence changes."""
         is_new = name not in self._held
         since = self._clock() if is_new else self._held[name][0]
-        self._held[name] = (since, sentence, spare)
+        self._held[name] = (since, sentence, except_if)
         return is_new
 
     def lift(self, name: str) -> bool:
-        """The reason *name* is gone; False when there was none."""
+        """End the reason *name*; False if there is none."""
         if name not in self._held:
             return False
         self._secs[name] = self._secs_of(name)
@@ -53,7 +54,7 @@ class Pauses:
 
     @property
     def sentences(self) -> list[str]:
-        """Why the crawl pauses now, the oldest reason first."""
+        """The sentences of the reasons that hold, the oldest first."""
         return [sentence for _, sentence, _ in self._held.values()]
 
     def stats(self) -> dict[str, float | str]:

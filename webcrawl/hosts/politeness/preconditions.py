@@ -1,10 +1,9 @@
-"""What must be known of a host before a page of it is asked for.
+"""Preconditions: what must be known of a host before a page of it is fetched.
 
-The scheduler asks ``decide`` for every URL it is about to hand out, in the order of what is
-cheapest to know: whether the host asked to be left alone (exclusions.py), whether it has failed too
-often (delays.py), what its address is and whether that may be contacted (addresses.py), what
-its robots.txt says (hosts/robots/lookup.py). Nothing here waits: what is not known yet is looked
-for while the URL waits in its queue and no worker is held.
+``decide`` is called for every URL that is about to be handed out. In the order of cost it checks
+whether the host is excluded (exclusions.py) or has failed too often (delays.py), its address and
+whether that may be contacted (addresses.py), and its robots.txt (hosts/robots/lookup.py). Nothing
+here waits: what is unknown is looked up while the URL waits in its queue and no worker is held.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.frontier import ERRAND
+from webcrawl.frontier import ROBOTS_REDIRECT
 from webcrawl.hosts.politeness.addresses import is_temporary
-from webcrawl.hosts.robots.lookup import Finding
+from webcrawl.hosts.robots.lookup import RobotsStatus
 from webcrawl.net.dns.resolver import DnsError, InvalidNameError
 from webcrawl.urls import host_of
 
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 _SOONEST, _LATEST = 1.0, 60.0
 
 
-class Verdict(enum.Enum):
-    """What to do with a URL that could be fetched now."""
+class FetchAction(enum.Enum):
+    """The next step for a URL that could be fetched now."""
 
     FETCH = "fetch"
     FETCH_ROBOTS = "fetch its robots.txt first"
@@ -44,17 +43,20 @@ class Verdict(enum.Enum):
 
 
 class Decision(NamedTuple):
-    """*outcome* is why a URL is refused or to be retried, *secs* how long its host must wait at
-    least, *address* the one its host will be contacted at (empty if that is not known here)."""
+    """The decision about one URL.
 
-    verdict: Verdict
+    *outcome* is the reason for which it is refused or to be retried, *secs* the shortest wait of
+    its host, *address* the one that will be contacted (empty if unknown here).
+    """
+
+    verdict: FetchAction
     outcome: str = ""
     secs: float = 0.0
     address: str = ""
 
 
-class HostPrelude:
-    """Asks all of them. No I/O of its own; *addresses* is None when a proxy does the looking up."""
+class Preconditions:
+    """All preconditions. No I/O of its own; *addresses* is None if a proxy does the look-ups."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class HostPrelude:
         longest_crawl_delay: float,
         doubts_names: Callable[[], bool],
     ) -> None:
-        """*doubts_names* tells whether name servers that do not find a name may know nothing."""
+        """*doubts_names* says whether name servers that do not find a name may know none."""
         self._doubts_names = doubts_names
         self._exclusions = exclusions
         self._politeness = politeness
@@ -75,51 +77,51 @@ class HostPrelude:
         self._longest_crawl_delay = longest_crawl_delay
 
     def decide(self, entry: Entry) -> Decision:
-        """Whether *entry* may be fetched now. Beyond *longest_crawl_delay*, in seconds, a host
-        is let alone."""
+        """Whether *entry* may be fetched now. A host with a Crawl-delay beyond
+        *longest_crawl_delay*, in seconds, is skipped."""
         host = host_of(entry.url)
         if self._exclusions.excludes(host):
-            return Decision(Verdict.REFUSE, "excluded")
+            return Decision(FetchAction.REFUSE, "excluded")
         if self._politeness.is_failing(entry.host, entry.url):
-            return Decision(Verdict.REFUSE, "host_failing")
+            return Decision(FetchAction.REFUSE, "host_failing")
         address = ""
         if self._addresses is not None and host:
             found = self._addresses.look(host)
             if not isinstance(found, list) or not found:
                 return self._without_address(host, found)
             if any(map(self._exclusions.excludes, found)):
-                return Decision(Verdict.REFUSE, "excluded")
+                return Decision(FetchAction.REFUSE, "excluded")
             address = found[0]
         return self._by_robots(entry, address)
 
     def _without_address(self, host: str, found: list[str] | DnsError | None) -> Decision:
         if found is None:
-            return Decision(Verdict.RESOLVE)
+            return Decision(FetchAction.RESOLVE)
         if not isinstance(found, DnsError):
-            return Decision(Verdict.REFUSE, "address_forbidden")
+            return Decision(FetchAction.REFUSE, "address_forbidden")
         if is_temporary(found) and self._politeness.is_lost(host):
-            return Decision(Verdict.REFUSE, "dns_failed")
+            return Decision(FetchAction.REFUSE, "dns_failed")
         if is_temporary(found):
             assert self._addresses is not None
-            return Decision(Verdict.RETRY, "dns_failed", self._addresses.again_in(host))
+            return Decision(FetchAction.RETRY, "dns_failed", self._addresses.again_in(host))
         if self._doubts_names() and not isinstance(found, InvalidNameError):
-            return Decision(Verdict.RETRY, "dns_not_found")
-        return Decision(Verdict.REFUSE, "dns_not_found")
+            return Decision(FetchAction.RETRY, "dns_not_found")
+        return Decision(FetchAction.REFUSE, "dns_not_found")
 
     def _by_robots(self, entry: Entry, address: str) -> Decision:
         url = entry.url
-        finding = Finding.ALLOWED if entry.kind == ERRAND else self._robots.look(url)
+        finding = RobotsStatus.ALLOWED if entry.kind == ROBOTS_REDIRECT else self._robots.look(url)
         match finding:
-            case Finding.ALLOWED:
+            case RobotsStatus.ALLOWED:
                 if self._robots.crawl_delay(url) > self._longest_crawl_delay:
-                    return Decision(Verdict.REFUSE, "crawl_delay_too_long")
-                return Decision(Verdict.FETCH, address=address)
-            case Finding.UNKNOWN:
-                return Decision(Verdict.FETCH_ROBOTS, address=address)
-            case Finding.ELSEWHERE:
-                waited = self._robots.errand_secs(url)
-                return Decision(Verdict.WAIT, secs=min(max(_SOONEST, waited), _LATEST))
-            case Finding.DENIED:
-                return Decision(Verdict.REFUSE, "robots_denied")
-            case Finding.UNREACHABLE:
-                return Decision(Verdict.REFUSE, self._robots.reason(url))
+                    return Decision(FetchAction.REFUSE, "crawl_delay_too_long")
+                return Decision(FetchAction.FETCH, address=address)
+            case RobotsStatus.UNKNOWN:
+                return Decision(FetchAction.FETCH_ROBOTS, address=address)
+            case RobotsStatus.ELSEWHERE:
+                waited = self._robots.robots_redirect_secs(url)
+                return Decision(FetchAction.WAIT, secs=min(max(_SOONEST, waited), _LATEST))
+            case RobotsStatus.DENIED:
+                return Decision(FetchAction.REFUSE, "robots_denied")
+            case RobotsStatus.UNREACHABLE:
+                return Decision(FetchAction.REFUSE, self._robots.reason(url))

@@ -1,8 +1,8 @@
-"""The SQLite file under the host records: packed values, found by kind and key.
+"""Host database: the SQLite file of the host records, packed values by kind and key.
 
-Used by records.py and the shelves only. Two connections: one reads, in the thread that opened it;
-one writes, in whatever thread ``write`` is called, by one call at a time. The invariant: a value
-is read as it was written, or CorruptRecordError is raised.
+Two connections: one reads, in the thread that opened it; one writes, in whatever thread ``write``
+is called, by one call at a time. Invariant: a value is read as it was written, or
+CorruptRecordError is raised.
 
 Format, ``<path>/records.sqlite`` (and ``-wal``, ``-shm`` beside it, which belong to it)::
 
@@ -47,7 +47,7 @@ _UPSERT = (
     "INSERT INTO facts (kind, key, data, crc) VALUES ROWS"
     " ON CONFLICT (kind, key) DO UPDATE SET data = excluded.data, crc = excluded.crc"
 )
-# Rows of one statement. Each statement gives up Python's lock and asks for it again, which takes
+# Rows of one statement. Each statement releases Python's lock and takes it again, which costs
 # up to 5 ms while the reactor is busy: one by one, 200 rows a second would be the most.
 _ROWS_PER_STATEMENT = 64
 # Rows of one transaction: SQLite moves the write-ahead log to the file between two of them, and
@@ -84,8 +84,8 @@ class Database:
     def open(self) -> None:
         """Open the file, making it if need be. Blocks; reads at most the write-ahead log.
 
-        Raises CorruptRecordError when it is not ours or damaged where that shows at once,
-        NewerFormatError when a later webcrawl wrote it, OSError.
+        CorruptRecordError if it is another file or is seen at once to be damaged, NewerFormatError
+        if a later webcrawl wrote it, OSError.
         """
         # Also of a directory that was there: a process that was killed may have made it.
         self._new_names = [*make_directory(self.path), self.path.parent, self.path]
@@ -180,8 +180,8 @@ class Database:
     def copy_to(self, directory: Path, go_on: Callable[[], bool]) -> None:
         """Write all that is committed now into a file of the same name in *directory*, synced.
 
-        For any thread; blocks about 1 s for 200 MB, and ends early, with a copy that is none, when
-        *go_on* says no. The log grows meanwhile. Raises CorruptRecordError, OSError.
+        For any thread; blocks about 1 s for 200 MB. Ends early, with an unusable copy, when *go_on*
+        returns False. The log grows meanwhile. Raises CorruptRecordError, OSError.
         """
         with self._translated(), ExitStack() as stack:
             source = stack.enter_context(closing(self._connect()))
@@ -194,7 +194,7 @@ class Database:
                 source.backup(target, pages=_PAGES_PER_STEP, progress=_checked(go_on))
 
     def written(self) -> list[Path]:
-        """What to fsync so that all that was written survives a power failure.
+        """The files to fsync so that all that was written survives a power failure.
 
         Not the file itself: SQLite syncs it whenever it moves the log there.
         """
@@ -209,7 +209,7 @@ class Database:
         self._reader = self._writer = None
 
     def scan(self) -> Iterator[Fact]:
-        """Everything in the file; one that is damaged is left out, see ``check``."""
+        """Every sound value in the file; for damaged ones see ``check``."""
         assert self._reader is not None, "the host records are not open"
         for kind, key, data, crc in self._reader.execute(SCAN).fetchall():
             if checksum(key, data) == crc:
@@ -233,7 +233,7 @@ class Database:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """SQLite's errors as those of the other rooms: OSError of the disk, or damage."""
+        """Raise SQLite's errors as those of the other rooms: OSError of the disk, or damage."""
         try:
             yield
         except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
@@ -246,7 +246,7 @@ class Database:
             raise OSError(number, os.strerror(number), str(self.file)) from error
 
     def _why(self) -> int:
-        """The errno that SQLite keeps to itself: that of a write like its own, tried here."""
+        """The errno that SQLite hides: that of a write like its own, tried here."""
         wal = self.file.with_name(self.file.name + "-wal")
         try:
             size = wal.stat().st_size if wal.exists() else 0
@@ -259,7 +259,7 @@ class Database:
 
 
 class _EndedEarly(Exception):  # noqa: N818  # no error
-    """A copy was told not to go on."""
+    """The error of a copy that was to end early."""
 
 
 def _checked(go_on: Callable[[], bool]) -> Callable[[int, int, int], None]:

@@ -1,7 +1,7 @@
-"""The host records of one shard: what the scheduler's parts talk to.
+"""Host records of one shard: the facade over its facts on disk.
 
-One owner thread (the reactor's) reads and puts; ``flush``, called every second, hands what is new
-to the executor. See the package's docstring for the invariants.
+One owner thread (the reactor's) reads and puts; ``flush``, called every second, hands new facts to
+the executor. The package's docstring has the invariants.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.hosts.records.database import Database
-from webcrawl.hosts.records.record import HostRecord, decode, encode
-from webcrawl.hosts.records.shelf import Shelf
-from webcrawl.hosts.records.tallies import Tallies
+from webcrawl.hosts.records.host_counters import HostCounters
+from webcrawl.hosts.records.host_record import HostRecord, decode, encode
+from webcrawl.hosts.records.key_value_cache import KeyValueCache
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ _RECORD_BYTES = 512
 _ROBOTS_BYTES = 200
 # Rests are looked up once, when their host gets a queue: there is little to gain from memory.
 _RESTS_HELD = 4096
-# Those who learn traps hold what they read themselves.
+# The traps room holds decoded patterns itself.
 _TRAPS_HELD = 1024
-# Tallies are held decoded, and so their shelves hold hardly any; 0.4 kB each.
-_TALLIES_HELD = 1 << 14
+# Counters are held decoded (0.4 kB each), so their caches hold hardly any.
+_COUNTERS_HELD = 1 << 14
 _PACKED_TALLIES_HELD = 1024
 
 
@@ -62,31 +62,31 @@ class HostRecords:
     ) -> None:
         self._database = database = Database(path=path)
         self._executor = executor
-        self._hosts = Shelf(
+        self._hosts = KeyValueCache(
             database=database, kind=HOSTS, size=size, max_bytes=size * _RECORD_BYTES
         )
-        self._robots = Shelf(
+        self._robots = KeyValueCache(
             database=database,
             kind=ROBOTS,
             size=robots_size,
             max_bytes=robots_bytes or robots_size * _ROBOTS_BYTES,
         )
         # Where the frontier puts the rests that it has no room for (frontier.hosts.RestStore).
-        self.rests = Shelf(
+        self.rests = KeyValueCache(
             database=database,
             kind=RESTS,
             size=_RESTS_HELD,
             max_bytes=_RESTS_HELD * _RECORD_BYTES,
         )
         # Where the patterns of hosts are that have pages with content already seen (traps/).
-        self.traps = Shelf(
+        self.traps = KeyValueCache(
             database=database,
             kind=TRAPS,
             size=_TRAPS_HELD,
             max_bytes=_TRAPS_HELD * _RECORD_BYTES,
         )
         domains, servers = (
-            Shelf(
+            KeyValueCache(
                 database=database,
                 kind=kind,
                 size=_PACKED_TALLIES_HELD,
@@ -95,9 +95,9 @@ class HostRecords:
             for kind in (DOMAINS, SERVERS)
         )
         # What registered domains, and host names, have had of the crawl.
-        self.domains = Tallies(shelf=domains, held=_TALLIES_HELD)
-        self.servers = Tallies(shelf=servers, held=_TALLIES_HELD)
-        self._shelves = (self._hosts, self._robots, self.rests, self.traps, domains, servers)
+        self.domains = HostCounters(cache=domains, held=_COUNTERS_HELD)
+        self.servers = HostCounters(cache=servers, held=_COUNTERS_HELD)
+        self._caches = (self._hosts, self._robots, self.rests, self.traps, domains, servers)
         self._future: Future[int] | None = None
         self._is_open = False
         self._written = 0
@@ -112,8 +112,8 @@ class HostRecords:
         """
         self._database.open()
         try:
-            for shelf in self._shelves:
-                shelf.open()
+            for cache in self._caches:
+                cache.open()
             self.domains.open()
             self.servers.open()
         except BaseException:
@@ -132,8 +132,8 @@ class HostRecords:
         self._is_open = False
         try:
             self._settle(wait=True)
-            self._settle_tallies()
-            if any(shelf.unsaved_count for shelf in self._shelves):
+            self._settle_counters()
+            if any(cache.unsaved_count for cache in self._caches):
                 self._write_now()
         finally:
             self._database.close()
@@ -162,7 +162,7 @@ class HostRecords:
         self._hosts.put(record.host, encode(record))
 
     def robots(self, origin: str) -> bytes | None:
-        """What was last put for *origin*; as ``get``."""
+        """The last value put for *origin*; as ``get``."""
         return self._robots.get(origin)
 
     def put_robots(self, origin: str, data: bytes) -> None:
@@ -174,13 +174,13 @@ class HostRecords:
     def flush(self) -> None:
         """Begin to write what is new, unless a write is under way. Never waits for the disk.
 
-        ``failure`` tells how the last one ended; what it could not write goes with this one.
-        Raises CorruptRecordError when the last one found the file damaged, RuntimeError when the
-        executor is shut down; nothing is lost from memory.
+        ``failure`` is the error of the last write; what that could not write goes with this one.
+        CorruptRecordError if the last one found the file damaged, RuntimeError if the executor is
+        shut down; nothing is lost from memory.
         """
         self._settle(wait=False)
-        self._settle_tallies()
-        if self._future is None and any(shelf.unsaved_count for shelf in self._shelves):
+        self._settle_counters()
+        if self._future is None and any(cache.unsaved_count for cache in self._caches):
             batch = self._take_batch()
             try:
                 self._future = self._executor.submit(self._database.write, batch)
@@ -188,13 +188,13 @@ class HostRecords:
                 self._not_saved()
                 raise
 
-    def _settle_tallies(self) -> None:
+    def _settle_counters(self) -> None:
         self.domains.settle()
         self.servers.settle()
 
     def _take_batch(self) -> Iterator[Fact]:
-        """What each shelf has to be written, chained lazily: the worker does the work."""
-        batches = [(shelf.kind, shelf.take_batch()) for shelf in self._shelves]
+        """The facts to write, chained lazily: the worker does the work."""
+        batches = [(cache.kind, cache.take_batch()) for cache in self._caches]
         return ((kind, key, data) for kind, batch in batches for key, data in batch.items())
 
     def _write_now(self) -> None:
@@ -227,13 +227,13 @@ class HostRecords:
             self._saved()
 
     def _saved(self) -> None:
-        for shelf in self._shelves:
-            shelf.batch_saved()
+        for cache in self._caches:
+            cache.batch_saved()
         self.failure = None
 
     def _not_saved(self) -> None:
-        for shelf in self._shelves:
-            shelf.batch_failed()
+        for cache in self._caches:
+            cache.batch_failed()
 
     def copy_to(self, directory: Path, go_on: Callable[[], bool]) -> None:
         """Copy all that is on disk into *directory*, from where ``open`` takes it; as
@@ -251,7 +251,7 @@ class HostRecords:
             "hosts/robots/bytes": self._robots.size_bytes,
             "hosts/robots/read": self._robots.reads,
             "hosts/rests/read": self.rests.reads,
-            "hosts/unsaved": sum(shelf.unsaved_count for shelf in self._shelves),
+            "hosts/unsaved": sum(cache.unsaved_count for cache in self._caches),
             "hosts/written": self._written,
             "hosts/writes/failed": self._failed,
         }
@@ -265,7 +265,7 @@ class HostRecords:
         problems = self._database.check()
         if problems:
             return problems
-        on_disk: dict[int, dict[str, bytes]] = {shelf.kind: {} for shelf in self._shelves}
+        on_disk: dict[int, dict[str, bytes]] = {cache.kind: {} for cache in self._caches}
         for kind, key, data in self._database.scan():
             if kind not in on_disk:
                 problems.append(f"{key!r} is of the unknown kind {kind}")
@@ -273,8 +273,8 @@ class HostRecords:
             on_disk[kind][key] = data
             if kind == HOSTS:
                 problems += self._check_record(key, data)
-        for shelf in self._shelves:
-            problems += shelf.check(on_disk[shelf.kind])
+        for cache in self._caches:
+            problems += cache.check(on_disk[cache.kind])
         return problems
 
     @staticmethod

@@ -1,8 +1,8 @@
-"""Whether SQLite's write-ahead log is whole.
+"""Check of SQLite's write-ahead log, which SQLite would cut without a message.
 
-SQLite takes the log to end with the first frame that does not add up, which is right for what a
-killed process was writing, and silently gives up all that was committed after a frame that was
-damaged later. So the frames are added up here once more.
+SQLite takes the log to end at the first frame with a wrong checksum. That is right for the frame
+that a killed process was writing; but it drops everything that was committed after a frame that was
+damaged later. So the checksums are computed here once more.
 
 Format (https://www.sqlite.org/fileformat2.html#the_write_ahead_log), big-endian::
 
@@ -11,8 +11,8 @@ Format (https://www.sqlite.org/fileformat2.html#the_write_ahead_log), big-endian
     frame  := page number u32 | size after a commit u32 | salt u64 | checksum u64 | page
 
 A checksum is of all before it, the headers' other fields and the pages. Frames with another salt
-are left over from an earlier round. The shared-memory file beside the log says how many frames
-were committed, as long as nobody has opened the log since.
+are left over from an earlier round. The shared-memory file beside the log has the number of
+committed frames, until the log is opened again.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _INDEX_BYTES = 48
 
 
 class WalDamage(NamedTuple):
-    """The log cannot be read from byte *offset* on."""
+    """Damage of the log, from byte *offset* on."""
 
     offset: int
     what: str
 
 
 def wal_damage(file: Path) -> WalDamage | None:
-    """What is wrong with the write-ahead log of the database *file*; None if nothing is, or if it
-    only ends in the middle of what was being written."""
+    """The damage of the write-ahead log of the database *file*; None if there is none, or only a
+    torn end."""
     try:
         fd = os.open(file.with_name(file.name + "-wal"), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -93,7 +93,7 @@ def _goes_on(fd: int, at: int, size: int, salt: bytes) -> bool:
 
 
 def _committed(index: Path, salt: bytes) -> int:
-    """How many frames were committed, 0 when that is not known."""
+    """The number of committed frames, 0 if unknown."""
     try:
         with index.open("rb") as file:
             data = file.read(2 * _INDEX_BYTES)

@@ -1,9 +1,9 @@
-"""The lines of a robots.txt, as far as they concern one crawler (RFC 9309, section 2.2).
+"""Grammar of robots.txt: the lines that concern one crawler (RFC 9309, section 2.2).
 
-Called by `rules`. Read are the rules of all groups that name the crawler's product token, or, when
-there is none, of those for ``*``; the crawl delay of the same groups, for which a User-agent
-behind a delay begins another group; and the sitemaps, which belong to no group. Everything else
-(Host, Request-rate, Visit-time, ...) is passed over and does not disturb the groups (2.2.4).
+It reads the rules of all groups that name the crawler's product token, or, if there is none, of
+those for ``*``; the crawl delay of the same groups, for which a User-agent behind a delay begins
+another group; and the sitemaps, which belong to no group. Everything else (Host, Request-rate,
+Visit-time, ...) is passed over and does not disturb the groups (2.2.4).
 
 As lenient as Google's parser, where that can only make the crawl more obedient: white space
 anywhere around names and values, common misspellings, a byte order mark or part of one, a space in
@@ -49,7 +49,7 @@ _KINDS: Final = {
     "site-map": _SITEMAP,
 }
 
-# The RFC has space and tab. No others of those that Python knows: in UTF-8 they are parts of
+# The RFC has space and tab. None of Python's others: in UTF-8 they are parts of
 # letters.
 _BLANK: Final = " \t\v\f"
 _TWO_WORDS: Final = re.compile(r"[ \t]*([^ \t]+)[ \t]+([^ \t]+)[ \t]*")
@@ -61,7 +61,7 @@ RuleLine: TypeAlias = tuple[bool, str, str]
 
 
 class Reading(NamedTuple):
-    """What a robots.txt says to one crawler: *crawl_delay* in seconds, *sitemaps* as written."""
+    """The parts of a robots.txt for one crawler: rules, *crawl_delay* in seconds, *sitemaps*."""
 
     rules: list[RuleLine]
     crawl_delay: float | None
@@ -94,7 +94,7 @@ class _Group:
 
 
 class _Reader:
-    """Where a crawler stands in the file: which of its groups the next rule is for."""
+    """The state of the parser: the groups that the next rule is for."""
 
     def __init__(self, token: str) -> None:
         self.named = _Group()
@@ -132,7 +132,7 @@ class _Reader:
                 group.rules.append((allow, pattern, line))
 
     def delay(self, value: str) -> None:
-        """Of the number that *value* begins with. Of several, the longest counts."""
+        """Take the number that *value* begins with. Of several, the longest counts."""
         self._delayed = True
         found = _SECONDS.match(value[:40])
         if found is None:
@@ -143,7 +143,7 @@ class _Reader:
 
 
 def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
-    """The lines that mean something: their kind, their value, and the line without comment."""
+    """The lines with a meaning: their kind, their value, and the line without comment."""
     for text in filter(None, _lines(body)):
         cut = text.find("#")
         line = text if cut < 0 else text[:cut]

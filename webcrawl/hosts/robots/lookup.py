@@ -1,12 +1,12 @@
-"""The way to the robots.txt of an origin (scheme, host, port) and the rules found there.
+"""robots.txt lookup: the rules of an origin (scheme, host, port), fetched if need be.
 
-Asked by the host prelude for every URL that could be fetched now. robots.txt is fetched as an
+The preconditions call it for every URL that could be fetched now. robots.txt is fetched as an
 ordinary contact of its host, under its politeness, while the URLs of that host wait in their
 back-end queue without holding a worker (LARM's state machine; Mercator, section 3: the robots
-exclusion cache of the HTTP module). A redirect to another host becomes an errand: an entry of that
-host's own queue, in that host's turn.
+exclusion cache of the HTTP module). A redirect to another host becomes an entry of that host's own
+queue.
 
-The rules are kept by cache.py, over a restart too; a search that was under way begins anew.
+rules_cache.py keeps the rules, over a restart too; a search that was under way begins anew.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from webcrawl.hosts.retry_policy import RetryPolicy
-    from webcrawl.hosts.robots.cache import RobotsCache
-    from webcrawl.hosts.robots.rules import Rules
+    from webcrawl.hosts.robots.rules import RobotsRules
+    from webcrawl.hosts.robots.rules_cache import RobotsCache
 
 # RFC 9309, 2.3.1.2: at least five consecutive redirects should be followed.
 _MAX_REDIRECTS = 5
@@ -35,13 +35,13 @@ _WITH_ROBOTS = ("http://", "https://", "ftp://")
 _REASONS = 65_536
 # Flags of an answer that ended before its end (net/http/handler.py).
 _BROKEN_OFF = frozenset({"dataloss", "time"})
-# An errand that has not come back after so many seconds got lost, as with a host that is excluded
-# meanwhile: the search begins anew.
-_ERRAND_SECS = 3600.0
+# A robots redirect that has not come back after so many seconds is lost, as when its host is
+# excluded meanwhile: the search begins anew.
+_REDIRECT_SECS = 3600.0
 
 
-class Finding(enum.Enum):
-    """What is known of a URL's robots.txt."""
+class RobotsStatus(enum.Enum):
+    """What the robots.txt of a URL says about it, or why that is unknown."""
 
     ALLOWED = "the URL may be fetched"
     DENIED = "robots.txt denies the URL"
@@ -52,7 +52,7 @@ class Finding(enum.Enum):
 
 @dataclasses.dataclass(slots=True)
 class _Search:
-    """A robots.txt that is being looked for; *until* is when an errand is taken for lost."""
+    """A robots.txt that is being fetched; *until* is when a redirect's entry counts as lost."""
 
     url: str
     redirects: int = 0
@@ -61,11 +61,11 @@ class _Search:
 
 
 class RobotsSearch:
-    """The rules of the origins met so far, and those being looked for. No I/O of its own.
+    """The rules of the origins met so far, and the searches under way. No I/O of its own.
 
-    *refusal* says why a redirect is not followed to a URL, None if it is; *clock* gives epoch
-    seconds. Searches are held in memory: as many as hosts are between their
-    first contact and the answer for robots.txt, and those whose host ran into trouble there.
+    *refusal* gives the reason for which a redirect to a URL is not followed, None if it is.
+    Searches are held in memory: one for each host between its first contact and the answer for
+    robots.txt, and those whose host ran into trouble there.
     """
 
     def __init__(
@@ -86,31 +86,31 @@ class RobotsSearch:
         self._reasons: dict[str, str] = {}
         self.settled = 0  # origins whose robots.txt is known, or known not to be had
 
-    def look(self, url: str) -> Finding:
+    def look(self, url: str) -> RobotsStatus:
         """Whether *url* may be fetched now."""
         if not self._obey or not url.startswith(_WITH_ROBOTS):
-            return Finding.ALLOWED
+            return RobotsStatus.ALLOWED
         origin = origin_of(url)
         rules = self._robots.get(origin)
         if rules is None:
             search = self._searches.get(origin)
             if search is None or not search.until:
-                return Finding.UNKNOWN
+                return RobotsStatus.UNKNOWN
             if self._clock() < search.until:
-                return Finding.ELSEWHERE
+                return RobotsStatus.ELSEWHERE
             del self._searches[origin]
-            return Finding.UNKNOWN
+            return RobotsStatus.UNKNOWN
         if rules.failed:
-            return Finding.UNREACHABLE
-        return Finding.ALLOWED if rules.allowed(url) else Finding.DENIED
+            return RobotsStatus.UNREACHABLE
+        return RobotsStatus.ALLOWED if rules.allowed(url) else RobotsStatus.DENIED
 
     def reason(self, url: str) -> str:
-        """Why the host of *url* is UNREACHABLE: the outcome of its last robots.txt."""
+        """The outcome of the last robots.txt for the host of *url*, which is UNREACHABLE."""
         return self._reasons.get(origin_of(url), "robots_unreachable")
 
     def crawl_delay(self, url: str) -> float:
-        """Seconds that the robots.txt of *url*'s origin asks for between two contacts, the one
-        known last: while it is fetched again its host is contacted, too."""
+        """The Crawl-delay in seconds for *url*'s origin, the last one known: while robots.txt is
+        fetched again its host is contacted, too."""
         rules = self._rules(url)
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0
 
@@ -119,35 +119,36 @@ class RobotsSearch:
         return self._robots.take_sitemaps(origin_of(url))
 
     def decided_by(self, url: str) -> str:
-        """The line of robots.txt that decides about *url*; "" when none does, or none is known."""
+        """The line of robots.txt that decides about *url*; "" if none does, or none is known."""
         rules = self._rules(url)
         return "" if rules is None else rules.decided_by(url)
 
-    def _rules(self, url: str) -> Rules | None:
+    def _rules(self, url: str) -> RobotsRules | None:
         if not self._obey or not url.startswith(_WITH_ROBOTS):
             return None
         return self._robots.last(origin_of(url))
 
-    def errand(self, url: str) -> str:
-        """The URL of the errand that brings the rules for *url*; "" when there is none."""
+    def robots_redirect(self, url: str) -> str:
+        """The URL on another host at which the rules for *url* are being fetched; "" if there is
+        none."""
         search = self._searches.get(origin_of(url))
         return search.url if search is not None and search.until else ""
 
-    def errand_secs(self, url: str) -> float:
-        """For how many seconds the errand for *url* has been under way."""
-        return self._clock() + _ERRAND_SECS - self._search(origin_of(url)).until
+    def robots_redirect_secs(self, url: str) -> float:
+        """The seconds for which the robots redirect of *url* has been under way."""
+        return self._clock() + _REDIRECT_SECS - self._search(origin_of(url)).until
 
     def robots_url(self, url: str) -> str:
         """The robots.txt to fetch for *url*: its origin's, or where that one redirected to."""
         return self._search(origin_of(url)).url
 
     def answered(self, url: str, outcome: str, response: Response | None) -> str | None:
-        """robots.txt for *url* was tried and ended in *outcome*, with *response* if any.
+        """Take in that robots.txt for *url* ended in *outcome*, with *response* if any.
 
-        A redirect within the host and a transient failure leave it open: the next turn of the
-        host goes on from there. Returns the URL of an errand, to be fetched in the turn of its own
-        host and answered here with the same *url*. A middleware that put another request in its
-        place counts as a failure: where that one leads is unknown here.
+        After a redirect within the host and a transient failure the search goes on with the next
+        contact of the host. Returns the URL of a robots redirect, to be fetched from its own
+        host's queue and answered here with the same *url*. A request that a middleware put in its
+        place counts as a failure, as its target is unknown here.
         """
         origin = origin_of(url)
         search = self._search(origin)
@@ -184,16 +185,16 @@ class RobotsSearch:
         return self._searches[origin]
 
     def _sent(self, search: _Search, origin: str) -> str | None:
-        """The errand that *search* now needs, if the next step is another host's."""
+        """The entry that *search* now needs, if the next step is another host's."""
         if host_of(search.url) == host_of(origin):
             search.until = 0.0
             return None
-        search.until = self._clock() + _ERRAND_SECS
+        search.until = self._clock() + _REDIRECT_SECS
         return search.url
 
 
 def _is_half(response: Response) -> bool:
-    """Whether *response* was broken off, on the way or in decoding what was packed."""
+    """Whether *response* was broken off, in transfer or in decoding."""
     if _BROKEN_OFF.intersection(response.flags):
         return True
     request = response.request
@@ -203,7 +204,7 @@ def _is_half(response: Response) -> bool:
 
 
 def _redirected_to(search: _Search, response: Response) -> str | None:
-    """Where to look next; None when that is nowhere, or too far.
+    """The URL of the next step; None if that is nowhere, or too far.
 
     Such an origin counts as one without rules (RFC 9309, section 2.3.1.2).
     """

@@ -1,12 +1,12 @@
-"""Which of many rules decides about a path: the one with the most octets (RFC 9309, 2.2.2).
+"""Rule matcher: of all rules the one with the most octets decides about a path (RFC 9309, 2.2.2).
 
-Called by `rules`, with the rules of the crawler's own group. Rules without wildcards are found by
-looking up the beginnings of the path, those with wildcards by the text before their first ``*``
-and then one after the other, most octets first. No regular expressions: nothing backtracks.
+Rules without wildcards are found by looking up the beginnings of the path, those with wildcards by
+the text before their first ``*`` and then one after the other, most octets first. No regular
+expressions: nothing backtracks.
 
-Invariant: nothing raises. A decision costs at most one lookup for each length of a rule and
+Invariant: nothing raises. A decision costs at most one look-up for each length of a rule and
 `_MAX_STEPS` of comparing, however many rules there are. A path for which that is not enough is
-disallowed: it may be that a rule says so, and no honest file comes near the bound.
+disallowed, as a rule may say so; no honest file comes near the bound.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ _Lengths: TypeAlias = tuple[tuple[int, int], ...]
 _NONE: Final[dict[str, Any]] = {}
 
 
-class Decision(NamedTuple):
-    """What the rules say about a path, and the line that says it, as octets."""
+class RuleMatch(NamedTuple):
+    """The decision of the rules about a path, and the line that makes it, as octets."""
 
     allow: bool
     line: str
 
 
 class RuleSet:
-    """Rules, to be asked about many paths. Immutable; *size_bytes* is roughly its memory."""
+    """The rules of one file, for many paths. Immutable; *size_bytes* is roughly its memory."""
 
     __slots__ = ("_heads", "_lengths", "_prefixes", "_whole", "_wild", "size_bytes")
 
@@ -84,14 +84,14 @@ class RuleSet:
         } or _NONE
         self._heads = _lengths((len(head), rules[0][0]) for head, rules in self._wild.items())
 
-    def decide(self, path: str) -> Decision | None:
-        """What the rules say about *path*, spelled by `spelling.spelled`; None if nothing."""
+    def decide(self, path: str) -> RuleMatch | None:
+        """The decision about *path*, spelled by `spelling.spelled`; None if no rule matches."""
         best = self._best(path, _NOTHING)
         loose = loosened(path)
         if loose != path:
             best = self._best(loose, best)
         rank, line = best
-        return Decision(allow=bool(rank & 1), line=line) if rank else None
+        return RuleMatch(allow=bool(rank & 1), line=line) if rank else None
 
     def _best(self, path: str, best: _Found) -> _Found:
         """The rule of highest rank that matches *path*, *best* if none is above that."""
@@ -126,7 +126,7 @@ class RuleSet:
 
 
 class _Build:
-    """The rules by the text before their first wildcard, each kept once."""
+    """The rules by the text before their first wildcard, each once."""
 
     def __init__(self) -> None:
         self.whole: dict[str, _Found] = {}

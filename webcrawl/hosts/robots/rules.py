@@ -1,10 +1,10 @@
-"""The rules of one robots.txt for one crawler (RFC 9309).
+"""Robots rules: one robots.txt as one crawler must follow it (RFC 9309).
 
-Called by the robots cache, and by whoever has just fetched a robots.txt. `grammar` reads the file,
-`match` finds the rule that decides. A value: immutable, and the same bytes give the same answers.
+`grammar` reads the file, `match` finds the rule that decides. A value: immutable, and the same
+bytes give the same answers.
 
-Invariant: parsing and matching raise nothing, whatever the file says, and take no more than their
-bounds: parsing grows with the file, of which 500 KiB are read, matching stays within `match`'s.
+Invariant: parsing and matching raise nothing, whatever the file says, and are bounded: parsing
+grows with the file, of which 500 KiB are read, matching stays within `match`'s bounds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.grammar import read
-from webcrawl.hosts.robots.match import Decision, RuleSet
+from webcrawl.hosts.robots.match import RuleMatch, RuleSet
 from webcrawl.hosts.robots.spelling import path_of, spelled
 
 if TYPE_CHECKING:
@@ -34,21 +34,20 @@ def is_file(status: int | None) -> bool:
 
 
 def is_unreachable(status: int | None) -> bool:
-    """Whether *status*, None for no answer, says that the host could not say (2.3.1.4).
+    """Whether *status*, None for no answer, means that the host is unreachable (2.3.1.4).
 
-    5xx, and 429, which asks to come later. A number that is no HTTP status counts as 5xx (RFC
+    5xx, and 429, which asks for a later request. A number that is no HTTP status counts as 5xx (RFC
     9110, section 15): 999 is how some sites refuse crawlers.
     """
     return status is None or status == 429 or not 100 <= status <= 499
 
 
-class Rules:
-    """What one crawler may fetch from one origin.
+class RobotsRules:
+    """The rules of one origin for one crawler.
 
-    *failed* says that this is no robots.txt but the lack of one: the host could not say, so
-    everything is disallowed until it can. *crawl_delay* is the seconds that the file wants between
-    two requests, None if it does not say; *sitemaps* are those that it names, as written.
-    *size_bytes* is roughly the memory that this takes.
+    *failed* means that the host was unreachable and there is no file: everything is disallowed
+    until there is an answer. *crawl_delay* is in seconds, None if the file has none; *sitemaps* are
+    as written. *size_bytes* is roughly the memory that this takes.
     """
 
     __slots__ = ("_rules", "crawl_delay", "failed", "sitemaps", "size_bytes")
@@ -69,7 +68,7 @@ class Rules:
         self.size_bytes = _EMPTY_BYTES + rules.size_bytes + sum(map(len, sitemaps))
 
     @classmethod
-    def parse(cls, body: bytes, *, user_agent: str) -> Rules:
+    def parse(cls, body: bytes, *, user_agent: str) -> RobotsRules:
         """Read robots.txt, its first 500 KiB up to a whole line, for a product token."""
         rules, crawl_delay, sitemaps = read(body, token=user_agent)
         if not rules and crawl_delay is None and not sitemaps:
@@ -77,11 +76,11 @@ class Rules:
         return cls(rules=RuleSet(rules), crawl_delay=crawl_delay, sitemaps=sitemaps, failed=False)
 
     @classmethod
-    def from_outcome(cls, status: int | None, body: bytes, *, user_agent: str) -> Rules:
+    def from_outcome(cls, status: int | None, body: bytes, *, user_agent: str) -> RobotsRules:
         """Return the rules that follow from fetching robots.txt (RFC 9309, section 2.3.1).
 
         *status* is that of the last answer, None if there was none. 2xx: the file. 429, 5xx and
-        None: the host could not say, so nothing is allowed; `failed` is set. Anything else, as 4xx
+        None: the host is unreachable, so nothing is allowed; `failed` is set. Anything else, as 4xx
         or a redirect too many: there is no file, so there are no rules.
         """
         if is_file(status):
@@ -89,37 +88,37 @@ class Rules:
         return _UNREACHABLE if is_unreachable(status) else _NO_FILE
 
     def allowed(self, url: str) -> bool:
-        """Say whether *url*, of the origin of this file, may be fetched. About 2 us."""
+        """Return whether *url*, of the origin of this file, may be fetched. About 2 us."""
         decision = self._decide(url)
         return decision is None or decision.allow
 
     def decided_by(self, url: str) -> str:
-        """The line that decides about *url*, without comment; "" when there is none."""
+        """The line that decides about *url*, without comment; "" if none does."""
         decision = self._decide(url)
         if decision is None:
             return ""
         return decision.line.strip().encode("latin-1").decode("utf-8", "replace")
 
-    def _decide(self, url: str) -> Decision | None:
+    def _decide(self, url: str) -> RuleMatch | None:
         path = spelled(path_of(url))
         decision = self._rules.decide(path)
         return None if path == _ROBOTS_PATH else decision
 
 
 # Half of all hosts have no rules for this crawler, and share these.
-_NO_FILE: Final = Rules(rules=RuleSet([]), crawl_delay=None, sitemaps=(), failed=False)
-_UNREACHABLE: Final = Rules(
+_NO_FILE: Final = RobotsRules(rules=RuleSet([]), crawl_delay=None, sitemaps=(), failed=False)
+_UNREACHABLE: Final = RobotsRules(
     rules=RuleSet([(False, "/", "")]), crawl_delay=None, sitemaps=(), failed=True
 )
 
 
 def user_agent_token(settings: BaseSettings) -> str:
-    """Return the product token by which robots.txt files know this crawler.
+    """Return the product token of this crawler in robots.txt files.
 
-    ROBOTSTXT_USER_AGENT if set, as in Scrapy; else the token in USER_AGENT: its first product,
-    or the one that calls itself compatible: "webcrawl" of "webcrawl/1.0 (+https://...)" and of
-    "Mozilla/5.0 (compatible; webcrawl/1.0; ...)". Raises FatalError if there is none, for then
-    no host could address this crawler.
+    ROBOTSTXT_USER_AGENT if set, as in Scrapy; else the token in USER_AGENT: its first product, or
+    the one that calls itself compatible: "webcrawl" of "webcrawl/1.0 (+https://...)" and of
+    "Mozilla/5.0 (compatible; webcrawl/1.0; ...)". FatalError if there is none, for then no host
+    could address this crawler.
     """
     text = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or ""
     found = _COMPATIBLE.search(text)

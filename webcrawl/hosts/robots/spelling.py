@@ -1,4 +1,4 @@
-"""One spelling for the octets of a path, so that rules and URLs can be compared (RFC 9309, 2.2.2).
+"""Canonical spelling of a path's octets, so that rules and URLs can be compared (RFC 9309, 2.2.2).
 
 Called by `match` for the patterns of rules and by `rules` for URLs. Text in here is a string of
 octets: each character is one octet, below 256.
@@ -53,7 +53,7 @@ def path_of(url: str) -> str:
 
 
 def spelled(octets: str) -> str:
-    """*octets* in the one spelling. A ``%`` that begins no escape stays what it is."""
+    """*octets* in the canonical spelling. A ``%`` that begins no escape stays."""
     if _ODD.search(octets) is None:
         return octets
     return _ESCAPE_OR_ODD.sub(_spelling, octets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.hosts.records.database import FILE
-from webcrawl.hosts.records.reader import RecordsReader
+from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.hosts.records.wal import wal_damage
 from webcrawl.storage.record_log import CorruptRecordError
 

@@ -15,7 +15,7 @@ import msgspec
 
 from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
 from webcrawl.hosts.records.database import FILE, Database
-from webcrawl.hosts.records.reader import RecordsReader
+from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.jobs.check.hosts import check_hosts
 from webcrawl.jobs.check.logs import LOGS, MAX_LINE_BYTES, check_log, damage_of
 from webcrawl.jobs.check.tables import check_table

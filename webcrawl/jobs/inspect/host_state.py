@@ -10,7 +10,7 @@ from webcrawl.clock import wall_time
 from webcrawl.configuration.values import flag
 from webcrawl.frontier.rests import stored_rest
 from webcrawl.hosts.records import HostRecord
-from webcrawl.hosts.robots.cache import RobotsCache
+from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.suffix_lists import use_suffix_list_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import FrontierView
-from webcrawl.hosts.records.reader import RecordsReader
+from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.seen.view import SeenView
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 

@@ -12,7 +12,7 @@ import msgspec
 
 from webcrawl.clock import now
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
-from webcrawl.hosts.budgets.traps.record import HostPatterns, decode
+from webcrawl.hosts.budgets.traps.pattern_record import HostPatterns, decode
 from webcrawl.urls import host_of
 from webcrawl.urls.filters.pattern import patterns_of
 

@@ -1,6 +1,6 @@
 """Asynchronous look-ups of host names, many in parallel, in one thread (Mercator, section 3.3).
 
-Called by the prelude for the addresses of a host before a worker is spent on it, and by the
+Called by the preconditions for the addresses of a host before a worker is spent on it, and by the
 download handlers when they connect. Queries go straight to the configured name servers over UDP,
 without the operating system's resolver and its threads; a truncated answer is fetched again over
 TCP.

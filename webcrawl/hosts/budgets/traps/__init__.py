@@ -1,4 +1,4 @@
-"""Traps that are learned: URL patterns whose pages keep having content already seen.
+"""Learned traps: URL patterns whose pages keep having content already seen.
 
 What becomes of a page
 ======================

@@ -1,11 +1,9 @@
-"""The patterns that are never parked, whatever their pages are like: what a person has decided.
+"""Trap exceptions: patterns and hosts that are never parked, from TRAP_EXCEPTIONS_FILE.
 
-Made by the rules file of TRAP_EXCEPTIONS_FILE, line by line, then only asked.
-
-    # line := [pattern | host] [white space "#" comment]
-    http://a.test/cal/{n}?sid      a pattern, as traps.txt has it
-    a.test/cal/{n}?sid             the same, whatever the scheme
-    www.b.test                     every pattern of the host; of all below it too
+# line := [pattern | host] [white space "#" comment]
+http://a.test/cal/{n}?sid      a pattern, as traps.txt has it
+a.test/cal/{n}?sid             the same, whatever the scheme
+www.b.test                     every pattern of the host; of all below it too
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ class ExceptionRules:
         return len(self._patterns) + len(self._hosts)
 
     def add(self, line: str) -> None:
-        """Add the rule of *line*, if there is one; ValueError, with a sentence's end, if it is
+        """Add the rule of *line*, if there is one. ValueError, with the end of a sentence, if it is
         neither a pattern nor a host."""
         text = _COMMENT.sub("", line.strip()).strip()
         if not text:

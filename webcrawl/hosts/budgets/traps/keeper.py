@@ -1,7 +1,7 @@
-"""The traps of a crawl: the parts of ``hosts.budgets.traps`` with their files, settings and gates.
+"""Trap keeper: the traps of a crawl with their files, settings and gates.
 
-Part of a shard, whose records they are kept in. ``ended`` is called by crawl/completion.py for each
-URL; ``work`` is called with every slice of background work.
+The records are kept in the host records. ``ended`` takes in the end of each URL; ``work`` is called
+with every slice of background work.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _LATER = frozenset({"http_408", "http_429"})
 
 
 class TrapKeeper:
-    """*exceptions* are the patterns and hosts to which nothing of this applies."""
+    """The traps of a crawl: patterns, URL space, their files and their gates.
+
+    *exceptions* are the patterns and hosts to which nothing of this applies.
+    """
 
     def __init__(
         self,
@@ -85,12 +88,12 @@ class TrapKeeper:
         )
 
     def gates(self) -> list[Gate]:
-        """What is asked about each URL on its way."""
+        """The gates that each new URL passes."""
         return [LearnedTrapGate(self.learned), UrlSpaceGate(self.space, self._exceptions)]
 
     def ended(self, entry: Entry, outcome: str, *, tested: bool, seen: bool) -> None:
-        """*entry* has come to its end with a document that the content-seen test has *tested*, or
-        without; it had *seen* the same bytes, or not.
+        """Note that *entry* has ended, with a document that the content-seen test has *tested*, or
+        without; *seen*: the same bytes had been seen before.
 
         Raises what the records raise.
         """
@@ -103,13 +106,13 @@ class TrapKeeper:
         self.space.ended(host, fresh=tested and not seen, fruitless=seen or missing)
 
     def open(self) -> None:
-        """The store is open. Raises FatalError when the file cannot be read, and what the store
+        """Open it, with an open store. FatalError if the file cannot be read, and what the store
         raises."""
         self._exceptions.open()
         self.learned.open()
 
     def work(self) -> None:
-        """A moment's work now and then."""
+        """Do a slice of background work."""
         self._exceptions.reload_if_changed()
 
     def close(self) -> None:
@@ -117,13 +120,13 @@ class TrapKeeper:
         self._exceptions.close()
 
     def stats(self) -> dict[str, int]:
-        """Under their names in the crawl's statistics."""
+        """Counts by their names in the crawl's statistics."""
         rules = {f"exceptions/{name}": count for name, count in self._exceptions.stats().items()}
         return {f"traps/{name}": count for name, count in (self.learned.stats() | rules).items()}
 
 
 class LearnedTrapGate(Gate):
-    """Holds the URLs of a parked pattern until it is tried again or freed.
+    """Gate of learned traps: holds the URLs of a parked pattern until it is tried again or freed.
 
     Requests that a spider made itself (they have an ``extra``) pass both gates.
     """
@@ -138,22 +141,24 @@ class LearnedTrapGate(Gate):
         return not entry.extra and self._traps.holds(entry.url)
 
     def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the protocol
-        """A pattern's time is over, or the exceptions have changed."""
+        """Whether a pattern is due, or the exceptions have changed."""
         return self._traps.news()
 
     @property
     def may_relent(self) -> bool:
-        """A pattern's time is over."""
+        """Whether a pattern is due."""
         return self._traps.may_relent
 
     def relent(self) -> None:
-        """What is held is looked at now."""
+        """Note that a pass over the held URLs begins."""
         self._traps.relent()
 
 
 class UrlSpaceGate(Gate):
-    """Holds the URLs of a host that are more than its pages have earned, unless it is excepted. By
-    its name, whatever its politeness key is."""
+    """Gate of URL space: holds the URLs of a host beyond what its pages have earned.
+
+    By the host's name, whatever its politeness key is; hosts of the exceptions pass.
+    """
 
     name = "url_space"
 
@@ -170,30 +175,30 @@ class UrlSpaceGate(Gate):
         return self._space.holds(host) and not self._exceptions.rules.excepts(host)
 
     def stops(self, entry: Entry) -> bool:  # noqa: ARG002  part of the protocol
-        """What was let in is on its host's account already."""
+        """False: a URL that was let in is on its host's account."""
         return False
 
     def let_in(self, entry: Entry) -> None:
-        """It waits, on its host's account."""
+        """Add a waiting URL to its host's account."""
         if not entry.extra:
             self._space.let_in(host_of(entry.url))
 
     def let_out(self, entry: Entry) -> None:
-        """Another gate has stopped it."""
+        """Take off a URL that another gate has stopped."""
         if not entry.extra:
             self._space.let_out(host_of(entry.url))
 
     def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the protocol
-        """There is room again where there was none, or the exceptions have changed."""
+        """Whether there is room again where there was none, or the exceptions have changed."""
         changed = self._exceptions.reloads != self._heard_of
         self._heard_of = self._exceptions.reloads
         return self._space.news() or changed
 
     @property
     def may_relent(self) -> bool:
-        """All that waited has ended: there is room."""
+        """Whether there is room once all that waited has ended."""
         return self._space.may_relent
 
     def relent(self) -> None:
-        """What is held is looked at now."""
+        """Note that a pass over the held URLs begins."""
         self._space.relent()

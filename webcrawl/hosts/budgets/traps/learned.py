@@ -1,8 +1,8 @@
-"""The patterns of each host whose pages keep having content already seen.
+"""Trap learning: counts duplicates by URL pattern, per host, and parks patterns.
 
-``learn`` is called for each document that the content-seen test has judged, ``holds`` for each URL
-on its way. See the package's docstring for the invariants. Everything runs in the crawl's thread;
-a host that is not in memory is read from the store, 10 us.
+``learn`` is called for each document that the content-seen test has judged, ``holds`` for each new
+URL. The package's docstring has the invariants. Everything runs in the crawl's thread; a host that
+is not in memory is read from the store, 10 us.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
-from webcrawl.hosts.budgets.traps.record import (
+from webcrawl.hosts.budgets.traps.pattern_record import (
     HostPatterns,
     PatternRecord,
     TrapCounts,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.budgets.traps.noted import Notes
 
 # Hosts whose patterns are held, decoded, and patterns kept for one host: 30 MB if all of them are
-# of a kind that nobody has seen yet.
+# of an unknown kind.
 _HOSTS: Final = 4096
 # Hosts that are known to have none: 0.1 kB each.
 _UNKNOWN_HOSTS: Final = 1 << 16
@@ -57,7 +57,7 @@ _ALL: Final = "*"
 
 
 class Store(Protocol):
-    """Where the records are: a ``Shelf`` of hosts/."""
+    """Protocol of the store of the records: a ``KeyValueCache`` of hosts/records."""
 
     def get(self, key: str) -> bytes | None: ...
 
@@ -65,16 +65,18 @@ class Store(Protocol):
 
 
 class Exceptions(Protocol):
-    """What is never parked, as of now: a ``RulesFile``."""
+    """Protocol of the exceptions in force: a ``RulesFile``."""
 
     rules: ExceptionRules
     reloads: int
 
 
 class LearnedTraps:
-    """*min_duplicates* pages with content seen before, nine in ten of the recent ones, park a
-    pattern for *retry_secs*, then for twice as long (0: until a person frees it). With 0
-    *min_duplicates* nothing is learned, and nothing held.
+    """The patterns of all hosts.
+
+    *min_duplicates* pages with content seen before, nine in ten of the recent ones, park a pattern
+    for *retry_secs*, then for twice as long (0: until it is excepted). With 0 *min_duplicates*
+    nothing is learned, and nothing held.
 
     All methods raise what the store raises: OSError, CorruptRecordError.
     """
@@ -109,13 +111,13 @@ class LearnedTraps:
         self._held = 0
 
     def open(self) -> None:
-        """Take up what the store has. One look-up."""
+        """Take up the state of the store. One look-up."""
         data = self._store.get(_ALL)
         if data is not None:
             self._all = decode_counts(data)
 
     def stats(self) -> dict[str, int]:
-        """By their names behind ``traps/``; all but ``hosts`` count the crawl."""
+        """Counts by their names after ``traps/``; all but ``hosts`` are of the whole crawl."""
         return {
             "parked": self._all.parked,
             "learned": self._all.learned,
@@ -126,7 +128,8 @@ class LearnedTraps:
     # --- learning
 
     def learn(self, url: str, *, seen: bool) -> None:
-        """The document of *url*, normalized, was *seen* under another URL before, or is new.
+        """Note that the document of *url*, normalized, was *seen* under another URL before, or is
+        new.
 
         0.4 us for new content on a host without duplicates, 5 to 20 us for others.
         """
@@ -165,7 +168,7 @@ class LearnedTraps:
             self._store.put(_ALL, encode_counts(self._all))
 
     def _judge(self, record: PatternRecord, url: str, *, excepted: bool) -> None:
-        """Park *record* if it is time to, and nobody excepts *url*."""
+        """Park *record* if it is time to, unless *url* is excepted."""
         enough = self._min_duplicates * (_BROAD if is_broad(record.pattern) else 1)
         if record.times:
             enough = max(_LEAST_TRIAL, enough // _TRIAL)
@@ -195,7 +198,7 @@ class LearnedTraps:
         )
 
     def _free_if_due(self, record: PatternRecord) -> bool:
-        """Whether *record* was parked, and its time is over."""
+        """Whether *record* was parked, and is due now."""
         now = self._clock()
         if not 0 < record.parked_until <= now:
             return False
@@ -207,8 +210,8 @@ class LearnedTraps:
         return True
 
     def _drop_surplus(self, known: HostPatterns) -> None:
-        """Forget what has waited longest for a page: free patterns, unless so many are parked that
-        there would be no room left to learn others."""
+        """Drop the records that have waited longest for a page: free patterns, or parked ones if
+        they would leave no room to learn others."""
         while len(known.patterns) > _PATTERNS_PER_HOST:
             parked = [one for one in known.patterns if one.parked_until]
             full = len(parked) > _PARKED_PER_HOST
@@ -222,7 +225,7 @@ class LearnedTraps:
     # --- holding
 
     def holds(self, url: str) -> bool:
-        """Whether *url* has a parked pattern, and nobody excepts it. 0.4 us for a host without
+        """Whether *url* has a parked pattern and is not excepted. 0.4 us for a host without
         patterns, 4 us for others."""
         if not self._min_duplicates:
             return False
@@ -258,10 +261,10 @@ class LearnedTraps:
         return None
 
     def news(self) -> bool:
-        """Whether what is held should be looked at again: the exceptions have changed, or a
-        pattern's time is over, or it was forgotten. True once, and then when there is more.
+        """Whether the held URLs should be passed over again: the exceptions have changed, or a
+        pattern is due or was dropped. True once, and then when there is more.
 
-        What an earlier process has held must be looked at once in any case.
+        URLs that an earlier process has held are passed over once in any case.
         """
         changed = self._exceptions.reloads != self._heard_of
         self._heard_of = self._exceptions.reloads
@@ -273,16 +276,17 @@ class LearnedTraps:
 
     @property
     def may_relent(self) -> bool:
-        """Whether there is news already that ``news`` keeps back, as there was a look lately."""
+        """Whether ``news`` withholds news because the last pass was not long ago."""
         return self._clock() >= self._due_at
 
     def relent(self) -> None:
-        """What is held is going to be looked at; what goes on being held says when it is due."""
+        """Note that a pass over the held URLs begins; those that stay held set the time of the
+        next."""
         self._due_at = float("inf")
         self._looked_at, self._held = self._clock(), 0
 
     def _known(self, host: str) -> HostPatterns | None:
-        """What is known of *host*, None if nothing is."""
+        """The patterns of *host*, None if there are none."""
         hosts = self._hosts
         known = hosts.get(host)
         if known is not None:

@@ -1,10 +1,10 @@
-"""What was parked, for people: a line in the log and one in ``traps.txt`` for each time.
+"""Notes on parked patterns: a line in the log and one in ``traps.txt`` for each event.
 
-    # format of traps.txt: pattern, two spaces, "#" and what happened to it; appended only
+    # format of traps.txt: pattern, two spaces, "#" and the event; appended only
     http://a.test/cal/{n}?sid  # 2026-11-20 13:00:05 parked: 30 of 30 pages had been seen, as http…
 
-A line, put into TRAP_EXCEPTIONS_FILE as it is, frees its pattern. The file is for reading: the
-crawl goes by the records, and a full disk does not end it here.
+A line, copied to TRAP_EXCEPTIONS_FILE, frees its pattern. The crawl never reads the file, and a
+full disk does not end it here.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ logger = logging.getLogger(__name__)
 
 
 class Notes:
-    """Lines appended to *path*; no directory is made for it."""
+    """The writer of ``traps.txt``, *path*; it makes no directory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._complained = False
 
     def parked(self, pattern: str, *, seen: int, of: int, example: str, at: float) -> None:
-        """*seen* of its recent documents, *of* in all, had content seen before."""
+        """Note that *seen* of the pattern's recent documents, *of* in all, had content seen
+        before."""
         logger.info(
             "Trap learned: %d of the last %d pages of %s had content already seen, as %s; its URLs "
             "wait from now on",
@@ -36,7 +37,7 @@ class Notes:
         self._append(pattern, f"parked: {seen} of {of} pages had been seen, as {example}", at)
 
     def tried(self, pattern: str, *, at: float) -> None:
-        """It is free until some more pages are known."""
+        """Note that the pattern is free until some more pages are known."""
         self._append(pattern, "tried again", at)
 
     def _append(self, pattern: str, what: str, at: float) -> None:

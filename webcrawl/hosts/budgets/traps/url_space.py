@@ -1,22 +1,22 @@
-"""How far a host's URLs may outgrow its pages.
+"""URL space: how many URLs a host may have waiting, by its pages of new content.
 
-A host has *base* URLs for nothing, and *per_page* more for each page of new content that it gave.
-On that account go the URLs that wait in the frontier, and those that were fetched for nothing: with
-content already seen, or 404. What does not fit waits outside and is let in as pages come::
+A host has *base* URLs for free, and *per_page* more for each page of new content. Its account has
+the URLs that wait in the frontier, and those that were fetched in vain: with content already seen,
+or 404. URLs that do not fit are held, and let in as pages come::
 
     waiting + fruitless < base + per_page * fresh
 
 So an ordinary site of any size is crawled to its end, as long as one in *per_page* of its URLs
-leads to something new; a host that only ever names more URLs has *base* of them fetched. URLs that
-are denied by robots.txt, redirect, or fail for the host's or the network's sake are on nobody's
-account once they have ended. When nothing else is left to fetch, a host with any room may have as
-many waiting as it had of these so far: what is held is not looked at for each of them.
+leads to something new; a host that only names more URLs has *base* of them fetched. URLs that
+robots.txt denies, that redirect, or that fail because of the host or the network are on no account
+once they have ended. When nothing else is left to fetch, a host with any room may have as many
+waiting as it had of these so far: held URLs are not passed over for each of them.
 
-``fresh`` and ``fruitless`` are kept in the host's record. What waits is counted in memory, for the
-hosts of late: after a restart, or when a host was not heard of for long, its count begins at 0 and
-it has a little more than it should; what a crash has let in twice is taken off when nothing else is
-left. The invariant: a host to which less is due than it may have is never held for good;
-``may_relent`` says so when nothing else is left.
+``fresh`` and ``fruitless`` are in the host's record. Waiting URLs are counted in memory, for recent
+hosts: after a restart, or a long time without the host, its count begins at 0, so it has a little
+more than it should. URLs that a crash has let in twice are taken off when nothing else is left.
+Invariant: a host whose account has room is never held for good; ``may_relent`` reports it when
+nothing else is left.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _LOOK_EVERY: Final = 10.0
 _LOOK_EVERY_PER_URL: Final = 1e-4
 
 
-class Records(Protocol):
-    """Where the facts are kept: ``HostRecords``."""
+class UrlSpaceRecords(Protocol):
+    """Protocol of the store of the accounts: ``HostRecords``."""
 
     def get(self, host: str) -> HostRecord: ...
 
@@ -48,6 +48,8 @@ class Records(Protocol):
 
 
 class _Account(msgspec.Struct, gc=False):
+    """The account of one host."""
+
     waiting: int = 0
     fresh: int = 0
     fruitless: int = 0
@@ -60,7 +62,7 @@ class UrlSpace:
     """The accounts of all hosts. *base* 0: nothing is held. Raises what the records raise."""
 
     def __init__(
-        self, *, records: Records, base: int, clock: Callable[[], float], per_page: int = 10
+        self, *, records: UrlSpaceRecords, base: int, clock: Callable[[], float], per_page: int = 10
     ) -> None:
         self._records = records
         self._base = base
@@ -88,19 +90,19 @@ class UrlSpace:
         return True
 
     def let_in(self, host: str) -> None:
-        """One more of its URLs waits."""
+        """Count one more waiting URL."""
         if self._base:
             self._account(host).waiting += 1
 
     def let_out(self, host: str) -> None:
-        """One of those has left the frontier, without an answer."""
+        """Uncount a URL that has left the frontier without an answer."""
         if self._base:
             account = self._account(host)
             account.waiting = max(0, account.waiting - 1)
             self._has_room = True
 
     def ended(self, host: str, *, fresh: bool, fruitless: bool) -> None:
-        """One of those has come to its end: with new content, for nothing, or neither."""
+        """Move a URL that has ended: with new content, in vain, or neither."""
         self.let_out(host)
         if not self._base:
             return
@@ -114,7 +116,7 @@ class UrlSpace:
             self._records.put(record)
 
     def news(self) -> bool:
-        """Whether what is held should be looked at again: now and then, if there is room."""
+        """Whether the held URLs should be passed over again: now and then, if there is room."""
         if not (self._held_for_room and self._has_room):
             return False
         pause = max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held)
@@ -125,13 +127,13 @@ class UrlSpace:
 
     @property
     def may_relent(self) -> bool:
-        """Whether some of what is held finds room when all that waits has ended."""
+        """Whether some of the held URLs find room when all that waits has ended."""
         return self._held_for_room
 
     def relent(self) -> None:
-        """Nothing waits in the frontier any more, and what is held is going to be looked at.
+        """Note that nothing waits in the frontier, and that a pass over the held URLs begins.
 
-        What was let in once more after a crash has left it without a word.
+        It also takes off URLs that a crash has let in twice.
         """
         for account in self._accounts.values():
             account.waiting = 0

@@ -1,10 +1,10 @@
-"""What is kept of one origin's robots.txt: the answers, their times, the file; and their bytes.
+"""Robots record: the last answers for one origin's robots.txt and its file, with their bytes.
 
-Made and read by `cache`. Times are epoch seconds, so they hold over a restart; since the
-clock may be set while the machine is down, no duration is taken from it without bounds.
+Times are epoch seconds, so they hold over a restart; since the clock can be set, no duration is
+taken from them without bounds.
 
-Invariant: `unpack` raises nothing. What it cannot read, be it damaged or of another version, is
-unknown: the robots.txt is fetched again.
+Invariant: `unpack` raises nothing. Bytes that are damaged or of another version are unknown: the
+robots.txt is fetched again.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ VERSION: Final = 1
 _LEVEL: Final = 1
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The robots.txt of one origin, as far as its host told; *file* is not compressed in here."""
+class RobotsRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The robots.txt of one origin; *file* is not compressed in here."""
 
     version: int
     status: int | None
@@ -50,18 +50,18 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def after(
-    earlier: Entry | None, status: int | None, body: bytes, *, now: float, longest_gap: float
-) -> Entry:
-    """The entry that follows from *earlier* and an answer with *status* and *body* at *now*.
+    earlier: RobotsRecord | None, status: int | None, body: bytes, *, now: float, longest_gap: float
+) -> RobotsRecord:
+    """The record that follows from *earlier* and an answer with *status* and *body* at *now*.
 
     After a failure the file of *earlier* stays. The time from one failure to the next counts as
     failing, but no more than *longest_gap* of it: a crawl that was stopped for a month, or a clock
     that was set, has not seen a host failing for so long.
     """
     if is_file(status):
-        return Entry(VERSION, status, now, file_at=now, file=body[:MAX_BYTES])
+        return RobotsRecord(VERSION, status, now, file_at=now, file=body[:MAX_BYTES])
     if earlier is None or not is_unreachable(status):
-        return Entry(VERSION, status, now)
+        return RobotsRecord(VERSION, status, now)
     failing_for = earlier.failing_for
     if earlier.failing:
         failing_for += min(max(0.0, now - earlier.fetched_at), longest_gap)
@@ -69,18 +69,18 @@ def after(
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Entry).decode
+_decode: Final = msgspec.msgpack.Decoder(RobotsRecord).decode
 
 
-def pack(entry: Entry) -> bytes:
-    """*entry* as the bytes that a store keeps."""
+def pack(entry: RobotsRecord) -> bytes:
+    """The bytes of *entry* in the store."""
     if entry.file is not None:
         entry = msgspec.structs.replace(entry, file=zlib.compress(entry.file, _LEVEL))
     return _encode(entry)
 
 
-def unpack(data: bytes | None) -> Entry | None:
-    """The entry of `pack`; None for no bytes, or bytes that are no entry of this version."""
+def unpack(data: bytes | None) -> RobotsRecord | None:
+    """The record of `pack`; None for no bytes, or bytes that are no record of this version."""
     if data is None:
         return None
     try:

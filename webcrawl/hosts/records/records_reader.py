@@ -1,9 +1,9 @@
-"""The host records of a crawl, for readers beside the process that owns them.
+"""Records reader: the host records of a crawl, read beside the process that owns them.
 
-Takes no lock that the owner could notice and changes not a byte. The owner writes every second, so
+It takes no lock that disturbs the owner and changes not a byte. The owner writes every second, so
 what is read is up to two seconds old.
 
-SQLite needs the shared-memory file (``-shm``) to know how much of the write-ahead log counts. With
+SQLite needs the shared-memory file (``-shm``) to find the valid part of the write-ahead log. With
 one there, left by a crawl that runs or was killed, it is read without being written
 (``readonly_shm``). Without one, and without a log, the crawl was stopped cleanly and the file holds
 everything (``immutable``). A log alone, as in a copy of a job, is read from a copy.
@@ -22,8 +22,8 @@ from urllib.parse import quote
 import msgspec
 
 from webcrawl.hosts.records.database import FILE, READ, SCAN, VERSION, checksum
+from webcrawl.hosts.records.host_record import HostRecord, decode
 from webcrawl.hosts.records.host_records import HOSTS, RESTS, ROBOTS, TRAPS
-from webcrawl.hosts.records.record import HostRecord, decode
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class RecordsReader:
-    """What is known of hosts in the directory *path*, nothing when there is no file."""
+    """The host records in the directory *path*; empty without a file."""
 
     def __init__(self, *, path: Path) -> None:
         self._file = path / FILE
@@ -42,7 +42,7 @@ class RecordsReader:
         self._stack = ExitStack()
 
     def open(self) -> None:
-        """Raises CorruptRecordError when the file is none of ours, NewerFormatError, OSError."""
+        """Open the file. CorruptRecordError if it is another file, NewerFormatError, OSError."""
         if not self._file.exists():
             return
         try:
@@ -87,12 +87,12 @@ class RecordsReader:
         self.close()
 
     def close(self) -> None:
-        """Calling it again does nothing."""
+        """Close it. Idempotent."""
         self._connection = None
         self._stack.close()
 
     def record(self, host: str) -> HostRecord | None:
-        """The record of *host*; None when it has none. CorruptRecordError when it is damaged."""
+        """The record of *host*; None without one. CorruptRecordError if it is damaged."""
         data = self._read(HOSTS, host)
         if data is None:
             return None
@@ -102,14 +102,14 @@ class RecordsReader:
             raise CorruptRecordError(self._file, 0, f"no record of {host!r} ({error})") from error
 
     def robots(self, origin: str) -> bytes | None:
-        """What was last put for *origin*, as the robots room packs it."""
+        """The last value put for *origin*, as the robots room packs it."""
         return self._read(ROBOTS, origin)
 
     def put_robots(self, origin: str, data: bytes) -> None:
-        """Nothing: what a reader makes of it is its own."""
+        """Do nothing: a reader stores nothing."""
 
     def rest(self, host: str) -> bytes | None:
-        """What the frontier put for *host*."""
+        """The last value that the frontier put for *host*."""
         return self._read(RESTS, host)
 
     def traps(self, host: str) -> bytes | None:
@@ -117,8 +117,8 @@ class RecordsReader:
         return self._read(TRAPS, host)
 
     def damaged(self) -> Iterator[str]:
-        """Read the whole file; a sentence for each thing that is wrong. Memory does not grow with
-        the file, but for SQLite's own check: up to a hundred sentences."""
+        """Read the whole file; returns a sentence for each damage. Memory does not grow with the
+        file, except for up to a hundred sentences of SQLite's own check."""
         if self._connection is None:
             return
         try:
@@ -126,7 +126,7 @@ class RecordsReader:
                 if text != "ok":
                     yield text
             if not self._connection.execute("SELECT name FROM sqlite_master").fetchall():
-                return  # whoever was to make the table died: the next start makes it
+                return  # the process died before it made the table: the next start makes it
             for _, key, data, crc in self._connection.execute(SCAN):
                 if checksum(key, data) != crc:
                     yield f"checksum mismatch in what is kept of {key!r}"
@@ -134,8 +134,8 @@ class RecordsReader:
             yield str(error)
 
     def readable(self) -> Iterator[Fact]:
-        """What can be read of a damaged file: from its beginning up to the damage, and from its end
-        back to it, without what has another checksum."""
+        """The readable values of a damaged file: from its beginning up to the damage, and from its
+        end back to it, without those with a wrong checksum."""
         if self._connection is None:
             return
         last: tuple[int, str] | None = None

@@ -1,9 +1,9 @@
-"""One kind of facts: the newest in memory, all of them on disk.
+"""Key-value cache over one kind of facts: the newest in memory, all of them on disk.
 
-Used by the owner's thread only; the worker sees nothing but the batch it is handed. A fact is in
-up to three places: ``_held`` (the memory, least recently used first), ``_dirty`` (put since the
-last batch was taken) and ``_writing`` (the batch that is being written). The invariant: what is
-not known to be on disk is in ``_dirty`` or ``_writing``, which nothing is evicted from.
+Used by the owner's thread only; the worker sees only the batch that it is handed. A fact is in up
+to three places: ``_held`` (the memory, least recently used first), ``_dirty`` (put since the last
+batch was taken) and ``_writing`` (the batch that is being written). Invariant: a fact that is not
+known to be on disk is in ``_dirty`` or ``_writing``, which evict nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records.database import Database
 
 
-class Shelf:
-    """str -> bytes. *size* and *max_bytes* bound what is held only to be found faster."""
+class KeyValueCache:
+    """A write-back cache of one kind of facts, str -> bytes.
+
+    *size* and *max_bytes* bound the copies of facts that are on disk.
+    """
 
     def __init__(self, *, database: Database, kind: int, size: int, max_bytes: int) -> None:
         self.kind = kind
@@ -35,12 +38,13 @@ class Shelf:
         self._is_empty = True
 
     def open(self) -> None:
-        """Call it when the database is open: a shelf without anything never reads the disk."""
+        """Note whether the open database has any value of this kind: without one the disk is never
+        read."""
         self._is_empty = not self._database.holds(self.kind)
 
     @property
     def file(self) -> Path:
-        """Where all of them are on disk."""
+        """The file of the database."""
         return self._database.file
 
     def __len__(self) -> int:
@@ -58,7 +62,7 @@ class Shelf:
         return len(self._dirty) + len(self._writing)
 
     def get(self, key: str) -> bytes | None:
-        """The last that was put for *key*; None: nothing ever was. At most one lookup on disk.
+        """The last value put for *key*; None if there was none. At most one look-up on disk.
 
         Raises CorruptRecordError, OSError.
         """
@@ -80,17 +84,17 @@ class Shelf:
         return data
 
     def put(self, key: str, data: bytes) -> None:
-        """Replace what is kept for *key*. In memory until the next batch is written."""
+        """Replace the value of *key*. In memory until the next batch is written."""
         self._dirty[key] = data
         self._is_empty = False
         self._hold(key, data)
 
     def unsaved(self) -> Iterator[tuple[str, bytes]]:
-        """What a crash would lose, the older value of a key before the newer one."""
+        """The facts that a crash would lose, the older value of a key before the newer one."""
         return itertools.chain(self._writing.items(), self._dirty.items())
 
     def written(self) -> list[Path]:
-        """What to fsync so that all that is not unsaved survives a power failure."""
+        """The files to fsync so that all saved facts survive a power failure."""
         return self._database.written()
 
     def _hold(self, key: str, data: bytes) -> None:
@@ -107,17 +111,17 @@ class Shelf:
     # --- a batch on its way to the disk
 
     def take_batch(self) -> Mapping[str, bytes]:
-        """What is to be written now; the caller must not change it. One at a time."""
+        """The facts to write now; the caller must not change them. One batch at a time."""
         assert not self._writing, "a batch is being written"
         self._writing, self._dirty = self._dirty, {}
         return self._writing
 
     def batch_saved(self) -> None:
-        """The batch is on disk."""
+        """Note that the batch is on disk."""
         self._writing = {}
 
     def batch_failed(self) -> None:
-        """The batch is not on disk, or in part: it goes with the next one."""
+        """Note that the batch is not on disk, or only in part: it goes with the next one."""
         self._dirty = {**self._writing, **self._dirty}
         self._writing = {}
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.hosts.robots.entry import VERSION, Entry, after, pack, unpack
 from webcrawl.hosts.robots.grammar import MAX_BYTES
+from webcrawl.hosts.robots.robots_record import VERSION, RobotsRecord, after, pack, unpack
 
 TIMES = st.floats(-1e11, 1e11)
 ENTRIES = st.builds(
-    Entry,
+    RobotsRecord,
     version=st.just(VERSION),
     status=st.none() | st.integers(-5, 1000),
     fetched_at=TIMES,

@@ -1,7 +1,7 @@
-"""What is known of a host's patterns, and its bytes in the store.
+"""Trap record: the patterns of a host, and their bytes in the store.
 
-The invariant: fields are only ever added at the end with a default, and what a later version has
-added there is skipped.
+Invariant: fields are only ever added at the end with a default, and fields of a later version are
+skipped.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import msgspec
 
 
 class PatternRecord(msgspec.Struct, array_like=True):
-    """One pattern. *fresh* and *seen* count its recent documents with new content, and with content
-    seen before, since the first of the latter. It is parked until *parked_until*, epoch seconds,
-    0: free. *times* counts how often in a row it was parked; *example* is a URL that had it last
-    parked."""
+    """One pattern and its counts.
+
+    *fresh* and *seen* count its recent documents with new content, and with content seen before,
+    since the first of the latter. It is parked until *parked_until*, epoch seconds, 0: free.
+    *times* counts how often in a row it was parked; *example* is a URL that had it last parked.
+    """
 
     pattern: str
     fresh: int = 0
@@ -24,7 +26,7 @@ class PatternRecord(msgspec.Struct, array_like=True):
 
 
 class HostPatterns(msgspec.Struct, array_like=True):
-    """The patterns of one host, by themselves; the one that has waited longest for a page first."""
+    """The patterns of one host, by name; the one that has waited longest for a page first."""
 
     patterns: list[PatternRecord] = []
 
@@ -37,8 +39,11 @@ class HostPatterns(msgspec.Struct, array_like=True):
 
 
 class TrapCounts(msgspec.Struct, array_like=True):
-    """Of all hosts together: patterns that are *parked* now; how often one was parked, and tried
-    again, since the crawl began."""
+    """Counts over all hosts.
+
+    Patterns that are *parked* now; how often one was parked, and tried again, since the crawl
+    began.
+    """
 
     parked: int = 0
     learned: int = 0
@@ -51,20 +56,20 @@ _decode_counts = msgspec.msgpack.Decoder(TrapCounts).decode
 
 
 def encode(patterns: HostPatterns) -> bytes:
-    """The record as it is stored."""
+    """The bytes of the record in the store."""
     return _encode(patterns)
 
 
 def decode(data: bytes) -> HostPatterns:
-    """The record of ``encode``. Raises msgspec.DecodeError when *data* is none."""
+    """The record of ``encode``. msgspec.DecodeError for other bytes."""
     return _decode(data)
 
 
 def encode_counts(counts: TrapCounts) -> bytes:
-    """The counts as they are stored."""
+    """The bytes of the counts in the store."""
     return _encode(counts)
 
 
 def decode_counts(data: bytes) -> TrapCounts:
-    """The counts of ``encode_counts``. Raises msgspec.DecodeError when *data* is none."""
+    """The counts of ``encode_counts``. msgspec.DecodeError for other bytes."""
     return _decode_counts(data)

@@ -1,7 +1,7 @@
-"""What is remembered of one host, and its bytes on disk.
+"""Host record: the facts about one host, and their bytes on disk.
 
-Read and put by whoever contacts hosts. The invariant: fields are only ever added at the end with
-a default, and what a later version has added there is skipped.
+Invariant: fields are only ever added at the end with a default, and fields of a later version are
+skipped.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import msgspec
 
 
 class HostRecord(msgspec.Struct, array_like=True):
-    """One host, or one of its origins (scheme, host, port) that has failed. A new one has the
-    defaults.
+    """The record of one host, or of one of its origins (scheme, host, port) that has failed.
+
+    A new one has the defaults.
 
     *took* are the times of the last downloads in seconds, the newest last; *failures* counts
     contacts in a row that failed, of the origin, or of any one of the host; *ready_at* is when it
@@ -46,10 +47,10 @@ _decode = msgspec.msgpack.Decoder(HostRecord).decode
 
 
 def encode(record: HostRecord) -> bytes:
-    """The record as it is stored."""
+    """The bytes of the record on disk."""
     return _encode(record)
 
 
 def decode(data: bytes) -> HostRecord:
-    """The record of ``encode``. Raises msgspec.DecodeError when *data* is none."""
+    """The record of ``encode``. msgspec.DecodeError for other bytes."""
     return _decode(data)

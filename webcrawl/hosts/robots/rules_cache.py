@@ -1,8 +1,8 @@
-"""What many hosts allow: kept in a store over restarts, the rules in use ready in memory.
+"""Rules cache: robots.txt of many hosts, in a store over restarts, those in use in memory.
 
-Called by whoever leases hosts: `get` before a fetch, `put` after robots.txt was fetched. One
-origin (scheme, host and port) is one entry, since a robots.txt speaks for no other (RFC 9309,
-section 2.3). How long an answer holds:
+`get` is called before a fetch, `put` after robots.txt was fetched. One origin (scheme, host and
+port) is one entry, since a robots.txt speaks for no other (RFC 9309, section 2.3). How long an
+answer holds:
 
 * A file, or the lack of one (4xx), holds for *expire* seconds, a day by default (2.4).
 * A failure (429, 5xx, no answer) disallows everything, and is tried again after *retry* seconds.
@@ -10,12 +10,11 @@ section 2.3). How long an answer holds:
 * A host that has been failing for *unreachable_limit* seconds in a row, 30 days by default, counts
   as having no robots.txt (2.3.1.4). Only time in which the crawl looked counts.
 
-Times are epoch seconds, since they outlive the process. When the clock was set back while the
-machine was down, what lies in the future now holds as if just fetched: not longer than ever, and it
-is not forgotten either.
+Times are epoch seconds, since they outlive the process. If the clock is set back, an answer from
+the future holds as if just fetched.
 
-Invariant: never more than *size* rules, nor much more than *max_bytes* of them, are in memory;
-those unused for longest go first and are read from the store again. Nothing blocks longer than the
+Invariant: at most *size* rules, and little more than *max_bytes* of them, are in memory; those
+unused for longest are evicted first and read from the store again. Nothing blocks longer than the
 store does and the parsing of one file takes.
 """
 
@@ -27,8 +26,8 @@ import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import positive
-from webcrawl.hosts.robots.entry import Entry, after, pack, unpack
-from webcrawl.hosts.robots.rules import Rules, user_agent_token
+from webcrawl.hosts.robots.robots_record import RobotsRecord, after, pack, unpack
+from webcrawl.hosts.robots.rules import RobotsRules, user_agent_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,19 +45,20 @@ _READY_BYTES = 64 * 2**20  # five of the largest files there can be, or 30,000 u
 
 
 class RobotsStore(Protocol):
-    """Where the packed entries live, and outlive the process. It may forget; what it raises is
-    raised here too.
+    """Protocol of the store of packed entries, which outlives the process.
+
+    It may lose entries; what it raises is raised here too.
     """
 
     def robots(self, origin: str) -> bytes | None:
-        """What was put last for *origin*; None if nothing was, or it was forgotten."""
+        """The last value put for *origin*; None if there is none."""
 
     def put_robots(self, origin: str, data: bytes) -> None:
         """Keep *data* for *origin*."""
 
 
 class RobotsFacts(NamedTuple):
-    """How an origin's rules came about, for explanations. Times are epoch seconds."""
+    """Where an origin's rules come from, for explanations. Times are epoch seconds."""
 
     status: int | None  # of the last answer, None if none came
     fetched_at: float  # when that was
@@ -70,13 +70,13 @@ class RobotsFacts(NamedTuple):
 class _Ready(NamedTuple):
     """Rules in memory, good from *since* until before *until*."""
 
-    rules: Rules
+    rules: RobotsRules
     since: float
     until: float
 
 
 class RobotsCache:
-    """Rules by origin."""
+    """The rules of all origins."""
 
     def __init__(
         self,
@@ -126,10 +126,11 @@ class RobotsCache:
             clock=clock,
         )
 
-    def get(self, origin: str) -> Rules | None:
-        """Return the rules of *origin* (``scheme://host:port``), None when they must be fetched.
+    def get(self, origin: str) -> RobotsRules | None:
+        """Return the rules of *origin* (``scheme://host:port``), None if they must be fetched.
 
-        None for an origin that is unknown or was forgotten, and when its time has come: see above.
+        None for an origin that is unknown or was lost, and when the answer holds no longer: see
+        above.
         """
         now = self._clock()
         ready = self._ready.get(origin)
@@ -142,7 +143,7 @@ class RobotsCache:
             return None
         return self._remember(origin, entry)
 
-    def last(self, origin: str) -> Rules | None:
+    def last(self, origin: str) -> RobotsRules | None:
         """Return the rules of *origin* also when they must be fetched again; None when unknown.
 
         Parses them each time then.
@@ -153,11 +154,11 @@ class RobotsCache:
         entry = self._entry(origin, self._clock())
         return None if entry is None else self._rules(entry)
 
-    def put(self, origin: str, status: int | None, body: bytes = b"") -> Rules:
-        """Remember what fetching the robots.txt of *origin* gave, and return the rules to follow.
+    def put(self, origin: str, status: int | None, body: bytes = b"") -> RobotsRules:
+        """Store the result of fetching the robots.txt of *origin*, and return the rules to follow.
 
-        *status* and *body* are those of the last answer: the status None when there was none, or
-        when the body did not come whole, for half a file allows too much.
+        *status* and *body* are those of the last answer: the status None if there was none, or if
+        the body did not come whole, for half a file allows too much.
         """
         now = self._clock()
         entry = after(
@@ -177,7 +178,7 @@ class RobotsCache:
         return self._named.pop(origin, ())
 
     def facts(self, origin: str) -> RobotsFacts | None:
-        """How the rules of *origin* came about; None when nothing is known of it."""
+        """Where the rules of *origin* come from; None if there are none."""
         entry = self._entry(origin, self._clock())
         if entry is None:
             return None
@@ -191,38 +192,38 @@ class RobotsCache:
         )
 
     def __len__(self) -> int:
-        """How many rules are ready in memory."""
+        """The number of rules in memory."""
         return len(self._ready)
 
     @property
     def size_bytes(self) -> int:
-        """Roughly the memory of the rules that are ready."""
+        """Roughly the memory of the rules in memory."""
         return self._bytes
 
-    def _entry(self, origin: str, now: float) -> Entry | None:
+    def _entry(self, origin: str, now: float) -> RobotsRecord | None:
         entry = unpack(self._store.robots(origin))
         if entry is not None and entry.fetched_at > now:  # the clock was set back
             entry = msgspec.structs.replace(entry, fetched_at=now)
             self._store.put_robots(origin, pack(entry))
         return entry
 
-    def _gave_up(self, entry: Entry) -> bool:
+    def _gave_up(self, entry: RobotsRecord) -> bool:
         """Whether the host has been failing for so long that it counts as without robots.txt."""
         return entry.failing and entry.failing_for >= self._unreachable_limit
 
-    def _expires_at(self, entry: Entry) -> float:
+    def _expires_at(self, entry: RobotsRecord) -> float:
         waits = entry.failing and not self._gave_up(entry)
         return entry.fetched_at + (self._retry if waits else self._expire)
 
-    def _rules(self, entry: Entry) -> Rules:
+    def _rules(self, entry: RobotsRecord) -> RobotsRules:
         status = entry.status
         if self._gave_up(entry):
             status = 404
         elif entry.file is not None:
             status = 200
-        return Rules.from_outcome(status, entry.file or b"", user_agent=self.user_agent)
+        return RobotsRules.from_outcome(status, entry.file or b"", user_agent=self.user_agent)
 
-    def _remember(self, origin: str, entry: Entry) -> Rules:
+    def _remember(self, origin: str, entry: RobotsRecord) -> RobotsRules:
         self._forget(origin)
         rules = self._rules(entry)
         self._ready[origin] = _Ready(rules, entry.fetched_at, self._expires_at(entry))

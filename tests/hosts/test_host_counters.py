@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, left_behind, records_in, save
 
-from webcrawl.hosts.records.tallies import Tallies, Tally, _with
+from webcrawl.hosts.records.host_counters import HostCounter, HostCounters, _with
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.hosts.records import HostRecords
-    from webcrawl.hosts.records.shelf import Shelf
+    from webcrawl.hosts.records.key_value_cache import KeyValueCache
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def records(tmp_path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
     found.close()
 
 
-def count(tallies: Tallies, name: str, pages: int) -> None:
-    tallies.find(name).pages += pages
-    tallies.changed(name)
+def count(counters: HostCounters, name: str, pages: int) -> None:
+    counters.find(name).pages += pages
+    counters.changed(name)
 
 
 def test_what_was_counted_is_found_again(records: HostRecords, executor: PatientExecutor) -> None:
@@ -173,7 +173,7 @@ def test_linking_domain_is_known_by_its_hash_alone(marks: list[int], data: st.Da
     other = b""
     for mark in again:
         other = _with(other, mark.to_bytes(2))
-    assert Tally(linking=other).in_degree == Tally(linking=linking).in_degree
+    assert HostCounter(linking=other).in_degree == HostCounter(linking=linking).in_degree
 
 
 def test_each_job_has_a_key_of_its_own(records: HostRecords, tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_each_job_has_a_key_of_its_own(records: HostRecords, tmp_path: Path) -> 
 def test_damaged_tally_is_reported(
     records: HostRecords, executor: PatientExecutor, name: str
 ) -> None:
-    shelf: Shelf = records.domains._shelf
-    shelf.put(name, b"\xc1")
+    cache: KeyValueCache = records.domains._cache
+    cache.put(name, b"\xc1")
     save(records, executor)
     with pytest.raises(CorruptRecordError, match="no tally of"):
         (records.domains.open if name == "*" else lambda: records.domains.find(name))()
@@ -209,24 +209,24 @@ class Dictionary(dict[str, bytes]):
     held=st.integers(1, 4),
 )
 def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held: int) -> None:
-    shelf = Dictionary()
-    tallies = Tallies(shelf=shelf, held=held, draw_key=lambda: 5)  # type: ignore[arg-type]  # all they need of it
-    tallies.open()
+    cache = Dictionary()
+    counters = HostCounters(cache=cache, held=held, draw_key=lambda: 5)  # type: ignore[arg-type]  # all they need of it
+    counters.open()
     pages: dict[int, int] = {}
     linked: set[int] = set()
     for step, n in steps:
         if step == "count":
-            count(tallies, f"{n}.test", 1)
+            count(counters, f"{n}.test", 1)
             pages[n] = pages.get(n, 0) + 1
         elif step == "link":
-            tallies.link("x.test", [f"{n}.test", "x.test"])
+            counters.link("x.test", [f"{n}.test", "x.test"])
             linked.add(n)
         else:
-            tallies.settle()
+            counters.settle()
         if step == "reopen":
-            tallies = Tallies(shelf=shelf, held=held, draw_key=lambda: 6)  # type: ignore[arg-type]  # all they need of it
-            tallies.open()
-            tallies._all.key = 5
+            counters = HostCounters(cache=cache, held=held, draw_key=lambda: 6)  # type: ignore[arg-type]  # all they need of it
+            counters.open()
+            counters._all.key = 5
     for n in range(7):
-        assert tallies.find(f"{n}.test").pages == pages.get(n, 0)
-        assert tallies.find(f"{n}.test").in_degree == (n in linked)
+        assert counters.find(f"{n}.test").pages == pages.get(n, 0)
+        assert counters.find(f"{n}.test").in_degree == (n in linked)

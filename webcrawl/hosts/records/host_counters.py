@@ -1,16 +1,16 @@
-"""What registered domains, or hosts, have had of the crawl, and who links to them.
+"""Host counters: pages, bytes and linking domains, per registered domain or per host.
 
-Mischel's "domain records". Counted for each URL and each page, so what changed is held decoded and
-goes to its shelf with the next flush only. The invariant: the number of linking domains never
-falls, and the same link noted again changes nothing.
+Mischel's "domain records". They change with each URL and each page, so changed ones are held
+decoded and go to their cache with the next flush only. Invariant: the number of linking domains
+never falls, and the same link noted again changes nothing.
 
-Who links is kept in 32 bytes. The first fifteen linking domains are a list of 16-bit keyed hashes:
-they are counted exactly (two of fifteen are taken for one in 0.2 % of cases). One more, and all
-become a bitmap: each domain sets the bit that the low byte of its hash names, and their number is
-told from the bits that are still 0 (linear counting, Whang, Vander-Zanden and Taylor 1990). Its
-standard error is 7 % at 500 domains, less below. What is told is the estimate and two such errors,
-as nobody should wait because of an estimate; 1,925 is the most it can say. The key is drawn for
-each job, so that nobody can know names of domains that set different bits.
+The linking domains are kept in 32 bytes. The first fifteen are a list of 16-bit keyed hashes, which
+is exact (two of fifteen are taken for one in 0.2 % of cases). With one more, all become a bitmap:
+each domain sets the bit of the low byte of its hash, and their number is estimated from the bits
+that are still 0 (linear counting, Whang, Vander-Zanden and Taylor 1990). Its standard error is 7 %
+at 500 domains, less below. Two such errors are added, so that no domain waits because of an
+estimate; 1,925 is the largest result. The key is drawn for each job, so that names of domains that
+set different bits cannot be chosen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from webcrawl.storage.record_log import CorruptRecordError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from webcrawl.hosts.records.shelf import Shelf
+    from webcrawl.hosts.records.key_value_cache import KeyValueCache
 
 _BITS: Final = 256
 _SIZE: Final = _BITS // 8
@@ -39,23 +39,23 @@ _LISTED: Final = _SIZE // _HASH - 1
 
 
 def _domains_behind(ones: int) -> int:
-    """How many domains set so many bits at most: as if one bit were left for all."""
+    """The number of domains that set so many bits at most: as if one bit were left for all."""
     load = math.log(_BITS / (_BITS - ones or 1))
     error = math.sqrt(_BITS * (math.exp(load) - load - 1))
     return max(_LISTED + 1, math.ceil(_BITS * load + 2 * error))
 
 
 _LINKING: Final = [_domains_behind(ones) for ones in range(_BITS + 1)]
-# The shelf's key for what is true of all; no domain has such a name.
+# The cache's key for the state of the job; no domain has such a name.
 _ALL: Final = "*"
 
 
-class Tally(msgspec.Struct, array_like=True, gc=False):
-    """One domain or host. *pages* are URLs whose download was begun, *received* bytes of bodies.
+class HostCounter(msgspec.Struct, array_like=True, gc=False):
+    """The counts of one domain or host.
 
-    *admitted* counts what was let in of it since the round *round* (hosts/budgets/reputation.py).
-    *linking* is the list or, if it has 32 bytes, the bitmap. Fields are only ever added at the end,
-    with a default.
+    *pages* are URLs whose download was begun, *received* bytes of bodies. *admitted* counts URLs
+    let in since the round *round* (hosts/budgets/reputation.py). *linking* is the list or, if it
+    has 32 bytes, the bitmap. Fields are only ever added at the end, with a default.
     """
 
     pages: int = 0
@@ -66,7 +66,8 @@ class Tally(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def in_degree(self) -> int:
-        """How many other domains link here: exact up to 15, by estimate from there. 0.3 us."""
+        """The number of other domains that link here: exact up to 15, an estimate from there. 0.3
+        us."""
         linking = self.linking
         if len(linking) < _SIZE:
             return len(linking) // _HASH
@@ -74,8 +75,11 @@ class Tally(msgspec.Struct, array_like=True, gc=False):
 
 
 class _All(msgspec.Struct, array_like=True):
-    """Of the job: the key of the hashes, the round of the reputation budgets, and the one since
-    which what is let in is counted; None: the same."""
+    """The state of the job that is stored beside the counters.
+
+    The key of the hashes, the round of the reputation budgets, and the round since which admitted
+    URLs are counted (None: the same).
+    """
 
     key: int
     round: int = 0
@@ -83,36 +87,36 @@ class _All(msgspec.Struct, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Tally).decode
+_decode = msgspec.msgpack.Decoder(HostCounter).decode
 
 
-class Tallies:
-    """The tallies on one *shelf*, of which *held* are in memory, decoded (0.4 kB each).
+class HostCounters:
+    """The counters in one *cache*, of which *held* are in memory, decoded (0.4 kB each).
 
-    Not thread-safe. ``find`` and ``link`` raise what the shelf raises: CorruptRecordError, OSError.
+    Not thread-safe. ``find`` and ``link`` raise what the cache raises: CorruptRecordError, OSError.
     """
 
     def __init__(
         self,
         *,
-        shelf: Shelf,
+        cache: KeyValueCache,
         held: int,
         draw_key: Callable[[], int] = lambda: secrets.randbits(64),
     ) -> None:
-        self._shelf = shelf
+        self._cache = cache
         self._size = held
         self._draw_key = draw_key
-        self._held: OrderedDict[str, Tally] = OrderedDict()
+        self._held: OrderedDict[str, HostCounter] = OrderedDict()
         self._changed: set[str] = set()
         self._all = _All(0)
-        # Whether that is on the shelf.
+        # Whether that is in the cache.
         self._is_known = False
         self.linked = 0
         """Links between domains that were not known before, in this process."""
 
     def open(self) -> None:
-        """The shelf is open: take up the key of the job, or draw one."""
-        data = self._shelf.get(_ALL)
+        """Take up the key of the job from the open cache, or draw one."""
+        data = self._cache.get(_ALL)
         self._is_known = data is not None
         if data is None:
             self._all = _All(self._draw_key())
@@ -129,81 +133,82 @@ class Tallies:
 
     @property
     def counted_since(self) -> int:
-        """The round since which ``Tally.admitted`` counts; of any other it means nothing."""
+        """The round since which ``HostCounter.admitted`` counts; with any other it means
+        nothing."""
         since = self._all.counted_since
         return self._all.round if since is None else since
 
     def begin_round(self, number: int, *, counted_since: int) -> None:
-        """Both are kept as they are now."""
+        """Store the round, and the round since which admitted URLs count."""
         self._all.round, self._all.counted_since = number, counted_since
         self._changed.add(_ALL)
 
-    def find(self, name: str) -> Tally:
-        """The tally of *name*, a new one if there is none. Who changes it says ``changed``.
+    def find(self, name: str) -> HostCounter:
+        """The counter of *name*, a new one if there is none. After a change call ``changed``.
 
-        0.1 us if it is held, otherwise as ``Shelf.get``. Not to be kept: another ``find`` may let
-        it go.
+        0.1 us if it is held, otherwise as ``KeyValueCache.get``. Not to be kept: another ``find``
+        may evict it.
         """
         held = self._held
-        tally = held.get(name)
-        if tally is not None:
+        counter = held.get(name)
+        if counter is not None:
             held.move_to_end(name)
-            return tally
-        data = self._shelf.get(name)
+            return counter
+        data = self._cache.get(name)
         try:
-            tally = Tally() if data is None else _decode(data)
+            counter = HostCounter() if data is None else _decode(data)
         except msgspec.DecodeError as error:
             raise self._damaged(name, error) from error
-        held[name] = tally
+        held[name] = counter
         if len(held) > self._size:
             old, evicted = held.popitem(last=False)
             if old in self._changed:
                 self._changed.discard(old)
                 self._put(old, evicted)
-        return tally
+        return counter
 
     def changed(self, name: str) -> None:
-        """What was last found for *name* was changed."""
+        """Note that the counter last found for *name* was changed."""
         self._changed.add(name)
 
     def link(self, source: str, targets: Iterable[str]) -> None:
-        """A page of the domain *source* links to pages of the domains *targets*.
+        """Note that a page of the domain *source* links to pages of the domains *targets*.
 
-        0.2 us for each that is held and known to be linked from there, 0.5 us for news.
+        0.2 us for each counter that is held and has *source* already, 0.5 us for a new link.
         """
         mark = (xxh3_64_intdigest(source.encode(), self._all.key) & 0xFFFF).to_bytes(_HASH)
         for target in targets:
             if target == source:
                 continue
-            tally = self.find(target)
-            linking = _with(tally.linking, mark)
-            if linking is not tally.linking:
-                tally.linking = linking
+            counter = self.find(target)
+            linking = _with(counter.linking, mark)
+            if linking is not counter.linking:
+                counter.linking = linking
                 self._changed.add(target)
                 self.linked += 1
 
     def settle(self) -> None:
-        """Give the shelf what has changed: it is written with its next batch."""
+        """Put changed counters into the cache: they are written with its next batch."""
         for name in self._changed:
             if name != _ALL:
                 self._put(name, self._held[name])
         if _ALL in self._changed:
-            self._shelf.put(_ALL, _encode(self._all))
+            self._cache.put(_ALL, _encode(self._all))
         self._changed.clear()
 
-    def _put(self, name: str, tally: Tally) -> None:
+    def _put(self, name: str, counter: HostCounter) -> None:
         if not self._is_known:
             # Bits without the key that chose them would be worth nothing: it goes first.
             self._is_known = True
-            self._shelf.put(_ALL, _encode(self._all))
-        self._shelf.put(name, _encode(tally))
+            self._cache.put(_ALL, _encode(self._all))
+        self._cache.put(name, _encode(counter))
 
     def _damaged(self, name: str, error: msgspec.DecodeError) -> CorruptRecordError:
-        return CorruptRecordError(self._shelf.file, 0, f"no tally of {name!r} ({error})")
+        return CorruptRecordError(self._cache.file, 0, f"no tally of {name!r} ({error})")
 
 
 def _with(linking: bytes, mark: bytes) -> bytes:
-    """*linking* and *mark*; the very object if that was in it."""
+    """*linking* and *mark*; the same object if that was in it."""
     if len(linking) < _SIZE:
         at = linking.find(mark)
         while at > 0 and at % _HASH:  # across two of them
