@@ -15,6 +15,7 @@ from webcrawl.spiders.web import WebSpider
 
 OFFSITE = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
 ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+OURS = "webcrawl.crawl.downloader.MercatorDownloader"
 HTTP_ERROR = "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware"
 
 
@@ -75,10 +76,11 @@ def test_custom_settings_of_a_spider_made_of_it_come_on_top():
     assert settings["JOBDIR"] == web_spider["JOBDIR"]
 
 
-def test_another_scheduler_gets_scrapy_s_downloader_and_robots_txt_back():
-    crawler = Crawler(
-        UsersSpider, settings_of(UsersSpider, SCHEDULER="scrapy.core.scheduler.Scheduler")
-    )
+@pytest.mark.parametrize("given", [{}, {"DOWNLOADER": OURS}], ids=str)
+def test_another_scheduler_gets_scrapy_s_downloader_and_robots_txt_back(given):
+    scheduler = "scrapy.core.scheduler.Scheduler"
+    settings = settings_of(UsersSpider, "cmdline", SCHEDULER=scheduler, **given)
+    crawler = Crawler(UsersSpider, settings)
     with pytest.raises(NotConfigured):
         ScrapySettings.from_crawler(crawler)
     assert crawler.settings["DOWNLOADER"] == default_settings.DOWNLOADER

@@ -130,13 +130,10 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
         nothing = {"http": None, "https": None}
         downloader = MercatorDownloader(get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing}))
         downloader.handlers = SimpleNamespace(download_request_async=connect)
-        for address in ("8.8.8.8", "", None):
-            request = Request("http://a.test/")
-            if address is not None:
-                fetch = Fetch(lease=None, release=lambda _: None, address=address)
-                fetch.bind(request)
-            await downloader._download(request)
+        for address in ("8.8.8.8", ""):
+            fetch = Fetch(lease=None, release=lambda _: None, address=address)
+            await downloader._download(fetch.bind(Request("http://a.test/")))
 
     with turn_of("9.9.9.9"):
         asyncio.run(scenario())
-    assert seen == ["8.8.8.8", "", ""]
+    assert seen == ["8.8.8.8", ""]

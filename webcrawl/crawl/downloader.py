@@ -1,9 +1,10 @@
 """The downloader: middlewares, then the protocol module, and the host goes back to the frontier.
 
-The engine builds it itself and calls ``fetch``; requests of the frontier come by ``download``
-(see ``serve_in_one_task`` in _fast_path.py). The stock downloader keeps a slot with timers for
-every host, which the frontier makes superfluous: a host that is in process is not in its heap, so
-two requests to one host are impossible, not merely delayed.
+Between dispatcher and completion in the life of a lease. The engine builds it itself and calls
+``fetch``; requests of the frontier come by ``download`` (see ``serve_in_one_task`` in
+_fast_path.py). Scrapy's downloader keeps a slot with timers for every host, which the frontier
+makes superfluous: a host that is in process is not in its heap, so two requests to one host are
+impossible, not merely delayed.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ _OF_LEASE = 0.9
 
 
 class MercatorDownloader:
-    """``DOWNLOADER`` without per-host slots: middlewares, then the handler of the URL's scheme.
+    """``DOWNLOADER`` without per-host slots, for ``MercatorScheduler`` only.
 
-    It marks in ``request.meta["fetch"]`` (fetch.py) whether anything was sent and how long it
-    took, and hands the host back to the frontier at the end of the download, before callbacks
-    and pipelines run: the host's pause begins with the last byte.
+    It notes in ``request.meta["fetch"]`` (fetch.py) whether anything was sent, how long it took
+    and what came of it, and releases the host at the end of the download, before callbacks and
+    pipelines run: the host's rest begins with the last byte.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -82,31 +83,27 @@ class MercatorDownloader:
         """The download, to be awaited; its worker is busy from now on. The middlewares may answer
         with another Request."""
         fetch = fetch_of(request)
-        side_downloads = getattr(self._crawler.engine.scheduler, "side_downloads", None)
-        if fetch is None and side_downloads is not None:  # not with a SCHEDULER of the user's
+        if fetch is None:
             task = asyncio.current_task()
-            outer = None if task is None else self._tasks.get(task)
-            return self._fetch_beside(request, side_downloads, outer)
+            return self._fetch_beside(request, None if task is None else self._tasks.get(task))
         # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
         self.active.add(request)
-        if fetch is not None and fetch.refusal:
+        if fetch.refusal:
             return self._refuse(request, fetch)
         return self._fetch(request, fetch)
 
-    async def _fetch_beside(
-        self, request: Request, side_downloads: SideDownloads, outer: Request | None
-    ) -> Response | Request:
-        """A request that somebody gave to the engine past the scheduler: it waits for its host's
-        turn, and is no worker's business until then."""
-        fetch = await self._turn(request, side_downloads, outer)
+    async def _fetch_beside(self, request: Request, outer: Request | None) -> Response | Request:
+        """A request that was given to the engine past the scheduler: it waits for its host's turn,
+        and no worker waits with it. *outer* is the request whose middleware has sent it, if any."""
+        fetch = await self._turn(request, outer)
         self.active.add(request)
         return await self._fetch(request, fetch)
 
-    async def _turn(
-        self, request: Request, side_downloads: SideDownloads, outer: Request | None
-    ) -> Fetch:
-        """As ``SideDownloads.turn``. When a middleware of *outer* waits for it, *outer* holds a
+    async def _turn(self, request: Request, outer: Request | None) -> Fetch:
+        """As ``SideDownloads.turn``. While a middleware of *outer* waits for it, *outer* holds a
         host and a worker that the turn may need."""
+        scheduler: Any = self._crawler.engine.scheduler
+        side_downloads: SideDownloads = scheduler.side_downloads
         holder = None if outer is None else fetch_of(outer)
         if outer is None or holder is None or holder.is_released:
             return await side_downloads.turn(request)
@@ -128,63 +125,53 @@ class MercatorDownloader:
         fetch.end_download(error)
         raise error
 
-    async def _fetch(self, request: Request, fetch: Fetch | None) -> Response | Request:
+    async def _fetch(self, request: Request, fetch: Fetch) -> Response | Request:
         task = asyncio.current_task()
-        if fetch is not None and task is not None:
-            self._tasks[task] = request
-            fetch.abort = task.cancel
+        assert task is not None
+        self._tasks[task] = request
+        fetch.abort = task.cancel
         try:
             result = await self.middleware.download_async(self._download, request)
         except asyncio.CancelledError:
-            if fetch is None:
-                raise
             # No errback: the request goes back to the frontier and will have its end there.
             # And Scrapy's scraper never comes back from an exception that is no Exception.
             fetch.page.becomes(PageState.PUT_BACK)
             fetch.end_download(None)
             request.errback = None
-            if task is not None:
-                task.uncancel()  # what comes after the download goes on
+            task.uncancel()  # what comes after the download goes on
             raise IgnoreRequest(f"{request.url}: broken off") from None
         except Exception as error:
-            if fetch is not None:
-                fetch.end_download(error)
+            fetch.end_download(error)
             raise
         else:
-            if fetch is not None:
-                fetch.end_download(result)
+            fetch.end_download(result)
             return result
         finally:
             self.active.discard(request)
-            if task is not None:
-                self._tasks.pop(task, None)
-            if fetch is not None:
-                fetch.abort = None
+            del self._tasks[task]
+            fetch.abort = None
 
     async def _download(self, request: Request) -> Response:
         spider: Spider | None = self._crawler.spider
         self._tell(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
-        TURN.set("" if fetch is None else fetch.address)
-        if fetch is not None:
-            if request.meta.get("download_timeout", 0) > self._longest:
-                request.meta["download_timeout"] = self._longest
-            fetch.begin_download()
+        assert fetch is not None
+        TURN.set(fetch.address)
+        if request.meta.get("download_timeout", 0) > self._longest:
+            request.meta["download_timeout"] = self._longest
+        fetch.begin_download()
         self._count("downloader/request_count")
         try:
             response = await self.handlers.download_request_async(request)
         except asyncio.CancelledError:
-            if fetch is not None:
-                fetch.transferred(None)
+            fetch.transferred(None)
             raise
         except Exception as error:
-            if fetch is not None:
-                fetch.transferred(error)
+            fetch.transferred(error)
             self._count("downloader/exception_count")
             raise
         else:
-            if fetch is not None:
-                fetch.transferred(response)
+            fetch.transferred(response)
             self._count("downloader/response_count")
             self._count(f"downloader/response_status_count/{response.status}")
             self._tell(

@@ -17,6 +17,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, Settings
 from scrapy.utils.misc import load_object
 
+from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.net.guard import warn_of_unguarded_handlers
 from webcrawl.scheduler import is_mercator
 from webcrawl.spiders.web import WebSpider
@@ -171,8 +172,9 @@ def _is_set(settings: BaseSettings, name: str) -> bool:
 
 
 def _go_scrapys_own_ways(settings: BaseSettings) -> None:
-    if (settings.getpriority("DOWNLOADER") or 0) <= SETTINGS_PRIORITIES["project"]:
-        settings.set("DOWNLOADER", _DEFAULTS["DOWNLOADER"], priority="project")
+    if issubclass(load_object(settings["DOWNLOADER"]), MercatorDownloader):
+        priority = settings.getpriority("DOWNLOADER") or 0
+        settings.set("DOWNLOADER", _DEFAULTS["DOWNLOADER"], priority=priority)
     name = "DOWNLOADER_MIDDLEWARES_BASE"
     with_robots = settings.getdict(name) | {_ROBOTS: _DEFAULTS[name][_ROBOTS]}
     settings.set(name, with_robots, priority=settings.getpriority(name) or 0)
