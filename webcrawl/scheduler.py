@@ -67,8 +67,6 @@ class MercatorScheduler(BaseScheduler):
         self.agent = agent
         #: To be entered around what reads a document: see crawl/reading.py.
         self.reading = agent.reading
-        # The downloader gives it requests that came past the scheduler.
-        self.side_downloads = agent.side_downloads
         self._crawler = crawler = agent.crawler
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler, clock=now)

@@ -27,6 +27,7 @@ class Parts:
     page. All downloads end in the same moment."""
 
     def __init__(self, settings, jobdir):
+        self.agent = self.completion = self  # as much of both as the spider needs
         self.reading = ReadingWatch(jobdir=jobdir, max_secs=5)
         self.events = []
         self.links = PageLinks.from_settings(settings)

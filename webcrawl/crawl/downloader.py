@@ -103,7 +103,7 @@ class MercatorDownloader:
         """As ``SideDownloads.turn``. While a middleware of *outer* waits for it, *outer* holds a
         host and a worker that the turn may need."""
         scheduler: Any = self._crawler.engine.scheduler
-        side_downloads: SideDownloads = scheduler.side_downloads
+        side_downloads: SideDownloads = scheduler.agent.side_downloads
         holder = None if outer is None else fetch_of(outer)
         if outer is None or holder is None or holder.is_released:
             return await side_downloads.turn(request)
