@@ -37,7 +37,7 @@ from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard import Shards
 from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.sitemaps import Sitemaps
-from webcrawl.crawl.submission import LinkSubmitter
+from webcrawl.crawl.submission import LinkRules, LinkSubmitter
 from webcrawl.frontier import Entry, LargestDelay, decode
 from webcrawl.frontier.admission import Gate
 from webcrawl.frontier.delay_policy import cut_off
@@ -140,19 +140,15 @@ class Desk:
         self.side_downloads = SideDownloads(
             shards=self.shards, key_of=host_of, clock=self.rig.clock
         )
-        links = LinkSubmitter(
-            eliminator=self.eliminator,
+        rules = LinkRules(
             filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
             form=Equivalence().form,
-            domains=None,
-            ranks=self.ranks,
-            key_of=host_of,
             max_redirects=3,
-            awaits_seeds=False,
             obeys_nofollow=True,
-            linked=lambda *_: None,
             depth_budgets=DepthBudgets(),
-            clock=self.rig.clock,
+        )
+        links = LinkSubmitter(
+            sink=self.shards, rules=rules, awaits_seeds=False, clock=self.rig.clock
         )
         self.woken = 0
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.statscollectors import StatsCollector
@@ -12,7 +13,7 @@ from scrapy.utils.test import get_crawler
 from webcrawl.clock import Clock
 from webcrawl.configuration.live_settings import LiveSettings
 from webcrawl.crawl.job_state import ContactRules
-from webcrawl.crawl.shard import Budgets, HostServices, Shard, ShardTables
+from webcrawl.crawl.shard import Budgets, HostServices, Shard, ShardSettings, ShardTables
 from webcrawl.hosts.budgets.quotas import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
@@ -46,6 +47,7 @@ class Records:
         self.hosts: dict[str, HostRecord] = {}
         self.packed: dict[str, bytes] = {}
         self._forgetful = forgetful
+        self.domains = SimpleNamespace(link=lambda *_: None)
 
     def get(self, host: str) -> HostRecord:
         return self.hosts.get(host) or HostRecord(host)
@@ -92,12 +94,16 @@ class HostRig(NamedTuple):
     ) -> Shard:
         """A shard with them."""
         return Shard(
-            name="00",
-            clock=Clock(),
+            settings=ShardSettings(
+                name="00",
+                clock=Clock(),
+                key=self.rules.key,
+                is_limited=False,
+                live=LiveSettings(workers=1, lease_secs=900.0, grace_secs=0.0, item_secs=60.0),
+            ),
             frontier=frontier,
             tables=ShardTables(eliminator=eliminator, content=content, ranks=ranks, domains=ranks),
             hosts=self.services,
-            live=LiveSettings(workers=1, lease_secs=900.0, grace_secs=0.0, item_secs=60.0),
         )
 
 

@@ -29,7 +29,7 @@ from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard import Shards
 from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.sitemaps import Sitemaps
-from webcrawl.crawl.submission import LinkSubmitter
+from webcrawl.crawl.submission import LinkRules, LinkSubmitter
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
@@ -248,20 +248,6 @@ class Process:
             path=shard / "content", executor=self.executor, buffer_size=rng.randrange(2, 6)
         )
         self.ranks = HostRanks(path=shard / "ranks", capacity=16)
-        self.links = LinkSubmitter(
-            eliminator=self.eliminator,
-            filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
-            form=str,
-            domains=None,
-            ranks=self.ranks,
-            key_of=host_of,
-            max_redirects=100,
-            awaits_seeds=False,
-            obeys_nofollow=False,
-            linked=lambda *_: None,
-            depth_budgets=DepthBudgets(),
-            clock=machine.clock,
-        )
         self.stop = CrawlStop()
         crawler = Crawler()
         self.outcome_log = OutcomeLog(
@@ -286,6 +272,16 @@ class Process:
             ranks=self.ranks,
         )
         shards = Shards([self.shard])
+        rules = LinkRules(
+            filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
+            form=str,
+            max_redirects=100,
+            obeys_nofollow=False,
+            depth_budgets=DepthBudgets(),
+        )
+        self.links = LinkSubmitter(
+            sink=shards, rules=rules, awaits_seeds=False, clock=machine.clock
+        )
         services = ProcessServices(
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             rules=hosts.rules,

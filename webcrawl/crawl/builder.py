@@ -29,18 +29,18 @@ from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.link_extractor import link_kinds, sitemap_max_bytes
 from webcrawl.crawl.outcome_log import OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
-from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard import (
     Budgets,
     HostServices,
     Shard,
     Shards,
+    ShardSettings,
     ShardTables,
 )
 from webcrawl.crawl.sitemaps import Sitemaps
 from webcrawl.crawl.stop import CrawlStop
-from webcrawl.crawl.submission import SITEMAP, LinkSubmitter
+from webcrawl.crawl.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.suffix_lists import suffix_list_of
 from webcrawl.crawl.url_rules import (
     OPEN,
@@ -219,26 +219,22 @@ class AgentBuilder:
         )
 
     def _links(self) -> LinkSubmitter:
-        settings, shard = self._settings, next(iter(self._shards))
-        scope = scope_of(settings)
-        domains = SeedDomains(table=shard.domains, capacity=_SEEDS)
+        settings = self._settings
+        reads_seeds = getattr(self._crawler.spider, "reads_seeds", False)
         return LinkSubmitter(
-            eliminator=shard.eliminator,
-            filters=filters_of(
-                settings,
-                schemes=followed_schemes(settings),
-                domains=domains,
-                this_year=time.gmtime(wall_time()).tm_year,
+            sink=self._shards,
+            rules=LinkRules(
+                filters=filters_of(
+                    settings,
+                    schemes=followed_schemes(settings),
+                    this_year=time.gmtime(wall_time()).tm_year,
+                ),
+                form=self._form,
+                max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
+                obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
+                depth_budgets=DepthBudgets.from_settings(settings),
             ),
-            form=self._form,
-            domains=None if scope == OPEN else domains,
-            ranks=shard.ranks,
-            key_of=self._rules.key_of,
-            max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
-            awaits_seeds=scope == SEEDS and getattr(self._crawler.spider, "reads_seeds", False),
-            obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
-            depth_budgets=DepthBudgets.from_settings(settings),
-            linked=shard.hosts.records.domains.link,
+            awaits_seeds=scope_of(settings) == SEEDS and reads_seeds,
             clock=wall_time,
         )
 
@@ -258,8 +254,13 @@ class AgentBuilder:
         clock = Clock()
         frontier = self._frontier(path / "frontier", records, clock)
         return Shard(
-            name=name,
-            clock=clock,
+            settings=ShardSettings(
+                name=name,
+                clock=clock,
+                key=self._rules.key,
+                is_limited=scope_of(settings) != OPEN,
+                live=self._live,
+            ),
             frontier=frontier,
             tables=ShardTables(
                 eliminator=MercatorDupeFilter.build_eliminator(
@@ -270,7 +271,6 @@ class AgentBuilder:
                 domains=HostRanks(path=path / "domains", capacity=_SEEDS),
             ),
             hosts=self._host_services(records, self._budgets(records, frontier, clock), clock),
-            live=self._live,
         )
 
     def _frontier(self, path: Path, records: HostRecords, clock: Clock) -> Frontier:

@@ -81,8 +81,6 @@ class JobState:
         NewerFormatError, OSError."""
         job, rules = self.resources.job, self.rules
         open_suffix_list(job, self.resources.suffixes)
-        if job.resumed:
-            self.links.resume(job.facts)
         key = job.facts.get("politeness_key")
         if key not in {None, rules.key}:
             raise FatalError(
@@ -104,10 +102,11 @@ class JobState:
 
     def facts(self) -> Mapping[str, Any]:
         """What a checkpoint says of the shards, for people and for a later run."""
+        first = next(iter(self.shards))
         return {
             "politeness_key": self.rules.key,
-            "clock_offset": next(iter(self.shards)).clock.offset,
-            "knows_domains": self.links.knows_domains,
+            "clock_offset": first.clock.offset,
+            "knows_domains": first.settings.is_limited,
             "waiting": self.shards.waiting,
             "parked": sum(shard.frontier.parked.size for shard in self.shards),
             "in_eliminator": self.shards.in_eliminator,

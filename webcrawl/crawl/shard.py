@@ -19,16 +19,21 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from webcrawl.clock import now
 from webcrawl.crawl.feeder import Feeder
 from webcrawl.crawl.finish_note import content_of
+from webcrawl.crawl.link_intake import LinkIntake
+from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.errors import FatalError
 from webcrawl.frontier.admission import Admission
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.record_log import CorruptRecordError
 from webcrawl.urls import host_of
+from webcrawl.urls.politeness_key import KEYS
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from webcrawl.clock import Clock
     from webcrawl.configuration.live_settings import LiveSettings
     from webcrawl.crawl.jobdir import Part, ShardState
+    from webcrawl.crawl.link_intake import LinkBatch
     from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.frontier import Entry, Frontier, Lease
     from webcrawl.frontier.admission import Gate
@@ -67,6 +73,11 @@ class ShardTables:
     ranks: HostRanks
     domains: HostRanks
 
+    @property
+    def seed_domains(self) -> SeedDomains:
+        """The domains of the seeds, as a container."""
+        return SeedDomains(table=self.domains, capacity=self.domains.capacity)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
@@ -91,22 +102,37 @@ class HostServices:
     budgets: Budgets
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ShardSettings:
+    """What holds for all of one shard.
+
+    name: two digits, its directory below ``shards``.
+    clock: epoch seconds, whose reckoning goes on from one process to the next.
+    key: POLITENESS_KEY.
+    is_limited: the crawl does not leave the domains of the seeds.
+    """
+
+    name: str
+    clock: Clock
+    key: str
+    is_limited: bool
+    live: LiveSettings
+
+
 class Shard:
-    """All of some registered domains. The leases of its frontier carry it; all of it goes by
-    *clock*, whose reckoning goes on from one process to the next."""
+    """All of some registered domains. The leases of its frontier carry it. A ``LinkSink``."""
 
     def __init__(
         self,
         *,
-        name: str,
-        clock: Clock,
+        settings: ShardSettings,
         frontier: Frontier,
         tables: ShardTables,
         hosts: HostServices,
-        live: LiveSettings,
     ) -> None:
-        self.name = name
-        self.clock = clock
+        self.settings = settings
+        self.name = settings.name
+        self.clock = settings.clock
         self.frontier = frontier
         self.eliminator = tables.eliminator
         self.content = tables.content
@@ -118,8 +144,15 @@ class Shard:
             eliminator=tables.eliminator,
             admission=self.admission,
             frontier=frontier,
-            live=live,
-            clock=clock,
+            live=settings.live,
+            clock=settings.clock,
+        )
+        self.intake = LinkIntake(
+            eliminator=tables.eliminator,
+            ranks=tables.ranks,
+            domains=tables.seed_domains if settings.is_limited else None,
+            key_of=KEYS[settings.key],
+            linked=hosts.records.domains.link,
         )
         self._flushed_at = 0.0
         frontier.shard = self
@@ -140,6 +173,11 @@ class Shard:
 
         Raises CorruptRecordError, NewerFormatError, OSError, and FatalError for a file of rules.
         """
+        if self.settings.is_limited and state.resumed and not state.facts.get("knows_domains"):
+            raise FatalError(
+                "This crawl was begun with URL_SCOPE open, and the domains of its seeds are not "
+                "known: go on with that, or choose another JOBDIR."
+            )
         if "clock_offset" in state.facts and not state.rebooted:
             self.clock.go_on(state.facts["clock_offset"])
         saved = {name: state.saved(name) for name in self.parts}
@@ -161,6 +199,10 @@ class Shard:
         """A page finished since the last checkpoint."""
         if fingerprint := content_of(note):
             self.content.commit(fingerprint)
+
+    def submit(self, batch: LinkBatch) -> None:
+        """As ``LinkSink.submit``, for links to hosts of this shard."""
+        self.intake.submit(batch)
 
     @property
     def may_bring(self) -> bool:
@@ -210,7 +252,7 @@ class Shard:
 
 
 class Shards:
-    """The shards of one process, by their numbers."""
+    """The shards of one process, by their numbers. A ``LinkSink``, which divides batches."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._shards = shards
@@ -223,7 +265,28 @@ class Shards:
         """The shard of *url*: 0.1 us if it is the only one."""
         if self._only is not None:
             return self._only
-        return self._shards[fingerprint(registered_domain(host_of(url))) % len(self._shards)]
+        return self._shards[self._number_of(host_of(url))]
+
+    def _number_of(self, host: str) -> int:
+        return fingerprint(registered_domain(host)) % len(self._shards)
+
+    def submit(self, batch: LinkBatch) -> None:
+        """As ``LinkSink.submit``."""
+        if self._only is not None:
+            self._only.submit(batch)
+            return
+        for number, part in batch.split(self._number_of):
+            self._shards[number].submit(part)
+
+    @property
+    def submitted(self) -> int:
+        """Links and seeds that were taken."""
+        return sum(shard.intake.submitted for shard in self._shards)
+
+    @property
+    def refused(self) -> Counter[str]:
+        """How many links each filter has refused that goes by the target's records, by its name."""
+        return sum((shard.intake.refused for shard in self._shards), Counter())
 
     def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
         """As ``Frontier.requeue``, of the shard that *entry* belongs to."""

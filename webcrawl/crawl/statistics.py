@@ -85,9 +85,9 @@ class CrawlStatistics:
         for name, value in agent.rules.exclusions.stats().items():
             put(f"exclusions/{name}", value)
         put("politeness/bound_secs", round(agent.bound.secs, 1))
-        put("links/submitted", agent.links.submitted)
+        put("links/submitted", agent.shards.submitted)
         put("links/sitemaps", agent.links.sitemaps)
-        for name, value in agent.links.refused.items():
+        for name, value in (agent.links.refused + agent.shards.refused).items():
             put(f"urls/refused/{name}", value)
         for name, value in agent.links.seeds_refused.items():
             put(f"seeds/refused/{name}", value)

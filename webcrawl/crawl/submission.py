@@ -1,17 +1,17 @@
-"""From the links of a page, or a batch of seeds, to the eliminator: one batch per page.
+"""The page's side of submission: from the links of a page, or some seeds, to one batch.
 
-The path of every link runs through here: filters, fingerprint, and an entry only for those that
-the eliminator does not know at once. No Scrapy Request is made for a link: a Request per link is
-what makes a stock broad crawl slow.
+The path of every link runs through here: filters and fingerprint. What depends on the target's
+records is decided in its shard: see link_intake.py. No Scrapy Request is made for a link: a Request
+per link is what makes a stock broad crawl slow.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from webcrawl.errors import FatalError
-from webcrawl.frontier.entry import Entry, encode
+from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, host_of, normalize
@@ -19,14 +19,12 @@ from webcrawl.urls.extraction.robots_meta import followed
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
+    from webcrawl.crawl.link_intake import LinkSink
     from webcrawl.crawl.seeds import Seed
-    from webcrawl.crawl.seeds.domains import SeedDomains
-    from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.hosts.budgets.depths import DepthBudgets
     from webcrawl.items import Page
-    from webcrawl.seen.eliminator import Eliminator
     from webcrawl.urls.filters.chain import FilterChain
 
 # Kinds of links whose page is nothing but the way to another.
@@ -43,64 +41,47 @@ MAX_SITEMAPS: Final = 1000
 MAX_SITEMAP_NESTING: Final = 3
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRules:
+    """What is decided about a link without its target's records.
+
+    filters: refuse URLs.
+    form: gives what a URL is compared by.
+    max_redirects: how many may follow one another.
+    obeys_nofollow: links that a page asks not to follow are not submitted.
+    depth_budgets: bounds of depth within host and domain.
+    """
+
+    filters: FilterChain
+    form: Callable[[str], str]
+    max_redirects: int
+    obeys_nofollow: bool
+    depth_budgets: DepthBudgets
+
+
 class LinkSubmitter:
-    """Submits batches to the eliminator. Each batch is on disk when the call returns."""
+    """Makes batches of links for *sink*. Each batch is on disk when the call returns.
+
+    With *awaits_seeds* no page may be fetched until all seeds are read: a link to a domain whose
+    seed comes later would be refused for good. *clock* gives epoch seconds.
+    """
 
     def __init__(
         self,
         *,
-        eliminator: Eliminator,
-        filters: FilterChain,
-        form: Callable[[str], str],
-        domains: SeedDomains | None,
-        ranks: HostRanks,
-        key_of: Callable[[str], str],
-        max_redirects: int,
+        sink: LinkSink,
+        rules: LinkRules,
         awaits_seeds: bool,
-        obeys_nofollow: bool,
-        depth_budgets: DepthBudgets,
-        linked: Callable[[str, Collection[str]], None],
         clock: Callable[[], float],
     ) -> None:
-        """*form* gives what a URL is compared by, *key_of* its politeness key; *domains* are told
-        of the seeds' hosts if the crawl is not to leave them; *max_redirects* is how many may
-        follow one another. With *obeys_nofollow* links that a page asks not to follow are not
-        submitted. *linked* is told the domain of each document and those it links to. With
-        *awaits_seeds* no page may be fetched until all seeds are read: a link to a domain whose
-        seed comes later would be refused for good."""
-        self._eliminator = eliminator
-        self._filters = filters
-        self.form = form
-        self._domains = domains
-        self._ranks = ranks
-        self._key_of = key_of
-        self._max_redirects = max_redirects
+        self._sink = sink
+        self._filters = rules.filters
+        self._rules = rules
+        self.form = rules.form
         self.awaits_seeds = awaits_seeds
-        self._obeys_nofollow = obeys_nofollow
-        self._linked = linked
-        self._depth_budgets = depth_budgets
         self._clock = clock
-        self.submitted = 0
         self.seeds_refused: Counter[str] = Counter()  # by the filter's name, as in ``refused``
         self.sitemaps = 0  # named by robots.txt files, refused or not, new or not
-
-    def resume(self, facts: Mapping[str, Any]) -> None:
-        """*facts* are those of the crawl that goes on. FatalError when it must not be narrowed: it
-        has not kept the domains of the seeds that it has read."""
-        if self._domains is not None and not facts.get("knows_domains"):
-            raise FatalError(
-                "This crawl was begun with URL_SCOPE open, and the domains of its seeds are not "
-                "known: go on with that, or choose another JOBDIR."
-            )
-
-    @property
-    def knows_domains(self) -> bool:
-        """Whether the domains of the seeds are kept."""
-        return self._domains is not None
-
-    def rank_of(self, host: str) -> int:
-        """The rank of *host* in the seed list, 0 when it is not known."""
-        return self._ranks.rank(host)
 
     @property
     def refused(self) -> Counter[str]:
@@ -172,7 +153,7 @@ class LinkSubmitter:
 
     def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
         """Those that the page does not ask to leave alone."""
-        if not self._obeys_nofollow:
+        if not self._rules.obeys_nofollow:
             return links
         kept = [] if page.robots.nofollow else followed(links)
         if len(kept) < len(links):
@@ -195,11 +176,10 @@ class LinkSubmitter:
         lead nowhere but there."""
         urls = [link.url for link in links]
         via_host = host_of(via)
-        own_domain = registered_domain(via_host)
         refusals = self._filters.refusals(urls, depth, via_host)
         accepted = [link for link, why in zip(links, refusals, strict=True) if why is None]
-        if self._depth_budgets.refusal(depths) is not None:
-            accepted = self._within_budget(accepted, depths, via_host, own_domain)
+        if self._rules.depth_budgets.refusal(depths) is not None:
+            accepted = self._within_budget(accepted, depths, via_host)
         if not accepted:
             return
         form = self.form
@@ -208,52 +188,16 @@ class LinkSubmitter:
             if (been or link.kind in _FORWARDS) and link.url != via:
                 names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
         hosts = [host_of(link.url) for link in accepted]
-        own_key = self._key_of(via)
-        now = self._clock()
-        # By host: the politeness key, the rank, and both depths.
-        places: dict[str, tuple[str, int, Depths]] = {}
+        source = LinkSource(via, depth, rank, depths, chain, self._clock())
+        self._sink.submit(LinkBatch(accepted, hosts, names, source))
 
-        def entry(i: int) -> bytes:
-            link, host = accepted[i], hosts[i]
-            place = places.get(host)
-            if place is None:
-                key = self._key_of(link.url)
-                # A host that the seed list does not name takes over nothing from who links to it.
-                place = places[host] = (
-                    key,
-                    rank if key == own_key and rank else self._ranks.rank(key),
-                    depths.of(host, via_host=via_host, via_domain=own_domain),
-                )
-            key, own_rank, inner = place
-            return encode(
-                Entry(
-                    url=link.url,
-                    host=key,
-                    depth=depth,
-                    rank=own_rank,
-                    via=via,
-                    kind=link.kind,
-                    discovered_at=now,
-                    chain=chain,
-                    host_depth=inner.host,
-                    domain_depth=inner.domain,
-                )
-            )
-
-        self._eliminator.submit(names, entry)
-        self.submitted += len(accepted)
-        others = {registered_domain(host) for host in set(hosts)} - {own_domain}
-        if others:
-            self._linked(own_domain, others)
-
-    def _within_budget(
-        self, links: Sequence[Link], depths: Depths, via_host: str, via_domain: str
-    ) -> list[Link]:
+    def _within_budget(self, links: Sequence[Link], depths: Depths, via_host: str) -> list[Link]:
         """Those of *links* that are not too deep within their host or domain."""
+        via_domain = registered_domain(via_host)
         kept = []
         for link in links:
             inner = depths.of(host_of(link.url), via_host=via_host, via_domain=via_domain)
-            why = self._depth_budgets.refusal(inner)
+            why = self._rules.depth_budgets.refusal(inner)
             if why is None:
                 kept.append(link)
             else:
@@ -271,36 +215,26 @@ class LinkSubmitter:
         if fingerprint(target).to_bytes(8, "little") in led:
             return "redirect_loop"
         redirects = len(led) - len(_indexes(chain)) // _HOP_BYTES
-        return "too_many_redirects" if redirects > self._max_redirects else None
+        return "too_many_redirects" if redirects > self._rules.max_redirects else None
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
         """Submit *seeds* at depth 0 and remember the ranks of their hosts.
 
         FatalError when a crawl that is not to leave its seeds has too many of them.
         """
-        if self._domains is not None:
-            self._domains.add(host_of(seed.url) for seed in seeds)
         refusals = self._filters.refusals([seed.url for seed in seeds], 0)
         self.seeds_refused.update(why for why in refusals if why is not None)
-        kept = [
-            (seed, self._key_of(seed.url))
-            for seed, why in zip(seeds, refusals, strict=True)
-            if why is None
-        ]
-        if not kept:
-            return
-        self._ranks.add_many([(host, seed.rank) for seed, host in kept])
-        now = self._clock()
-
-        def entry(i: int) -> bytes:
-            seed, host = kept[i]
-            return encode(
-                Entry(url=seed.url, host=host, rank=seed.rank, kind="seed", discovered_at=now)
-            )
-
+        kept = [seed for seed, why in zip(seeds, refusals, strict=True) if why is None]
         form = self.form
-        self._eliminator.submit(fingerprints(form(seed.url) for seed, _ in kept), entry)
-        self.submitted += len(kept)
+        self._sink.submit(
+            LinkBatch(
+                [Link(seed.url) for seed in kept],
+                [host_of(seed.url) for seed in kept],
+                fingerprints(form(seed.url) for seed in kept),
+                LinkSource("", 0, 0, _ENTERED, b"", self._clock()),
+                SeedFacts([seed.rank for seed in kept], [host_of(seed.url) for seed in seeds]),
+            )
+        )
 
 
 def _index(url: str) -> bytes:

@@ -81,11 +81,16 @@ def equivalence_of(
 
 
 def filters_of(
-    settings: BaseSettings, *, schemes: frozenset[str], domains: Container[str], this_year: int
+    settings: BaseSettings,
+    *,
+    schemes: frozenset[str],
+    domains: Container[str] | None = None,
+    this_year: int,
 ) -> FilterChain:
     """The chain that the settings describe; FatalError with one sentence for what cannot be.
 
-    *domains* are the seeds' sites, asked for if URL_SCOPE is not open.
+    *domains* are the seeds' sites, asked for if URL_SCOPE is not open; None leaves that to the
+    shard of the target.
     """
     scope = scope_of(settings)
     filters = _of_servers(settings, schemes)
@@ -111,7 +116,7 @@ def filters_of(
     if refused or allowed:
         filters.append(ExtensionFilter(refused, allowed))
     filters += _patterns(settings)
-    if scope != OPEN:
+    if scope != OPEN and domains is not None:
         filters.append(WhitelistFilter(domains))
     if scope == DOMAIN:
         filters.append(OwnDomainFilter())

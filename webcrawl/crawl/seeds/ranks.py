@@ -57,7 +57,7 @@ class HostRanks:
     def __init__(self, *, path: Path, capacity: int = 1 << 20) -> None:
         self._path = path
         self._file = log_of(path)
-        self._capacity = capacity
+        self.capacity = capacity
         self._written: set[Path] = set()
         self._log: RecordLog | None = None
         self._set_arrays(np.empty(0, np.uint64), np.empty(0, np.uint32))
@@ -103,7 +103,7 @@ class HostRanks:
         One write, none if all are known; it survives ``kill -9`` from here on. On OSError (disk
         full) nothing was added.
         """
-        room = self._capacity - len(self)
+        room = self.capacity - len(self)
         news: dict[int, int] = {}
         for host, rank in pairs:
             if rank <= 0:
@@ -205,8 +205,8 @@ class HostRanks:
         is_last = np.ones(len(pairs), np.bool_)
         is_last[:-1] = pairs["fingerprint"][1:] != pairs["fingerprint"][:-1]
         pairs = pairs[is_last]
-        if len(pairs) > self._capacity:
-            best = np.argpartition(pairs["rank"], self._capacity)[: self._capacity]
+        if len(pairs) > self.capacity:
+            best = np.argpartition(pairs["rank"], self.capacity)[: self.capacity]
             pairs = pairs[np.sort(best)]
         return pairs
 

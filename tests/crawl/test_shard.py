@@ -1,0 +1,72 @@
+"""Shards as the settings make them, without a crawl around them."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy.crawler import Crawler
+from scrapy.utils.project import get_project_settings
+
+from webcrawl.crawl.builder import build_state
+from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
+from webcrawl.errors import FatalError
+from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.spiders.web import WebSpider
+from webcrawl.urls import Link
+
+SOURCE = LinkSource("http://a.test/", 1, 0, Depths(), b"", 1.0)
+
+
+def opened(jobdir, **values):
+    """The state of the job in *jobdir*, open."""
+    settings = get_project_settings()
+    settings.setdict({"JOBDIR": str(jobdir), "CRAWLER_CONTACT": "me@a.test", **values}, "cmdline")
+    state = build_state(Crawler(WebSpider, settings))
+    state.resources.job.open(spider="web")
+    try:
+        state.open()
+    except FatalError:
+        close(state)
+        raise
+    return state
+
+
+def close(state, *, publish=False):
+    job = state.resources.job
+    if publish:
+        job.publish(job.prepare({"spider": "web", **state.facts()}))
+    errors = []
+    state.close(errors.append)
+    job.close()
+    assert not errors
+
+
+def test_a_crawl_without_the_domains_of_its_seeds_is_not_narrowed(tmp_path):
+    close(opened(tmp_path / "job"), publish=True)
+    with pytest.raises(FatalError, match="begun with URL_SCOPE open"):
+        opened(tmp_path / "job", URL_SCOPE="seeds")
+    close(opened(tmp_path / "job"))
+    close(opened(tmp_path / "other", URL_SCOPE="seeds"), publish=True)
+    close(opened(tmp_path / "other", URL_SCOPE="domain"), publish=True)
+
+
+def test_a_batch_is_divided_by_the_shards_of_its_hosts():
+    hosts = ["a.test", "b.test", "c.test", "a.test"]
+    links = [Link(f"http://{host}/{n}") for n, host in enumerate(hosts)]
+    numbers = {"a.test": 2, "b.test": 0, "c.test": 2}
+    batch = LinkBatch(links, hosts, [1, 2, 3, 4], SOURCE)
+    assert [*batch.split(numbers.__getitem__)] == [
+        (0, LinkBatch([links[1]], ["b.test"], [2], SOURCE)),
+        (2, LinkBatch([links[0], *links[2:]], ["a.test", "c.test", "a.test"], [1, 3, 4], SOURCE)),
+    ]
+
+
+def test_seeds_take_their_ranks_along_and_the_sites_of_refused_ones():
+    links = [Link("http://b.test/"), Link("http://a.test/")]
+    seeds = SeedFacts([5, 7], ["b.test", "refused.test", "a.test"])
+    batch = LinkBatch(links, ["b.test", "a.test"], [1, 2], SOURCE, seeds)
+    numbers = {"a.test": 1, "b.test": 0, "refused.test": 3}
+    assert [*batch.split(numbers.__getitem__)] == [
+        (0, LinkBatch([links[0]], ["b.test"], [1], SOURCE, SeedFacts([5], ["b.test"]))),
+        (1, LinkBatch([links[1]], ["a.test"], [2], SOURCE, SeedFacts([7], ["a.test"]))),
+        (3, LinkBatch([], [], [], SOURCE, SeedFacts([], ["refused.test"]))),
+    ]

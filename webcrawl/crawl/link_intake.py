@@ -1,0 +1,203 @@
+"""The target's side of submission: batches of links, and their way into a shard's eliminator.
+
+submission.py makes the batches, on the page's side. What depends on the target's records is decided
+here: whether its site is one of the seeds', its rank, and what its domain's reputation gains.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from webcrawl.frontier.entry import Entry, encode
+from webcrawl.urls import host_of
+from webcrawl.urls.filters.scope import WhitelistFilter
+from webcrawl.urls.registered_domain import registered_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from webcrawl.crawl.seeds.domains import SeedDomains
+    from webcrawl.crawl.seeds.ranks import HostRanks
+    from webcrawl.hosts.budgets.depths import Depths
+    from webcrawl.seen.eliminator import Eliminator
+    from webcrawl.urls import Link
+
+
+class LinkSource(NamedTuple):
+    """Where the links of a batch come from.
+
+    url: of the document; empty for seeds.
+    depth: of the links.
+    rank: of the document's host in the seed list; 0 if it is not known.
+    depths: of the links within the host and domain of the document.
+    chain: the hops before them, as in ``Entry``.
+    at: when they were found, epoch seconds.
+    """
+
+    url: str
+    depth: int
+    rank: int
+    depths: Depths
+    chain: bytes
+    at: float
+
+
+class SeedFacts(NamedTuple):
+    """What a batch of seeds brings besides: the *ranks* of its URLs, and the *hosts* whose sites
+    belong to the crawl, those of refused seeds among them."""
+
+    ranks: Sequence[int]
+    hosts: Sequence[str]
+
+
+class LinkBatch(NamedTuple):
+    """The links of one document, or some seeds, that the page's side lets pass; with their *hosts*
+    and *fingerprints*."""
+
+    links: Sequence[Link]
+    hosts: Sequence[str]
+    fingerprints: Sequence[int]
+    source: LinkSource
+    seeds: SeedFacts | None = None
+
+    def split(self, number_of: Callable[[str], int]) -> Iterator[tuple[int, LinkBatch]]:
+        """The batch by shards: *number_of* gives that of a host."""
+        numbers = [number_of(host) for host in self.hosts]
+        sites = [] if self.seeds is None else [number_of(host) for host in self.seeds.hosts]
+        for number in sorted({*numbers, *sites}):
+            at = [i for i, one in enumerate(numbers) if one == number]
+            yield number, self.only(at, [i for i, one in enumerate(sites) if one == number])
+
+    def only(self, at: Sequence[int], sites: Sequence[int] = ()) -> LinkBatch:
+        """The links that are *at* these indexes, and the hosts of seeds at *sites*."""
+        seeds = self.seeds
+        if seeds is not None:
+            ranks = [seeds.ranks[i] for i in at]
+            seeds = SeedFacts(ranks, [seeds.hosts[i] for i in sites])
+        return LinkBatch(
+            [self.links[i] for i in at],
+            [self.hosts[i] for i in at],
+            [self.fingerprints[i] for i in at],
+            self.source,
+            seeds,
+        )
+
+
+class LinkSink(Protocol):
+    """Takes batches of links."""
+
+    def submit(self, batch: LinkBatch) -> None:
+        """Durable when it returns. OSError when the disk is full: then nothing of what is missing
+        counts as submitted, and the same batch may come again."""
+        ...
+
+
+class LinkIntake:
+    """Submits batches to *eliminator*, with their entries for those that may be new.
+
+    *domains* are those of the seeds if the crawl is limited to them; *key_of* gives a URL's
+    politeness key; *linked* is called with the domain of a document and those it links to.
+    """
+
+    def __init__(
+        self,
+        *,
+        eliminator: Eliminator,
+        ranks: HostRanks,
+        domains: SeedDomains | None,
+        key_of: Callable[[str], str],
+        linked: Callable[[str, Collection[str]], None],
+    ) -> None:
+        self._eliminator = eliminator
+        self._ranks = ranks
+        self._domains = domains
+        self._whitelist = None if domains is None else WhitelistFilter(domains)
+        self._key_of = key_of
+        self._linked = linked
+        self.submitted = 0
+        self.refused: Counter[str] = Counter()  # by the filter's name
+
+    def submit(self, batch: LinkBatch) -> None:
+        """As ``LinkSink.submit``. FatalError when a crawl that is limited to the domains of its
+        seeds has too many of them."""
+        if batch.seeds is not None:
+            self._submit_seeds(batch, batch.seeds)
+            return
+        batch = self._in_scope(batch)
+        links, hosts, source = batch.links, batch.hosts, batch.source
+        if not links:
+            return
+        via_host = host_of(source.url)
+        own_domain = registered_domain(via_host)
+        own_key = self._key_of(source.url)
+        # By host: the politeness key, the rank, and both depths.
+        places: dict[str, tuple[str, int, Depths]] = {}
+
+        def entry(i: int) -> bytes:
+            link, host = links[i], hosts[i]
+            place = places.get(host)
+            if place is None:
+                key = self._key_of(link.url)
+                # A host that the seed list does not name takes over nothing from who links to it.
+                place = places[host] = (
+                    key,
+                    source.rank if key == own_key and source.rank else self._ranks.rank(key),
+                    source.depths.of(host, via_host=via_host, via_domain=own_domain),
+                )
+            key, rank, inner = place
+            return encode(
+                Entry(
+                    url=link.url,
+                    host=key,
+                    depth=source.depth,
+                    rank=rank,
+                    via=source.url,
+                    kind=link.kind,
+                    discovered_at=source.at,
+                    chain=source.chain,
+                    host_depth=inner.host,
+                    domain_depth=inner.domain,
+                )
+            )
+
+        self._eliminator.submit(batch.fingerprints, entry)
+        self.submitted += len(links)
+        others = {registered_domain(host) for host in set(hosts)} - {own_domain}
+        if others:
+            self._linked(own_domain, others)
+
+    def _in_scope(self, batch: LinkBatch) -> LinkBatch:
+        """*batch* without what leads out of the domains of the seeds."""
+        if self._whitelist is None:
+            return batch
+        refused = {
+            host for host in {*batch.hosts} if self._whitelist.refuses_server("", host, None)
+        }
+        if not refused:
+            return batch
+        at = [i for i, host in enumerate(batch.hosts) if host not in refused]
+        self.refused[self._whitelist.name] += len(batch.hosts) - len(at)
+        return batch.only(at)
+
+    def _submit_seeds(self, batch: LinkBatch, seeds: SeedFacts) -> None:
+        if self._domains is not None:
+            self._domains.add(seeds.hosts)
+        keys = [self._key_of(link.url) for link in batch.links]
+        if not keys:
+            return
+        self._ranks.add_many([*zip(keys, seeds.ranks, strict=True)])
+
+        def entry(i: int) -> bytes:
+            return encode(
+                Entry(
+                    url=batch.links[i].url,
+                    host=keys[i],
+                    rank=seeds.ranks[i],
+                    kind="seed",
+                    discovered_at=batch.source.at,
+                )
+            )
+
+        self._eliminator.submit(batch.fingerprints, entry)
+        self.submitted += len(keys)
