@@ -86,8 +86,6 @@ def test_many_hosts_and_runs_are_few_open_files(tmp_path, clock):
 def test_the_open_files_of_a_crawl_follow_from_its_settings():
     settings = get_project_settings()
     settings.setdict({"CONCURRENT_REQUESTS": 100, "NET_KEEPALIVE_CONNECTIONS": 10})
-    assert most_open_files(settings) == 200 + 70 + FIXED
-    settings.set("HTTPPROXY_ENABLED", False)
     assert most_open_files(settings) == 200 + 50 + FIXED
 
 

@@ -615,8 +615,6 @@ def test_the_packets_do_not_decide_what_becomes_of_an_answer(says, insertions, c
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("reused", [False, True])
 def test_a_server_that_hangs_up_is_asked_once(reset, reused):
-    """aiohttp would send the request again at once; fails when its private switch moves."""
-
     async def scenario() -> None:
         async def talk(reader, writer) -> None:
             if reused and len(server.heads) == 0:
@@ -775,27 +773,24 @@ def test_idle_connections_are_bounded(scheme, bound, tmp_path):
     asyncio.run(scenario())
 
 
-def test_idle_connections_of_what_is_not_plain_are_bounded():
-    """Fails when aiohttp moves the private method that puts connections back."""
+def test_what_cannot_be_repeated_has_a_connection_of_its_own():
+    """One that waited may be broken already, and a form is not sent twice."""
 
     async def scenario() -> None:
-        async with (
-            raw_server(OK) as server,
-            raw_server(OK) as proxy,
-            handler_with(NET_KEEPALIVE_CONNECTIONS=2) as handler,
-        ):
+        async def talk(reader, writer) -> None:
+            while True:
+                await server.head(reader)
+                writer.write(OK)
+
+        async with raw_server(talk) as server, handler_with() as handler:
             url = f"http://127.0.0.1:{server.port}/"
-            forms = [Request(url, method="POST", body=b"q=42") for _ in range(3)]
-            asked = [
-                Request(
-                    f"http://h{n}.test/", meta={"proxy": f"http://u:{n}@127.0.0.1:{proxy.port}"}
-                )
-                for n in range(6)
-            ]
-            await asyncio.gather(*map(handler.download_request, forms + asked))
-            await server.left(0)
-            await proxy.left(2)
-            assert (server.connections, proxy.connections) == (3, 6)
+            for method, connections, left in (("GET", 1, 1), ("POST", 2, 1), ("GET", 2, 1)):
+                await handler.download_request(Request(url, method=method))
+                assert server.connections == connections
+                await server.left(left)
+            closing = Request(url, headers={"Connection": "close"})
+            await handler.download_request(closing)
+            assert server.connections == 3
 
     asyncio.run(scenario())
 
@@ -860,7 +855,7 @@ def test_a_cancelled_request_closes_its_connection():
     asyncio.run(scenario())
 
 
-# --- TLS and proxies -------------------------------------------------------------------------
+# --- TLS -------------------------------------------------------------------------------------
 
 
 def test_certificates_are_not_verified_unless_the_setting_says_so(tmp_path):
@@ -910,98 +905,5 @@ def test_a_handshake_that_stalls_is_a_connect_timeout():
             with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
                 await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
             assert outcome_of(failed.value) == "connect_timeout"
-
-    asyncio.run(scenario())
-
-
-def test_a_proxy_is_asked_in_the_place_of_the_host():
-    async def scenario() -> None:
-        async with raw_server(OK) as proxy, handler_with() as handler:
-            request = Request(
-                "http://a.test/x",
-                headers={"Proxy-Authorization": "Basic dXNlcjpwYXNz"},
-                meta={"proxy": f"127.0.0.1:{proxy.port}"},
-            )
-            assert (await handler.download_request(request)).body == b"hello"
-            (head,) = proxy.heads
-            assert head.startswith(b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n")
-            assert head.lower().count(b"proxy-authorization: basic dxnlcjpwyxnz") == 1
-
-    asyncio.run(scenario())
-
-
-def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own(tmp_path):
-    """The bounds on the proxy's answer end with it; those of the host begin anew."""
-
-    async def scenario() -> None:
-        async def page(reader, writer) -> None:
-            await server.head(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n")
-            for _ in range(6):
-                await asyncio.sleep(0.1)
-                writer.write(b"x" * 100)
-                await writer.drain()
-
-        async def relay(source, sink) -> None:
-            while data := await source.read(65536):
-                sink.write(data)
-                await sink.drain()
-
-        async def tunnel(reader, writer) -> None:
-            await proxy.head(reader)
-            there = await asyncio.open_connection("127.0.0.1", server.port)
-            writer.write(b"HTTP/1.1 200 Established\r\n\r\n")
-            back = asyncio.create_task(relay(there[0], writer))
-            await relay(reader, there[1])
-            there[1].close()
-            await back
-
-        tls = self_signed(tmp_path, host="a.test")
-        settings = {
-            "ALLOW_PRIVATE_ADDRESSES": False,
-            "NET_FIRST_BYTE_TIMEOUT_SECS": 0.3,
-            "NET_MIN_BYTES_PER_SEC": 300,
-            "NET_MIN_RATE_SECS": 0.3,
-        }
-        async with (
-            raw_server(page, tls=tls) as server,
-            raw_server(tunnel) as proxy,
-            handler_with(**settings) as handler,
-        ):
-            meta = {"proxy": f"http://127.0.0.1:{proxy.port}"}
-            response = await handler.download_request(Request("https://a.test/", meta=meta))
-            assert (response.body, response.flags) == (b"x" * 600, [])
-            assert server.heads[0].startswith(b"GET / HTTP/1.1\r\nHost: a.test\r\n")
-
-    asyncio.run(scenario())
-
-
-def test_a_tunnel_that_the_proxy_refuses_is_a_bad_answer():
-    async def scenario() -> None:
-        denied = b"HTTP/1.1 407 Denied\r\nContent-Length: 0\r\n\r\n"
-        async with raw_server(denied) as proxy, handler_with() as handler:
-            request = Request(
-                "https://a.test/x",
-                headers={"Proxy-Authorization": "Basic dXNlcjpwYXNz"},
-                meta={"proxy": f"http://127.0.0.1:{proxy.port}"},
-            )
-            with pytest.raises(Exception) as refused:  # noqa: PT011  any, for its outcome
-                await handler.download_request(request)
-            assert outcome_of(refused.value) == "bad_answer"
-            (head,) = proxy.heads
-            assert head.startswith(b"CONNECT a.test:443 HTTP/1.1\r\n")
-            assert b"Proxy-Authorization: Basic dXNlcjpwYXNz\r\n" in head
-
-    asyncio.run(scenario())
-
-
-def test_credentials_for_a_proxy_never_reach_a_host():
-    async def scenario() -> None:
-        async with raw_server(OK) as server, handler_with() as handler:
-            headers = {"Proxy-Authorization": "Basic dXNlcjpwYXNz", "X-Other": "1"}
-            url = f"http://127.0.0.1:{server.port}/"
-            await handler.download_request(Request(url, headers=headers))
-            assert b"Proxy" not in server.heads[0]
-            assert b"X-Other: 1\r\n" in server.heads[0]
 
     asyncio.run(scenario())

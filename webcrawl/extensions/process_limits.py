@@ -2,8 +2,8 @@
 
 **Open files.** The files that a crawl can have open at once are bounded by settings: two
 connections for each request under way (FTP has one for the dialogue and one for the data), idle
-connections of the handlers of http and https and to proxies, and a fixed number for all else,
-whatever the number of hosts and URLs. The usual soft limit of 1,024 is below that, and a crawl that
+connections of the handlers of http and https, and a fixed number for all else, whatever the number
+of hosts and URLs. The usual soft limit of 1,024 is below that, and a crawl that
 met it would count its own failures as those of hosts.
 
 **malloc.** Freed blocks of 512 kB and more go back to the system at once. By default glibc raises
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
 
-from webcrawl.configuration.values import flag, whole
+from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import FetchLimits
 
@@ -90,10 +90,7 @@ class ProcessLimits:
 def most_open_files(settings: BaseSettings) -> int:
     """The most descriptors that a crawl with *settings* has open at once."""
     workers = whole(settings, "CONCURRENT_REQUESTS", at_least=1)
-    limits = FetchLimits.from_settings(settings)
-    idle = sum(limits.idle_by_scheme.values())
-    if flag(settings, "HTTPPROXY_ENABLED"):
-        idle += 2 * limits.idle_connections
+    idle = sum(FetchLimits.from_settings(settings).idle_by_scheme.values())
     return 2 * workers + idle + FIXED
 
 

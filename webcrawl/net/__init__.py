@@ -2,7 +2,7 @@
 
 Life of a fetch::
 
-    HttpDownloadHandler ─► DirectConnections ─► Resolver ─► name servers by UDP, TCP when truncated
+    HttpDownloadHandler ─► HttpConnections ─► Resolver ─► name servers by UDP, TCP when truncated
           │ addresses that AddressGuard permits, and to no other
           │ connect, one at a time, plain or TLS; connections are reused within one host only
           ▼
@@ -17,10 +17,10 @@ Modules. Names: `dnswire`, `dnschannel` and `dnsquery` (DNS messages and their e
 `dnsservers` (whom to ask), `dns` (the resolver and its cache), `shared` (the one resolver of a
 crawler). For every protocol: `guard` (whom to contact), `limits` (the bounds, from the settings),
 `turn` (at which address, where each has a clock), `outcomes` (how it ended), `schemes` (which
-protocols there are). HTTP: `http` (the download handler), `direct` (asks over connections of its
-own), `idle` (the pool of them), `connections` (by aiohttp's session: to proxies, and what else is
-not plain), `exchange` (a request and its answer, on either), `answers` and their responses, `body`,
-`decoding` (content codings), `retry_after`. FTP and Gopher: `contact` (the connection), `documents`
+protocols there are). HTTP: `handler`, `request` (as it is sent), `connections` (direct ones, and
+through proxies), `idle` (the pool of them), `exchange` (a request and its answer over one of them),
+`answers` (the responses made of them), `body`, `decoding` (content codings), `retry_after`. FTP and
+Gopher: `contact` (the connection), `documents`
 and `links_page` (their responses), `ftp`, `ftp_session`, `ftp_listing`, `gopher`, `gopher_menu`.
 
 Invariants. One `download_request` sends at most one HTTP request: nothing here retries, follows a

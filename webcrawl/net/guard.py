@@ -136,11 +136,7 @@ class AddressGuard:
         return self._allow_private or last != "localhost"
 
     def open_socket(self, info: tuple[Any, Any, int, str, Any]) -> socket.socket:
-        """Return a socket for *info*, as ``getaddrinfo`` has them; aiohttp's ``socket_factory``.
-
-        Raises ForbiddenAddressError, of which nothing in the way to the socket's connection makes
-        an attempt at another address: it is no OSError.
-        """
+        """Return a socket for *info*, as ``getaddrinfo`` has them; raises ForbiddenAddressError."""
         family, kind, proto, _, destination = info
         address = destination[0]
         if not self.permits(address):

@@ -53,7 +53,7 @@ _MAX_KEPT: Final = 16
 
 
 class DnsError(OSError):
-    """A host has no usable address. An OSError, since that is what aiohttp expects here."""
+    """A host has no usable address."""
 
 
 class NameNotFoundError(DnsError):

@@ -15,69 +15,16 @@ from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
     from ipaddress import IPv4Address, IPv6Address
-
-    from aiohttp import ClientResponse, StreamReader
-    from aiohttp.http import RawResponseMessage
 
     from webcrawl.net.http.exchange import Exchange
 
 
-class Answer:
-    """The header of an answer, and its body as it comes.
-
-    raw_headers, request_headers: the fields as received and as sent, names and values in bytes.
-    peer: the address it is from.
-    certificate: of the server, DER; None without TLS.
-    close: to be called when nothing more is wanted of it, read to its end or not.
-    """
-
-    __slots__ = (
-        "certificate",
-        "close",
-        "content",
-        "exchange",
-        "peer",
-        "raw_headers",
-        "reason",
-        "request_headers",
-        "status",
-        "version",
-    )
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        message: RawResponseMessage | ClientResponse,
-        content: StreamReader,
-        *,
-        status: int,
-        request_headers: tuple[tuple[bytes, bytes], ...],
-        close: Callable[[], None],
-    ) -> None:
-        self.status = status
-        self.reason = message.reason
-        self.version = message.version
-        self.raw_headers = message.raw_headers
-        self.request_headers = request_headers
-        self.content = content
-        self.close = close
-        # A short answer gives its connection back before it is read.
-        self.exchange = exchange
-        self.peer = exchange.peer
-        self.certificate = exchange.certificate
-
-    @property
-    def damage(self) -> BaseException | None:
-        """What ended the body early, if the framing of it was broken or its time was over."""
-        return self.exchange.damage
-
-
 def response_of(
-    answer: Answer, url: str, headers: Headers, body: bytes, flags: list[str] | None
+    answer: Exchange, url: str, headers: Headers, body: bytes, flags: list[str] | None
 ) -> Response:
-    version = answer.version
+    """The response to a request for *url* that *answer* is, with *headers* made of its fields."""
     # A coded body is not text yet; the decoding middleware decides.
     coded = b"Content-Encoding" in headers and body
     cls = Response if coded else class_for(headers, url, body)
@@ -88,7 +35,7 @@ def response_of(
         flags=flags,
         certificate=answer.certificate,
         ip_address=_ip_address(answer.peer) if answer.peer else None,
-        protocol=f"HTTP/{version.major}.{version.minor}" if version else None,
+        protocol=f"HTTP/{answer.version}",
     )
     response.headers = headers  # the constructor would copy them
     return response
@@ -118,7 +65,7 @@ def _ip_address(text: str) -> IPv4Address | IPv6Address:
     return ipaddress.ip_address(text)
 
 
-def headers_of(raw: tuple[tuple[bytes, bytes], ...]) -> Headers:
+def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return ``Headers(raw)`` at a third of the price."""
     headers = Headers()
     for name, value in raw:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from scrapy.exceptions import StopDownload
 
-    from webcrawl.net.http.answers import Answer
     from webcrawl.net.http.decoding import Gauge
+    from webcrawl.net.http.exchange import Exchange
     from webcrawl.net.http.large_bodies import Leave
 
 
@@ -36,7 +36,7 @@ class Body(NamedTuple):
 
 
 async def read_body(
-    answer: Answer,
+    answer: Exchange,
     *,
     limit: int,
     gauge: Gauge | None,
@@ -45,23 +45,19 @@ async def read_body(
 ) -> Body:
     """Read up to *limit* bytes of *answer*'s body, or as many as fill *gauge*; with *leave*, as
     many as it allows. While it is waited for, the server waits, too."""
-    content = answer.content
     chunks: list[bytes] = []
     size = 0
-    try:
-        while chunk := await content.readany():
-            chunks.append(chunk)
-            size += len(chunk)
-            if listener is not None and (stop := listener(chunk)) is not None:
-                return Body(b"".join(chunks), stop=stop)
-            while size > limit or (gauge is not None and gauge.is_full(chunks, size)):
-                if leave is not None and leave.max_bytes > limit and await leave.acquire():
-                    limit = leave.max_bytes
-                    gauge = None if gauge is None else gauge.widened(limit)
-                    continue
-                if size > limit:
-                    chunks[-1] = chunk[: limit - size]
-                return Body(b"".join(chunks), cut=True)
-    except TimeoutError as error:
-        return Body(b"".join(chunks), end=error)
+    while chunk := await answer.read():
+        chunks.append(chunk)
+        size += len(chunk)
+        if listener is not None and (stop := listener(chunk)) is not None:
+            return Body(b"".join(chunks), stop=stop)
+        while size > limit or (gauge is not None and gauge.is_full(chunks, size)):
+            if leave is not None and leave.max_bytes > limit and await leave.acquire():
+                limit = leave.max_bytes
+                gauge = None if gauge is None else gauge.widened(limit)
+                continue
+            if size > limit:
+                chunks[-1] = chunk[: limit - size]
+            return Body(b"".join(chunks), cut=True)
     return Body(b"".join(chunks), end=answer.damage)

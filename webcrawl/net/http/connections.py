@@ -1,183 +1,190 @@
-"""Connections as the download handler wants them; the only module that reaches into aiohttp.
+"""The connections of a crawl by http and https: direct ones, and those through a proxy.
 
-aiohttp 3.14.5 has no public name for what is changed here: a bound on idle connections, no second
-sending of a request, no answers that nobody asked for, bounds on the header and on the time it
-takes, a lowest rate, and keeping a body whose framing is broken behind it. tests/test_net_http*.py
-fail when one of them stops working.
-
-Invariants: at most *max_idle* connections are open beside those in use, whatever hosts they are
-to; a connection serves the scheme, host and port it was made for and no other, not even one at
-the same address; one that is through is closed at once.
+Invariants: a connection serves the scheme, host, port and proxy it was made for and no others, not
+even one at the same address; one that is through is closed at once, or waits in the pool
+(idle.py); one request is sent once, and to one address that took the connection.
 """
 
 from __future__ import annotations
 
-import functools
-import socket
-from typing import TYPE_CHECKING, Any, Final
+import asyncio
+import ssl
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from multidict import CIMultiDict
-
-from webcrawl.net.http.answers import Answer
-from webcrawl.net.http.direct import is_hang_up
+from webcrawl.clock import now
+from webcrawl.net.guard import AddressGuard
 from webcrawl.net.http.exchange import Exchange
-from webcrawl.net.outcomes import ForbiddenAddressError
+from webcrawl.net.http.idle import IdleConnections
+from webcrawl.net.http.request import tunnel_request
+from webcrawl.net.outcomes import BadAnswerError, ConnectTimeoutError, ForbiddenAddressError
 from webcrawl.net.turn import TURN
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Iterable
-
-    from aiohappyeyeballs import AddrInfoType
-    from aiohttp.client_proto import ResponseHandler
-    from aiohttp.client_reqrep import ConnectionKey
-    from aiohttp.connector import Connection
-    from aiohttp.tracing import Trace
-    from aiohttp.typedefs import LooseHeaders
-
     from webcrawl.net.dns.resolver import Resolver
-    from webcrawl.net.guard import AddressGuard
+    from webcrawl.net.http.request import Endpoint, Proxy, WireRequest
     from webcrawl.net.limits import FetchLimits
 
-_NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-# What aiohttp must not say of a body: nobody has said it.
-_NO_CONTENT_TYPE: Final[CIMultiDict[None]] = CIMultiDict({"Content-Type": None})
+# A proxy is the user's choice, and often stands on a private address.
+_OF_PROXIES: Final = AddressGuard(allow_private=True)
 
 
-class Connector(aiohttp.TCPConnector):
-    """A connector whose pool of idle connections is bounded; aiohttp bounds only those in use."""
+class HttpConnections:
+    """Sends requests and keeps the connections. Needs a running event loop."""
 
-    def __init__(self, *, limits: FetchLimits, max_idle: int, **options: Any) -> None:
-        """*options* are those of aiohttp's connector."""
-        super().__init__(keepalive_timeout=limits.keepalive, **options)
-        self._max_idle = max_idle
-        # Typed as a partial of aiohttp's class, and partials are invariant.
-        self._factory = functools.partial(  # type: ignore[assignment]
-            Exchange, loop=self._loop, limits=limits
-        )
-
-    def _release(
-        self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False
+    def __init__(
+        self,
+        *,
+        limits: FetchLimits,
+        resolver: Resolver,
+        guard: AddressGuard,
+        ssl_context: ssl.SSLContext,
+        local_address: tuple[str, int] | None,
     ) -> None:
-        # `_conns` has an entry per host with an idle connection, and the frontier lets a host have
-        # one at a time. When it is full the newcomer goes: which of them will be used again first
-        # is unknown, and all expire within seconds.
-        close = should_close or protocol.should_close or len(self._conns) >= self._max_idle
-        if close:
-            # An orderly end of TLS would leave it open until the server agrees, or for 30 s: to
-            # the server, a second connection beside that of the host's next page.
-            protocol.abort()
-        super()._release(key, protocol, should_close=close)
-
-    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
-        address = TURN.get()
-        if address and key.proxy is None:
-            for protocol, _ in self._conns.get(key, ()):
-                if not (isinstance(protocol, Exchange) and protocol.is_to(address)):
-                    protocol.abort()  # and is passed over
-        return await super()._get(key, traces)
-
-    async def _wrap_create_connection(
-        self, *args: Any, addr_infos: list[AddrInfoType], **options: Any
-    ) -> tuple[asyncio.Transport, ResponseHandler]:
-        # aiohttp tries all addresses in one call, takes the first one off the list whichever has
-        # failed, and calls again: the second would be contacted twice. And where somebody was
-        # there, but speaks no TLS or hung up, the host has been contacted: not once more elsewhere.
-        try:
-            return await super()._wrap_create_connection(
-                *args, addr_infos=addr_infos[:1], **options
-            )
-        except aiohttp.ClientConnectorError as error:
-            if isinstance(error, aiohttp.ClientSSLError) or is_hang_up(error.os_error):
-                del addr_infos[1:]
-            raise
-
-
-class GuardedResolver(AbstractResolver):
-    """The crawler's resolver as aiohttp wants it, less the addresses that the guard forbids.
-
-    aiohttp does not ask it about hosts that are addresses, nor is its answer binding: the guard
-    judges again when the socket is opened. Here it lets a host's permitted addresses be used
-    though there are others. Closing it leaves the resolver open: that is shared. With *to_proxies*
-    the hosts are not those of the URLs, whose turn it is.
-    """
-
-    def __init__(self, resolver: Resolver, guard: AddressGuard, *, to_proxies: bool) -> None:
+        self._limits = limits
         self._resolver = resolver
         self._guard = guard
-        self._to_proxies = to_proxies
+        self._ssl_context = ssl_context
+        self._local_address = local_address
+        self._loop = asyncio.get_running_loop()
+        self._new_exchange = partial(Exchange, loop=self._loop, limits=limits)
+        self._idle = {
+            scheme: IdleConnections(most=most, keepalive=limits.keepalive, loop=self._loop)
+            for scheme, most in limits.idle_by_scheme.items()
+        }
+        self._busy: set[Exchange] = set()
+        self._closed = False
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Return the first addresses of *host*; raises DnsError or ForbiddenAddressError."""
-        turn = "" if self._to_proxies else TURN.get()
-        found = [turn] if turn else await self._resolver.resolve(host, family)
-        addresses = self._guard.permitted(found)
-        if not addresses:
-            raise ForbiddenAddressError(f"{host} is at {', '.join(found[:2])}")
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=_NUMERIC,
-            )
-            for address in addresses
-        ]
+    async def send(self, request: WireRequest, seconds: float) -> Exchange:
+        """The exchange of *request* when the header of the answer is there; its body has to be
+        there, too, *seconds* from now. To be given back by the caller.
 
-    async def close(self) -> None:
-        """Do nothing."""
+        Raises TimeoutError when they are over, the exceptions of `outcomes`, of the resolver and of
+        the loop, and RuntimeError when this is closed.
+        """
+        if self._closed:
+            raise RuntimeError("the connections are closed")
+        until = now() + seconds
+        endpoint = request.endpoint
+        if endpoint.proxy is not None and not self._guard.permits_host(endpoint.host):
+            raise ForbiddenAddressError(f"{endpoint.host} is not to be asked of a proxy")
+        exchange = None
+        if request.is_reusing:
+            address = "" if endpoint.proxy else TURN.get()
+            exchange = self._idle[endpoint.scheme].take(endpoint, address)
+        if exchange is None:
+            async with asyncio.timeout(seconds):
+                exchange = await self._connect(endpoint, until)
+        self._busy.add(exchange)
+        try:
+            exchange.ask(request, until=until)
+            await exchange.header()
+        except BaseException:
+            self._busy.discard(exchange)
+            exchange.rest()
+            exchange.abort()
+            raise
+        return exchange
+
+    def give_back(self, exchange: Exchange) -> None:
+        """Nothing more is wanted of *exchange*: its connection waits for another one, or is
+        closed."""
+        request = exchange.request
+        self._busy.discard(exchange)
+        keep = exchange.rest() and request.is_reusing and not self._closed
+        if not (keep and self._idle[request.endpoint.scheme].put(request.endpoint, exchange)):
+            exchange.abort()
+
+    def close(self) -> None:
+        """Close every connection; requests under way fail."""
+        self._closed = True
+        for pool in self._idle.values():
+            pool.close()
+        for exchange in self._busy:
+            exchange.abort()
+
+    async def _connect(self, endpoint: Endpoint, until: float) -> Exchange:
+        """A new connection over which requests to *endpoint* can be sent."""
+        scheme, host, port, proxy = endpoint
+        if proxy is None:
+            turn = TURN.get()
+            found = [turn] if turn else await self._resolver.resolve(host)
+            addresses = self._guard.permitted(found)
+            if not addresses:
+                raise ForbiddenAddressError(f"{host} is at {', '.join(found[:2])}")
+            return await self._dial(addresses, scheme, host, port)
+        found = await self._resolver.resolve(proxy.host)
+        addresses = _OF_PROXIES.permitted(found)
+        exchange = await self._dial(addresses, *proxy[:3])
+        if scheme == "http":
+            return exchange
+        try:
+            return await self._tunnel(exchange, endpoint, proxy, until)
+        except BaseException:
+            exchange.rest()
+            exchange.abort()
+            raise
+
+    async def _dial(self, addresses: list[str], scheme: str, host: str, port: int) -> Exchange:
+        """A connection to the first of the *addresses* of *host* that takes one, tried one after
+        the other. Where a server was there, but speaks no TLS or hung up, the host has been
+        contacted: not twice."""
+        is_tls = scheme == "https"
+        failure: Exception | None = None
+        for address in addresses:
+            try:
+                async with asyncio.timeout(self._limits.connect_timeout):
+                    _, exchange = await self._loop.create_connection(
+                        self._new_exchange,
+                        address,
+                        port,
+                        ssl=self._ssl_context if is_tls else None,
+                        server_hostname=_certified(host) if is_tls else None,
+                        local_addr=self._local_address,
+                    )
+                    return exchange
+            except TimeoutError as error:
+                failure = ConnectTimeoutError(f"no connection to {address} in time")
+                failure.__cause__ = error
+            except OSError as error:
+                if isinstance(error, ssl.SSLError) or _is_hang_up(error):
+                    raise
+                failure = error
+        assert failure is not None
+        raise failure
+
+    async def _tunnel(
+        self, exchange: Exchange, endpoint: Endpoint, proxy: Proxy, until: float
+    ) -> Exchange:
+        """A connection to *endpoint* through that to *proxy*. The bounds of the proxy's answer end
+        with it."""
+        exchange.ask(tunnel_request(endpoint, proxy), until=until)
+        await exchange.header()
+        if exchange.status != 200:
+            raise BadAnswerError(f"{exchange.status} {exchange.reason} from the proxy")
+        exchange.rest()
+        assert exchange.transport is not None
+        inside = self._new_exchange()
+        try:
+            async with asyncio.timeout(self._limits.connect_timeout):
+                transport = await self._loop.start_tls(
+                    exchange.transport,
+                    inside,
+                    self._ssl_context,
+                    server_hostname=_certified(endpoint.host),
+                )
+        except TimeoutError as error:
+            raise ConnectTimeoutError(f"no TLS with {endpoint.host} in time") from error
+        assert transport is not None
+        inside.connection_made(transport)
+        return inside
 
 
-class Answered(aiohttp.ClientResponse):
-    """Remembers the exchange that it is of, which may be in the pool when the answer is used."""
-
-    _exchange: Exchange | None = None
-
-    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        assert isinstance(connection.protocol, Exchange)
-        self._exchange = connection.protocol
-        await super().start(connection)
-        self._exchange.watch_rate()
-        return self
-
-    def answer(self) -> Answer:
-        """This as the handler wants it."""
-        assert self._exchange is not None
-        sent = self.request_info.headers.items()
-        return Answer(
-            self._exchange,
-            self,
-            self.content,
-            status=self.status,
-            request_headers=tuple((name.encode(), value.encode()) for name, value in sent),
-            close=self.close,
-        )
+def _certified(host: str) -> str:
+    """*host* as its certificate has it."""
+    return host.removeprefix("[").removesuffix("]").removesuffix(".")
 
 
-class Sent(aiohttp.ClientRequest):
-    """A request with the header fields it is given and that of its host, and no others."""
-
-    def update_auto_headers(self, skip_auto_headers: Iterable[str] | None) -> None:  # noqa: ARG002  # its interface
-        """Add nothing. aiohttp finds that out by copying the fields twice."""
-        self._skip_auto_headers = _NO_CONTENT_TYPE
-
-
-def send_once(session: aiohttp.ClientSession) -> None:
-    """Keep *session* from sending a request again, at once, when the server hangs up, and from
-    copying its header fields one by one to those of all requests, of which there are none.
-
-    aiohttp does so for GET, and the frontier would know nothing of that second contact. The fetch
-    fails as transient instead, and the frontier repeats it when it may.
-    """
-    session._retry_connection = False
-    session._prepare_headers = _fields  # type: ignore[method-assign]  # as said
-
-
-def _fields(headers: LooseHeaders | None) -> CIMultiDict[str]:
-    return CIMultiDict(headers or ())
+def _is_hang_up(error: OSError) -> bool:
+    """Whether a server was there, and left."""
+    return isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError)

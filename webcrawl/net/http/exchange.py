@@ -1,103 +1,122 @@
-"""The protocol of one connection: a request and its answer, one after the other, within bounds.
+"""One connection: requests and their answers, one after the other, within bounds.
 
 Invariants: a header has a bound in bytes and in seconds, a body a lowest rate and a bound on its
 framing; what has come of a body is never lost; and what comes while nothing is asked is no answer.
-
-aiohttp 3.14.5 has no public name for its parser and for the protocol that is refined here.
-tests/test_net_http*.py fail when what is used of them moves.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+import asyncio
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
-from aiohttp import ClientConnectionError
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.helpers import _EXC_SENTINEL
-from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from webcrawl.clock import now
 from webcrawl.net.guard import plain_address
 from webcrawl.net.limits import MAX_HEADER_FIELDS
-from webcrawl.net.outcomes import FirstByteTimeoutError, HeaderTooLargeError, TooSlowError
+from webcrawl.net.outcomes import (
+    BadAnswerError,
+    ConnectionLostError,
+    FirstByteTimeoutError,
+    HeaderTooLargeError,
+    TooSlowError,
+)
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from aiohttp import StreamReader
-    from aiohttp.http import RawResponseMessage
-
+    from webcrawl.net.http.request import WireRequest
     from webcrawl.net.limits import FetchLimits
 
 # What is held of one answer before no more is read from the socket.
-READ_BUFFER: Final = 256 * 1024
+_READ_BUFFER: Final = 256 * 1024
 # Interim answers (1xx) before the one that counts, and that one. Real servers send one or none; a
 # stream of them would keep the loop busy until the time-out.
 _MAX_ANSWERS: Final = 20
+# Line ends before an answer.
+_MAX_BLANK: Final = 64
 _SWITCHING_PROTOCOLS: Final = 101
 # Bytes of chunk sizes, extensions and trailers to a byte of the largest page: chunks of one byte
 # have five. More is a server that sends framing without an end, and no body.
 _FRAMING: Final = 8
-# What aiohttp's parser says, in so many words.
-_TOO_MANY_FIELDS: Final = "Too many headers received"
+# Bytes of a line in a header beside name and value.
+_PUNCTUATION: Final = 4
 
 
-class Exchange(ResponseHandler):
-    """The protocol of one connection, which gives its parser header and body separately.
+class Exchange(asyncio.Protocol):
+    """The protocol of one connection, and the answer to the request that was sent over it last.
 
-    The parser reports an error instead of everything it read in the same piece: a page that is a
-    few bytes longer than its Content-Length would be lost, or not, by how it was cut into
-    packets. And what it says of a broken body does not reach the reader of the body, who would
-    wait for the time-out. Here the body ends, and *damage* says why: always, so that reading it
-    raises nothing and what has come is never lost.
-
-    Before the body an exchange fails with the exceptions of `outcomes` and aiohttp's.
+    A body always ends without an exception: *damage* says why it ended early, and what came of it
+    can be read. Before the body an exchange fails with the exceptions of `outcomes`, or with
+    TimeoutError when all of its time is over.
     """
 
-    damage: BaseException | None = None
+    transport: asyncio.Transport | None = None
     peer = ""  # the address at the other end
     certificate: bytes | None = None  # of the server, DER; None without TLS
+    status = 0
+    reason = ""
+    version = ""
+    headers: list[tuple[bytes, bytes]]  # the fields as received
+    damage: BaseException | None = None
+    request: WireRequest  # the last one
+    _error: BaseException | None = None  # before the body
+    _parser: HttpResponseParser | None
+    _waiter: asyncio.Future[None] | None = None
     _clock: asyncio.TimerHandle | None = None  # of the header, then of the rate
     _end: asyncio.TimerHandle | None = None  # of the time for all of it
-    _seam = b""  # the last bytes of a header that goes on in the next piece
-    _has_header = False
-    _ends = 0  # of headers, or what looks like them: blank lines may come in floods
-    _answers = 0
-    _received = 0  # bytes of the answer, and those of them that are header
-    _header_size = 0
-    _counted = 0  # bytes that had been received when the rate was looked at last
+    _early = b""  # what came before anything was asked
+    _is_asked = False
+    _has_begun = _has_header = _is_whole = False
+    _is_sound = True  # whether another request may follow
+    _is_paused = False
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, limits: FetchLimits) -> None:
-        super().__init__(loop=loop)
+        self._loop = loop
         self._limits = limits
-        self._most_framing = _FRAMING * limits.max_bytes
+        self._parser = self._new_parser()
+        self._pieces: list[bytes] = []
+        self._held = 0  # bytes of them
 
-    def ask(self, request: bytes, *, has_body: bool, until: float) -> None:
-        """Send *request*, whose answer is to be there, its body included, *until* then.
-        Without *has_body* the answer has none, whatever its header says."""
+    def ask(self, request: WireRequest, *, until: float) -> None:
+        """Send *request*, whose answer is to be there, its body included, *until* then."""
         if self.transport is None:
-            raise ClientConnectionError("closed before the request was sent")
-        limits = self._limits
-        self.set_response_params(
-            skip_payload=not has_body,
-            read_until_eof=True,
-            auto_decompress=False,
-            read_bufsize=READ_BUFFER,
-            max_line_size=limits.header_bytes,
-            max_field_size=limits.header_bytes,
-            max_headers=MAX_HEADER_FIELDS,
-        )
+            raise ConnectionLostError("closed before the request was sent")
+        self.request = request
+        self.headers = []
+        self.damage = None
+        self._is_asked = True
+        self._has_begun = self._has_header = self._is_whole = False
+        self._answers = self._blank = self._header_size = 0
+        # Bytes received; those when the rate was looked at last; those of the body; of its framing,
+        # and of the framing since the last byte of the body.
+        self._received = self._counted = self._body_size = self._framing = self._bare = 0
+        self._clock = self._loop.call_later(self._limits.first_byte_timeout, self._on_late_header)
         self._end = self._loop.call_later(until - now(), self._on_end)
-        self.transport.write(request)
+        self.transport.write(request.data)
+        if self._early:
+            # What a server says before it is asked is no answer, most often. Read at once, it would
+            # close the connection under the request, which then fails for that and not for this.
+            self._loop.call_soon(self.data_received, self._early)
+            self._early = b""
 
-    async def answer(self) -> tuple[RawResponseMessage, StreamReader]:
-        """The header of the answer that counts, and its body as it comes, for which the lowest
-        rate is watched from now on."""
-        while True:
-            message, body = await self.read()
-            if not 100 <= message.code < 200 or message.code == _SWITCHING_PROTOCOLS:
-                self.watch_rate()
-                return message, body
+    async def header(self) -> None:
+        """Wait for the header of the answer that counts; watch the rate from then on."""
+        while not self._has_header:
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+        self._watch_rate()
+
+    async def read(self) -> bytes:
+        """What has come of the body, at least a byte; none at its end."""
+        while not self._pieces and not self._is_whole:
+            await self._wait()
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        self._held = 0
+        if self._is_paused and self.transport is not None:
+            self._is_paused = False
+            self.transport.resume_reading()
+        return data
 
     def rest(self) -> bool:
         """End the exchange; whether another one may follow."""
@@ -105,11 +124,28 @@ class Exchange(ResponseHandler):
         if self._end is not None:
             self._end.cancel()
             self._end = None
-        return not self.should_close and self.is_connected()
+        self._is_asked = False
+        self._pieces.clear()
+        return self._is_whole and self.is_connected()
+
+    def is_connected(self) -> bool:
+        """Whether another request may be sent: not if something came that was not asked for."""
+        return self._is_sound and self.transport is not None and not self.transport.is_closing()
 
     def is_to(self, address: str) -> bool:
         """Whether the other end is at *address*."""
         return self.peer == address or plain_address(self.peer) == plain_address(address)
+
+    def abort(self) -> None:
+        """Close the connection at once.
+
+        An orderly end of TLS would leave it open until the server agrees, or for 30 s: to the
+        server, a second connection beside that of the host's next page.
+        """
+        if self.transport is not None:
+            self.transport.abort()
+
+    # What the loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Both loops turn Nagle's algorithm off by themselves.
@@ -120,179 +156,214 @@ class Exchange(ResponseHandler):
         if tls is not None:
             self.certificate = tls.getpeercert(binary_form=True)
 
-    def set_response_params(self, **params: Any) -> None:
-        """Begin the exchange of one request and its answer."""
-        self.damage = None
-        self._seam = b""
-        self._has_header = False
-        self._ends = self._answers = self._received = self._header_size = self._counted = 0
+    def data_received(self, data: bytes) -> None:
+        if not self._is_asked:
+            self._is_sound = False
+            self._early = self._early or data
+            return
+        if self._is_whole or self._error is not None or self._parser is None:
+            self._is_sound = False  # TLS may still deliver what it had when it was closed
+            return
+        self._received += len(data)
+        if not self._has_begun:
+            size = len(data)
+            data = data.lstrip(b"\r\n")
+            self._blank += size - len(data)
+            if self._blank > _MAX_BLANK:
+                self._fail(BadAnswerError("blank lines, and no answer"))
+                return
+        had_header, body_size = self._has_header, self._body_size
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            pass
+        except HttpParserError as error:
+            self._on_error(error)
+        if not self._has_header:
+            if self._received > self._limits.header_bytes:
+                self._fail(self._too_large())
+        elif had_header and not self._is_whole:
+            self._count_framing(len(data), self._body_size - body_size)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.transport = None
+        self._parser = None  # which refers to this
+        lost = exc or ConnectionLostError("the server hung up")
+        if not self._has_header:
+            self._fail(lost)
+        else:
+            # A body without a length ends with the connection; if that ends in disorder, nothing
+            # says whether it is whole.
+            self._end_body(exc if self._has_no_length() else lost)
+
+    # What the parser calls. What these raise ends its work, but comes out of it as another
+    # exception.
+
+    def on_message_begin(self) -> None:
+        self._has_begun = True
+        self._answers += 1
+        if self._is_whole or self._answers > _MAX_ANSWERS:
+            self._refuse(BadAnswerError("too many interim answers"))
+        self._reason = b""
+        self.headers.clear()
+
+    def on_status(self, reason: bytes) -> None:
+        self._reason += reason
+        self._count_header(len(reason))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._has_header:
+            return  # of a trailer
+        if b"\0" in value:
+            self._refuse(BadAnswerError("a zero byte in a header field"))
+        self.headers.append((name, value.rstrip(b" \t")))
+        if len(self.headers) > MAX_HEADER_FIELDS:
+            self._refuse(self._too_large())
+        self._count_header(len(name) + len(value))
+
+    def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 and status != _SWITCHING_PROTOCOLS:
+            return
+        self.status = status
+        self.version = self._parser.get_http_version()
+        self.reason = self._reason.decode("utf-8", "surrogateescape")
+        self._has_header = True
         self._stop_clock()
-        self._clock = self._loop.call_later(self._limits.first_byte_timeout, self._on_late_header)
-        # What a server says before it is asked is no answer, most often. Read at once, it would
-        # close the connection under the request, which then fails for that and not for this.
-        early, self._tail = self._tail, b""
-        super().set_response_params(**params)
-        if early:
-            self._loop.call_soon(self.data_received, early)
+        if not self.request.has_body:
+            self.on_message_complete()
+            self._parser = self._new_parser()  # the other one would go on to the body
+        self._wake()
 
-    def close(self) -> None:
-        """Close at once, when nothing is wanted of the connection any more.
+    def on_body(self, data: bytes) -> None:
+        if self._is_whole:
+            self._is_sound = False
+            return
+        self._pieces.append(data)
+        self._body_size += len(data)
+        self._held += len(data)
+        if self._held > _READ_BUFFER and not self._is_paused and self.transport is not None:
+            self._is_paused = True
+            self.transport.pause_reading()
+        self._wake()
 
-        An orderly end of TLS would leave it open until the server agrees, or for 30 s: to the
-        server, a second connection beside that of the host's next page.
-        """
-        self.abort()
+    def on_message_complete(self) -> None:
+        if not self._has_header or self._is_whole:
+            return
+        assert self._parser is not None
+        self._is_whole = True
+        self._stop_clock()
+        if self.status == _SWITCHING_PROTOCOLS or not self._parser.should_keep_alive():
+            self._is_sound = False
+        self._wake()
 
-    def is_connected(self) -> bool:
-        """Say whether the connection can be used again.
+    def _new_parser(self) -> HttpResponseParser:
+        parser = HttpResponseParser(self)
+        parser.set_dangerous_leniencies(
+            lenient_headers=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
+        )
+        return parser
 
-        Not if something came while it was idle: that would be taken for the next answer.
-        """
-        return super().is_connected() and not self._buffer and self._exception is None
+    def _on_error(self, error: HttpParserError) -> None:
+        if self._is_whole:
+            self._is_sound = False
+        elif self._has_header:
+            self._end_body(error)
+        else:
+            self._fail(self._error or BadAnswerError(str(error)))
 
-    def watch_rate(self) -> None:
+    def _refuse(self, error: Exception) -> NoReturn:
+        """End the exchange before its body, and the parser's work."""
+        self._error = error
+        raise error
+
+    def _count_header(self, size: int) -> None:
+        self._header_size += size + _PUNCTUATION
+        if self._header_size > self._limits.header_bytes:
+            self._refuse(self._too_large())
+
+    def _count_framing(self, size: int, of_body: int) -> None:
+        self._framing += size - of_body
+        self._bare = 0 if of_body else self._bare + size
+        limits = self._limits
+        if self._framing > _FRAMING * limits.max_bytes or self._bare > limits.header_bytes:
+            self._end_body(BadAnswerError("more framing than body"))
+
+    def _has_no_length(self) -> bool:
+        """Whether the end of the connection is that of the body (RFC 9112, section 6.3)."""
+        fields = [(name.lower(), value) for name, value in self.headers]
+        codings = [value for name, value in fields if name == b"transfer-encoding"]
+        if codings:
+            return not codings[-1].lower().endswith(b"chunked")
+        return not any(name == b"content-length" for name, _ in fields)
+
+    def _watch_rate(self) -> None:
         """See to it that the body, unless it is there already, comes at the lowest rate or ends.
 
-        The damage is a TooSlowError then. Bytes are counted as they come, chunking included.
+        Bytes are counted as they come, chunking included.
         """
-        if self._limits.min_rate and not self._is_between_bodies():
+        if self._limits.min_rate and not self._is_whole:
             self._counted = self._received
             self._stop_clock()
             self._clock = self._loop.call_later(self._limits.rate_window, self._on_window_end)
 
-    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """Take the header of an answer from the parser."""
-        self._answers += 1
-        if self._answers > _MAX_ANSWERS:
-            self._fail(_too_many_answers())
-            return
-        code = data[0].code
-        if code >= 200 or code == _SWITCHING_PROTOCOLS:
-            self._has_header = True
-            self._stop_clock()
-        super().feed_data(data, size)
-
-    def set_exception(self, exc: BaseException, exc_cause: BaseException = _EXC_SENTINEL) -> None:
-        if isinstance(exc_cause, LineTooLong) or exc_cause.args == (_TOO_MANY_FIELDS,):
-            exc = HeaderTooLargeError(str(exc_cause))
-        super().set_exception(exc, exc_cause)
-
-    def data_received(self, data: bytes) -> None:
-        if self._exception is not None or self.damage is not None:
-            return  # TLS may still deliver what it had when it was closed
-        if self._parser is None:
-            super().data_received(data)  # nothing has been asked yet: it is kept, some of it
-            return
-        self._received += len(data)
-        while self._is_between_bodies():
-            read = self._seam + data
-            end = _end_of_header(read) - len(self._seam)
-            if end < 0:
-                self._seam = read[-2:]
-                self._count_header(len(data))
-                break
-            self._seam = b""
-            self._ends += 1
-            if self._ends > _MAX_ANSWERS:
-                self._fail(_too_many_answers())
-            else:
-                self._count_header(end)
-            if end == len(data) or self._exception is not None:
-                break
-            super().data_received(data[:end])
-            data = data[end:]
-        if self._exception is None:
-            super().data_received(data)
-            self._after()
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._stop_clock()
-        parser = self._parser
-        if parser is not None and not self._is_between_bodies():
-            self._parser = None
-            try:
-                parser.feed_eof()
-            except HttpProcessingError as error:
-                self._end_body(error)
-            else:
-                # A body without a length ends with the connection; if that ends in disorder,
-                # nobody knows whether it is whole.
-                self.damage = exc
-        super().connection_lost(exc)
-
-    def _is_between_bodies(self) -> bool:
-        return self._payload is None or self._payload.is_eof()
-
-    def _after(self) -> None:
-        """Look at what the parser, having read what was received, has come to."""
-        body = self._payload
-        if not self._has_header or body is None or body.is_eof():
-            return
-        if self._exception is not None:
-            self._end_body(self._exception)
-        elif self._received - self._header_size - body.total_bytes > self._most_framing:
-            self._end_body(HttpProcessingError(message="more framing than body"))
-
-    def _count_header(self, size: int) -> None:
-        self._header_size += size
-        if self._header_size > self._limits.header_bytes and not self._has_header:
-            self._fail(HeaderTooLargeError(f"more than {self._limits.header_bytes} bytes"))
-
     def _on_late_header(self) -> None:
-        self._clock = None
         seconds = self._limits.first_byte_timeout
         self._fail(FirstByteTimeoutError(f"no header within {seconds:g} seconds"))
 
     def _on_window_end(self) -> None:
-        self._clock = None
         window = self._limits.rate_window
         came = self._received - self._counted
         if came >= self._limits.min_rate * window:
-            self.watch_rate()
-        elif not self._is_between_bodies():
+            self._watch_rate()
+        else:
             self._end_body(TooSlowError(f"{came} bytes in {window:g} seconds"))
 
     def _on_end(self) -> None:
-        self._end = None
-        if not self._has_header:
-            self._fail(TimeoutError())
-        elif not self._is_between_bodies():
+        if self._has_header:
             self._end_body(TimeoutError())
+        else:
+            self._fail(TimeoutError())
 
     def _stop_clock(self) -> None:
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         """End the exchange before its body."""
-        self._stop_clock()
-        self.set_exception(error)
-        if self.transport is not None:
-            self.transport.abort()
+        self._error = self._error or error
+        self._close()
 
-    def _end_body(self, why: BaseException) -> None:
+    def _end_body(self, why: BaseException | None) -> None:
         """End the body here; what has come of it can still be read."""
-        assert self._payload is not None
-        self.damage = why
-        self._should_close = True
+        if not self._is_whole:
+            self._is_whole = True
+            self.damage = why
+            self._close()
+
+    def _close(self) -> None:
+        self._is_sound = False
         self._stop_clock()
-        self._payload.feed_eof()
-        if self.transport is not None:
-            self.transport.abort()
+        self.abort()
+        self._wake()
 
+    def _too_large(self) -> HeaderTooLargeError:
+        limits = self._limits
+        return HeaderTooLargeError(
+            f"more than {limits.header_bytes} bytes or {MAX_HEADER_FIELDS} fields"
+        )
 
-def _too_many_answers() -> HttpProcessingError:
-    return HttpProcessingError(code=400, message="too many interim answers")
+    async def _wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
 
-
-def _end_of_header(data: bytes) -> int:
-    """Return where the first empty line in *data* ends, below 0 if there is none.
-
-    With either of the line ends that the parser takes (RFC 9112, section 2.2).
-    """
-    end = data.find(b"\n\r\n") + 3
-    short = data.find(b"\n\n", 0, end - 2 if end > 2 else None)
-    if short >= 0:
-        return short + 2
-    return end if end > 2 else -1
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

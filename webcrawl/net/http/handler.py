@@ -1,10 +1,8 @@
 """The download handler for http and https: one polite request, whatever the server does.
 
-Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS for both schemes. It does what Scrapy's
-AiohttpDownloadHandler does and leaves out what a crawl of many hosts must not have: sending a
-request twice, connecting to several addresses at once, keeping a connection to every host ever
-seen, failing on a large page. GET and HEAD of plain URLs go directly (direct.py), everything else
-by a session of aiohttp (connections.py); what becomes of the answer is the same.
+Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS for both schemes. It leaves out what a crawl
+of many hosts must not have: sending a request twice, connecting to several addresses at once,
+keeping a connection to every host ever seen, failing on a large page.
 
 Invariant: one call sends at most one request over one connection, and when it has returned or
 raised, that connection is closed or back in the pool of its host.
@@ -40,11 +38,8 @@ from __future__ import annotations
 
 import ssl
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-import aiohttp
-import yarl
-from aiohttp.http_exceptions import HttpProcessingError
 from scrapy import signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
@@ -60,15 +55,14 @@ from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
 from webcrawl.net.dns.shared import resolver_of
 from webcrawl.net.guard import AddressGuard
-from webcrawl.net.http.answers import Answer, headers_of, response_of
+from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.body import read_body
-from webcrawl.net.http.connections import Answered, Connector, GuardedResolver, Sent, send_once
+from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import Gauge
-from webcrawl.net.http.direct import DirectConnections, plain_request
-from webcrawl.net.http.exchange import READ_BUFFER
 from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes
+from webcrawl.net.http.request import wire_request
 from webcrawl.net.http.tls import CURVES, offer_groups
-from webcrawl.net.limits import MAX_HEADER_FIELDS, FetchLimits
+from webcrawl.net.limits import FetchLimits
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -79,9 +73,11 @@ if TYPE_CHECKING:
     from scrapy.exceptions import StopDownload
     from scrapy.http import Headers, Response
 
+    from webcrawl.net.http.exchange import Exchange
+
 
 class HttpDownloadHandler(BaseDownloadHandler):
-    """Scrapy's `DownloadHandlerProtocol` on aiohttp. Raises the exceptions of `outcomes`."""
+    """Scrapy's `DownloadHandlerProtocol` for http and https; raises what `outcomes` names."""
 
     lazy = True
     experimental = False
@@ -91,38 +87,19 @@ class HttpDownloadHandler(BaseDownloadHandler):
         *,
         crawler: Crawler,
         limits: FetchLimits,
-        resolver: dns.Resolver,
-        guard: AddressGuard,
-        ssl_context: ssl.SSLContext,
+        connections: HttpConnections,
         fail_on_dataloss: bool,
-        local_address: tuple[str, int] | None,
     ) -> None:
-        """Build the session; needs a running event loop.
-
-        The handler holds no more descriptors than the requests under way and idle connections of
-        *limits*; the handlers of two schemes hold them each, and so do requests over proxies.
-        """
+        """The handler holds no more descriptors than the requests under way and idle connections of
+        *limits*; the handlers of two schemes hold them each."""
         super().__init__(crawler)
         self._limits = limits
-        self._timeout = self._client_timeout(limits.total_timeout)
+        self._connections = connections
         self._fail_on_dataloss = fail_on_dataloss
-        self._ssl_context = ssl_context
-        self._resolver = resolver
-        self._guard = guard
-        self._local_address = local_address
-        self._direct = DirectConnections(
-            limits=limits,
-            resolver=resolver,
-            guard=guard,
-            ssl_context=ssl_context,
-            local_address=local_address,
-        )
-        self._session = self._new_session(guard)
-        self._proxy_session: aiohttp.ClientSession | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> HttpDownloadHandler:
-        """Build the handler from the settings.
+        """Build the handler from the settings; needs a running event loop.
 
         Beside those of `FetchLimits`: DOWNLOAD_FAIL_ON_DATALOSS, DOWNLOAD_BIND_ADDRESS and those
         about TLS, among them DOWNLOAD_VERIFY_CERTIFICATES, off by default: a crawler reads what a
@@ -133,14 +110,19 @@ class HttpDownloadHandler(BaseDownloadHandler):
         ssl_context = _make_ssl_context(settings)
         ssl_context.set_alpn_protocols(["http/1.1"])
         offer_groups(ssl_context, CURVES)
-        return cls(
-            crawler=crawler,
-            limits=FetchLimits.from_settings(settings),
+        limits = FetchLimits.from_settings(settings)
+        connections = HttpConnections(
+            limits=limits,
             resolver=resolver_of(crawler),
             guard=AddressGuard.from_settings(settings),
             ssl_context=ssl_context,
-            fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
             local_address=(bind, 0) if isinstance(bind, str) else bind,
+        )
+        return cls(
+            crawler=crawler,
+            limits=limits,
+            connections=connections,
+            fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
         )
 
     async def download_request(self, request: Request) -> Response:
@@ -148,115 +130,32 @@ class HttpDownloadHandler(BaseDownloadHandler):
         meta = request.meta
         started = now()
         seconds = meta.get("download_timeout", self._limits.total_timeout)
-        answer: Answer | None = None
+        answer: Exchange | None = None
         try:
-            asked = None if meta.get("proxy") else plain_request(request)
-            if asked is not None:
-                answer = await self._direct.ask(asked, seconds)
-            else:
-                answer = await self._send(request, seconds)
+            sent = wire_request(request)
+            answer = await self._connections.send(sent, seconds)
             meta["download_latency"] = now() - started
-            meta["wire_headers"] = answer.raw_headers
+            meta["wire_headers"] = tuple(answer.headers)
             meta["wire_reason"] = answer.reason
-            meta["wire_request_headers"] = answer.request_headers
+            meta["wire_request_headers"] = sent.headers
             return await self._receive(answer, request)
         except _WITHOUT_URL as e:
             e.args = (f"{request.url}: {e}",)
             raise
-        except (OSError, ValueError, RuntimeError, aiohttp.ClientError, HttpProcessingError) as e:
+        except (OSError, ValueError, RuntimeError) as e:
             _rename(e, request, seconds)
         finally:
             if answer is not None:
-                answer.close()  # for good, unless the body was read to its end
+                self._connections.give_back(answer)
             meta["download_seconds"] = now() - started
 
     async def close(self) -> None:
         """Close every connection; requests under way fail."""
-        self._direct.close()
-        await self._session.close()
-        if self._proxy_session is not None:
-            await self._proxy_session.close()
+        self._connections.close()
 
-    def _new_session(
-        self, guard: AddressGuard, *, to_proxies: bool = False
-    ) -> aiohttp.ClientSession:
-        limits = self._limits
-        session = aiohttp.ClientSession(
-            connector=Connector(
-                limits=limits,
-                # What does not go directly is rare; and descriptors are bounded.
-                max_idle=limits.idle_connections if to_proxies else 0,
-                resolver=GuardedResolver(self._resolver, guard, to_proxies=to_proxies),
-                socket_factory=guard.open_socket,
-                use_dns_cache=False,  # the resolver has one, with the right times
-                happy_eyeballs_delay=None,  # one connection at a time, one after the other
-                limit=0,  # the downloader bounds them; here waiting costs a shuffle per page
-                local_addr=self._local_address,
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            request_class=Sent,
-            response_class=Answered,
-            read_bufsize=READ_BUFFER,
-            max_line_size=limits.header_bytes,
-            max_field_size=limits.header_bytes,
-            max_headers=MAX_HEADER_FIELDS,
-        )
-        send_once(session)
-        return session
-
-    def _session_for_proxies(self, host: str) -> aiohttp.ClientSession:
-        """Return the session whose sockets may go anywhere, for they go to the user's proxy.
-
-        The proxy looks up the names, and its operator decides where those may lead.
-        """
-        if not self._guard.permits_host(host):
-            raise outcomes.ForbiddenAddressError(f"{host} is not to be asked of a proxy")
-        if self._proxy_session is None:
-            guard = AddressGuard(allow_private=True)
-            self._proxy_session = self._new_session(guard, to_proxies=True)
-        return self._proxy_session
-
-    def _client_timeout(self, total: float) -> aiohttp.ClientTimeout:
-        return aiohttp.ClientTimeout(total=total, sock_connect=self._limits.connect_timeout)
-
-    async def _send(self, request: Request, seconds: float) -> Answer:
-        """Return the answer when its header is there."""
-        timeout = self._timeout
-        if seconds != self._limits.total_timeout:
-            timeout = self._client_timeout(seconds)
-        options: dict[str, Any] = {}
-        headers = request.headers.to_tuple_list()
-        # Encoded already: the URL that is sent is the URL that was recorded.
-        url = yarl.URL(request.url, encoded=True)
-        session = self._session
-        if proxy := request.meta.get("proxy"):
-            session = self._session_for_proxies(url.raw_host or "")
-            options["proxy"] = proxy if "://" in proxy else f"http://{proxy}"
-        if b"Proxy-Authorization" in request.headers:
-            # For the proxy's eyes only: through a tunnel the header goes to the host.
-            mine = [(k, v) for k, v in headers if k == "Proxy-Authorization"]
-            headers = [(k, v) for k, v in headers if k != "Proxy-Authorization"]
-            if proxy and request.url.startswith("https:"):
-                options["proxy_headers"] = dict(mine)
-            elif proxy:
-                headers += mine
-        answer = await session.request(
-            request.method,
-            url,
-            data=request.body or None,
-            headers=headers,
-            timeout=timeout,
-            ssl=self._ssl_context,
-            allow_redirects=False,
-            **options,
-        )
-        assert isinstance(answer, Answered)
-        return answer.answer()
-
-    async def _receive(self, answer: Answer, request: Request) -> Response:
+    async def _receive(self, answer: Exchange, request: Request) -> Response:
         """Read the body, up to the bound, and build the response."""
-        headers = headers_of(answer.raw_headers)
+        headers = headers_of(answer.headers)
         if is_heard(self.crawler.signals, signals.headers_received):
             stop = check_stop_download(
                 signals.headers_received,
@@ -313,7 +212,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
     @staticmethod
     def _stopped(
         stop: StopDownload,
-        answer: Answer,
+        answer: Exchange,
         request: Request,
         headers: Headers,
         body: bytes,
@@ -339,44 +238,31 @@ def _length_of(headers: Headers) -> int | None:
 
 def _rename(error: Exception, request: Request, seconds: float) -> NoReturn:
     """Raise the exception of `outcomes` that says what *error* means."""
-    if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
+    if isinstance(error, TimeoutError):
         raise DownloadTimeoutError(f"{request.url}: not done within {seconds} seconds") from error
-    raise _meaning_of(error)(f"{request.url}: {error or type(error).__name__}") from error
-
-
-def _meaning_of(error: Exception) -> type[Exception]:
     meaning = next(meaning for cls, meaning in _MEANINGS if isinstance(error, cls))
-    if meaning is not None:
-        return meaning
-    assert isinstance(error, aiohttp.ClientConnectorError)
-    return _meaning_of(error.os_error)
+    raise meaning(f"{request.url}: {error or type(error).__name__}") from error
 
 
 # Raised below, where the URL is not known.
 _WITHOUT_URL: Final = (
+    outcomes.BadAnswerError,
+    outcomes.ConnectionLostError,
+    outcomes.ConnectTimeoutError,
     outcomes.FirstByteTimeoutError,
     outcomes.ForbiddenAddressError,
     outcomes.HeaderTooLargeError,
     outcomes.TooSlowError,
 )
-# The first that fits; None is for wrappers of the error that tells.
-_MEANINGS: Final[tuple[tuple[type[Exception], type[Exception] | None], ...]] = (
-    (aiohttp.ConnectionTimeoutError, outcomes.ConnectTimeoutError),
-    (aiohttp.ClientConnectorSSLError, outcomes.TlsFailedError),
-    (aiohttp.ClientConnectorCertificateError, outcomes.TlsFailedError),
-    (aiohttp.ClientConnectorError, None),
+# The first that fits.
+_MEANINGS: Final[tuple[tuple[type[Exception], type[Exception]], ...]] = (
     (ssl.SSLError, outcomes.TlsFailedError),
     (dns.NameNotFoundError, outcomes.HostNotFoundError),
     (dns.DnsError, outcomes.HostLookupError),
-    (aiohttp.ClientResponseError, outcomes.BadAnswerError),
-    (HttpProcessingError, outcomes.BadAnswerError),
-    (aiohttp.NonHttpUrlClientError, outcomes.BadUrlError),
-    (ValueError, outcomes.BadUrlError),  # aiohttp.InvalidURL is one
-    (aiohttp.ClientError, outcomes.ConnectionLostError),
-    # What aiohttp and uvloop say of a connection or a session that was closed under them.
+    (ValueError, outcomes.BadUrlError),
+    # What the loops say of a connection that was closed under them.
     (RuntimeError, outcomes.ConnectionLostError),
     (ConnectionRefusedError, outcomes.ConnectRefusedError),
-    (TimeoutError, outcomes.ConnectTimeoutError),
-    (ConnectionError, outcomes.ConnectionLostError),  # reset or aborted: somebody was there
+    (ConnectionError, outcomes.ConnectionLostError),  # reset or aborted: a server was there
     (OSError, outcomes.ConnectFailedError),
 )

@@ -7,7 +7,7 @@ Invariants: at most *most* wait, one for each scheme, host and port, and none lo
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 
@@ -15,14 +15,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from webcrawl.net.http.exchange import Exchange
-
-
-class Place(NamedTuple):
-    """What a connection is to."""
-
-    scheme: str
-    host: str
-    port: int
+    from webcrawl.net.http.request import Endpoint
 
 
 class IdleConnections:
@@ -33,13 +26,13 @@ class IdleConnections:
         self._keepalive = keepalive
         self._loop = loop
         # With the time since when each waits, the longest first.
-        self._waiting: OrderedDict[Place, tuple[Exchange, float]] = OrderedDict()
+        self._waiting: OrderedDict[Endpoint, tuple[Exchange, float]] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
 
-    def take(self, place: Place, address: str) -> Exchange | None:
-        """The connection to *place*, if there is one that can be used, and to *address*, if that is
-        not empty. One that cannot is closed."""
-        exchange, since = self._waiting.pop(place, (None, 0.0))
+    def take(self, endpoint: Endpoint, address: str) -> Exchange | None:
+        """The connection to *endpoint*, if one waits that can be used, and to *address*, if that
+        is not empty. One that cannot is closed."""
+        exchange, since = self._waiting.pop(endpoint, (None, 0.0))
         if exchange is None:
             return None
         fresh = now() - since < self._keepalive
@@ -48,15 +41,15 @@ class IdleConnections:
         exchange.abort()
         return None
 
-    def put(self, place: Place, exchange: Exchange) -> bool:
+    def put(self, endpoint: Endpoint, exchange: Exchange) -> bool:
         """Whether *exchange* waits from now on.
 
         Not when the pool is full: which of them will be used again first is unknown, and all expire
         within seconds.
         """
-        if len(self._waiting) >= self._most or place in self._waiting:
+        if len(self._waiting) >= self._most or endpoint in self._waiting:
             return False
-        self._waiting[place] = exchange, now()
+        self._waiting[endpoint] = exchange, now()
         if self._sweep is None:
             self._sweep = self._loop.call_later(self._keepalive, self._close_expired)
         return True
@@ -73,9 +66,9 @@ class IdleConnections:
         self._sweep = None
         latest = now() - self._keepalive
         while self._waiting:
-            place, (exchange, since) = next(iter(self._waiting.items()))
+            endpoint, (exchange, since) = next(iter(self._waiting.items()))
             if since > latest:
                 self._sweep = self._loop.call_later(since - latest, self._close_expired)
                 return
-            del self._waiting[place]
+            del self._waiting[endpoint]
             exchange.abort()

@@ -1,0 +1,164 @@
+"""HTTP requests in the form in which they are sent.
+
+Invariant: one Scrapy request is one HTTP request with the length that its body has, whatever its
+URL and its header fields say.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+# Scheme, credentials, host, port, and what to ask for.
+_URL: Final = re.compile(
+    r"(https?)://(?:([^@/?#\\\x00-\x20\x7f]*+)@)?+"
+    r"(\[[0-9a-f:.]++\]|[^\[\]:@/?#\\\x00-\x20\x7f]++)"
+    r"(?::([0-9]{0,6}+))?+([/?][^#\x00-\x1f\x7f]*+)?+(?:#.*)?+",
+    re.IGNORECASE | re.DOTALL,
+)
+_PORTS: Final = {"http": 80, "https": 443}
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+# Fields that decide on the framing, on where a request goes, or on what comes after it.
+_SPECIAL: Final = frozenset(
+    {
+        b"Connection",
+        b"Content-Length",
+        b"Host",
+        b"Proxy-Authorization",
+        b"Transfer-Encoding",
+    }
+)
+_REPLACED: Final = _SPECIAL - {b"Connection"}
+_PLAIN: Final = frozenset({"GET", "HEAD"})
+# A server takes these to have no body when nothing is said of it (RFC 9110, section 8.6).
+_WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+
+class Proxy(NamedTuple):
+    """A proxy; *authorization* is the value of the field of that name for it, if any."""
+
+    scheme: str
+    host: str
+    port: int
+    authorization: bytes
+
+
+class Endpoint(NamedTuple):
+    """What a connection is to."""
+
+    scheme: str
+    host: str
+    port: int
+    proxy: Proxy | None = None
+
+
+class WireRequest(NamedTuple):
+    """A request as it is sent.
+
+    data: all of it. headers: its fields. has_body: whether its answer may have one. is_reusing:
+    whether it may be sent over a connection that others were sent over, and others after it.
+    """
+
+    endpoint: Endpoint
+    data: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    has_body: bool
+    is_reusing: bool
+
+
+def wire_request(request: Request) -> WireRequest:
+    """*request* as it is sent; ValueError if no HTTP request can be made of it.
+
+    The length of its body is what counts, not what its fields say of it. A field
+    Proxy-Authorization goes to the proxy and never to the host. What may have been done when the
+    connection breaks gets a connection of its own, for one that waited may be broken already.
+    """
+    method, fields, body = request.method, request.headers, request.body
+    scheme, credentials, host, port, path = _parts(request.url)
+    authority = _authority(scheme, host, port)
+    headers = [(b"Host", authority.encode())]
+    if _SPECIAL.isdisjoint(fields):
+        headers += [(name, value) for name, values in fields.items() for value in values]
+    else:
+        if b"Host" in fields:
+            headers = [(b"Host", fields[b"Host"] or b"")]
+        kept = [(name, values) for name, values in fields.items() if name not in _REPLACED]
+        headers += [(name, value) for name, values in kept for value in values]
+    if credentials and b"Authorization" not in fields:
+        headers.append((b"Authorization", _basic(credentials)))
+    proxy = None
+    if url := request.meta.get("proxy"):
+        proxy = _proxy(url, fields.get(b"Proxy-Authorization") or b"")
+        if scheme == "http":
+            path = f"http://{authority}{path}"
+            if proxy.authorization:
+                headers.append((b"Proxy-Authorization", proxy.authorization))
+    if body or method not in _WITHOUT_BODY:
+        headers.append((b"Content-Length", b"%d" % len(body)))
+    is_plain = method in _PLAIN
+    if not is_plain and (method == "CONNECT" or _TOKEN.fullmatch(method) is None):
+        raise ValueError(f"{method!r} is no method of a request")
+    return WireRequest(
+        Endpoint(scheme, host.lower(), port, proxy),
+        _head(method, path, headers) + body,
+        tuple(headers),
+        has_body=method != "HEAD",
+        is_reusing=is_plain and b"Connection" not in fields,
+    )
+
+
+def tunnel_request(endpoint: Endpoint, proxy: Proxy) -> WireRequest:
+    """What is sent to *proxy* for a tunnel to *endpoint*."""
+    target = f"{endpoint.host}:{endpoint.port}"
+    headers = [(b"Host", target.encode())]
+    if proxy.authorization:
+        headers.append((b"Proxy-Authorization", proxy.authorization))
+    data = _head("CONNECT", target, headers)
+    return WireRequest(endpoint, data, tuple(headers), has_body=False, is_reusing=False)
+
+
+def _parts(url: str) -> tuple[str, str | None, str, int, str]:
+    """Scheme, credentials, host, port, and path and query of *url*, as they stand there."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise ValueError("no URL by http or https with a host")
+    scheme, credentials, host, digits, path = found.groups()
+    scheme = scheme.lower()
+    port = int(digits) if digits else _PORTS[scheme]
+    if port > 65535:
+        raise ValueError(f"there is no port {port}")
+    if not path or path[0] == "?":
+        path = f"/{path or ''}"
+    return scheme, credentials, host, port, path
+
+
+def _authority(scheme: str, host: str, port: int) -> str:
+    name = host.removesuffix(".")
+    return name if port == _PORTS[scheme] else f"{name}:{port}"
+
+
+def _proxy(url: str, authorization: bytes) -> Proxy:
+    scheme, credentials, host, port, _ = _parts(url if "://" in url else f"http://{url}")
+    if credentials:
+        authorization = _basic(credentials)
+    return Proxy(scheme, host, port, authorization)
+
+
+def _basic(credentials: str) -> bytes:
+    """*credentials* of a URL as a header field has them (RFC 7617)."""
+    both = credentials if ":" in credentials else f"{credentials}:"
+    return b"Basic " + b64encode(unquote_to_bytes(both))
+
+
+def _head(method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
+    # A field with a line end in it would say more than one thing.
+    if _CONTROL.search(b"".join(map(b"".join, headers))) is not None:
+        raise ValueError("a control character in a header field")
+    lines = b"".join([b"%b: %b\r\n" % field for field in headers])
+    return b"%b %b HTTP/1.1\r\n%b\r\n" % (method.encode(), target.encode(), lines)
