@@ -96,6 +96,7 @@ def site():
 
 def run(arguments, *, cwd, **environment):
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{RIGS}", **environment}
+    environment.pop("SCRAPY_SETTINGS_MODULE", None)  # get_project_settings() leaves it behind
     done = warm.scrapy(*arguments, cwd=cwd, env=environment)
     assert done.returncode == 0, done.stderr
     return done
