@@ -25,10 +25,11 @@ from twisted.python.failure import Failure
 
 from webcrawl import signals
 from webcrawl.crawl.agent import ProcessServices
-from webcrawl.crawl.completion import Completion, HostRelease
+from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.fetch import PageState, Stage
 from webcrawl.crawl.finish_note import content_of
+from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch

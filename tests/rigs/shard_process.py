@@ -17,9 +17,10 @@ from host_rig import Records, host_rig
 from scrapy.signalmanager import SignalManager
 
 from webcrawl.crawl.agent import ProcessServices
-from webcrawl.crawl.completion import Completion, HostRelease
+from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.finish_note import content_of
+from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog

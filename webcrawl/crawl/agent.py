@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 from webcrawl.clock import now
 from webcrawl.crawl._engine import is_closing, wake
 from webcrawl.crawl.checkpointer import Checkpointer
-from webcrawl.crawl.completion import Completion, HostRelease
+from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
+from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.saved_settings import given

@@ -1,0 +1,183 @@
+"""The host's way back from a lease, as soon as nothing more is on the wire.
+
+Called by the downloader, by way of ``Fetch.release``, when a contact has ended, and when a look-up
+has. It decides on the host's rest and keeps what the contact tells of the host: its record, its
+rules. While the network here is gone (hosts/politeness/outage.py) it tells nothing: neither the
+host's patience nor a try of its URL is used up.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy.http import Response
+
+from webcrawl.clock import wall_time
+from webcrawl.crawl.fetch import Fetch, PageState
+from webcrawl.crawl.reading import ReadingTooLongError
+from webcrawl.frontier import ROBOTS_REDIRECT, Entry
+from webcrawl.net.dns.resolver import NameNotFoundError
+from webcrawl.net.http.retry_after import retry_after
+from webcrawl.net.outcomes import outcome_of
+from webcrawl.urls import host_of, origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.crawl.agent import ProcessServices
+    from webcrawl.crawl.shard import Shards
+    from webcrawl.frontier import Frontier, Lease
+    from webcrawl.hosts.politeness.addresses import HostAddresses
+    from webcrawl.hosts.politeness.delays import Politeness
+    from webcrawl.hosts.politeness.preconditions import Decision
+
+logger = logging.getLogger(__name__)
+
+
+class HostRelease:
+    """Gives hosts back. On any error the crawl is stopped: a host that is never released would
+    block its queue for ever. *wake* is called when a host that was looked up is ready."""
+
+    def __init__(
+        self, *, services: ProcessServices, shards: Shards, wake: Callable[[], None]
+    ) -> None:
+        self._rules = services.rules
+        self._stats = services.crawler.stats
+        self._reading = services.reading
+        self._stop = services.stop
+        self._shards = shards
+        self._wake = wake
+        # The hosts in process that are being looked up, by the ids of the leases put back.
+        self._looked_up: dict[int, str] = {}
+
+    @property
+    def looking_up(self) -> int:
+        """Hosts in process that no worker is spent on, because they are being looked up."""
+        return len(self._looked_up)
+
+    def after_contact(self, fetch: Fetch) -> None:
+        """The download of *fetch* is over: its host's rest begins."""
+        try:
+            self._after_contact(fetch)
+        except Exception as error:  # noqa: BLE001  # the host would stay in process
+            self._stop.fail(error)
+
+    def _after_contact(self, fetch: Fetch) -> None:
+        entry, shard = fetch.lease.entry, fetch.lease.shard
+        frontier: Frontier = shard.frontier
+        politeness: Politeness = shard.hosts.politeness
+        outcome, response = fetch.outcome, fetch.response
+        if response is None and fetch.on_wire is not None:
+            # A middleware may have made something else of it, such as a Request to try again.
+            outcome = outcome_of(fetch.on_wire)
+            response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
+        excused = fetch.reached_host and self._is_excused(fetch, outcome)
+        if excused and not entry.extra:
+            # An ordinary Request comes to its end all the same: its errback has been called.
+            fetch.page.becomes(PageState.PUT_BACK)
+        if fetch.robots_url and fetch.outcome and not excused:
+            origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
+            self.learn(origin, fetch.outcome, fetch.response)
+        if not fetch.reached_host:
+            rest = 0.0
+            if fetch.outcome == "dns_failed":
+                rest = politeness.lookup_failed(entry.host, entry.url, at_least=0.0)
+            frontier.release(entry.host, rest=rest, shared_rest=0.0)
+            return
+        self._stats.inc_value("contacts")
+        after = politeness.after(
+            entry.host,
+            fetch.url,
+            took=fetch.took,
+            outcome=outcome,
+            crawl_delay=shard.hosts.robots.crawl_delay(entry.url),
+            retry_after=retry_after(response, now=wall_time()),
+            hung_up=response is None or "truncated" in response.flags,
+            excused=excused,
+        )
+        if after.origin:
+            shard.hosts.budgets.origins.rest(origin_of(fetch.url), after.origin)
+        frontier.release(entry.host, rest=after.secs, least=after.least, shared_rest=after.shared)
+
+    def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
+        host = fetch.lease.entry.host
+        record = fetch.lease.shard.hosts.records.get(host)
+        has_answered = record.answered == origin_of(fetch.url)
+        return self._rules.outage.contact_ended(host, outcome, has_answered=has_answered)
+
+    def learn(self, url: str, outcome: str, response: Response | None) -> None:
+        """The robots.txt for *url* was tried."""
+        hosts = self._shards.of(url).hosts
+        robots = hosts.robots
+        try:
+            with self._reading.of(robots.robots_url(url)):
+                robots_redirect = robots.answered(url, outcome, response)
+        except ReadingTooLongError:
+            logger.exception("Nothing is fetched of %s for the time being", origin_of(url))
+            outcome = "robots_unreachable"
+            robots_redirect = robots.answered(url, outcome, None)
+        self._stats.inc_value(f"robots/{outcome}")
+        self._stats.set_value("robots/origins", self._shards.robots_settled)
+        delay = robots.crawl_delay(url)
+        if outcome.startswith("http_2") and hosts.politeness.is_too_long(delay):
+            self._stats.inc_value("robots/long_crawl_delays")
+        if robots_redirect is not None:
+            self._stats.inc_value("robots/errands")
+            self._shards.requeue(self.robots_redirect(url), ahead=True)
+
+    def robots_redirect(self, url: str) -> Entry:
+        """The robots redirect that *url* waits for."""
+        robots_redirect = self._shards.of(url).hosts.robots.robots_redirect(url)
+        return Entry(
+            robots_redirect,
+            self._rules.key_of(robots_redirect),
+            kind=ROBOTS_REDIRECT,
+            via=origin_of(url),
+        )
+
+    def look_up(self, lease: Lease) -> None:
+        """Look up the host of *lease*, whose URL is back in its queue. The host stays in process,
+        so that name servers are asked once, and no worker waits for it."""
+        self._rules.outage.probed()
+        self._looked_up[lease.id] = lease.entry.host
+        addresses: HostAddresses = lease.shard.hosts.addresses
+        addresses.look_up(
+            host_of(lease.entry.url), lambda failure: self._after_look_up(lease, failure)
+        )
+
+    def _after_look_up(self, lease: Lease, failure: Exception | None) -> None:
+        """If the name servers could not say, the next turn of the host shows that."""
+        host = self._looked_up.pop(lease.id, None)
+        if failure is not None:
+            self._stop.fail(failure)
+        if host is None or self._stop.has_begun:
+            return
+        name = host_of(lease.entry.url)
+        found = lease.shard.hosts.addresses.look(name)
+        if isinstance(found, list):
+            self._rules.outage.lookup_worked(name)
+        elif isinstance(found, NameNotFoundError):
+            self._rules.outage.name_not_found(name)
+        try:
+            lease.shard.frontier.release(host, rest=0.0)
+        except Exception as error:  # noqa: BLE001  # the host would stay in process
+            self._stop.fail(error)
+        self._wake()
+
+    def after_failed_look_up(self, lease: Lease, decision: Decision) -> float:
+        """For how long the host of *lease* rests, as *decision* says that its address could not be
+        found out."""
+        entry = lease.entry
+        self._stats.inc_value(f"retry/{decision.outcome}")
+        host = host_of(entry.url)
+        is_doubted = decision.outcome == "dns_not_found"
+        excused = is_doubted or self._rules.outage.lookup_failed(host)
+        politeness: Politeness = lease.shard.hosts.politeness
+        return politeness.lookup_failed(
+            entry.host, entry.url, at_least=decision.secs, excused=excused
+        )
+
+    def expire(self, lease: Lease) -> None:
+        """The frontier has taken the host of *lease* back."""
+        self._looked_up.pop(lease.id, None)
