@@ -41,7 +41,7 @@ import broken_pages
 
 from webcrawl.net.limits import PAGE_MAX_BYTES
 from webcrawl.urls import normalize
-from webcrawl.urls.extraction.html import extract_links
+from webcrawl.urls.extraction.html import extract
 from webcrawl.urls.extraction.references import RELATIONS
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ ALL_EXTRACTOR = _extractor(ALL_TAGS, ("href", "src", "data", "action"))
 
 
 def _ours(body: bytes, url: str, kinds: frozenset[str]) -> list[Any]:
-    return extract_links(body, url=url, charset=None, limit=1_000_000, kinds=kinds)
+    return extract(body, url=url, charset=None, limit=1_000_000, kinds=kinds).links
 
 
 def _why(name: str, target: str, url: str, *, ours: set[str], loose: set[str]) -> str:

@@ -18,7 +18,7 @@ from scrapy.http import HtmlResponse, TextResponse
 from webcrawl.net.ftp.handler import target_of
 from webcrawl.net.outcomes import BadUrlError
 from webcrawl.urls import SCHEMES, normalize
-from webcrawl.urls.extraction.html import extract_links
+from webcrawl.urls.extraction.html import extract
 
 # An independent implementation: Twisted's, in a process of its own.
 SERVER = """
@@ -72,13 +72,13 @@ def get(url, **options):
 
 def links(response):
     """The links of a listing as the crawl would take them, relative to it."""
-    found = extract_links(
+    found = extract(
         response.body,
         url=response.url,
         charset="utf-8",
         limit=100_000,
         schemes=frozenset({"ftp", "http"}),
-    )
+    ).links
     return [link.url.removeprefix(response.url) for link in found]
 
 

@@ -20,7 +20,7 @@ from webcrawl.net.gopher.handler import gopher_ports, target_of
 from webcrawl.net.gopher.menu import Item, items, row_of
 from webcrawl.net.outcomes import BadUrlError
 from webcrawl.urls import SCHEMES, normalize
-from webcrawl.urls.extraction.html import extract_links
+from webcrawl.urls.extraction.html import extract
 
 MENU = (
     b"iWelcome to <b>Floodgap</b>\t\terror.host\t1\r\n"
@@ -60,9 +60,9 @@ def outcome_from(says, path="/", **options):
 
 
 def links(response):
-    found = extract_links(
+    found = extract(
         response.body, url=response.url, charset="utf-8", limit=100_000, schemes=SCHEMES
-    )
+    ).links
     return [link.url for link in found]
 
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from webcrawl.urls import Link, normalize
-from webcrawl.urls.extraction.html import MAX_HREF_CHARS, MAX_TEXT_CHARS, extract_links
+from webcrawl.urls.extraction.html import MAX_HREF_CHARS, MAX_TEXT_CHARS, extract
 
 URL = "http://a.test/dir/page.html"
 
 
 def links(html, *, url=URL, charset=None, limit=1000, **more):
     body = html if isinstance(html, bytes) else html.encode()
-    return extract_links(body, url=url, charset=charset, limit=limit, **more)
+    return extract(body, url=url, charset=charset, limit=limit, **more).links
 
 
 def urls(html, **more):
@@ -245,7 +245,7 @@ html_like = st.lists(
     st.integers(1, 5),
 )
 def test_no_bytes_raise_and_all_links_are_normalized(body, charset, limit):
-    found = extract_links(body, url=URL, charset=charset, limit=limit)
+    found = extract(body, url=URL, charset=charset, limit=limit).links
     assert len(found) <= limit
     assert len({link.url for link in found}) == len(found)
     for link in found:

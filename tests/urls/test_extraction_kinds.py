@@ -11,7 +11,7 @@ from strategies import examples
 
 from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction import html as extraction
-from webcrawl.urls.extraction.html import MAX_METAS, extract, extract_links
+from webcrawl.urls.extraction.html import MAX_METAS, extract
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS, KINDS, search_for
 from webcrawl.urls.extraction.references import MAX_CANDIDATES, srcset_references
 
@@ -20,7 +20,7 @@ URL = "http://a.test/dir/page.html"
 
 def links(html, *, kinds=KINDS, url=URL, limit=1000):
     body = html if isinstance(html, bytes) else html.encode()
-    return extract_links(body, url=url, charset="utf-8", limit=limit, kinds=kinds)
+    return extract(body, url=url, charset="utf-8", limit=limit, kinds=kinds).links
 
 
 def paths(html, **more):

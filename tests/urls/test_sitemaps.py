@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction import markup, sitemaps
 from webcrawl.urls.extraction.markup import CHUNK, MAX_PIECE, root_of
-from webcrawl.urls.extraction.sitemaps import MAX_URLS, extract_sitemap, iter_sitemap
+from webcrawl.urls.extraction.sitemaps import MAX_URLS, iter_sitemap
 
 URL = "http://a.test/sitemap.xml"
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>'
@@ -24,7 +24,7 @@ XMLNS = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 def links(text, **more):
     body = text if isinstance(text, bytes) else text.encode()
-    return extract_sitemap(body, url=URL, **more)
+    return [link for link in iter_sitemap(body, url=URL, **more) if link is not None]
 
 
 def paths(text, **more):

@@ -11,7 +11,7 @@ from strategies import examples
 
 from webcrawl.urls.extraction import html as extraction
 from webcrawl.urls.extraction import thinning
-from webcrawl.urls.extraction.html import extract_links
+from webcrawl.urls.extraction.html import extract
 from webcrawl.urls.extraction.kinds import KINDS
 from webcrawl.urls.extraction.thinning import (
     MAX_KEPT,
@@ -31,7 +31,7 @@ def whole_and_thinned(body, monkeypatch):
     for answer in (False, True):
         with monkeypatch.context() as patch:
             patch.setattr(extraction, "is_rich", lambda _body, answer=answer: answer)
-            found.append(extract_links(body, url=URL, charset="utf-8", limit=10_000))
+            found.append(extract(body, url=URL, charset="utf-8", limit=10_000).links)
     return found
 
 
@@ -158,7 +158,7 @@ def test_no_link_is_lost_by_thinning_whatever_the_nesting(tokens):
 
 def test_page_of_many_tags_keeps_its_links():
     html = "".join(f"<div><p><a href=/{n}>page <b>{n}</b></a></p></div>" for n in range(2000))
-    links = extract_links(html.encode(), url=URL, charset=None, limit=10_000)
+    links = extract(html.encode(), url=URL, charset=None, limit=10_000).links
     assert [link.url for link in links] == [f"http://a.test/{n}" for n in range(2000)]
     assert links[7].text == "page 7"
 
@@ -181,7 +181,7 @@ def test_link_of_too_many_attributes_is_dropped_and_the_others_are_kept():
         b"<a %s href=/many>many</a><a href=/few>few</a><a title='%s' href=/long>long</a>"
         b"<iframe %s src=/f></iframe>"
     ) % (names, long_value, names)
-    links = extract_links(body, url=URL, charset=None, limit=10)
+    links = extract(body, url=URL, charset=None, limit=10).links
     assert [(link.url, link.text) for link in links] == [
         ("http://a.test/few", "few"),
         ("http://a.test/long", "long"),
@@ -216,7 +216,7 @@ def test_no_spelling_gets_a_tag_of_countless_attributes_to_the_tree_builder(html
     for kind in ("x=''", "href=/"):  # where it ends, whether a quote is open or not
         for tag in (tags, f"{tags}<a {kind}>"):
             started = time.thread_time()
-            extract_links(tag.encode(), url=URL, charset="utf-8", limit=10)
+            extract(tag.encode(), url=URL, charset="utf-8", limit=10)
             assert time.thread_time() - started < 0.5
 
 
@@ -226,12 +226,12 @@ def test_tag_ends_where_the_standard_says():
         b"<a =' href=/4>4</a><a href= >5</a><a href=/6 b=>6</a><a/href='/7'>7</a>"
         b"<a b='<'c=\"</\"href=/8 d>8</a><a href='/9>9</a>"
     )
-    links = extract_links(body + b" " * SAFE_BYTES, url=URL, charset=None, limit=10)
+    links = extract(body + b" " * SAFE_BYTES, url=URL, charset=None, limit=10).links
     assert [(link.url, link.text) for link in links] == [
         *(("http://a.test/1", "1"), ("http://a.test/2%22", "2"), ("http://a.test/3?x%3Ey", "3")),
         *((f"http://a.test/{n}", str(n)) for n in (4, 6, 7, 8)),
     ]
-    assert links == extract_links(body, url=URL, charset=None, limit=10)
+    assert links == extract(body, url=URL, charset=None, limit=10).links
 
 
 def test_tags_in_pieces_do_not_get_a_page_through_unthinned():
@@ -282,6 +282,6 @@ def test_thinned_page_has_the_same_links_of_every_kind(html):
     for rich in (False, True):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(extraction, "is_rich", lambda _body, rich=rich: rich)
-            links = extract_links(html.encode(), url=URL, charset="utf-8", limit=1000, kinds=KINDS)
+            links = extract(html.encode(), url=URL, charset="utf-8", limit=1000, kinds=KINDS).links
             found.append([(link.url, link.kind) for link in links])
     assert found[1] == found[0]

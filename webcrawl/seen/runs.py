@@ -203,22 +203,6 @@ class Run:
             held = self._read_pieces(np.empty((end - start) * BLOCK, dtype=_WORD), [(start, end)])
             yield held[: self.count - start * BLOCK]
 
-    def check(self) -> list[str]:
-        """Read everything; what is wrong, at most one sentence. Empty means sound."""
-        last = -1
-        try:
-            for number, chunk in enumerate(self.chunks(blocks=READ_BLOCKS)):
-                start = number * READ_BLOCKS
-                fences = self._fences[start : start + READ_BLOCKS]
-                in_order = bool((chunk[1:] > chunk[:-1]).all()) and int(chunk[0]) > last
-                if not in_order or not np.array_equal(chunk[::BLOCK], fences):
-                    offset = DATA_AT + start * BLOCK_BYTES
-                    return [f"{self.path}: out of order or off its fences after byte {offset}"]
-                last = int(chunk[-1])
-        except CorruptRecordError as error:
-            return [str(error)]
-        return []
-
     def close(self) -> None:
         """Close the file. Calling it again does nothing."""
         if self._fd >= 0:

@@ -218,18 +218,7 @@ class Database:
     def check(self) -> list[str]:
         """Read the whole file; empty means sound. Blocks: about 1 s for 100 MB."""
         assert self._reader is not None, "the host records are not open"
-        try:
-            with self._translated():
-                found = self._reader.execute("PRAGMA integrity_check").fetchall()
-                problems = [f"{self.file}: {text}" for (text,) in found if text != "ok"]
-                problems += [
-                    f"{self.file}: checksum mismatch in what is kept of {key!r}"
-                    for _, key, data, crc in self._reader.execute(SCAN).fetchall()
-                    if checksum(key, data) != crc
-                ]
-        except CorruptRecordError as error:
-            return [str(error)]
-        return problems
+        return [f"{self.file}: {what}" for what in damage_in(self._reader)]
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -268,6 +257,22 @@ def _checked(go_on: Callable[[], bool]) -> Callable[[int, int, int], None]:
             raise _EndedEarly
 
     return progress
+
+
+def damage_in(connection: sqlite3.Connection) -> Iterator[str]:
+    """Read the whole file; returns a sentence for each damage. Memory does not grow with the
+    file, except for up to a hundred sentences of SQLite's own check."""
+    try:
+        for (text,) in connection.execute("PRAGMA integrity_check(100)"):
+            if text != "ok":
+                yield text
+        if not connection.execute("SELECT name FROM sqlite_master").fetchall():
+            return  # the process died before it made the table: the next start makes it
+        for _, key, data, crc in connection.execute(SCAN):
+            if checksum(key, data) != crc:
+                yield f"checksum mismatch in what is kept of {key!r}"
+    except (sqlite3.Error, UnicodeError) as error:
+        yield str(error)
 
 
 def checksum(key: str, data: bytes) -> int:

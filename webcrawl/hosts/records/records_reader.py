@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from webcrawl.hosts.records.database import FILE, READ, SCAN, VERSION, checksum
+from webcrawl.hosts.records.database import FILE, READ, SCAN, VERSION, checksum, damage_in
 from webcrawl.hosts.records.host_record import HostRecord, decode
 from webcrawl.hosts.records.host_records import HOSTS, RESTS, ROBOTS, TRAPS
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -117,21 +117,8 @@ class RecordsReader:
         return self._read(TRAPS, host)
 
     def damaged(self) -> Iterator[str]:
-        """Read the whole file; returns a sentence for each damage. Memory does not grow with the
-        file, except for up to a hundred sentences of SQLite's own check."""
-        if self._connection is None:
-            return
-        try:
-            for (text,) in self._connection.execute("PRAGMA integrity_check(100)"):
-                if text != "ok":
-                    yield text
-            if not self._connection.execute("SELECT name FROM sqlite_master").fetchall():
-                return  # the process died before it made the table: the next start makes it
-            for _, key, data, crc in self._connection.execute(SCAN):
-                if checksum(key, data) != crc:
-                    yield f"checksum mismatch in what is kept of {key!r}"
-        except (sqlite3.Error, UnicodeError) as error:
-            yield str(error)
+        """See ``damage_in``."""
+        return iter(()) if self._connection is None else damage_in(self._connection)
 
     def readable(self) -> Iterator[Fact]:
         """The readable values of a damaged file: from its beginning up to the damage, and from its

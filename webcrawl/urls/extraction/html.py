@@ -73,20 +73,6 @@ class Extracted(msgspec.Struct, gc=False):
     """Lower-case name and content of the ``<meta>`` elements asked for, in document order."""
 
 
-def extract_links(
-    body: bytes,
-    *,
-    url: str,
-    charset: str | None,
-    limit: int,
-    schemes: frozenset[str] = HTTP_SCHEMES,
-    kinds: frozenset[str] = DEFAULT_KINDS,
-) -> list[Link]:
-    """Links of the HTML document *body* that was fetched from *url*; see ``extract``."""
-    found = extract(body, url=url, charset=charset, limit=limit, schemes=schemes, kinds=kinds)
-    return found.links
-
-
 def extract(
     body: bytes,
     *,

@@ -29,19 +29,6 @@ MAX_URL_CHARS: Final = 8192
 _NAMES: Final = frozenset({"url", "sitemap", "loc", "link"})
 
 
-def extract_sitemap(
-    body: bytes,
-    *,
-    url: str,
-    charset: str | None = None,
-    limit: int = MAX_URLS,
-    schemes: frozenset[str] = HTTP_SCHEMES,
-) -> list[Link]:
-    """Links of the sitemap *body*, plain or compressed with gzip, that was fetched from *url*."""
-    found = iter_sitemap(body, url=url, charset=charset, limit=limit, schemes=schemes)
-    return [link for link in found if link is not None]
-
-
 def iter_sitemap(
     body: bytes,
     *,
@@ -52,7 +39,8 @@ def iter_sitemap(
     max_bytes: int | None = None,
     schemes: frozenset[str] = HTTP_SCHEMES,
 ) -> Iterator[Link | None]:
-    """The links of ``extract_sitemap`` one by one, each URL once, and None now and then.
+    """The links of the sitemap *body*, plain or compressed with gzip, that was fetched from *url*,
+    each URL once, and None now and then.
 
     Of the kind ``loc`` for pages, ``alternate`` for their translations, ``sitemap`` for the
     sitemaps that an index names. None comes at least every few milliseconds when there is nothing

@@ -244,13 +244,6 @@ class LearnedTraps:
         self._held += 1
         return True
 
-    def parked_as(self, url: str) -> PatternRecord | None:
-        """Why *url* is held: its parked pattern; None if it is not held. Changes nothing."""
-        host = host_of(url)
-        known = self._known(host)
-        record = None if known is None else self._parked(known, host, url)
-        return record if record is not None and record.parked_until > self._clock() else None
-
     def _parked(self, known: HostPatterns, host: str, url: str) -> PatternRecord | None:
         """The record of a pattern of *url* that is parked or due, unless it is excepted."""
         patterns = patterns_of(url)
