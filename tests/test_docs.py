@@ -220,7 +220,7 @@ def test_each_link_of_a_page_leads_somewhere(page):
 #: Rooms whose docstrings keep the rule; others follow.
 PLAIN = [
     *("commands", "configuration", "extensions", "pipelines", "simweb", "spiders", "storage"),
-    *("crawl/seeds", "hosts", "jobs/audit", "jobs/replay"),
+    *("crawl/seeds", "hosts", "jobs"),
     *("errors.py", "items.py", "settings.py", "signals.py"),
 ]
 PERSONS = re.compile(r"\b(?:told|(?:no|some|any)body|who(?:ever|m)?|asks|knows)\b", re.IGNORECASE)

@@ -76,13 +76,13 @@ def is_clean(job):
 
 def test_the_job_of_a_killed_crawl_is_sound_and_looking_changes_nothing(job):
     before = contents(job)
-    told = []
-    report = check_job(job, warc=True, on_progress=told.append)
+    on_progress = []
+    report = check_job(job, warc=True, on_progress=on_progress.append)
     assert report.damage == []
     assert set(report.parts) == {
         *("checkpoint", "frontier", "seen", "content", "ranks", "domains", "hosts", "logs", "warc")
     }
-    assert 0 < sum(told) <= bytes_of(job, warc=True) * 1.1
+    assert 0 < sum(on_progress) <= bytes_of(job, warc=True) * 1.1
     assert bytes_of(job, warc=False) < bytes_of(job, warc=True)
     assert contents(job) == before
     assert report_text(report).endswith("sound\n")

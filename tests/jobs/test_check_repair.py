@@ -356,9 +356,9 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
     assert found == [one for one in everything if one in found]
     assert len(found) == 60 - int(mending.losses[0].what.split()[0])
     assert 40 < len(found) < 60
-    assert len(mended.queues[0].body.head) + mended.queues[0].body.body == 8
+    assert len(mended.queues[0].body.head) + mended.queues[0].body.overflow == 8
     assert mended.queues[1:] == state.queues[1:]
-    assert mended.parked["trap"].body == 0
+    assert mended.parked["trap"].overflow == 0
     assert (tmp_path / "damaged/000001/front/01/00000001.log").exists()
 
 

@@ -66,7 +66,7 @@ def kill_in_the_middle(command: list[str], job: Path, *, keeps: bool = False) ->
 def _spilled(job: Path) -> int:
     """How many URLs the longest queue of a host has on disk, as of the live checkpoint."""
     try:
-        return _longest(job).body.body
+        return _longest(job).body.overflow
     except (AttributeError, CorruptRecordError, OSError, ValueError):
         return 0  # no checkpoint yet, no queue, or another checkpoint meanwhile
 
@@ -79,7 +79,7 @@ def _has_gone_on(job: Path) -> bool:
 def _longest(job: Path) -> QueueSnapshot:
     state = decode_snapshot(read_checkpoint(job).snapshots[f"{SHARD}/frontier"])
     queues = [queue for queue in state.queues if queue.body is not None]
-    return max(queues, key=lambda queue: queue.body.body)
+    return max(queues, key=lambda queue: queue.body.overflow)
 
 
 def in_a_queue(job: Path) -> tuple[Path, int]:

@@ -73,14 +73,14 @@ class Command(ScrapyCommand):
 
     def _check(self, jobdir: Path, opts: argparse.Namespace) -> None:
         with _bar(jobdir, warc=opts.warc, times=1) as bar:
-            report = check_job(jobdir, warc=opts.warc, told=bar.update)
+            report = check_job(jobdir, warc=opts.warc, on_progress=bar.update)
         print_answer(report, lambda: report_text(report), as_json=opts.json)
         self.exitcode = 1 if report.damage_count else 0
 
     def _repair(self, jobdir: Path, opts: argparse.Namespace) -> None:
         # The job is checked before, to find the damaged parts, and afterwards.
         with _bar(jobdir, warc=opts.warc, times=3) as bar:
-            repair = repair_job(jobdir, warc=opts.warc, told=bar.update)
+            repair = repair_job(jobdir, warc=opts.warc, on_progress=bar.update)
         print_answer(repair, lambda: repair_text(repair), as_json=opts.json)
         self.exitcode = 1 if repair.found.damage_count else 0
 

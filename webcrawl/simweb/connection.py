@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from webcrawl.simweb import chance
 from webcrawl.simweb.accesslog import AnswerEnd, escaped
 from webcrawl.simweb.host_spec import Behaviour, Framing
-from webcrawl.simweb.replies import STATUS_LINES, Reply, error
+from webcrawl.simweb.replies import STATUS_LINES, HostReply, error
 from webcrawl.simweb.requests import Request, RequestReader
 from webcrawl.simweb.robots import MOVED_PATH, PATH
 
@@ -139,7 +139,7 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._send(request, host, self._answer(request, host))
 
-    def _answer(self, request: Request, host: HostSpec) -> Reply:
+    def _answer(self, request: Request, host: HostSpec) -> HostReply:
         if request.method not in {"GET", "HEAD"}:
             return error(405, "Allow: GET, HEAD\r\n")
         if host.scheme != self._scheme or not self._is_its_port(request, host):
@@ -165,7 +165,7 @@ class HttpConnection(asyncio.Protocol):
         self._finish(AnswerEnd.BAD)
 
     def _framed(
-        self, request: Request, answer: Reply, framing: Framing
+        self, request: Request, answer: HostReply, framing: Framing
     ) -> tuple[bytes, list[bytes]]:
         """Head and body parts as they are sent. Sets what the log line will have."""
         status, headers, parts = answer
@@ -194,7 +194,7 @@ class HttpConnection(asyncio.Protocol):
         head = b"".join((STATUS_LINES[status], self._shared.date(), headers, frame, b"\r\n"))
         return head, parts
 
-    def _send(self, request: Request, host: HostSpec, answer: Reply) -> None:
+    def _send(self, request: Request, host: HostSpec, answer: HostReply) -> None:
         if request.target != PATH:
             self._pages += 1
             self._is_last |= self._pages == self._world.pages_per_connection
@@ -311,7 +311,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport.abort()
 
 
-def _throttled(host: HostSpec, left: float) -> Reply:
+def _throttled(host: HostSpec, left: float) -> HostReply:
     """429; Retry-After as a date on every second host, as seconds on the others."""
     wait = int(left) + 1
     value = formatdate(time.time() + wait, usegmt=True) if host.index & 1 else str(wait)

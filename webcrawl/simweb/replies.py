@@ -39,7 +39,7 @@ _MAZE: Final = "/maze/"
 _HTML: Final = b"Content-Type: text/html; charset=utf-8\r\n"
 
 
-class Reply(NamedTuple):
+class HostReply(NamedTuple):
     """The status, the header lines, each with its line end, and the body in parts."""
 
     status: int
@@ -47,7 +47,7 @@ class Reply(NamedTuple):
     parts: list[bytes]
 
 
-def reply_to(world: World, host: HostSpec, target: str, *, gzip: bool) -> Reply:
+def reply_to(world: World, host: HostSpec, target: str, *, gzip: bool) -> HostReply:
     """The reply of *host* to a GET of *target* (path and query)."""
     if target in {PATH, MOVED_PATH}:
         return _robots(world, host, target)
@@ -63,22 +63,22 @@ def reply_to(world: World, host: HostSpec, target: str, *, gzip: bool) -> Reply:
     return error(found.leaf.status)
 
 
-def error(status: int, headers: str = "") -> Reply:
+def error(status: int, headers: str = "") -> HostReply:
     """An error page. It has no links, so that nothing is found only through it."""
     phrase = HTTPStatus(status).phrase
     body = f"<html><head><title>{status} {phrase}</title></head><body>{phrase}</body></html>\n"
-    return Reply(status, f"Content-Type: text/html\r\n{headers}".encode(), [body.encode()])
+    return HostReply(status, f"Content-Type: text/html\r\n{headers}".encode(), [body.encode()])
 
 
-def _robots(world: World, host: HostSpec, target: str) -> Reply:
+def _robots(world: World, host: HostSpec, target: str) -> HostReply:
     robots = robots_of(world, host, target)
     headers = f"Content-Type: {robots.content_type}\r\n"
     if robots.location:
         headers += f"Location: {robots.location}\r\n"
-    return Reply(robots.status, headers.encode(), [robots.body])
+    return HostReply(robots.status, headers.encode(), [robots.body])
 
 
-def _redirect(world: World, host: HostSpec, found: PageSpec) -> Reply:
+def _redirect(world: World, host: HostSpec, found: PageSpec) -> HostReply:
     key = redirect_target(world, found)
     location = url_of(world, key)
     if key >> 32 == host.index and not key >> 8 & 1:
@@ -86,10 +86,10 @@ def _redirect(world: World, host: HostSpec, found: PageSpec) -> Reply:
     status = redirect_status(world, found)
     body = f'<html><body>Moved <a href="{location}">here</a></body></html>\n'
     headers = f"Content-Type: text/html\r\nLocation: {location}\r\n"
-    return Reply(status, headers.encode(), [body.encode()])
+    return HostReply(status, headers.encode(), [body.encode()])
 
 
-def _document(world: World, found: PageSpec, *, gzip: bool) -> Reply:
+def _document(world: World, found: PageSpec, *, gzip: bool) -> HostReply:
     content_type = content_type_of(world, found)
     index, number = content_of(world, found)
     headers = f'ETag: "{index:x}-{number:x}"\r\n'
@@ -100,8 +100,8 @@ def _document(world: World, found: PageSpec, *, gzip: bool) -> Reply:
         headers += "Vary: Accept-Encoding\r\n"
         if gzip:
             headers += "Content-Encoding: gzip\r\n"
-            return Reply(200, headers.encode(), [gzip_body_of(world, found)])
-    return Reply(200, headers.encode(), body_of(world, found))
+            return HostReply(200, headers.encode(), [gzip_body_of(world, found)])
+    return HostReply(200, headers.encode(), body_of(world, found))
 
 
 def _endless_links(host: HostSpec, target: str) -> list[str]:
@@ -117,10 +117,10 @@ def _endless_links(host: HostSpec, target: str) -> list[str]:
     return []
 
 
-def _endless_page(world: World, host: HostSpec, target: str) -> Reply:
+def _endless_page(world: World, host: HostSpec, target: str) -> HostReply:
     """A page of an endless URL space, or of the spam farm; 404 if *target* is in none."""
     if host.farm:
-        return Reply(200, _HTML, [farm_page(world, host, target)])
+        return HostReply(200, _HTML, [farm_page(world, host, target)])
     links = _endless_links(host, target) if host.endless else []
     if not links:
         return error(404)
@@ -132,7 +132,7 @@ def _endless_page(world: World, host: HostSpec, target: str) -> Reply:
         f"<!DOCTYPE html>\n<html><head><title>{host.name} {target}</title></head>\n"
         f"<body><ul>\n{items}</ul><p>{text}</p></body></html>\n"
     )
-    return Reply(200, _HTML, [body.encode()])
+    return HostReply(200, _HTML, [body.encode()])
 
 
 class ReplyPool:
@@ -145,9 +145,9 @@ class ReplyPool:
     def __init__(self, world: World, *, max_bytes: int) -> None:
         self._world = world
         self._left = max_bytes
-        self._answers: dict[tuple[int, str, bool], Reply] = {}
+        self._answers: dict[tuple[int, str, bool], HostReply] = {}
 
-    def reply_to(self, host: HostSpec, target: str, *, gzip: bool) -> Reply:
+    def reply_to(self, host: HostSpec, target: str, *, gzip: bool) -> HostReply:
         """As the function `reply_to`."""
         key = (host.index, target, gzip)
         answer = self._answers.get(key)

@@ -117,7 +117,7 @@ class DelayRecords(Protocol):
     def put(self, record: HostRecord) -> None: ...
 
 
-class Rest(NamedTuple):
+class RestTimes(NamedTuple):
     """The rest of a host after a contact, in seconds.
 
     *secs*: the rest from now. *least*: the shortest rest after the *next* contact, used if the
@@ -182,7 +182,7 @@ class Politeness:
         retry_after: float,
         hung_up: bool,
         excused: bool = False,
-    ) -> Rest:
+    ) -> RestTimes:
         """Take in a contact of *took* seconds that ended in *outcome*, update the records, and
         return the rest. If it is *excused* its failure is not the host's.
 
@@ -226,7 +226,7 @@ class Politeness:
         if is_known or origin != HostRecord(origin.host):
             self._records.put(origin)
         noticed = _HANG_UP_SECS * hung_up
-        return Rest(
+        return RestTimes(
             secs + noticed,
             least=self._least(facts.times, crawl_delay, facts.failures),
             shared=self._policy.rest(HostFacts((took,))) + noticed,

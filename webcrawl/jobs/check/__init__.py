@@ -1,24 +1,24 @@
-"""Whether a job directory is sound, and making it sound again: ``scrapy job check``.
+"""Check and repair of a job directory: ``scrapy job check``.
 
 A check reads everything that the live checkpoint names and what was logged since, each part by the
 module of its name, and changes not a byte::
 
     checkpoint   CURRENT, manifest, snapshot          logs      lines of JSON
-    frontier     queues, done log                     warc      stored pages, when asked for
+    frontier     queues, done log                     warc      stored pages, with --warc
     seen         runs, filter, URL log; content       hosts     host records, SQLite
     tables       ranks of the seeds
 
-What is wrong is a ``Finding`` (findings.py): file, byte, what, and what it means for the crawl. The
-torn end of a log is none: a process that is killed leaves it, and the next start cuts it. It is
+Damage is a ``Finding`` (findings.py): file, byte, what, and its consequence for the crawl. The torn
+end of a log is no damage, as a process that is killed leaves it, and the next start cuts it. It is
 noted all the same.
 
 Invariants:
 
 1. A damaged record is found wherever it is, and so is every good one behind it (storage/scan.py).
-2. Memory does not grow with the job: one record, and what can be said in ``MOST`` findings.
+2. Memory does not grow with the job: one record, and the first ``MOST`` findings.
 3. Repair changes nothing but what a new checkpoint names; files with damage in them are kept below
    ``damaged/``. Dying in the middle leaves a job that can be repaired again.
 
-Modules besides: logs_since (records, with what lies between them reported), whole (the check of all
-parts), text (the same for people).
+Other modules: logs_since (records, and the gaps between them as damage), whole (the check of all
+parts), text (the report as text).
 """

@@ -1,4 +1,4 @@
-"""CURRENT, the manifest it names and the snapshot that this names."""
+"""Check of the checkpoint: CURRENT, its manifest and its snapshot."""
 
 from __future__ import annotations
 

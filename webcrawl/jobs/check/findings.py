@@ -1,4 +1,4 @@
-"""What a check has found, as data, and how far it has come."""
+"""Findings of a check, as data, and its progress."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ MOST: Final = 1000
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something wrong in *part* at byte *offset* of *file*, a path within the job directory.
+    """Damage in *part* at byte *offset* of *file*, a path within the job directory.
 
-    *means* says what that is for the crawl.
+    *consequence* is what that means for the crawl.
     """
 
     part: str
     file: str
     offset: int
     what: str
-    means: str
+    consequence: str = msgspec.field(name="means")  # by its first name in JSON
 
 
 class Findings:
-    """Collects what is wrong with the job in *jobdir*; *told* is called with bytes that were read.
+    """The findings of a check of the job in *jobdir*.
 
-    *part* is the part of the job that is looked at.
+    *on_progress* is called with the number of bytes read. *part* is the part of the job that is
+    being checked.
     """
 
-    def __init__(self, *, jobdir: Path, told: Callable[[int], object]) -> None:
+    def __init__(self, *, jobdir: Path, on_progress: Callable[[int], object]) -> None:
         self.jobdir = jobdir
-        self.told = told
+        self.on_progress = on_progress
         self.part = ""
         self.damage: list[Finding] = []
         self._places: set[tuple[str, int, str]] = set()
@@ -46,14 +47,13 @@ class Findings:
         """How many places are damaged in each part that was looked at."""
 
     def begin(self, part: str) -> None:
-        """What comes is about *part*."""
+        """Begin with *part*."""
         self.part = part
         self.parts.setdefault(part, 0)
 
-    def add(self, file: Path, offset: int, what: str, means: str) -> None:
-        """Something is damaged. Said again of one place, as of a header that several stretches of a
-        log lie behind, it counts once."""
-        finding = self._finding(file, offset, what, means)
+    def add(self, file: Path, offset: int, what: str, consequence: str) -> None:
+        """Add damage. One place, as a header before several stretches of a log, counts once."""
+        finding = self._finding(file, offset, what, consequence)
         place = finding.file, offset, what
         if place in self._places:
             return
@@ -63,12 +63,12 @@ class Findings:
         self.damage_count += 1
         self.parts[self.part] += 1
 
-    def note(self, file: Path, offset: int, what: str, means: str) -> None:
-        """Something is as a process leaves it that was killed, and mends itself."""
+    def note(self, file: Path, offset: int, what: str, consequence: str) -> None:
+        """Add what a killed process leaves behind, and the next start mends."""
         self.note_count += 1
         if len(self.notes) < MOST:
-            self.notes.append(self._finding(file, offset, what, means))
+            self.notes.append(self._finding(file, offset, what, consequence))
 
-    def _finding(self, file: Path, offset: int, what: str, means: str) -> Finding:
+    def _finding(self, file: Path, offset: int, what: str, consequence: str) -> Finding:
         name = str(file.relative_to(self.jobdir)) if file.is_relative_to(self.jobdir) else str(file)
-        return Finding(self.part, name, offset, what, means)
+        return Finding(self.part, name, offset, what, consequence)

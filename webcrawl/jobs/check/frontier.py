@@ -1,4 +1,4 @@
-"""The frontier's files: every queue that the snapshot names, and the done log since."""
+"""Check of the frontier's files: every queue that the snapshot names, and the done log since."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webcrawl.frontier.bodies import body_path
 from webcrawl.frontier.done_log import done_log_files, records_in
 from webcrawl.frontier.entry import decode
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
-from webcrawl.jobs.check.logs_since import frames_of, tell_cut_off, unreadable
+from webcrawl.jobs.check.logs_since import add_cut_off, frames_of, unreadable
 from webcrawl.storage.fifo import FifoSnapshot, length_of
 from webcrawl.storage.record_log import HEADER_SIZE, unpack_many
 from webcrawl.storage.scan import Gap, scan_fifo
@@ -30,7 +30,7 @@ _NO_SNAPSHOT: Final = "the crawl cannot be resumed"
 
 
 class Kept(NamedTuple):
-    """A queue on disk. *name* is for people; *host* is whose it is, if it is a host's."""
+    """A queue on disk. *name* is for the report; *host* is that of a host's queue."""
 
     name: str
     path: Path
@@ -102,7 +102,7 @@ def check_queue(queue: Kept, findings: Findings) -> None:
     damaged: list[tuple[Path, int, str]] = []
     found = 0
     for file, piece in scan_fifo(queue.path, queue.fifo):
-        findings.told(piece.end - piece.start)
+        findings.on_progress(piece.end - piece.start)
         if isinstance(piece, Gap):
             damaged.append((file, piece.start, unreadable(piece)))
             continue
@@ -118,11 +118,11 @@ def check_queue(queue: Kept, findings: Findings) -> None:
     if missing and not damaged:
         what = f"{found:,} entries, {queue.fifo.overflow:,} expected"
         damaged.append((queue.path, 0, what))
-    means = (
+    consequence = (
         f"{missing:,} of {length_of(queue.fifo):,} URLs that wait in {queue.name} cannot be read"
     )
     for file, offset, what in damaged:
-        findings.add(file, offset, what, means)
+        findings.add(file, offset, what, consequence)
 
 
 def check_done_log(path: Path, first: int, findings: Findings, *, trusted: bool) -> None:
@@ -138,4 +138,4 @@ def check_done_log(path: Path, first: int, findings: Findings, *, trusted: bool)
                 findings.add(file, frame.start, str(error), _DONE)
     for file in sorted(path.glob("*.log")):
         if file not in files and int(file.stem) > first:
-            tell_cut_off(file, "a segment", findings, _UNREAD, trusted=trusted)
+            add_cut_off(file, "a segment", findings, _UNREAD, trusted=trusted)

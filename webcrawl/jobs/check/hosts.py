@@ -1,4 +1,4 @@
-"""The host records: SQLite's file and its write-ahead log."""
+"""Check of the host records: SQLite's file and its write-ahead log."""
 
 from __future__ import annotations
 
@@ -38,4 +38,4 @@ def check_hosts(path: Path, findings: Findings, *, trusted: bool) -> None:
     except CorruptRecordError as error:
         findings.add(file, 0, error.why, _RECORDS)
     if file.exists():
-        findings.told(file.stat().st_size)
+        findings.on_progress(file.stat().st_size)

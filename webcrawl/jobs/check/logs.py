@@ -1,4 +1,4 @@
-"""The logs for people and scripts: each line is JSON. Nothing of the crawl depends on them."""
+"""Check of the logs of JSON lines, which the crawl itself does not need."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:
     offset = 0
     with path.open("rb") as file:
         while line := file.readline(MAX_LINE_BYTES):
-            findings.told(len(line))
+            findings.on_progress(len(line))
             what = damage_of(line)
             if what and may_be_torn and not line.endswith(b"\n") and not file.read(1):
                 findings.note(path, offset, "the last line has no end", _CUT)

@@ -1,4 +1,4 @@
-"""The part of a log that no checkpoint vouches for: what was written since."""
+"""Check of the part of a log that was written since the checkpoint."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _LOST = "the machine went down before it was written: nothing that a checkpoint 
 def frames_of(
     path: Path,
     findings: Findings,
-    means: str,
+    consequence: str,
     *,
     start: int,
     end: int | None = None,
     trusted: bool = True,
 ) -> Iterator[FoundRecord]:
-    """The good records of *path*; what lies between them is reported as damage that *means* this.
+    """The good records of *path*; gaps between them are added as damage with this *consequence*.
 
     Without an *end* a torn end is only noted, and with *trusted* false, when the machine went down
     since, all else too.
     """
     for piece in scan_records(path, start=start, end=end):
-        findings.told(piece.end - piece.start)
+        findings.on_progress(piece.end - piece.start)
         if not isinstance(piece, Gap):
             yield piece
         elif end is None and piece.is_torn:
@@ -40,19 +40,21 @@ def frames_of(
         elif end is None and not trusted:
             findings.note(path, piece.start, unreadable(piece), _LOST)
         else:
-            findings.add(path, piece.start, unreadable(piece), means)
+            findings.add(path, piece.start, unreadable(piece), consequence)
 
 
-def tell_cut_off(path: Path, part: str, findings: Findings, means: str, *, trusted: bool) -> None:
-    """Report that *part* of the log before *path* is gone, which *means* this; with *trusted* false
-    it is only noted, as the machine may have gone down before the name of one was synced."""
+def add_cut_off(
+    path: Path, part: str, findings: Findings, consequence: str, *, trusted: bool
+) -> None:
+    """Add that *part* of the log before *path* is gone, with this *consequence*; with *trusted*
+    false only a note, as the machine may have gone down before the name of one was synced."""
     what = f"{part} before this one is gone"
     if trusted:
-        findings.add(path, 0, what, means)
+        findings.add(path, 0, what, consequence)
     else:
         findings.note(path, 0, what, _LOST)
 
 
 def unreadable(gap: Gap) -> str:
-    """What a person is told of *gap*."""
+    """The sentence for *gap*."""
     return f"{gap.why}; {gap.end - gap.start:,} bytes cannot be read"

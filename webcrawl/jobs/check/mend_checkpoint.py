@@ -1,4 +1,4 @@
-"""Mending what says which state is live: CURRENT, the manifest, the snapshot.
+"""Repair of CURRENT, the manifest and the snapshot, which name the live state.
 
 What can be done, the best first:
 
@@ -308,6 +308,8 @@ def _seconds(checkpoint: Checkpoint) -> float:
 
 
 class _Line(msgspec.Struct):
+    """A line of the log of outcomes, as far as it is counted."""
+
     at: float
 
 

@@ -1,4 +1,4 @@
-"""Mending what has one file under a name of its own: tables, host records, logs for people.
+"""Repair of parts with one file of a fixed name: tables, host records, logs of lines.
 
 What is left is written aside and takes the place of the file at once.
 """

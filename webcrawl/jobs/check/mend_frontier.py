@@ -1,4 +1,4 @@
-"""Mending the frontier: queues without their unreadable records, the done log likewise.
+"""Repair of the frontier: queues and done log without their unreadable records.
 
 What is left of a queue is written into new segments behind the old ones, so that the snapshot that
 is live until then stays good.

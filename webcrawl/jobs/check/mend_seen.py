@@ -1,4 +1,4 @@
-"""Mending an eliminator and the content-seen test: runs and URL log without what is damaged.
+"""Repair of an eliminator and of the content-seen test: runs and URL log without damage.
 
 What is left of a run becomes a new one. What is left of the URL log, once a record of it is
 damaged, becomes one new stretch, to be submitted again by the next start: with its payloads what

@@ -1,4 +1,4 @@
-"""What all who mend a part of a job have in common: files put aside, and what was lost."""
+"""Repair in progress: the files put aside and the losses, for all parts of a job."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _NO_LINKS: Final = {errno.EPERM, errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP, er
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """Something of *part* that could not be saved."""
+    """A loss in *part*: what could not be saved."""
 
     part: str
     what: str
 
 
 class Mending:
-    """One repair of the job in *jobdir*; *number* names the directory of what it puts aside."""
+    """One repair of the job in *jobdir*; *number* names the directory of files put aside."""
 
-    def __init__(self, *, jobdir: Path, number: int, told: Callable[[int], object]) -> None:
+    def __init__(self, *, jobdir: Path, number: int, on_progress: Callable[[int], object]) -> None:
         self.jobdir = jobdir
         self.part = ""
         self.losses: list[Loss] = []
@@ -41,19 +41,19 @@ class Mending:
         self.superseded: list[Path] = []
         """Files to delete when the new checkpoint is published."""
         self._aside = jobdir / DAMAGED / f"{number:06d}"
-        self._told = told
+        self._on_progress = on_progress
 
     @property
     def aside(self) -> Path:
-        """Where files are put aside."""
+        """The directory of files put aside."""
         return self._aside
 
     def begin(self, part: str) -> None:
-        """What comes is about *part*."""
+        """Begin with *part*."""
         self.part = part
 
     def lost(self, what: str) -> None:
-        """Could not be saved. What is said after the thousandth is left out."""
+        """Note a loss. Losses beyond a thousand are left out."""
         if len(self.losses) < MOST:
             self.losses.append(Loss(self.part, what))
 
@@ -75,7 +75,7 @@ class Mending:
 
     def damaged_by(self, check: Callable[[Findings], object]) -> set[Path]:
         """The files in which *check* finds damage."""
-        findings = Findings(jobdir=self.jobdir, told=self._told)
+        findings = Findings(jobdir=self.jobdir, on_progress=self._on_progress)
         findings.begin(self.part)
         check(findings)
         return {self.jobdir / one.file for one in findings.damage}

@@ -1,4 +1,4 @@
-"""Making a damaged job sound: what can be read is kept, the rest is named and put aside.
+"""Repair of a damaged job: readable records are kept, the rest is listed and put aside.
 
 First it is seen to that there is a live checkpoint (mend_checkpoint.py), then what that names is
 mended. The order of steps makes dying between any two of them harmless: damaged files get a second
@@ -43,8 +43,12 @@ _NO_WAY: Final = (
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """*found* before and what is *left* after it; *lost* is what could not be saved, and *asides*
-    are the directories with the damaged files. *advice* is a sentence for who has to give up."""
+    """The result of a repair.
+
+    *found* before and what is *left* after it; *lost* is what could not be saved, and *asides* are
+    the directories with the damaged files. *advice* is a sentence for a job that cannot be
+    repaired.
+    """
 
     found: Report
     left: Report
@@ -57,31 +61,31 @@ def repair_job(
     jobdir: Path,
     *,
     warc: bool,
-    told: Callable[[int], object] = lambda _: None,
+    on_progress: Callable[[int], object] = lambda _: None,
     rest_secs: float = _REST_SECS,
 ) -> Repair:
-    """Check the job in *jobdir* and mend what is damaged; *warc* and *told* as in ``check_job``.
-    When last contacts may have been forgotten, every host rests for *rest_secs*.
+    """Check the job in *jobdir* and repair what is damaged; *warc* and *on_progress* as in
+    ``check_job``. If last contacts may have been forgotten, every host rests for *rest_secs*.
 
-    Stored pages are not mended. Without any checkpoint to go back to nothing is changed. Raises
-    FatalError as ``check_job``, and when the disk is full.
+    Stored pages are not repaired. Without any checkpoint to go back to nothing is changed.
+    FatalError as ``check_job``, and if the disk is full.
     """
     refuse_kept(jobdir)
-    found = check_job(jobdir, warc=warc, told=told)
+    found = check_job(jobdir, warc=warc, on_progress=on_progress)
     if not found.damage_count:
         return Repair(found, found, [], [])
     begun = []
     checkpoint = readable(jobdir) if found.checkpoint else None
     if checkpoint is None:
-        begun.append(Mending(jobdir=jobdir, number=live_number(jobdir), told=told))
+        begun.append(Mending(jobdir=jobdir, number=live_number(jobdir), on_progress=on_progress))
         damaged = Damaged(jobdir, begun[0], Clock(), rest_secs, _is_sound)
         if not mend_checkpoint(damaged):
             return Repair(found, found, [], [], _NO_WAY)
         checkpoint = read_checkpoint(jobdir)
         assert checkpoint is not None, "it was just published"
-    begun.append(Mending(jobdir=jobdir, number=checkpoint.sequence, told=told))
+    begun.append(Mending(jobdir=jobdir, number=checkpoint.sequence, on_progress=on_progress))
     _mend_parts(jobdir, checkpoint, begun[-1], rest_secs)
-    left = check_job(jobdir, warc=warc, told=told)
+    left = check_job(jobdir, warc=warc, on_progress=on_progress)
     asides = [str(one.aside) for one in begun if one.aside.exists()]
     losses = [loss for one in begun for loss in one.losses]
     return Repair(found, left, losses, list(dict.fromkeys(asides)))

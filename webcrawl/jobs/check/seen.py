@@ -1,10 +1,10 @@
-"""The files of an eliminator and of the content-seen test: runs, filter, URL log."""
+"""Check of an eliminator and of the content-seen test: runs, filter, URL log."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from webcrawl.jobs.check.logs_since import frames_of, tell_cut_off
+from webcrawl.jobs.check.logs_since import add_cut_off, frames_of
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
@@ -85,16 +85,16 @@ def _decoded(snapshot: bytes, kind: type[T], path: Path, findings: Findings) -> 
 
 
 def _check_runs(
-    path: Path, runs: Sequence[tuple[int, int]], findings: Findings, means: str
+    path: Path, runs: Sequence[tuple[int, int]], findings: Findings, consequence: str
 ) -> None:
     """Header, index, every block and its order, and that no fingerprint stands in two runs."""
     damage = findings.damage_count
     for number, count in runs:
         file = run_path(path, number)
         for block in scan_run(file, count=count):
-            findings.told(block.size)
+            findings.on_progress(block.size)
             if block.wrong:
-                findings.add(file, block.offset, block.wrong, means)
+                findings.add(file, block.offset, block.wrong, consequence)
     if len(runs) < 2 or findings.damage_count > damage:
         return
     opened: list[Run] = []
@@ -138,7 +138,7 @@ def _check_tail(path: Path, active: Span, findings: Findings, *, trusted: bool) 
         _parse(file, findings, _LATER, start=HEADER_SIZE, trusted=trusted)
     files = {one for one in path.glob("discovered-*.log") if int(one.stem[11:]) > active.number}
     for file in sorted(files.difference(later_logs(path, active.number))):
-        tell_cut_off(file, "a file of the log", findings, _LATER, trusted=trusted)
+        add_cut_off(file, "a file of the log", findings, _LATER, trusted=trusted)
 
 
 def later_logs(path: Path, number: int) -> Iterator[Path]:
@@ -151,17 +151,17 @@ def later_logs(path: Path, number: int) -> Iterator[Path]:
 def _parse(
     file: Path,
     findings: Findings,
-    means: str,
+    consequence: str,
     *,
     start: int,
     end: int | None = None,
     trusted: bool = True,
 ) -> None:
-    for frame in frames_of(file, findings, means, start=start, end=end, trusted=trusted):
+    for frame in frames_of(file, findings, consequence, start=start, end=end, trusted=trusted):
         try:
             fps, packed = parse_record(frame.payload)
             is_whole = count_packed(packed) in (0, len(fps))
         except ValueError:
             is_whole = False
         if not is_whole:
-            findings.add(file, frame.start, "a record that is none of a URL log", means)
+            findings.add(file, frame.start, "a record that is none of a URL log", consequence)

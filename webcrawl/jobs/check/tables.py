@@ -1,4 +1,4 @@
-"""The tables of the seeds: ranks of hosts, and of registered domains."""
+"""Check of the tables of the seeds: ranks of hosts, and of registered domains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report for people."""
+"""Report of a check or repair as text."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def _places(damaged: int) -> str:
 def _findings(found: list[Finding], count: int) -> Iterator[str]:
     for one in found[:_SHOWN]:
         yield f"  {one.file}, byte {one.offset:,}: {one.what}"
-        yield f"      {one.means}"
+        yield f"      {one.consequence}"
     if count > _SHOWN:
         yield f"  and {count - _SHOWN:,} more"

@@ -1,4 +1,4 @@
-"""The WARC files of a job: every gzip member and every record in it. Takes 8 s a gigabyte."""
+"""Check of WARC files: every gzip member and every record in it. Takes 8 s a gigabyte."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_warc(path: Path, findings: Findings) -> None:
             what = f"{(found or size) - at:,} bytes are no whole record"
             findings.add(path, at, what, _PAGES)
         at = size if found is None else _end_of_records(path, found)
-    findings.told(size)
+    findings.on_progress(size)
 
 
 def _end_of_records(path: Path, start: int) -> int:

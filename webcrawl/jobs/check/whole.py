@@ -1,4 +1,4 @@
-"""The check of all parts of a job, one after the other."""
+"""Check of all parts of a job, one after the other."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ _NOT_READ: Final = (DIRECTORY, DAMAGED)
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a check has found. *parts* says how many places are damaged in each; of *damage* and
-    *notes* the first thousand are listed, *damage_count* and *note_count* count all of them.
+    """The result of a check.
 
-    *checkpoint* is the number of the live one, 0 when it cannot be read.
+    *parts* has the number of damaged places in each part; of *damage* and *notes* the first
+    thousand are listed, *damage_count* and *note_count* count all of them. *checkpoint* is the
+    number of the live one, 0 if it cannot be read.
     """
 
     jobdir: str
@@ -52,20 +53,20 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def check_job(
-    jobdir: Path, *, warc: bool, told: Callable[[int], object] = lambda _: None
+    jobdir: Path, *, warc: bool, on_progress: Callable[[int], object] = lambda _: None
 ) -> Report:
-    """Read all of the job in *jobdir*, its WARC files too with *warc*; *told* is called with bytes
-    that were read. Changes nothing.
+    """Read all of the job in *jobdir*, its WARC files too with *warc*; *on_progress* is called with
+    the number of bytes read. Changes nothing.
 
-    Raises FatalError with one sentence when there is no job, a process uses it, a later webcrawl
-    wrote it, or it cannot be read at all.
+    FatalError with one sentence if there is no job, a process uses it, a later webcrawl wrote it,
+    or it cannot be read at all.
     """
     process = process_of(jobdir)
     if process is not None:
         raise FatalError(
             f"JOBDIR {jobdir} is in use by process {process}: wait for it to end, or check a copy."
         )
-    findings = Findings(jobdir=jobdir, told=told)
+    findings = Findings(jobdir=jobdir, on_progress=on_progress)
     try:
         checkpoint = _check(jobdir, findings, warc=warc)
     except NewerFormatError as error:

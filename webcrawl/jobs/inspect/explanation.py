@@ -1,8 +1,8 @@
-"""All that is known of one URL: what it is, who refuses it, where it waits, what came of it.
+"""Explanation of one URL: its comparison form, filters, queue position and outcomes.
 
-Asked by ``scrapy why``. The answer is data (``Explanation``), which why_text.py tells in words.
-Rules and filters are those of the settings at hand, and of what the crawl was given with ``-s``,
-which its checkpoints tell.
+For ``scrapy why``. The result is data (``Explanation``), which why_text.py puts in words. Rules and
+filters are those of the settings at hand, and of those that the crawl was given with ``-s``, which
+its checkpoints have.
 """
 
 from __future__ import annotations
@@ -38,18 +38,21 @@ if TYPE_CHECKING:
     from webcrawl.frontier.view import Found
     from webcrawl.jobs.inspect.job_view import JobView
 
-# Outcomes of one URL that are told: the last ones. A URL ends once, or again after a crash.
+# The most outcomes of one URL, the last ones. A URL ends once, or again after a crash.
 _OUTCOMES = 20
-# Places of one URL that are told. It waits in one, but for ordinary Requests.
+# The most places of one URL. It waits in one, but for ordinary Requests.
 _PLACES = 20
 # Characters of what is no URL that an error repeats.
 _TOLD_OF_URL = 200
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where it waits: *where* is a value of ``Where`` or "eliminator", *queue* the level, host or
-    reason, *position* 1 for what comes first of *length*; neither counts URLs of its host that were
-    ahead and have been finished since the checkpoint. The others are of the entry."""
+    """The place where a URL waits.
+
+    *where* is a value of ``Where`` or "eliminator", *queue* the level, host or reason, *position* 1
+    for the first of *length*; neither counts URLs of its host that were ahead and have been
+    finished since the checkpoint. The others are of the entry.
+    """
 
     where: str
     url: str
@@ -64,8 +67,10 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AsOf(msgspec.Struct, frozen=True):
-    """As of when the answer is: the checkpoint, and the logs up to now. *process* runs the crawl,
-    None if nobody does."""
+    """The moment of an answer: the checkpoint, and the logs up to now.
+
+    *process* runs the crawl, None if it does not run.
+    """
 
     jobdir: str
     checkpoint: int
@@ -102,8 +107,8 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
-    """Everything about *url*, as somebody has typed it, by *settings* and those that the crawl was
-    given. FatalError if it is none."""
+    """Everything about *url*, as it was typed, by *settings* and those that the crawl was given.
+    FatalError if it is no URL."""
     settings = as_given(settings, view.checkpoint.facts)
     normalized = normalize_seed(url)
     if normalized is None:
@@ -142,7 +147,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
 
 
 def as_of(view: JobView) -> AsOf:
-    """As of when answers are."""
+    """The moment of the answers of *view*."""
     checkpoint = view.checkpoint
     process = process_of(view.jobdir)
     return AsOf(str(view.jobdir), checkpoint.sequence, checkpoint.written_at, process)
@@ -158,10 +163,10 @@ def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
     def form_by(rules: frozenset[str]) -> str:
         return equivalence_of(settings, rules=rules).form(normalized)
 
-    told = [rule for rule in names if form_by(names - {rule}) != form]
+    rules = [rule for rule in names if form_by(names - {rule}) != form]
     if equivalence_of(settings, with_hosts=False).form(normalized) != form:
-        told.append("host_rules")
-    return sorted(told or [rule for rule in names if form_by(frozenset({rule})) != normalized])
+        rules.append("host_rules")
+    return sorted(rules or [rule for rule in names if form_by(frozenset({rule})) != normalized])
 
 
 def _places(

@@ -1,4 +1,4 @@
-"""What is known of a host and of its robots.txt, for explanations. Times are epoch seconds."""
+"""State of a host and of its robots.txt, for explanations. Times are epoch seconds."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ _WITH_ROBOTS = ("http://", "https://", "ftp://")
 
 
 class HostState(msgspec.Struct, frozen=True):
-    """*state* is "in process", "resting" or "ready"; *because* says why it rests. *waiting* counts
-    the URLs in its back-end queue, *failures* the contacts in a row that failed, those of the
-    origin in question if it has any. *penalty_until* is when what has failed too often is asked
-    again."""
+    """The state of a host for contacts.
+
+    *state* is "in process", "resting" or "ready"; *because* is the reason for its rest. *waiting*
+    counts the URLs in its back-end queue, *failures* the contacts in a row that failed, those of
+    the origin in question if it has any. *penalty_until* is when a host that has failed too often
+    is tried again.
+    """
 
     name: str
     state: str
@@ -42,8 +45,11 @@ class HostState(msgspec.Struct, frozen=True):
 
 
 class RobotsState(msgspec.Struct, frozen=True):
-    """*verdict* is "allowed", "denied", "unreachable", "unknown" or "not asked"; *line* is the line
-    of robots.txt that decides, empty when none does."""
+    """What robots.txt says of a URL.
+
+    *verdict* is "allowed", "denied", "unreachable", "unknown" or "not asked"; *line* is the line of
+    robots.txt that decides, empty if none does.
+    """
 
     origin: str
     verdict: str

@@ -1,11 +1,11 @@
-"""A seed list into a job that is not running: as if its crawl had read it as seeds.
+"""Import of a seed list into a job that is not running, as if its crawl had read it.
 
-Done by ``scrapy frontier --import``: the seeds are submitted through filters and eliminator
+For ``scrapy frontier --import``: the seeds are submitted through filters and eliminator
 (stopped_job.py opens the job and makes the checkpoint). The new URLs are left in the eliminator,
 decided: the crawl's next run takes them out before anything else.
 
-If the process dies in the middle, what was submitted by then is in the job, and importing the same
-list again is right: the eliminator knows what it has seen.
+If the process dies, the seeds submitted by then are in the job, and importing the same list again
+is right: the eliminator has seen them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _POLL_SECS = 0.01
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """*read* seeds in the list and *bad* lines; *refused* by the filters; *new* of the others."""
+    """Counts of an import.
+
+    *read* seeds in the list and *bad* lines; *refused* by the filters; *new* of the others.
+    """
 
     read: int
     bad: int

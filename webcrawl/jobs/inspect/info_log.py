@@ -1,7 +1,7 @@
-"""Searching the log of finished URLs (crawl/outcome_log.py describes its lines).
+"""Search in the log of finished URLs (crawl/outcome_log.py describes its lines).
 
-The invariant: what stood in the log when the search began is found, whatever is appended or turned
-over meanwhile. Lines are only parsed when they contain what is looked for: a million of them take
+Invariant: every line that the log had when the search began is found, whatever is appended or
+turned over meanwhile. Only lines that contain the searched text are parsed: a million of them take
 a third of a second.
 """
 
@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder(OutcomeLine).decode
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
-    """What a line says of how a URL ended, and of where it stood in the crawl."""
+    """One line of the log: how a URL ended, and its place in the crawl."""
 
     url: str
     outcome: str
@@ -57,7 +57,7 @@ def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
 
 def find_redirects(jobdir: Path, *, target: str) -> Iterator[OutcomeLine]:
     """The lines of the URLs that lead to *target*, normalized, the oldest first; none when it is
-    too long to be told from others in the log."""
+    too long to be whole in the log."""
     if len(target) >= MAX_OTHER_URL:
         return iter(())
     return _lines_with(jobdir, b'"redirect":' + msgspec.json.encode(target))

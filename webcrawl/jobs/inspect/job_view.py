@@ -1,4 +1,4 @@
-"""The parts of a job, read-only, and questions to them that survive a checkpoint meanwhile."""
+"""Job view: the parts of a job, read-only, and queries that survive a checkpoint meanwhile."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ _SEEDS = 1 << 20
 
 
 class JobView:
-    """What is known of the crawl in *jobdir* as of *checkpoint*. A context manager, which closes
-    the files."""
+    """The crawl in *jobdir* as of *checkpoint*. A context manager, which closes the files."""
 
     def __init__(self, *, jobdir: Path, checkpoint: Checkpoint) -> None:
         self.jobdir = jobdir
@@ -87,10 +86,10 @@ class JobView:
 
 
 def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
-    """What *question* answers when it is asked about the crawl in *jobdir*. It is asked again when
-    a checkpoint was published meanwhile, so it must not do anything but look.
+    """The result of *question* about the crawl in *jobdir*. It is called again if a checkpoint was
+    published meanwhile, so it must only read.
 
-    Raises FatalError with one sentence when there is no crawl, or its files are damaged.
+    FatalError with one sentence if there is no crawl, or its files are damaged.
     """
     for _ in range(_TRIES):
         live = _live(jobdir)
@@ -120,7 +119,7 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
 
 
 def _live(jobdir: Path) -> bytes:
-    """What names the live checkpoint; empty when nothing does."""
+    """The name of the live checkpoint's manifest; empty if there is none."""
     try:
         return (jobdir / "CURRENT").read_bytes()
     except OSError:

@@ -1,6 +1,6 @@
-"""The frontier in figures: queues, hosts and their states, what waits beside them.
+"""Overview of the frontier in figures: queues, hosts and their states, parked URLs.
 
-Asked by ``scrapy frontier``. The answer is data, which overview_text.py tells in words.
+For ``scrapy frontier``. The result is data, which overview_text.py puts in words.
 """
 
 from __future__ import annotations
@@ -40,10 +40,13 @@ class HostRow(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """*levels* are the lengths of the front-end queues, *hosts* the numbers of hosts with a queue
-    by state, *top* those with the longest queues. *submitted* are URLs in the eliminator or that
-    were submitted since the checkpoint, seen ones among them. *finished* and *requeued* count since
-    the crawl began and since the checkpoint."""
+    """The figures of the frontier.
+
+    *levels* are the lengths of the front-end queues, *hosts* the numbers of hosts with a queue by
+    state, *top* those with the longest queues. *submitted* are URLs in the eliminator or that were
+    submitted since the checkpoint, seen ones among them. *finished* and *requeued* count since the
+    crawl began and since the checkpoint.
+    """
 
     as_of: AsOf
     waiting: int
@@ -98,9 +101,9 @@ def overview(view: JobView, *, top: int) -> Overview:
 
 
 def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverview:
-    """One *host*, or the one of a URL, as somebody has typed it: what is waited for with it, so
+    """The figures of one *host*, or of the host of a URL, as it was typed: what waits with it, so
     its domain if that is the politeness key. Reads all queues: a million URLs in a fifth of a
-    second. FatalError if it is none."""
+    second. FatalError if it is no host."""
     url = normalize_seed(host) or normalize_seed(f"[{host}]")
     if url is None:
         raise FatalError(f"{host[:_TOLD_OF_HOST]!r} is not a host.")

@@ -1,4 +1,4 @@
-"""The frontier's figures in words, for people."""
+"""Text of the frontier's overview."""
 
 from __future__ import annotations
 
@@ -12,35 +12,38 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 60
 
 
-def overview_text(told: Overview, *, now: float) -> str:
-    """What *told* says, a line each."""
-    hosts = ", ".join(f"{count:,} {state}" for state, count in told.hosts.items())
-    rows = [("waiting", f"{told.waiting:,} URLs")]
-    rows += [(f"level {name}", f"{count:,}") for name, count in told.levels.items() if count]
+def overview_text(figures: Overview, *, now: float) -> str:
+    """The lines of *figures*."""
+    hosts = ", ".join(f"{count:,} {state}" for state, count in figures.hosts.items())
+    rows = [("waiting", f"{figures.waiting:,} URLs")]
+    rows += [(f"level {name}", f"{count:,}") for name, count in figures.levels.items() if count]
     rows += [
-        ("host queues", f"{told.in_host_queues:,}"),
+        ("host queues", f"{figures.in_host_queues:,}"),
         ("hosts", hosts),
-        ("leased", f"{told.leased:,}"),
+        ("leased", f"{figures.leased:,}"),
     ]
-    rows += [(f"parked {reason}", f"{count:,}") for reason, count in told.parked.items()]
+    rows += [(f"parked {reason}", f"{count:,}") for reason, count in figures.parked.items()]
     rows += [
-        ("eliminator", f"{told.submitted:,} submitted and not in a queue yet, seen ones included"),
-        ("requeued", f"{told.requeued:,} since the checkpoint"),
-        ("finished", f"{told.finished:,}, {told.finished_since:,} since the checkpoint"),
-        ("as of", as_of_text(told.as_of)),
+        (
+            "eliminator",
+            f"{figures.submitted:,} submitted and not in a queue yet, seen ones included",
+        ),
+        ("requeued", f"{figures.requeued:,} since the checkpoint"),
+        ("finished", f"{figures.finished:,}, {figures.finished_since:,} since the checkpoint"),
+        ("as of", as_of_text(figures.as_of)),
     ]
     text = "".join(f"{name:>14}  {value}\n" for name, value in rows)
-    if told.top:
+    if figures.top:
         text += "\n  URLs waiting  host\n"
-    for row in told.top:
+    for row in figures.top:
         until = f" until {moment(row.ready_at, now)}" if row.state == "resting" else ""
         text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {row.state}{until}\n"
     return text
 
 
-def host_overview_text(told: HostOverview, *, now: float) -> str:
-    """What *told* says of one host, a line each."""
-    rows = [("host", host_text(told.host, now))]
-    rows += [(place, f"{count:,}") for place, count in sorted(told.places.items())]
-    rows.append(("as of", as_of_text(told.as_of)))
+def host_overview_text(figures: HostOverview, *, now: float) -> str:
+    """The lines of *figures* of one host."""
+    rows = [("host", host_text(figures.host, now))]
+    rows += [(place, f"{count:,}") for place, count in sorted(figures.places.items())]
+    rows.append(("as of", as_of_text(figures.as_of)))
     return "".join(f"{name:>14}  {value}\n" for name, value in rows)

@@ -1,7 +1,7 @@
-"""Answers on standard output, in words or as JSON.
+"""Printing of results on standard output, as text or JSON.
 
-Much of an answer was written by strangers, and a terminal obeys control characters: in words they
-are shown as Python would write them, as is what the terminal's encoding does not have.
+Much of a result is text from strangers, and a terminal obeys control characters: in text they are
+escaped as Python would write them, as are characters that the terminal's encoding does not have.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def print_answer(told: msgspec.Struct, text: Callable[[], str], *, as_json: bool) -> None:
-    """Print *told*, or what *text* makes of it. A reader that has gone away has seen enough."""
+def print_answer(result: msgspec.Struct, text: Callable[[], str], *, as_json: bool) -> None:
+    """Print *result* as JSON, or *text* of it. A closed pipe is no error."""
     if as_json:
-        data = msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
+        data = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
     else:
         data = visible(text()).encode(sys.stdout.encoding, "backslashreplace")
     try:
@@ -31,7 +31,7 @@ def print_answer(told: msgspec.Struct, text: Callable[[], str], *, as_json: bool
 
 
 def visible(text: str) -> str:
-    r"""*text* with all but its ends of lines to be seen.
+    r"""*text* with all control characters but ends of lines escaped.
 
     >>> visible("Disallow: /\x1b[2J\x9b\n")
     'Disallow: /\\x1b[2J\\x9b\n'

@@ -1,9 +1,9 @@
-"""URLs that were given up, back in line: ``scrapy frontier --retry``.
+"""Retry of URLs that were given up, by outcome: ``scrapy frontier --retry``.
 
-Taken are the URLs whose *last* line in the log of finished URLs has one of the outcomes, unless
-they wait already. They go straight to the frontier, as the eliminator would take them for seen, and
-into its done log: if the process dies, running the command again does the rest. Their hosts are
-tried anew, however often they had failed; rests, robots.txt and budgets hold as for any URL.
+It takes the URLs whose *last* line in the log of finished URLs has one of the outcomes, unless they
+wait already. They go straight to the frontier, as the eliminator would take them for seen, and into
+its done log: if the process dies, running the command again does the rest. Their hosts are tried
+anew, however often they had failed; rests, robots.txt and budgets hold as for any URL.
 
 The log does not have all of an entry: links since the entrance of a host count from the URL itself,
 and redirects from none. Ordinary Requests of a spider are left out, and URLs that the log has cut.
@@ -41,8 +41,11 @@ _TOLD_EVERY: Final = 10_000
 
 
 class Retried(msgspec.Struct):
-    """*urls* were put back in line; *waiting* were there already, and *left_out* are ordinary
-    Requests and cut URLs."""
+    """Counts of a retry.
+
+    *urls* were put back in line; *waiting* were there already, and *left_out* are ordinary Requests
+    and cut URLs.
+    """
 
     urls: int = 0
     waiting: int = 0

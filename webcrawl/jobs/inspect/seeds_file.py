@@ -1,10 +1,11 @@
-"""The frontier as a seed list: every URL that is still to be fetched, one ``rank,URL`` a line.
+"""Export of the frontier as a seed list: every URL that is still to be fetched.
 
-Written by ``scrapy frontier --export``, read by ``-a seeds=`` and ``--import``. The invariant: each
-line is read back as the very URL and rank that was written; what cannot be written so is counted.
+One ``rank,URL`` a line, written by ``scrapy frontier --export``, read by ``-a seeds=`` and
+``--import``. Invariant: each line is read back as the same URL and rank; URLs that cannot be
+written so are counted.
 
-What a seed list cannot say is lost: depth, the linking page, earlier tries. Ordinary Requests of a
-spider (callbacks, POST) are left out.
+A seed list has no depth, linking page and earlier tries. Ordinary Requests of a spider (callbacks,
+POST) are left out.
 """
 
 from __future__ import annotations
@@ -33,8 +34,11 @@ _GZIP_LEVEL = 4
 
 
 class Exported(msgspec.Struct):
-    """*urls* were written; *requests* are ordinary Requests and *unsayable* URLs that no line of a
-    seed list says; both were left out."""
+    """Counts of an export.
+
+    *urls* were written; *requests* are ordinary Requests and *unsayable* URLs that do not fit a
+    line; both were left out.
+    """
 
     urls: int = 0
     requests: int = 0
@@ -76,7 +80,7 @@ def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> 
 
 @contextlib.contextmanager
 def _as_fatal(path: Path) -> Iterator[None]:
-    """An OSError in here is of *path*, and not of the job that is read."""
+    """Raise an OSError of *path* as FatalError: it is not of the job that is read."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""A job that is not running, opened to add URLs to it, and its checkpoint afterwards.
+"""Stopped job: a job that is not running, opened to add URLs, and its checkpoint afterwards.
 
-Used by ``scrapy frontier --import`` and ``--retry``, the only two questions to a job that change
-it. The shards are opened as the crawl opens them, under the job's lock. If the process dies before
-the checkpoint, what was added by then is in the logs of the parts, as in a crawl.
+For ``scrapy frontier --import`` and ``--retry``, the only inspections that change a job. The shards
+are opened as the crawl opens them, under the job's lock. If the process dies before the checkpoint,
+what was added by then is in the logs of the parts, as in a crawl.
 """
 
 from __future__ import annotations

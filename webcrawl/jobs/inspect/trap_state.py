@@ -1,4 +1,4 @@
-"""What the crawl thinks of the pattern of a URL, and of the pages of its host.
+"""Trap state: the learned patterns of a URL, and the URL space of its host.
 
 Read from the host records; the exceptions are those of the settings at hand.
 """
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 
 class PatternState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One pattern of the URL. *seen* of its last *pages* documents had content already seen; it is
-    parked until *parked_until*, epoch seconds, 0: it is not."""
+    """One pattern of the URL.
+
+    *seen* of its last *pages* documents had content already seen; it is parked until
+    *parked_until*, epoch seconds, 0: it is not.
+    """
 
     pattern: str
     seen: int = 0
@@ -33,8 +36,11 @@ class PatternState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TrapState(msgspec.Struct, frozen=True):
-    """*patterns* are the URL's own and the wider one, if it has one; *excepted*: a person has said
-    that they are no trap. *fresh* pages of the host had new content, *fruitless* answers none."""
+    """The patterns of the URL and the counts of its host.
+
+    *patterns* are the URL's own and the wider one, if it has one; *excepted*: the exceptions have
+    one of them. *fresh* pages of the host had new content, *fruitless* answers none.
+    """
 
     patterns: list[PatternState]
     excepted: bool

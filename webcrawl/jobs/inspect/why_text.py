@@ -1,4 +1,4 @@
-"""An explanation in words, for people."""
+"""Text of an explanation."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.trap_state import PatternState
 
 
-def why_text(told: Explanation, *, now: float) -> str:
-    """What *told* says: a sentence, then the facts behind it, a line each."""
-    rows = [("", _sentence(told, now)), ("URL", told.normalized)]
-    if told.form != told.normalized:
-        rows.append(("compared as", f"{told.form}  ({', '.join(told.rules)})"))
-    if told.refused_by:
-        rows.append(("filter", f"{told.refused_by} refuses it as {told.judged_as}"))
+def why_text(explanation: Explanation, *, now: float) -> str:
+    """The lines of *explanation*: a sentence, then the facts behind it."""
+    rows = [("", _sentence(explanation, now)), ("URL", explanation.normalized)]
+    if explanation.form != explanation.normalized:
+        rows.append(("compared as", f"{explanation.form}  ({', '.join(explanation.rules)})"))
+    if explanation.refused_by:
+        rows.append(("filter", f"{explanation.refused_by} refuses it as {explanation.judged_as}"))
     else:
-        rows.append(("filters", f"let it pass as {told.judged_as}"))
-    rows += [("waits", _place(place, now)) for place in told.places]
-    rows += [("ended", _outcome(outcome, now)) for outcome in told.outcomes]
-    rows += [("redirect of", _redirect(outcome, now)) for outcome in told.redirects]
-    if told.duplicate_of:
-        rows.append(("content of", told.duplicate_of))
-    rows.append(("host", host_text(told.host, now)))
-    if told.excluded:
+        rows.append(("filters", f"let it pass as {explanation.judged_as}"))
+    rows += [("waits", _place(place, now)) for place in explanation.places]
+    rows += [("ended", _outcome(outcome, now)) for outcome in explanation.outcomes]
+    rows += [("redirect of", _redirect(outcome, now)) for outcome in explanation.redirects]
+    if explanation.duplicate_of:
+        rows.append(("content of", explanation.duplicate_of))
+    rows.append(("host", host_text(explanation.host, now)))
+    if explanation.excluded:
         rows.append(("", "is in EXCLUSION_FILE: nothing is asked of it"))
-    rows.append(("robots.txt", _robots(told.robots, now)))
-    rows += [("pattern", _pattern(pattern, now)) for pattern in told.trap.patterns]
-    if told.trap.excepted:
+    rows.append(("robots.txt", _robots(explanation.robots, now)))
+    rows += [("pattern", _pattern(pattern, now)) for pattern in explanation.trap.patterns]
+    if explanation.trap.excepted:
         rows.append(("", "is in TRAP_EXCEPTIONS_FILE: never parked"))
-    fresh, fruitless = told.trap.fresh, told.trap.fruitless
+    fresh, fruitless = explanation.trap.fresh, explanation.trap.fruitless
     rows.append(
         ("pages", f"{fresh:,} of the host with new content, {fruitless:,} answers with none")
     )
-    rows.append(("as of", as_of_text(told.as_of)))
+    rows.append(("as of", as_of_text(explanation.as_of)))
     return "".join(f"{name:>11}  {value}\n" for name, value in rows)
 
 
@@ -67,21 +67,21 @@ _WAITS_FOR: Final = {
 }
 
 
-def _sentence(told: Explanation, now: float) -> str:
-    state = told.state
+def _sentence(explanation: Explanation, now: float) -> str:
+    state = explanation.state
     if state == "finished":
-        outcome = told.outcomes[-1]
+        outcome = explanation.outcomes[-1]
         done = "was fetched" if outcome.status else "was given up"
         more = ", with content seen before under another URL" if outcome.duplicate else ""
         return f"It {done} {moment(outcome.at, now)}: {outcome.outcome}{more}."
     if state == "waiting":
-        return f"It waits, {_where(told.places[0])}."
+        return f"It waits, {_where(explanation.places[0])}."
     if state == "parked":
-        gate = told.places[0].queue
+        gate = explanation.places[0].queue
         return f"It is parked ({gate}): {_WAITS_FOR.get(gate, 'it will be reconsidered')}."
     if state == "refused":
-        return f"It is not crawled: the filter {told.refused_by} refuses it."
-    if state == "leased" and told.as_of.process is None:
+        return f"It is not crawled: the filter {explanation.refused_by} refuses it."
+    if state == "leased" and explanation.as_of.process is None:
         state = "cut off"
     return _SENTENCES[state]
 
@@ -165,7 +165,7 @@ def _pattern(pattern: PatternState, now: float) -> str:
 
 
 def as_of_text(as_of: AsOf) -> str:
-    """As of when an answer is, in words."""
+    """The moment of an answer, in words."""
     running = "stopped" if as_of.process is None else f"run by process {as_of.process}"
     return (
         f"checkpoint {as_of.checkpoint} of {as_of.written_at}, and the logs since; "
