@@ -199,7 +199,7 @@ def test_new_urls_go_through_the_gates(rig: Rig) -> None:
     feeder, eliminator = feeder_of(rig, HostGate("full", "a.test"))
     feeder.open(awaits_seeds=False)
     eliminator.batches = [batch("a.test"), batch("b.test", "a.test")]
-    feeder.work()
+    feeder.work(feeder.supply)
     assert rig.frontier.parked.counts == {"full": 2}
     assert urls(rig) == ["http://b.test/0"]
     assert not feeder.may_bring
@@ -210,16 +210,16 @@ def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig: Rig) 
     feeder, eliminator = feeder_of(rig, gate)
     feeder.open(awaits_seeds=True)
     eliminator.batches = [batch("a.test", "b.test")]
-    feeder.work()
+    feeder.work(feeder.supply)
     assert feeder.may_bring
     feeder.is_fed = True
-    feeder.work()
+    feeder.work(feeder.supply)
     lease = rig.next()
     assert lease is not None
-    feeder.work()
+    feeder.work(feeder.supply)
     assert gate.more == ["a.test"]
     rig.fetch(lease)
-    feeder.work()
+    feeder.work(feeder.supply)
     assert gate.more == []
     assert urls(rig) == ["http://a.test/0"]
     assert not feeder.may_bring
@@ -230,12 +230,12 @@ def test_urls_that_will_come_soon_are_waited_for(rig: Rig) -> None:
     feeder, eliminator = feeder_of(rig, gate)
     feeder.open(awaits_seeds=False)
     eliminator.waiting = 1
-    feeder.work()
+    feeder.work(feeder.supply)
     assert gate.heard == [Supply.SOON]
     eliminator.last_merge_secs = 60.0
     rig.clock.advance(1.0)
-    feeder.work()  # the next merge will be in ten minutes
-    feeder.work()
+    feeder.work(feeder.supply)  # the next merge will be in ten minutes
+    feeder.work(feeder.supply)
     assert gate.heard[1:] == [Supply.SOON, Supply.LATER]
 
 
@@ -252,7 +252,7 @@ def test_what_was_fetched_before_a_crash_takes_up_no_room_for_good(rig: Rig) -> 
     eliminator.batches = [found]
     fetched = []
     for _ in range(5):
-        feeder.work()
+        feeder.work(feeder.supply)
         fetched += urls(rig)
     assert fetched == ["http://a.test/3", "http://a.test/4"]
     assert not feeder.may_bring
@@ -262,14 +262,14 @@ def test_it_merges_when_workers_are_idle_or_the_front_end_is_low(rig: Rig) -> No
     feeder, eliminator = feeder_of(rig, workers=2)
     eliminator.last_merge_secs = 1.0
     feeder.open(awaits_seeds=False)
-    feeder.work()
+    feeder.work(feeder.supply)
     assert eliminator.merges == 1
-    feeder.work()
+    feeder.work(feeder.supply)
     assert eliminator.merges == 1  # ten times as long as the last one took
     rig.clock.advance(11.0)
     rig.push(entry("a.test", 1), entry("a.test", 2))
-    feeder.work()
+    feeder.work(feeder.supply)
     assert eliminator.merges == 1
     feeder.is_starving = True
-    feeder.work()
+    feeder.work(feeder.supply)
     assert eliminator.merges == 2

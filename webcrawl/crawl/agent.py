@@ -183,8 +183,7 @@ class Agent:
     def work(self) -> None:
         """A slice of what goes on between requests: URLs on their way to the frontiers, leases
         that were not given back, host records. Raises what they raise."""
-        for shard in self.shards:
-            shard.drain()
+        self.shards.drain()
         lease_secs = self.live.lease_secs
         spares_pages = self.side_downloads.idle_secs <= lease_secs
         self.completion.expire(lease_secs, spares_pages=spares_pages)

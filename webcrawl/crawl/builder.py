@@ -78,7 +78,7 @@ from webcrawl.seen.content import ContentSeen
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -109,9 +109,13 @@ def build_state(crawler: Crawler) -> JobState:
 
 
 class AgentBuilder:
-    """Builds the parts for *crawler*; what the shards have in common is made first."""
+    """Builds the parts for *crawler*; what the shards have in common is made first.
 
-    def __init__(self, crawler: Crawler) -> None:
+    *names* are those of the shards. With more than one the clocks of addresses would be shared by
+    several of them: POLITENESS_KEY "address" is for one.
+    """
+
+    def __init__(self, crawler: Crawler, *, names: Sequence[str] = ("00",)) -> None:
         settings = crawler.settings
         _check_downloader(settings)
         # Scrapy logs what a handler raises and goes on without it: a wrong value must be told now.
@@ -161,7 +165,16 @@ class AgentBuilder:
         # Those of all shards, asked for names if no proxy does it.
         self._addresses: list[HostAddresses] = []
         self._rules = self._contact_rules(profile.key)
-        self._shards = Shards([self._shard("00")])
+        if len(names) > 1 and profile.key == "address":
+            raise FatalError("POLITENESS_KEY address needs all hosts in one shard.")
+        # MEMORY_BUDGET is for all shards.
+        self._share = settings
+        if len(names) > 1:
+            self._share = settings.copy()
+            self._share.frozen = False
+            budget = whole(settings, "MEMORY_BUDGET", at_least=1)
+            self._share.set("MEMORY_BUDGET", budget // len(names), priority="cmdline")
+        self._shards = Shards([self._shard(name) for name in names])
 
     def state(self) -> JobState:
         """The shards, and the way in for links."""
@@ -241,7 +254,7 @@ class AgentBuilder:
     # --- what is per shard
 
     def _shard(self, name: str) -> Shard:
-        settings = self._settings
+        settings = self._share
         path = shard_path(self._jobdir, name)
         merging = self._resources.merging
         records = HostRecords(
@@ -293,7 +306,7 @@ class AgentBuilder:
             shares=DomainShares(
                 domain_of=registered_domain, workers=workers, most=max(1, int(share * workers))
             ),
-            max_queues=max(queues, size_of(settings, "FRONTIER_BACK_QUEUES_MAX")),
+            max_queues=max(queues, size_of(self._share, "FRONTIER_BACK_QUEUES_MAX")),
             rests=records.rests,
         )
 
@@ -323,7 +336,7 @@ class AgentBuilder:
         self._addresses.append(addresses)
         redirects = redirect_filters_of(settings, schemes=followed_schemes(settings))
         robots = RobotsSearch(
-            robots=RobotsCache.from_settings(settings, store=records, clock=clock),
+            robots=RobotsCache.from_settings(self._share, store=records, clock=clock),
             refusal=lambda url: redirects.refusal(url, 0),
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,

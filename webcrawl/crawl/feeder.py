@@ -61,19 +61,22 @@ class Feeder:
         """Whether anything may come to the frontier yet that was submitted or is parked. O(1)."""
         return bool(self._eliminator.waiting) or self._admission.may_admit
 
-    def work(self) -> None:
-        """A slice: what is new, what is to be reconsidered, a merge when the front end is low."""
+    def work(self, supply: Callable[[], Supply]) -> None:
+        """A slice: what is new, what is to be reconsidered, a merge when the front end is low.
+
+        *supply* is how soon there is something to fetch, in all shards that are crawled together.
+        """
         deadline = self._clock() + _SLICE_SECS
         while batch := self._eliminator.take(_SLICE_ENTRIES):
             self._admission.push(batch)
             if self._clock() >= deadline:
                 break
-        while self._admission.work(self._supply()) and self._clock() < deadline:
+        while self._admission.work(supply()) and self._clock() < deadline:
             pass
         self._merge_if_low()
 
-    def _supply(self) -> Supply:
-        """How soon there is something to fetch that is not parked."""
+    def supply(self) -> Supply:
+        """How soon there is something to fetch here that is not parked."""
         if not self.is_fed:
             return Supply.NOW
         supply = self._frontier.supply

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.jobdir import Part, ShardState
     from webcrawl.crawl.link_intake import LinkBatch
     from webcrawl.crawl.seeds.ranks import HostRanks
-    from webcrawl.frontier import Entry, Frontier, Lease
+    from webcrawl.frontier import Entry, Frontier, Lease, Supply
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.budgets.quotas import Ledger
     from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", int, int | float)
 
+# Of all shards the same.
+_NOT_SUMMED = frozenset({"reputation/round"})
 # Seconds between two writes of what is new in the records.
 _FLUSH_SECS = 1.0
 
@@ -209,10 +211,10 @@ class Shard:
         """Whether anything waits, is leased, or may come to the frontier yet. O(1)."""
         return bool(len(self.frontier) or self.frontier.leased or self.feeder.may_bring)
 
-    def drain(self) -> None:
+    def drain(self, supply: Callable[[], Supply]) -> None:
         """A slice of background work: new URLs on their way to the frontier, host records to
-        disk. OSError."""
-        self.feeder.work()
+        disk. *supply* is how soon there is something to fetch in any shard. OSError."""
+        self.feeder.work(supply)
         self.hosts.budgets.traps.work()
         at = self.clock()
         if at - self._flushed_at >= _FLUSH_SECS:
@@ -317,6 +319,20 @@ class Shards:
             if (at := shard.frontier.ready_at()) is not None
         ]
 
+    def drain(self) -> None:
+        """A slice of background work for each shard. Reputation rounds are for all: one begins when
+        there is nothing else to fetch in any shard."""
+        if self._only is not None:
+            self._only.drain(self._only.feeder.supply)
+            return
+        for shard in self._shards:
+            shard.drain(lambda: min(one.feeder.supply() for one in self._shards))
+        domains = [shard.hosts.records.domains for shard in self._shards]
+        latest = max(one.current_round for one in domains)
+        for one in domains:
+            if one.current_round < latest:
+                one.begin_round(latest, counted_since=one.counted_since)
+
     def expire(self, older_than: float, *, except_if: Callable[[Lease], bool]) -> list[Lease]:
         """As ``Frontier.expire``, of all of them."""
         found = (shard.frontier.expire(older_than, except_if=except_if) for shard in self._shards)
@@ -367,7 +383,9 @@ class Shards:
         """Sums over the shards, under their names in the crawl's statistics."""
         if self._only is not None:
             return self._only.stats()
-        return _sums(shard.stats() for shard in self._shards)
+        stats = [shard.stats() for shard in self._shards]
+        rounds = {name: number for name, number in stats[0].items() if name in _NOT_SUMMED}
+        return _sums(stats) | rounds
 
     def frontier_stats(self) -> dict[str, int]:
         """As ``stats``, of the frontiers alone."""

@@ -114,6 +114,9 @@ class ReputationGate(Gate):
 
     def news(self, supply: Supply) -> bool:
         """Whether domains have new links to them, or the next round is due."""
+        if self._domains.current_round != self._round:  # another shard has begun it
+            self._look()
+            return True
         pause = max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held)
         if supply >= Supply.SOON and self._has_grown and self._clock() >= self._looked_at + pause:
             self._look()
@@ -151,6 +154,7 @@ class ReputationGate(Gate):
         """Note that a pass over the held URLs begins."""
         self._looked_at = self._clock()
         self._linked = self._domains.linked
+        self._round = self._domains.current_round
         self._held = 0
         self._holds_near = False
 
