@@ -13,6 +13,7 @@ import pytest
 import uvloop
 import warm
 from hypothesis import HealthCheck, settings
+from tqdm import tqdm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,6 +117,7 @@ def everything_is_given_back(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     directory = str(tmp_path_factory.mktemp("TMPDIR"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", directory)
+        patch.setattr(tqdm, "monitor_interval", 0)  # its thread would stay
         patch.setattr(tempfile, "tempdir", directory)
         before = Resources()
         yield

@@ -139,6 +139,7 @@ def test_missing_seeds_are_a_sentence_in_the_log_of_scrapyd_s_job(scrapyd, web):
     assert f"ERROR: {sentence}{scrapyd.directory})." in scrapyd.log("lost")
 
 
+@pytest.mark.long
 def test_jobs_that_cannot_start_say_so_in_their_logs(scrapyd, web):
     reasons = {
         "many": ({"CONCURRENT_REQUESTS": "many"}, "CONCURRENT_REQUESTS must be a"),
@@ -164,6 +165,7 @@ def web(tmp_path_factory):
         yield web, seeds
 
 
+@pytest.mark.long
 def test_two_jobs_side_by_side_of_which_one_is_cancelled_and_resumed(scrapyd, web):
     simulated, seeds = web
     scrapyd.schedule("one", seeds=seeds, web=simulated)

@@ -6,8 +6,6 @@ import json
 import os
 import socket
 import socketserver
-import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict

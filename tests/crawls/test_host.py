@@ -68,10 +68,10 @@ def test_hosts_that_ask_not_to_be_crawled_are_let_alone_within_seconds(web, comm
 def test_robots_txt_is_not_asked_for_again_after_a_restart(web, command, tmp_path):
     # What a kill cuts off rests for ten times the restart, which is long on a busy machine.
     line = command(POLITENESS_MIN_DELAY=0.4, POLITENESS_MAX_DELAY=2)
-    for _ in range(3):
+    for _ in range(2):
         crawl = start_crawl(line)
         # The records of hosts are a second or two behind a kill -9.
-        time.sleep(4)
+        time.sleep(3.5)
         crawl.kill()
         crawl.communicate()
     done = run_crawl(line)

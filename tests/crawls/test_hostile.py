@@ -6,13 +6,12 @@ second one, with the address guard on, that is led to the addresses of this mach
 
 from __future__ import annotations
 
-import subprocess
-
 import asyncio
 import contextlib
 import itertools
 import json
 import os
+import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
@@ -22,8 +21,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
-import warm
 import warcio.archiveiterator
+import warm
 from crawling import ROOT, stats_of
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from hostile import KINDS, MAX_LINKS, MAX_REDIRECTS

@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import json
 import sys
-from pathlib import Path
 
 import pytest
 import warm

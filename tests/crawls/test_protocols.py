@@ -18,8 +18,8 @@ from crawling import (
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.simweb import (
-    Faults,
     AnswerEnd,
+    Faults,
     allowed_urls,
     fetchable_urls,
     preset,

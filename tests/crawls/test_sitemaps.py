@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import asyncio
 import gzip
 import signal
+import subprocess
 
 import pytest
 import warm

@@ -60,7 +60,9 @@ def crawl_with(name, tmp_path):
     async def scenario():
         async with served(PAGES) as sites:
             settings = {
-                "SPIDER_MIDDLEWARES": json.dumps({f"tests.crawls.test_spider_middlewares.{name}": 100}),
+                "SPIDER_MIDDLEWARES": json.dumps(
+                    {f"tests.crawls.test_spider_middlewares.{name}": 100}
+                ),
                 "NOTED": tmp_path / "noted",
             }
             stats = await crawl(sites, tmp_path / "job", "a.test", **settings)

@@ -6,14 +6,12 @@ import dataclasses
 import gzip
 import json
 import signal
-import subprocess
 import time
 from collections import Counter
 
 import pytest
 import warm
 from crawling import (
-    ROOT,
     USER_AGENT,
     access_log,
     crawl_command,

@@ -263,7 +263,7 @@ def test_memory_does_not_grow_with_the_number_of_lines(log):
         tracemalloc.stop()
         return used
 
-    assert peak(range(60_000)) < peak(range(6_000)) * 1.2
+    assert peak(range(30_000)) < peak(range(4_000)) * 1.2
 
 
 def test_a_log_is_read_without_numpy_scrapy_or_the_crawler(log):

@@ -33,6 +33,11 @@ REST_SECS = 0.5
 STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
 
 
+def every_run(name):
+    """*name* of STATE in every run, the others in ``make test-long``."""
+    return [pytest.param(one, marks=() if one == name else pytest.mark.long) for one in STATE]
+
+
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
     """The job of a crawl that was killed, which has kept its first checkpoint, without its stored
@@ -252,7 +257,7 @@ def test_a_full_disk_leaves_a_job_that_can_be_repaired(job, monkeypatch):
     assert repaired(job).lost
 
 
-@pytest.mark.parametrize("pattern", STATE)
+@pytest.mark.parametrize("pattern", every_run("snapshot-*.log"))
 def test_a_repaired_crawl_is_complete_and_polite(tmp_path, pattern):
     job = tmp_path / "job"
     line = partial(command, tmp_path=tmp_path, CHECKPOINT_INTERVAL_SECS=0.5)
@@ -330,7 +335,7 @@ def small(job, tmp_path):
     return start
 
 
-@pytest.mark.parametrize("pattern", STATE)
+@pytest.mark.parametrize("pattern", every_run("CURRENT"))
 def test_dying_between_any_two_lines_leaves_what_can_be_repaired(job, tmp_path, pattern):
     start = small(job, tmp_path)
     spoil(only(start, pattern), at=20 if pattern == "CURRENT" else None)

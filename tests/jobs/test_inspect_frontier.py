@@ -102,7 +102,7 @@ def web(tmp_path):
         yield Web(web, tmp_path)
 
 
-@pytest.mark.parametrize("end", ["killed", "stopped"])
+@pytest.mark.parametrize("end", ["killed", pytest.param("stopped", marks=pytest.mark.long)])
 def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path, end):
     job = tmp_path / "job"
     crawl = start_crawl(web.crawl(job))

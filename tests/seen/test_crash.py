@@ -82,12 +82,12 @@ def tell(kind: str, path: Path) -> Story:
     taken_then = taken
     for first in (21, 5, 30, 40):
         eliminator.take(2)
-        page(first, 7)
+        page(first, 3)
         eliminator.merge()
         eliminator.take(3)
-    page(2, 4)
+    page(2, 2)
     eliminator.snapshot()
-    page(50, 4)
+    page(50, 2)
     eliminator.close()
     return Story(path, snapshot, taken_then, vouched, pages)
 

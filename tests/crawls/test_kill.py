@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter
 
+import pytest
 import warc_checks
 from crawling import (
     USER_AGENT,
@@ -21,30 +22,33 @@ from crawling import (
 
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset, start_in_process
 
-KILLS = 20
 MIN_DELAY = 0.4
-SEED = 20
+# The crawl outlives the kills: the largest host takes max_pages * MIN_DELAY.
+SMALL = {"hosts": 50, "mean_pages": 5.0, "max_pages": 16}
+LARGE = {"hosts": 150, "mean_pages": 8.0, "max_pages": 80}
 
 
-def test_a_crawl_killed_twenty_times_loses_nothing_and_stays_polite(tmp_path):
-    rng = random.Random(SEED)
-    # The largest host takes 80 pages * 0.4 s, so the crawl outlives the kills.
-    world = preset("clean", http_port=0, https_port=0, hosts=150, mean_pages=8.0, max_pages=80)
+@pytest.mark.parametrize(
+    ("kills", "size"),
+    [(3, SMALL), pytest.param(20, LARGE, marks=pytest.mark.long)],
+    ids=["3", "20"],
+)
+def test_a_crawl_killed_again_and_again_loses_nothing_and_stays_polite(tmp_path, kills, size):
+    rng = random.Random(kills)
+    world = preset("clean", http_port=0, https_port=0, **size)
     log, seeds, job = tmp_path / "access.log", tmp_path / "seeds.txt", tmp_path / "job"
     with start_in_process(world, log_path=log) as web:
         seeds.write_text("\n".join(web.world.seeds()) + "\n")
         command = crawl_command(
             web, seeds, job, POLITENESS_MIN_DELAY=MIN_DELAY, CHECKPOINT_INTERVAL_SECS=0.7
         )
-        kills = 0
-        while kills < KILLS:
+        for number in range(kills):
             crawl = start_crawl(command)
             time.sleep(rng.uniform(0.0, 1.5))
-            assert crawl.poll() is None, f"the crawl ended by itself after {kills} kills"
+            assert crawl.poll() is None, f"the crawl ended by itself after {number} kills"
             crawl.kill()
             crawl.stderr.close()
             crawl.wait()
-            kills += 1
             assert damage_in(job) == []
         last = run_crawl(command, timeout=200)
         assert last.returncode == 0, last.stdout
@@ -66,7 +70,7 @@ def test_a_crawl_killed_twenty_times_loses_nothing_and_stays_polite(tmp_path):
     assert unstored == []
     assert impolite(record, min_delay=MIN_DELAY) == []
     # At most what was under way at a kill is fetched again.
-    assert again <= KILLS * 200
+    assert again <= kills * 200
     assert not list((job / "warc").glob("*.open"))
     for path in files[:3] + files[-1:]:
         assert warc_checks.complaints(path) == {}
