@@ -188,13 +188,13 @@ class Exchange(asyncio.Protocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         self.transport = None
         self._parser = None  # which refers to this
-        lost = exc or ConnectionLostError("the server hung up")
+        lost = ConnectionLostError(str(exc) if exc else "the server hung up")
         if not self._has_header:
             self._fail(lost)
         else:
             # A body without a length ends with the connection; if that ends in disorder, nothing
             # says whether it is whole.
-            self._end_body(exc if self._has_no_length() else lost)
+            self._end_body(None if exc is None and self._has_no_length() else lost)
 
     # What the parser calls. What these raise ends its work, but comes out of it as another
     # exception.
