@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 from seen_rig import InlineExecutor
 
 from webcrawl.crawl.jobdir import Job
-from webcrawl.crawl.outcome_log import INFO_LOG, Outcome
+from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
@@ -119,7 +119,7 @@ def make_log(path: Path, urls: int) -> None:
     encode_line = msgspec.json.Encoder().encode
     for n in range(urls):
         one = url("done", n)
-        line = Outcome(
+        line = OutcomeLine(
             at=1.0 + n,
             url=one,
             host=one.split("/")[2],

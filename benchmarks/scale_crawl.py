@@ -26,7 +26,7 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.settings import Settings
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.scheduler import scheduler_of
+from webcrawl.scheduler import agent_of
 
 
 class Growth:
@@ -60,7 +60,7 @@ class Growth:
         self.tell()
 
     def look(self):
-        scheduler_of(self.crawler).publish()
+        agent_of(self.crawler).publish()
         told = self.tell()
         if told["urls"] >= self.discovered or told["pages"] >= self.pages:
             self.loop.stop()

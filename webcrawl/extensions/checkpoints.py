@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Checkpoints:
-    """Extension: calls ``scheduler.start_checkpoint()`` every *every* seconds."""
+    """Extension: calls ``start_checkpoint()`` of the agent every *every* seconds."""
 
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
