@@ -13,7 +13,7 @@ from strategies import examples
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records import HostRecords
-from webcrawl.hosts.robots.rules_cache import RobotsCache
+from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
 
 DAY = 86_400.0
 RETRY = 600.0
@@ -51,7 +51,7 @@ def clock():
 def opened(store, clock, **changes) -> RobotsCache:
     values = {"size": 100, "max_bytes": 1 << 20, **changes}
     return RobotsCache(
-        store=store, user_agent="webcrawl", expire=DAY, retry=RETRY, unreachable_limit=LIMIT,
+        store=store, user_agent="webcrawl", times=AnswerTimes(DAY, RETRY, LIMIT),
         clock=clock, **values,
     )  # fmt: skip
 
@@ -308,7 +308,7 @@ class CacheMachine(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.cache = RobotsCache(
             store=self.store, user_agent="webcrawl", size=2, max_bytes=1 << 20,
-            expire=self.EXPIRE, retry=self.RETRY, unreachable_limit=self.LIMIT,
+            times=AnswerTimes(self.EXPIRE, self.RETRY, self.LIMIT),
             clock=lambda: self.now,
         )  # fmt: skip
 

@@ -27,7 +27,7 @@ from webcrawl.hosts.politeness.preconditions import Preconditions
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.lookup import RobotsSearch
-from webcrawl.hosts.robots.rules_cache import RobotsCache
+from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,9 +76,7 @@ def robots_cache(records: Records, *, clock: Callable[[], float]) -> RobotsCache
         user_agent="webcrawl",
         size=100,
         max_bytes=1 << 20,
-        expire=86_400.0,
-        retry=600.0,
-        unreachable_limit=30 * 86_400.0,
+        times=AnswerTimes(86_400.0, 600.0, 30 * 86_400.0),
         clock=clock,
     )
 

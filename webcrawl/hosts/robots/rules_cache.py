@@ -75,6 +75,14 @@ class _Ready(NamedTuple):
     until: float
 
 
+class AnswerTimes(NamedTuple):
+    """Seconds for which the answers for robots.txt hold; see above."""
+
+    expire: float
+    retry: float
+    unreachable_limit: float
+
+
 class RobotsCache:
     """The rules of all origins."""
 
@@ -85,12 +93,10 @@ class RobotsCache:
         user_agent: str,
         size: int,
         max_bytes: int,
-        expire: float,
-        retry: float,
-        unreachable_limit: float,
+        times: AnswerTimes,
         clock: Callable[[], float] = wall_time,
     ) -> None:
-        """*user_agent* is a product token, see `user_agent_token`; the times are in seconds.
+        """*user_agent* is a product token, see `user_agent_token`.
 
         *size* and *max_bytes* bound the rules that are kept ready in memory.
         """
@@ -98,9 +104,7 @@ class RobotsCache:
         self._store = store
         self._size = size
         self._max_bytes = max_bytes
-        self._expire = expire
-        self._retry = retry
-        self._unreachable_limit = unreachable_limit
+        self._times = times
         self._clock = clock
         self._ready: dict[str, _Ready] = {}  # in order of use, longest ago first
         self._bytes = 0
@@ -118,10 +122,10 @@ class RobotsCache:
             user_agent=user_agent_token(settings),
             size=_READY,
             max_bytes=_READY_BYTES,
-            expire=positive(settings, "ROBOTS_EXPIRE_SECS", ROBOTS_EXPIRE_SECS),
-            retry=positive(settings, "ROBOTS_RETRY_SECS", ROBOTS_RETRY_SECS),
-            unreachable_limit=positive(
-                settings, "ROBOTS_UNREACHABLE_SECS", ROBOTS_UNREACHABLE_SECS
+            times=AnswerTimes(
+                positive(settings, "ROBOTS_EXPIRE_SECS", ROBOTS_EXPIRE_SECS),
+                positive(settings, "ROBOTS_RETRY_SECS", ROBOTS_RETRY_SECS),
+                positive(settings, "ROBOTS_UNREACHABLE_SECS", ROBOTS_UNREACHABLE_SECS),
             ),
             clock=clock,
         )
@@ -166,7 +170,7 @@ class RobotsCache:
             status,
             body,
             now=now,
-            longest_gap=max(self._expire, self._retry),
+            longest_gap=max(self._times.expire, self._times.retry),
         )
         rules = self._remember(origin, entry)
         self._store.put_robots(origin, pack(entry))  # not a file that cannot be read in time
@@ -209,11 +213,11 @@ class RobotsCache:
 
     def _gave_up(self, entry: RobotsRecord) -> bool:
         """Whether the host has been failing for so long that it counts as without robots.txt."""
-        return entry.failing and entry.failing_for >= self._unreachable_limit
+        return entry.failing and entry.failing_for >= self._times.unreachable_limit
 
     def _expires_at(self, entry: RobotsRecord) -> float:
         waits = entry.failing and not self._gave_up(entry)
-        return entry.fetched_at + (self._retry if waits else self._expire)
+        return entry.fetched_at + (self._times.retry if waits else self._times.expire)
 
     def _rules(self, entry: RobotsRecord) -> RobotsRules:
         status = entry.status
