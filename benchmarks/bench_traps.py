@@ -43,7 +43,7 @@ from webcrawl.hosts.budgets.quotas import budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
-from webcrawl.hosts.budgets.traps.noted import Notes
+from webcrawl.hosts.budgets.traps.trap_files import Notes
 from webcrawl.hosts.records import HostRecords
 
 URLS, PAGES = 200_000, 50_000

@@ -14,7 +14,7 @@ from records_rig import PatientExecutor, left_behind, records_in, save
 
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps
 from webcrawl.hosts.budgets.traps import learned as module
-from webcrawl.hosts.budgets.traps.noted import Notes
+from webcrawl.hosts.budgets.traps.trap_files import Notes
 from webcrawl.storage.watched_rules import RulesFile
 
 HOUR = 3600.0

@@ -10,7 +10,7 @@ from webcrawl.frontier import Entry, Supply, encode
 from webcrawl.frontier.admission import Admission
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
-from webcrawl.hosts.budgets.traps.noted import Notes
+from webcrawl.hosts.budgets.traps.trap_files import Notes
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from webcrawl.crawl.shard import Budgets, HostServices, Shard, ShardSettings, Sh
 from webcrawl.hosts.budgets.quotas import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
-from webcrawl.hosts.budgets.traps.noted import Notes
+from webcrawl.hosts.budgets.traps.trap_files import Notes
 from webcrawl.hosts.politeness.delays import Politeness
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.origin_rests import OriginRests

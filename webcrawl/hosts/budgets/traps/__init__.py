@@ -8,11 +8,11 @@ What becomes of a page
     content-seen test ──► learn(url, seen)     counts by pattern, per host             learned.py
                                │ enough of the recent pages had been seen before
                                ▼
-                     the pattern is parked     a line in the log and in traps.txt      noted.py
+                     the pattern is parked     a line in the log and in traps.txt      trap_files.py
                                │
     every URL on its way ──► holds(url)        whether a parked pattern is its own     learned.py
                                ▲
-    TRAP_EXCEPTIONS_FILE ──────┘               patterns and hosts never parked     exceptions.py
+    TRAP_EXCEPTIONS_FILE ──────┘               patterns and hosts never parked     trap_files.py
 
 A URL that is held waits on disk, in the frontier; nothing is dropped. After TRAP_RETRY_SECS a
 parked pattern is tried again: a few pages decide whether it stays free or is parked for twice as
@@ -37,8 +37,8 @@ The room imports only hosts and urls. What must last is in the stores it is give
 are epoch seconds.
 """
 
-from webcrawl.hosts.budgets.traps.exceptions import ExceptionRules
 from webcrawl.hosts.budgets.traps.learned import LearnedTraps
+from webcrawl.hosts.budgets.traps.trap_files import ExceptionRules
 from webcrawl.hosts.budgets.traps.url_space import UrlSpace
 
 __all__ = ["ExceptionRules", "LearnedTraps", "UrlSpace"]

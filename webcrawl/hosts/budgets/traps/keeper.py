@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from webcrawl.configuration.values import number, whole
 from webcrawl.frontier.admission import Gate
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps, UrlSpace
-from webcrawl.hosts.budgets.traps.noted import Notes
+from webcrawl.hosts.budgets.traps.trap_files import Notes
 from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of
 

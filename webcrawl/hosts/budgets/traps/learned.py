@@ -25,8 +25,7 @@ from webcrawl.urls.filters.pattern import is_broad, is_root, patterns_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.hosts.budgets.traps.exceptions import ExceptionRules
-    from webcrawl.hosts.budgets.traps.noted import Notes
+    from webcrawl.hosts.budgets.traps.trap_files import ExceptionRules, Notes
 
 # Hosts whose patterns are held, decoded, and patterns kept for one host: 30 MB if all of them are
 # of an unknown kind.
