@@ -23,7 +23,7 @@ from webcrawl.seen.bloom_file import HEADER, SavedFilter, read_filter, write_fil
 from webcrawl.seen.drain import Cursor
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.seen.loss import SAMPLE, LossMeter, error_rate
-from webcrawl.seen.snapshot import VERSION, BloomSnapshot
+from webcrawl.seen.snapshots import VERSION, BloomSnapshot
 from webcrawl.seen.url_log import Span
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFormatError
 

@@ -26,7 +26,7 @@ from webcrawl.urls.extraction.kinds import KINDS
 from webcrawl.urls.extraction.markup import root_of
 from webcrawl.urls.extraction.references import refresh_target, srcset_references
 from webcrawl.urls.extraction.robots_meta import robots_directives
-from webcrawl.urls.extraction.sitemaps import iter_sitemap
+from webcrawl.urls.extraction.sitemap_reader import iter_sitemap
 from webcrawl.urls.filters.chain import SplitUrl
 from webcrawl.urls.filters.path_filters import ActionFilter, CalendarFilter, ListingSortFilter
 from webcrawl.urls.filters.pattern import patterns_of

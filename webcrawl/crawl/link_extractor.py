@@ -26,7 +26,7 @@ from webcrawl.urls.extraction.html import HTML_TYPES, extract
 from webcrawl.urls.extraction.kinds import CSS_KINDS, FEED_KINDS, KINDS, SITEMAP_KINDS
 from webcrawl.urls.extraction.markup import root_of
 from webcrawl.urls.extraction.robots_meta import ALL_ROBOTS, robots_directives
-from webcrawl.urls.extraction.sitemaps import MAX_URLS, iter_sitemap
+from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

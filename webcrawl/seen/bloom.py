@@ -31,7 +31,7 @@ from webcrawl.seen.bloom_file import SavedFilter, read_filter, write_filter
 from webcrawl.seen.drain import Cursor
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.seen.loss import LossMeter, error_rate
-from webcrawl.seen.snapshot import EMPTY_LOG, VERSION, BloomSnapshot, LogState, decode_snapshot
+from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, BloomSnapshot, LogState, decode_snapshot
 from webcrawl.seen.url_log import FILE_BYTES, Span, log_path, read_frames
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 

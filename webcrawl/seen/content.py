@@ -26,7 +26,7 @@ from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compactor
 from webcrawl.seen.levels import Levels, check_runs, find
 from webcrawl.seen.runs import write_run
-from webcrawl.seen.snapshot import VERSION, decode_snapshot
+from webcrawl.seen.snapshots import VERSION, decode_snapshot
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import CorruptRecordError
 

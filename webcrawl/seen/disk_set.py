@@ -23,7 +23,7 @@ import msgspec
 from webcrawl.seen.compaction import Compactor
 from webcrawl.seen.levels import Levels, check_runs
 from webcrawl.seen.merge import merge
-from webcrawl.seen.snapshot import EMPTY_LOG, VERSION, DiskSnapshot, LogState, decode_snapshot
+from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, DiskSnapshot, LogState, decode_snapshot
 from webcrawl.seen.table import SILENT, WITH_PAYLOAD, Buffer
 
 if TYPE_CHECKING:

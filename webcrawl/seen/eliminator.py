@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from webcrawl.seen.cache import FingerprintCache
     from webcrawl.seen.drain import Cursor
-    from webcrawl.seen.snapshot import LogState
+    from webcrawl.seen.snapshots import LogState
 
 
 class SeenSet(Protocol):

@@ -21,7 +21,7 @@ from webcrawl.seen.drain import Cursor
 from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import Run, write_run
-from webcrawl.seen.snapshot import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
+from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import COUNT, Span, has_payloads, log_path, parse_record
 from webcrawl.storage.record_log import (
     HEADER_SIZE,

@@ -11,7 +11,7 @@ from webcrawl.seen.content import ContentSnapshot
 from webcrawl.seen.levels import overlap, run_path
 from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import Run
-from webcrawl.seen.snapshot import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
+from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import log_path, parse_record
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, count_packed
 

@@ -3,7 +3,7 @@
 A job directory is looked at as it is, whether its crawl is running, was stopped or was killed. No
 lock is taken and not a byte is changed, so looking can do no harm. What is seen::
 
-    CURRENT ─► manifest ─► snapshot        frontier/view.py, seen/view.py   as of the checkpoint
+    CURRENT ─► manifest ─► snapshot        frontier/view.py, seen/seen_view.py  as of the checkpoint
                              + done log    what was finished, requeued, released since
                              + URL log     what was submitted since
     hosts/records.sqlite                   hosts/records/records_reader.py  two seconds old

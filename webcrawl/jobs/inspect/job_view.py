@@ -13,7 +13,7 @@ from webcrawl.crawl.suffix_lists import use_suffix_list_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import FrontierView
 from webcrawl.hosts.records.records_reader import RecordsReader
-from webcrawl.seen.view import SeenView
+from webcrawl.seen.seen_view import SeenView
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.urls.extraction import charset as charsets
-from webcrawl.urls.extraction.resolver import Resolver
+from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
 
@@ -75,7 +75,7 @@ def iter_css_links(
     if limit <= 0:
         return
     codec = charsets.detect(body, declared=charset)
-    resolve = Resolver(url, codec=codec, schemes=schemes).resolve
+    resolve = ReferenceResolver(url, codec=codec, schemes=schemes).resolve
     seen: set[str] = set()
     for found in _references(charsets.decode(body, codec)):
         target = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.urls.extraction.markup import attributes_of, tags, texts
-from webcrawl.urls.extraction.resolver import MAX_BASE_CHARS, Resolver
+from webcrawl.urls.extraction.reference_resolver import MAX_BASE_CHARS, ReferenceResolver
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
 
@@ -47,7 +47,7 @@ def iter_feed(
     is nothing else, for a caller who must not be held.
     """
     seen: set[int] = set()  # hashes: the URLs themselves may be long
-    page = Resolver(url, schemes=schemes)
+    page = ReferenceResolver(url, schemes=schemes)
     for found in _references(texts(body, charset=charset, max_bytes=max_bytes), cut):
         if len(seen) >= limit:
             return
@@ -58,7 +58,7 @@ def iter_feed(
             if within is None or len(within) > MAX_BASE_CHARS:
                 target = page.resolve(reference)
             else:
-                target = Resolver(within, schemes=schemes).resolve(reference)
+                target = ReferenceResolver(within, schemes=schemes).resolve(reference)
         if target is None or hash(target) in seen:
             yield None
         else:

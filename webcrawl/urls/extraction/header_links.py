@@ -13,8 +13,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
+from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.extraction.references import refresh_target, relation_kind
-from webcrawl.urls.extraction.resolver import Resolver
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
 
@@ -46,7 +46,7 @@ def extract_header_links(
 
     A ``Link`` has the kind that a ``<link>`` of the same relation has, and its ``title`` as text.
     """
-    resolve = Resolver(url, schemes=schemes).resolve
+    resolve = ReferenceResolver(url, schemes=schemes).resolve
     links: dict[str, Link] = {}
     for reference, kind, rel, text in _references(link, refresh):
         if len(links) >= limit:

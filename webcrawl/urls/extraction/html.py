@@ -17,8 +17,8 @@ from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser
 from webcrawl.urls.extraction import charset as charsets
 from webcrawl.urls.extraction.css import css_references
 from webcrawl.urls.extraction.kinds import ATTRIBUTES, DEFAULT_KINDS, Search, search_for
+from webcrawl.urls.extraction.reference_resolver import MAX_BASE_CHARS, ReferenceResolver
 from webcrawl.urls.extraction.references import refresh_target, relation_kind, srcset_references
-from webcrawl.urls.extraction.resolver import MAX_BASE_CHARS, Directories, Resolver
 from webcrawl.urls.extraction.thinning import is_rich, thin
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
@@ -101,7 +101,7 @@ def extract(
     nodes = [] if root is None else _selector.find(search.query, root)
     tags = [node.tag for node in nodes]
     resolver, based = _resolver(nodes, tags, url=url, codec=codec, schemes=schemes)
-    resolve, resolve_far = resolver.resolve, Directories(resolver).resolve
+    resolve = resolver.resolve
     attribute_of = {} if search.styles else ATTRIBUTES
     # An anchor in a table in an anchor repeats its text, so the sum is bounded, not only each text.
     text_budget = 2 * len(source)
@@ -124,11 +124,11 @@ def extract(
                 not href
                 or href in hrefs
                 or len(href) > MAX_HREF_CHARS
-                or ((first := href[0]) in _HOPELESS_FIRST and href.startswith(_HOPELESS))
+                or (href[0] in _HOPELESS_FIRST and href.startswith(_HOPELESS))
             ):
                 continue
             hrefs.add(href)
-            target = resolve_far(href) if first == "." else resolve(href)
+            target = resolve(href)
             if target is None or target in links:
                 continue
             if kind != "a":
@@ -167,17 +167,17 @@ def _resolver(
     url: str,
     codec: str,
     schemes: frozenset[str],
-) -> tuple[Resolver, str]:
+) -> tuple[ReferenceResolver, str]:
     """Resolves against the page, or against the first ``<base href>`` if that makes sense, which is
     the second answer."""
-    page = Resolver(url, codec=codec, schemes=schemes)
+    page = ReferenceResolver(url, codec=codec, schemes=schemes)
     if "base" in tags:
         # With ``url()`` asked for, the first may be one that has but a style.
         elements = (node.attributes for node, tag in zip(nodes, tags, strict=True) if tag == "base")
         href = next((base["href"] for base in elements if "href" in base), None)
         target = page.resolve(href) if href and len(href) <= MAX_HREF_CHARS else None
         if target is not None and len(target) <= MAX_BASE_CHARS:
-            return Resolver(target, codec=codec, schemes=schemes), target
+            return ReferenceResolver(target, codec=codec, schemes=schemes), target
     return page, ""
 
 

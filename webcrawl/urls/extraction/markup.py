@@ -1,6 +1,6 @@
 """The few elements that matter of XML documents that nobody has checked: sitemaps and feeds.
 
-Called by ``sitemaps`` and ``feeds``. A stream of tags, not a parser: there are no entities to
+Called by ``sitemap_reader`` and ``feeds``. A stream of tags, not a parser: there are no entities to
 expand, no external ones to load and no nesting to follow, so there is nothing for a document to
 attack; and a document that is not well-formed is read to its end. Parsers were tried: expat stops
 at the first bare ``&``, which one sitemap in many has, and lxml in recovery drops it with the

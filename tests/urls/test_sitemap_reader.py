@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
-from webcrawl.urls.extraction import markup, sitemaps
+from webcrawl.urls.extraction import markup, sitemap_reader
 from webcrawl.urls.extraction.markup import CHUNK, MAX_PIECE, root_of
-from webcrawl.urls.extraction.sitemaps import MAX_URLS, iter_sitemap
+from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 
 URL = "http://a.test/sitemap.xml"
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>'
@@ -179,7 +179,7 @@ def test_work_is_limited(monkeypatch):
     monkeypatch.setattr(markup, "MAX_TAGS", 5000)
     assert paths("<a>" * 4000 + "<loc>/a</loc>") == ["/a"]
     assert paths("<a>" * 200_000 + "<loc>/a</loc>") == []
-    monkeypatch.setattr(sitemaps, "MAX_REFERENCES", 10)
+    monkeypatch.setattr(sitemap_reader, "MAX_REFERENCES", 10)
     assert paths("<loc>/a</loc>" * 10 + "<loc>/b</loc>") == ["/a"]
     assert paths("x\n" * 10 + "http://a.test/b\n") == []
 

@@ -38,6 +38,7 @@ _NAME: Final = re.compile(
     r"((?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*+)?+(?:\?[A-Za-z0-9._~%&=+,;:@-]*+)?+)(?:#[^/\r\n\t]*+)?+",
     re.ASCII,
 )
+_MAX_DIRECTORIES: Final = 1000
 # In these, a directory that resolves has a host, and what follows it is path.
 _WITH_HOST: Final = ("http://", "https://")
 # Schemes of which the standard knows that their paths are made of segments.
@@ -51,10 +52,14 @@ _ESCAPED: Final = [
 ]
 
 
-class Resolver:
-    """Resolves references against one normalized *base* in a document read with *codec*."""
+class ReferenceResolver:
+    """Resolves references against one normalized *base* in a document read with *codec*.
 
-    __slots__ = ("_base", "_codec", "_directory", "_origin", "_plain", "_schemes")
+    Those that begin with a dot lead to few directories: ``../../c/`` comes again and again, each
+    time with another name behind it, so each directory is resolved once.
+    """
+
+    __slots__ = ("_base", "_codec", "_directories", "_directory", "_origin", "_plain", "_schemes")
 
     def __init__(
         self, base: str, *, codec: str = "utf-8", schemes: frozenset[str] = HTTP_SCHEMES
@@ -68,11 +73,13 @@ class Resolver:
         self._origin = f"{scheme}://{authority}"
         path = path.partition("?")[0]
         self._directory = f"{self._origin}/{path[: path.rfind('/') + 1]}"
+        self._directories: dict[str, str] = {}
 
     def resolve(self, reference: str) -> str | None:
         """The normalized absolute URL of *reference*, None when there is none to fetch.
 
-        0.6 µs for a plain path, 1 µs with a plain server, 2.5 µs for the rest. Never raises.
+        0.6 µs for a plain path, 1 µs with a plain server or in a known directory, 2.5 µs for the
+        rest. Never raises.
         """
         if reference[:4] == "http":
             found = _WHOLE.fullmatch(reference)
@@ -86,46 +93,28 @@ class Resolver:
                     return self._origin + path
                 if path and path[0] != "?":
                     return self._directory + path
+        if reference[:1] == ".":
+            cut = reference.rfind("/") + 1
+            found = _NAME.fullmatch(reference, cut)
+            if cut and found is not None and (directory := self._resolved(reference[:cut])):
+                return directory + found[1]
         if self._codec != "utf-8" and not reference.isascii():
             reference = _escape_query(reference, self._codec)
         return normalize(reference, self._base, schemes=self._schemes)
 
-
-class Directories:
-    """Resolves references that begin with a dot, each directory of a page once.
-
-    The links of a page lead to few directories: ``../../c/`` comes again and again, each time with
-    another name behind it, which only has to be put behind the resolved directory: 0.6 µs in place
-    of 2.6. The answer is always that of *resolver*, whatever the reference begins with.
-    """
-
-    __slots__ = ("_known", "_resolver")
-
-    def __init__(self, resolver: Resolver) -> None:
-        self._resolver = resolver
-        self._known: dict[str, str] = {}
-
-    def resolve(self, reference: str) -> str | None:
-        """The normalized absolute URL of *reference*, None when there is none to fetch."""
-        cut = reference.rfind("/") + 1
-        if cut > 1:
-            found = _NAME.fullmatch(reference, cut)
-            if found is not None:
-                written = reference[:cut]
-                directory = self._known.get(written)
-                if directory is None:
-                    directory = self._known[written] = self._directory(written)
-                if directory:
-                    return directory + found[1]
-        return self._resolver.resolve(reference)
-
-    def _directory(self, written: str) -> str:
-        """What names are put behind, "" where that would not do."""
-        if "?" in written or "#" in written:
-            return ""
-        directory = self._resolver.resolve(written)
-        if directory is None or not directory.startswith(_WITH_HOST) or directory[-1] != "/":
-            return ""
+    def _resolved(self, written: str) -> str:
+        """The directory *written* resolved, "" where no name can be put behind it."""
+        known = self._directories
+        directory = known.get(written)
+        if directory is None:
+            if len(known) >= _MAX_DIRECTORIES:
+                known.clear()
+            directory = ""
+            if "?" not in written and "#" not in written:
+                directory = normalize(written, self._base, schemes=self._schemes) or ""
+                if not directory.startswith(_WITH_HOST) or directory[-1] != "/":
+                    directory = ""
+            known[written] = directory
         return directory
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.urls.extraction.markup import attributes_of, tags, texts
-from webcrawl.urls.extraction.resolver import Resolver
+from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES, normalize
 
@@ -51,7 +51,7 @@ def iter_sitemap(
     beginning = next(chunks, "").lstrip("\ufeff \t\r\n")
     chunks = _followed(beginning, chunks)
     if beginning.startswith("<"):
-        found = _elements(chunks, Resolver(url, schemes=schemes), cut=cut)
+        found = _elements(chunks, ReferenceResolver(url, schemes=schemes), cut=cut)
     else:
         found = _lines(chunks, schemes, cut=cut)
     seen: set[int] = set()  # hashes: 50,000 URLs may have 100 MB, in a sitemap of one
@@ -68,7 +68,7 @@ def iter_sitemap(
 
 
 def _elements(
-    chunks: Iterable[str], resolver: Resolver, *, cut: bool
+    chunks: Iterable[str], resolver: ReferenceResolver, *, cut: bool
 ) -> Iterator[tuple[str | None, str]]:
     """URL and kind of each reference; no kind where there is none, for a pause."""
     kind = "loc"

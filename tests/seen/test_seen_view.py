@@ -18,7 +18,7 @@ from seen_rig import (
 
 from webcrawl.seen import url_log
 from webcrawl.seen.fingerprint import fingerprint
-from webcrawl.seen.view import SeenView
+from webcrawl.seen.seen_view import SeenView
 from webcrawl.storage.record_log import CorruptRecordError, pack_many
 
 KINDS = {"disk": disk_eliminator, "bloom": bloom_eliminator}

@@ -18,7 +18,7 @@ from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.runs import Run
-from webcrawl.seen.snapshot import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
+from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import UrlLog, has_payloads, read_frames
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, unpack_many
 
