@@ -1,0 +1,316 @@
+"""What becomes of a URL whose lease comes back."""
+
+from __future__ import annotations
+
+import errno
+from types import SimpleNamespace
+
+import pytest
+from frontier_rig import POLICY, entry
+from lease_rig import LEASE_SECS, Book, Desk, page, put_back, see
+from scrapy import Request
+from scrapy.signals import item_error, spider_error
+from twisted.python.failure import Failure
+
+from webcrawl.crawl.fetch import PageState
+from webcrawl.crawl.finish_note import content_of
+from webcrawl.crawl.item_limit import ItemOverdueError
+from webcrawl.crawl.reading import ReadingTooLongError
+from webcrawl.frontier.delay_policy import cut_off
+from webcrawl.net.outcomes import ConnectRefusedError, HostNotFoundError
+
+
+def test_a_fetch_is_counted_when_it_begins_and_its_bytes_at_the_end(tmp_path, clock):
+    desk = Desk(tmp_path, clock, obey=False, ledger=Book())
+    told = desk.hosts.budgets.ledger.told
+    desk.rig.push(entry("a.test", 0), entry("b.test", 0))
+    first = desk.next()
+    assert told == [("begun", "http://a.test/0")]
+    desk.end(first, page())
+    assert told[1:] == [(5, "http://a.test/0")]
+    second = desk.next()
+    put_back(second)
+    desk.end(second, page())
+    assert told[2:] == [("begun", "http://b.test/0"), ("put back", "http://b.test/0")]
+    desk.close()
+
+
+def test_a_fetched_url_is_finished_and_its_host_rests(desk):
+    desk.rig.push(entry("a.test", 0, depth=3), entry("a.test", 1, depth=3))
+    request = desk.next()
+    assert (request.url, request.meta["depth"]) == ("http://a.test/0", 3)
+    assert desk.next() is None
+    desk.end(request, page())
+    assert desk.frontier.leased == 0
+    assert desk.rests() == pytest.approx(cut_off(POLICY, 0.0))
+    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.stats.get_value("fetch/bytes") == 5
+    desk.wait(3)
+    assert desk.next().url == "http://a.test/1"
+
+
+@pytest.mark.parametrize(
+    ("failure", "tries"),
+    [(page(503), 3), (page(429), 5), (page(501), 1), (ConnectRefusedError("x"), 3)],
+    ids=str,
+)
+def test_what_may_pass_is_tried_again_and_then_given_up(desk, failure, tries):
+    desk.rig.push(entry("a.test", 0, depth=2))
+    name = "connect_refused" if isinstance(failure, Exception) else f"http_{failure.status}"
+    for attempts in range(tries):
+        assert desk.counts("retry/") == ({name: attempts} if attempts else {})
+        request = desk.next()
+        assert request.meta["fetch"].lease.entry.attempts == attempts
+        assert request.meta["depth"] == 2
+        desk.end(request, failure)
+        assert desk.frontier.leased == 0
+        desk.wait(120)
+    assert desk.next() is None
+    assert len(desk.frontier) == 0
+    assert desk.counts("outcome/") == {name: 1}
+
+
+def test_a_bug_gives_its_url_one_more_try_now_and_one_in_the_next_run(desk):
+    desk.rig.push(entry("a.test", 0))
+    for attempts in (0, 1):
+        request = desk.next()
+        assert request.meta["fetch"].lease.entry.attempts == attempts
+        desk.end(request, KeyError("x"))
+        desk.wait(120)
+    assert desk.next() is None
+    assert desk.counts("outcome/") == {"other": 1}
+    desk.completion.try_bugs_again()
+    desk.completion.try_bugs_again()
+    assert len(desk.frontier) == 1
+    assert desk.next().meta["fetch"].lease.entry.attempts == 0
+
+
+def test_a_url_that_meets_a_bug_at_the_end_is_for_the_next_run(desk):
+    desk.rig.push(entry("a.test", 0))
+    desk.end(desk.next(), KeyError("x"))
+    desk.wait(120)
+    last = desk.next()
+    desk.completion.try_bugs_again()
+    desk.end(last, KeyError("x"))
+    desk.wait(120)
+    assert desk.counts("outcome/") == {}
+    assert desk.next().meta["fetch"].lease.entry.attempts == 0
+
+
+@pytest.mark.parametrize("failure", [page(404), HostNotFoundError("x")], ids=str)
+def test_what_would_fail_again_is_not_tried_again(desk, failure):
+    desk.rig.push(entry("a.test", 0))
+    desk.end(desk.next(), failure)
+    assert len(desk.frontier) == desk.frontier.leased == 0
+    assert desk.counts("retry/") == {}
+
+
+def test_the_document_of_a_finished_page_is_seen_after_a_crash_too(desk):
+    desk.rig.push(entry("a.test", 0))
+    desk.end(desk.next(), page(), during=see(desk, 77))
+    assert desk.content.test(77)
+    desk.rig.crash()
+    assert [*map(content_of, desk.rig.notes)] == [77]
+
+
+def test_a_page_that_was_not_processed_is_finished_and_not_seen(desk):
+    desk.rig.push(entry("a.test", 0))
+
+    def fails(fetch):
+        see(desk, 77)(fetch)
+        fetch.page.becomes(PageState.FAILED)
+
+    desk.end(desk.next(), page(), during=fails)
+    assert len(desk.frontier) == desk.frontier.leased == 0
+    assert not desk.content.test(77)
+    desk.rig.crash()
+    assert desk.rig.notes == []
+
+
+def test_a_page_that_could_not_be_stored_goes_back_with_its_content(desk):
+    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+
+    def fails(fetch):
+        see(desk, 77)(fetch)
+        fetch.page.becomes(PageState.PUT_BACK)
+
+    desk.end(desk.next(), page(), during=fails)
+    assert desk.counts("outcome/") == {}
+    desk.wait(3)
+    again = desk.next()
+    assert again.url == "http://a.test/0"
+    assert again.meta["fetch"].lease.entry.attempts == 0
+    desk.end(again, page(), during=see(desk, 77))
+    assert desk.counts("outcome/") == {"http_200": 1}
+
+
+def test_once_the_crawl_is_ending_nothing_is_finished(desk):
+    desk.rig.push(entry("a.test", 0), entry("b.test", 0))
+    first, second = desk.next(), desk.next()
+    desk.stop.fail(OSError(28, "full"))
+    desk.end(first, page(), during=see(desk, 77))
+    desk.end(second, ConnectRefusedError("x"))
+    assert len(desk.frontier) == 2
+    assert desk.counts("outcome/") == desk.counts("retry/") == {}
+    assert not desk.content.test(77)
+
+
+def test_a_download_that_never_came_to_an_end_goes_back(desk):
+    desk.rig.push(entry("a.test", 0))
+    request = desk.next()
+    request.meta["fetch"].begin_download()
+    put_back(request)
+    desk.completion.done(request)
+    assert len(desk.frontier) == 1
+    assert desk.rests() == pytest.approx(3.1)
+
+
+def test_an_expired_lease_returns_and_what_comes_of_it_is_too_late(desk):
+    desk.rig.push(entry("a.test", 0))
+    late = desk.next()
+    see(desk, 77)(late.meta["fetch"])
+    desk.wait(LEASE_SECS + 1)
+    desk.expire(LEASE_SECS)
+    assert desk.stats.get_value("scheduler/expired") == 1
+    desk.wait(120)
+    again = desk.next()
+    assert again.url == late.url
+    # The second try must not find its own document in process.
+    desk.end(again, page(), during=see(desk, 77))
+    desk.end(late, page())
+    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.frontier.leased == 0
+
+
+@pytest.mark.parametrize("obey", [False, True])
+def test_an_expired_page_is_counted_once(tmp_path, clock, obey):
+    desk = Desk(tmp_path, clock, obey=obey, ledger=Book())
+    desk.rig.push(entry("a.test", 0))
+    desk.next()  # the page, or a robots.txt, which is none
+    desk.wait(LEASE_SECS + 1)
+    desk.expire(LEASE_SECS)
+    pages = [] if obey else [("begun", "http://a.test/0"), ("put back", "http://a.test/0")]
+    assert desk.hosts.budgets.ledger.told == pages
+    desk.close()
+
+
+def test_an_expired_robots_txt_frees_its_host(obedient):
+    obedient.rig.push(entry("a.test", 0))
+    late = obedient.next()
+    assert late.url == "http://a.test/robots.txt"
+    obedient.wait(LEASE_SECS + 1)
+    obedient.expire(LEASE_SECS)
+    obedient.wait(120)
+    again = obedient.next()
+    assert again.url == "http://a.test/robots.txt"
+    obedient.end(late, page(200, b"User-agent: *\nDisallow: /"))
+    obedient.end(again, page(404))
+    obedient.wait(3)
+    assert obedient.next().url == "http://a.test/0"
+
+
+def test_a_download_that_outlives_its_lease_is_broken_off(desk):
+    desk.rig.push(entry("a.test", 0), entry("b.test", 0))
+    broken_off = []
+    for _ in range(2):
+        fetch = desk.next().meta["fetch"]
+        fetch.begin_download()
+        fetch.abort = lambda url=fetch.lease.entry.url: broken_off.append(url)
+    fetch.end_download(page())
+    desk.wait(LEASE_SECS + 1)
+    desk.expire(LEASE_SECS)
+    # The other one has left the wire.
+    assert broken_off == ["http://a.test/0"]
+
+
+def test_a_request_with_the_meta_of_another_ends_no_lease(desk):
+    desk.rig.push(entry("a.test", 0))
+    request = desk.next()
+    desk.completion.done(Request("http://b.test/", meta=request.meta))
+    assert desk.frontier.leased == 1
+    desk.end(request, page())
+    assert desk.frontier.leased == 0
+    desk.completion.done(request)
+    assert desk.stop.errors == []
+
+
+def test_a_log_that_cannot_be_written_ends_the_crawl(desk, tmp_path):
+    desk.rig.push(entry("a.test", 0), entry("b.test", 0))
+    first, second = desk.next(), desk.next()
+    desk.frontier._log._log.close()
+    desk.end(first, page())
+    assert isinstance(desk.stop.errors[0], OSError)
+    # From then on all goes back.
+    desk.end(second, page())
+    assert len(desk.frontier) == 1
+    assert desk.frontier.leased == 1
+    desk.rig.crash()
+    assert len(desk.frontier) == 0  # nothing was in a snapshot, nothing was finished
+
+
+# --- what callbacks and processing modules raise
+
+
+def raising(desk, *errors, signal=spider_error):
+    """The callback, or a processing module, raises *errors*."""
+    desk.completion.listen()
+
+    def raise_all(fetch):
+        for error in errors:
+            desk.crawler.signals.send_catch_log(
+                signal, failure=Failure(error), response=SimpleNamespace(request=request_of(fetch))
+            )
+
+    return raise_all
+
+
+def request_of(fetch):
+    return Request(fetch.url, meta={"fetch": fetch})
+
+
+def test_a_page_whose_callback_raised_is_tried_again_as_after_a_bug(desk):
+    desk.rig.push(entry("a.test", 0))
+    for outcomes in ({}, {"http_200": 1}):
+        desk.end(desk.next(), page(), during=raising(desk, KeyError("x")))
+        assert desk.counts("retry/") == {"other": 1}
+        assert desk.counts("outcome/") == outcomes
+        desk.wait(120)
+    assert desk.next() is None
+
+
+def test_a_page_that_cannot_be_read_in_time_ends_as_poison(desk):
+    desk.rig.push(entry("a.test", 0))
+    desk.end(desk.next(), page(), during=raising(desk, ReadingTooLongError("x"), KeyError("y")))
+    assert desk.counts("outcome/") == {"poison": 1}
+    assert len(desk.frontier) == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "ends"),
+    [
+        (KeyError("x"), PageState.FAILED, False),
+        (ItemOverdueError(9.0, at_end=False), PageState.FAILED, False),
+        (ItemOverdueError(9.0, at_end=True), PageState.PUT_BACK, False),
+        (OSError(errno.ENOSPC, "full"), PageState.PUT_BACK, True),
+        (OSError(errno.ENOENT, "its own file"), PageState.FAILED, False),
+    ],
+    ids=repr,
+)
+def test_what_a_processing_module_raises_decides_on_its_page(desk, error, state, ends):
+    desk.rig.push(entry("a.test", 0))
+    request = desk.next()
+    raising(desk, error, signal=item_error)(request.meta["fetch"])
+    assert request.meta["fetch"].page.state is state
+    assert desk.stop.has_begun is ends
+    desk.end(request, page())
+    assert len(desk.frontier) == (state is PageState.PUT_BACK)
+
+
+def test_the_document_of_an_expired_page_counts_as_seen_already(desk):
+    desk.rig.push(entry("a.test", 0))
+    fetch = desk.next().meta["fetch"]
+    desk.expire(-1.0)
+    assert desk.completion.is_seen(fetch, 77)
+    assert not desk.completion.is_first_there(fetch, 78)
+    assert not desk.content.test(77)
+    assert desk.content.claim(78)

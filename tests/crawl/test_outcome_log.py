@@ -1,0 +1,108 @@
+"""The line and the signal of each URL that has come to its end."""
+
+from __future__ import annotations
+
+import pytest
+from disk import file_size_limit
+from frontier_rig import entry
+from lease_rig import page, see
+
+from webcrawl import signals
+from webcrawl.crawl.fetch import PageState
+from webcrawl.net.outcomes import ConnectRefusedError
+from webcrawl.seen.fingerprint import fingerprint
+
+
+def test_the_end_of_each_url_is_signalled_once(obedient):
+    ends = []
+
+    def heard(url, outcome, spider):
+        ends.append((url, outcome))
+
+    obedient.crawler.signals.connect(heard, signal=signals.url_finished)
+    obedient.rig.push(entry("a.test", 0), entry("a.test", 1))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /0\n"))
+    obedient.wait(3)
+    assert obedient.next() is None
+    request = obedient.next()
+    obedient.end(request, page(404))
+    assert ends == [("http://a.test/0", "robots_denied"), ("http://a.test/1", "http_404")]
+
+
+def test_each_url_that_ends_has_a_line_that_says_why(obedient):
+    obedient.rig.push(entry("a.test", 0), entry("a.test", 1, depth=2))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /0 # no\n"))
+    obedient.wait(3)
+    assert obedient.next() is None
+
+    def processed(fetch):
+        see(obedient, 0xABC)(fetch)
+        fetch.page.redirect_target = "http://a.test/next"
+
+    obedient.end(obedient.next(), page(200), during=processed)
+    denied, fetched = obedient.lines()
+    assert (denied.url, denied.host, denied.outcome) == (
+        "http://a.test/0",
+        "a.test",
+        "robots_denied",
+    )
+    assert (denied.robots, denied.status, denied.took) == ("Disallow: /0", 0, 0.0)
+    assert (fetched.url, fetched.outcome, fetched.status) == ("http://a.test/1", "http_200", 200)
+    assert (fetched.bytes, fetched.depth, fetched.tries) == (5, 2, 1)
+    assert (fetched.content, fetched.duplicate) == ("0000000000000abc", False)
+    assert fetched.redirect == "http://a.test/next"
+    assert fetched.form == f"{fingerprint('http://a.test/1'):016x}"
+    assert fetched.at == round(obedient.rig.clock(), 3)
+
+
+@pytest.mark.parametrize(
+    ("flags", "truncated", "undecodable"),
+    [
+        (["cached"], "", False),
+        (["truncated"], "length", False),
+        (["truncated", "body_cut"], "length", False),
+        (["truncated", "time"], "time", False),
+        (["dataloss"], "disconnect", False),
+        (["undecodable"], "", True),
+    ],
+)
+def test_what_a_body_lacks_is_in_its_line(desk, flags, truncated, undecodable):
+    desk.rig.push(entry("a.test"))
+    desk.end(desk.next(), page(200).replace(flags=flags))
+    (line,) = desk.lines()
+    assert (line.outcome, line.truncated, line.undecodable) == ("http_200", truncated, undecodable)
+
+
+def test_only_the_last_of_several_tries_has_a_line(desk):
+    desk.rig.push(entry("a.test"))
+    for _ in range(3):
+        desk.end(desk.next(), ConnectRefusedError("no"))
+        assert desk.frontier.check() == []
+        desk.wait(3600)
+    (line,) = desk.lines()
+    assert (line.outcome, line.tries) == ("connect_refused", 3)
+
+
+def test_a_document_whose_processing_failed_is_no_original(desk):
+    desk.rig.push(entry("a.test"))
+
+    def processed(fetch):
+        see(desk, 7)(fetch)
+        fetch.page.becomes(PageState.FAILED)
+
+    desk.end(desk.next(), page(200), during=processed)
+    assert desk.lines()[0].content == ""
+
+
+def test_a_url_whose_line_cannot_be_written_is_not_finished(desk):
+    desk.rig.push(entry("a.test"))
+    request = desk.next()
+    desk.info.write_bytes(b"x" * 100 + b"\n")
+    desk.outcome_log.close()
+    desk.outcome_log.open()
+    with file_size_limit(101):
+        desk.end(request, page(200))
+    assert [type(error) for error in desk.stop.errors] == [OSError]
+    assert desk.frontier.leased == 1
+    assert desk.counts("outcome/") == {}
+    assert desk.info.read_bytes() == b"x" * 100 + b"\n"

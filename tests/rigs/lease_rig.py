@@ -1,0 +1,289 @@
+"""A dispatcher, its completion and all they work with, in one directory.
+
+The download itself is played by ``Desk.end``, as the engine and the downloader do it."""
+
+from __future__ import annotations
+
+import msgspec
+from frontier_rig import POLICY, Rig
+from host_rig import host_rig
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.request import RequestFingerprinter
+from scrapy.utils.test import get_crawler
+from seen_rig import InlineExecutor, disk_eliminator
+
+from webcrawl.crawl.agent import ProcessServices
+from webcrawl.crawl.completion import Completion
+from webcrawl.crawl.dispatcher import Dispatcher
+from webcrawl.crawl.fetch import PageState, Stage
+from webcrawl.crawl.host_release import HostRelease
+from webcrawl.crawl.lease_requests import LeaseRequests
+from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
+from webcrawl.crawl.reading import ReadingWatch
+from webcrawl.crawl.request_codec import RequestCodec
+from webcrawl.crawl.seeds.ranks import HostRanks
+from webcrawl.crawl.shard import Shards
+from webcrawl.crawl.side_downloads import SideDownloads
+from webcrawl.crawl.sitemaps import Sitemaps
+from webcrawl.crawl.submission import LinkRules, LinkSubmitter
+from webcrawl.frontier import decode
+from webcrawl.hosts.budgets.depths import DepthBudgets
+from webcrawl.hosts.budgets.quotas import Ledger
+from webcrawl.seen.content import ContentSeen
+from webcrawl.storage.line_log import LineLog
+from webcrawl.urls import HTTP_SCHEMES, host_of
+from webcrawl.urls.equivalence import Equivalence
+from webcrawl.urls.filters.chain import FilterChain, SchemeFilter
+
+MAX_DELAY = 120.0
+LEASE_SECS = 900.0
+
+decode_line = msgspec.json.Decoder(OutcomeLine).decode
+
+
+class Shop(Spider):
+    name = "shop"
+
+    def item(self, response):
+        """A callback by name."""
+
+
+class Ended:
+    """Remembers what would have ended the crawl."""
+
+    def __init__(self):
+        self.errors = []
+
+    @property
+    def has_begun(self):
+        return bool(self.errors)
+
+    def fail(self, error):
+        self.errors.append(error)
+
+
+class Desk:
+    """A dispatcher and all it works with, in one directory."""
+
+    def __init__(
+        self,
+        path,
+        clock,
+        *,
+        obey,
+        policy=POLICY,
+        named_sitemaps=True,
+        **options,
+    ):
+        self.rig = Rig(path / "frontier", clock)
+        self.content = ContentSeen(path=path / "content", executor=InlineExecutor())
+        self.content.open(None)
+        self.crawler = crawler = get_crawler()
+        self.stats = crawler.stats = StatsCollector(crawler)
+        self.codec = RequestCodec(
+            spider=Shop(),
+            stats=crawler.stats,
+            fingerprinter=RequestFingerprinter(crawler),
+            key_of=host_of,
+            form=Equivalence().form,
+        )
+        self.stop = Ended()
+        rig = host_rig(
+            policy=policy,
+            clock=clock,
+            obey=obey,
+            crawl_delay_cap=MAX_DELAY,
+            longest_retry_after=MAX_DELAY,
+            requeue=self.rig.frontier.requeue,
+            **options,
+        )
+        self.hosts = rig.services
+        self.info = path / "info.jsonl"
+        self.outcome_log = OutcomeLog(
+            crawler=crawler,
+            log=LineLog(path=self.info, max_bytes=1 << 20),
+            form=Equivalence().form,
+            clock=self.rig.clock,
+        )
+        self.outcome_log.open()
+        self.eliminator = disk_eliminator(path / "seen", cache_size=64, buffer_size=256)
+        self.eliminator.open(None)
+        self.ranks = HostRanks(path=path / "ranks")
+        self.ranks.open(None)
+        self.shard = rig.shard(
+            frontier=self.rig.frontier,
+            eliminator=self.eliminator,
+            content=self.content,
+            ranks=self.ranks,
+        )
+        self.shards = Shards([self.shard])
+        self.side_downloads = SideDownloads(
+            shards=self.shards, key_of=host_of, clock=self.rig.clock
+        )
+        rules = LinkRules(
+            filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
+            form=Equivalence().form,
+            max_redirects=3,
+            obeys_nofollow=True,
+            depth_budgets=DepthBudgets(),
+        )
+        links = LinkSubmitter(
+            sink=self.shards, rules=rules, awaits_seeds=False, clock=self.rig.clock
+        )
+        self.woken = 0
+        self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
+        sitemaps = Sitemaps(
+            links=links, max_bytes=50 << 20, page_max_bytes=5 << 20, named=named_sitemaps
+        )
+        self.requests = LeaseRequests(crawler=crawler, codec=self.codec, sitemaps=sitemaps)
+        services = ProcessServices(
+            crawler=crawler,
+            rules=rig.rules,
+            outcome_log=self.outcome_log,
+            reading=self.reading,
+            stop=self.stop,
+        )
+        self.host_release = HostRelease(services=services, shards=self.shards, wake=self._wake)
+        self.completion = Completion(
+            services=services,
+            shards=self.shards,
+            host_release=self.host_release,
+            requests=self.requests,
+        )
+        self.dispatcher = Dispatcher(
+            services=services,
+            shards=self.shards,
+            side_downloads=self.side_downloads,
+            requests=self.requests,
+            completion=self.completion,
+            sitemaps=sitemaps,
+        )
+
+    def _wake(self):
+        self.woken += 1
+
+    @property
+    def frontier(self):
+        return self.rig.frontier
+
+    def next(self):
+        """The next request, and what was leased for it; None when nothing is ready."""
+        lease = self.rig.acquire()
+        return None if lease is None else self.dispatcher.dispatch(lease)
+
+    def wait(self, seconds):
+        self.rig.clock.advance(seconds)
+
+    def end(self, request, result, *, during=lambda fetch: None):
+        """The download of *request* ends in *result*; *during* is its callback and pipelines."""
+        fetch = request.meta["fetch"]
+        if not isinstance(result, Request) and fetch.stage is Stage.LEASED:
+            fetch.begin_download()
+            fetch.transferred(result)
+        fetch.end_download(result)
+        if isinstance(result, HtmlResponse):
+            result.request = request
+        during(fetch)
+        self.completion.done(request)
+
+    def expire(self, older_than):
+        """As the scheduler does in its background work."""
+        spares_pages = self.side_downloads.idle_secs <= older_than
+        self.completion.expire(older_than, spares_pages=spares_pages)
+
+    def crash(self):
+        """The frontier begins anew from its files."""
+        self.rig.crash()
+        self.shard.frontier = self.rig.frontier
+        self.rig.frontier.shard = self.shard
+
+    def counts(self, prefix):
+        return {
+            name.removeprefix(prefix): value
+            for name, value in self.stats.get_stats().items()
+            if name.startswith(prefix)
+        }
+
+    def rests(self):
+        """Seconds until a host is ready."""
+        assert self.next() is None
+        return self.frontier.ready_at() - self.rig.clock()
+
+    def found(self):
+        """The entries that the eliminator has for the frontier."""
+        self.eliminator.merge()
+        return [decode(payload) for payload in self.eliminator.take(100)]
+
+    def lines(self):
+        """What the log says of the URLs that have come to their ends."""
+        return [decode_line(line) for line in self.info.read_bytes().splitlines()]
+
+    def close(self):
+        self.frontier.close()
+        self.content.close()
+        self.outcome_log.close()
+        self.eliminator.close()
+        self.ranks.close()
+
+
+def page(status=200, body=b"hello", **headers):
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return HtmlResponse("http://a.test/0", status=status, body=body, headers=named)
+
+
+def see(desk, fingerprint):
+    """What the callback does: the content-seen test, with a document that is new."""
+
+    def test(fetch):
+        assert not desk.completion.is_seen(fetch, fingerprint)
+
+    return test
+
+
+def put_back(request):
+    """The page of *request* could not be stored."""
+    request.meta["fetch"].page.becomes(PageState.PUT_BACK)
+
+
+def ordinary(desk, url="http://a.test/form", **changes):
+    return desk.codec.entry(Request(url, method="POST", **changes), rank_of=lambda host: 0)
+
+
+class Names:
+    """Stands for the addresses: what is told of a host, and who waits for it."""
+
+    def __init__(self):
+        self.found = {}
+        self.waiting = {}
+
+    def look(self, host):
+        return self.found.get(host)
+
+    def again_in(self, host):
+        return 30.0
+
+    def look_up(self, host, then):
+        self.waiting[host] = then
+
+    def answer(self, host, found, error=None):
+        self.found[host] = found
+        self.waiting.pop(host)(error)
+
+
+class Book(Ledger):
+    """What the ledger was told."""
+
+    def __init__(self):
+        super().__init__([])
+        self.told = []
+
+    def begun(self, entry):
+        self.told.append(("begun", entry.url))
+
+    def put_back(self, entry):
+        self.told.append(("put back", entry.url))
+
+    def received(self, entry, size_bytes):
+        self.told.append((size_bytes, entry.url))
