@@ -2,4 +2,6 @@
 
 import pytest
 
-pytest.register_assert_rewrite("contracts.fifo", "contracts.eliminator")
+pytest.register_assert_rewrite(
+    *(f"contracts.{name}" for name in ("cache", "eliminator", "fifo", "policies"))
+)

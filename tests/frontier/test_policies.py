@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from contracts.policies import DelayPolicyContract, PrioritizerContract, SelectorContract
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import entries
@@ -28,9 +29,26 @@ if TYPE_CHECKING:
     from conftest import FakeClock
 
 
-@given(entries(), st.integers(1, 20))
-def test_every_entry_has_a_level_of_the_prioritizer(entry: Entry, levels: int) -> None:
-    assert 1 <= DepthRankPrioritizer(levels=levels).level(entry) <= levels
+POLITE = LargestDelay(
+    factor=10.0, floor=3.0, ceiling=120.0, unmeasured=20.0, backoff=10.0, backoff_max=3600.0
+)
+
+
+class TestDepthRank(PrioritizerContract):
+    def make(self):
+        return DepthRankPrioritizer(levels=5)
+
+
+class TestGeometric(SelectorContract):
+    def make(self, rng):
+        return GeometricSelector(rng=rng)
+
+
+class TestLargestDelay(DelayPolicyContract):
+    floor = 3.0
+
+    def make(self):
+        return POLITE
 
 
 @given(entries())
@@ -67,50 +85,10 @@ def test_each_level_gets_its_share_of_what_the_ones_before_left(share: float) ->
     assert found[16] / draws == pytest.approx(left, abs=0.01)
 
 
-@given(st.lists(st.integers(1, 50), min_size=1, unique=True).map(sorted), st.integers())
-def test_only_a_non_empty_level_is_chosen(levels: list[int], seed: int) -> None:
-    assert GeometricSelector(rng=random.Random(seed)).choose(levels) in levels
-
-
 @pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
 def test_share_that_starves_a_level_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         GeometricSelector(rng=random.Random(1), share=share)
-
-
-POLITE = LargestDelay(
-    factor=10.0, floor=3.0, ceiling=120.0, unmeasured=20.0, backoff=10.0, backoff_max=3600.0
-)
-seconds = st.floats(0, 1e5)
-facts = st.builds(
-    HostFacts,
-    times=st.lists(seconds, min_size=1, max_size=5),
-    crawl_delay=seconds,
-    retry_after=seconds,
-    failures=st.integers(0, 100_000),
-)
-
-
-@given(facts, st.data())
-def test_rest_never_falls_as_one_of_the_facts_grows(before: HostFacts, data: st.DataObject) -> None:
-    more = HostFacts(
-        [took + data.draw(seconds) for took in before.times],
-        before.crawl_delay + data.draw(seconds),
-        before.retry_after + data.draw(seconds),
-        before.failures + data.draw(st.integers(0, 100)),
-    )
-    assert POLITE.rest(before) <= POLITE.rest(more)
-
-
-@given(facts)
-def test_rest_after_several_downloads_is_no_longer_than_after_the_longest(all_: HostFacts) -> None:
-    longest = POLITE.rest(all_._replace(times=[max(all_.times)]))
-    assert POLITE.rest(all_) <= longest * (1 + 1e-9)
-
-
-@given(facts)
-def test_rest_is_at_least_what_the_host_asks_for_and_the_floor(facts: HostFacts) -> None:
-    assert POLITE.rest(facts) >= max(3.0, facts.crawl_delay, facts.retry_after)
 
 
 def test_average_of_the_last_five_downloads_counts() -> None:

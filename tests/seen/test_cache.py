@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from contracts.cache import CacheContract
 
 from webcrawl.seen.cache import ClockCache
 
 
-def test_misses_are_the_indexes_not_held():
-    cache = ClockCache(size=4)
-    cache.admit([10, 20])
-    assert cache.misses([20, 30, 10, 40]) == [1, 3]
-
-
-def test_asking_admits_nothing():
-    cache = ClockCache(size=4)
-    cache.misses([1, 2, 3])
-    assert len(cache) == 0
-    assert 1 not in cache
+class TestContract(CacheContract):
+    def make(self, size):
+        return ClockCache(size=size)
 
 
 def test_the_oldest_goes_first_when_none_is_used():
@@ -65,16 +56,3 @@ def test_popular_ones_are_hit_more_often_than_in_a_fifo():
     hits = sum(not cache.misses([fp]) for fp in range(1, 21))
     assert hits == 20
     assert held < 5000
-
-
-@given(st.lists(st.lists(st.integers(1, 30), max_size=8), max_size=40), st.integers(1, 9))
-def test_holds_only_what_was_admitted_and_never_too_many(batches, size):
-    cache, admitted = ClockCache(size=size), set()
-    for batch in batches:
-        missed = cache.misses(batch)
-        assert [fp in cache for fp in batch] == [i not in missed for i in range(len(batch))]
-        cache.admit(batch)
-        admitted.update(batch)
-        assert len(cache) <= size
-        assert {fp for fp in range(1, 31) if fp in cache} <= admitted
-        assert len({fp for fp in range(1, 31) if fp in cache}) == len(cache)
