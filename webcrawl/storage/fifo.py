@@ -74,7 +74,7 @@ EMPTY = FifoSnapshot([], [], 0, HEADER_SIZE, 0, 0, 0)
 
 
 class DiskFifo:
-    """The queue. Not thread-safe; ``push`` and ``pop`` touch the disk once per *chunk* items.
+    """A FIFO queue on disk. Not thread-safe; touches the disk once per *chunk* items.
 
     The owner of many queues passes two sets that they share. *written* collects what is to be
     fsynced, so that ``written`` of one queue answers for all. *used_up* collects the queues for

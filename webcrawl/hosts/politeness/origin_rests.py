@@ -30,7 +30,10 @@ _LOOK_EVERY_PER_URL: Final = 1e-4
 
 
 class OriginRests(Gate):
-    """*records* has those of origins, *clock* gives epoch seconds."""
+    """The rests of failing origins, and the gate that holds their URLs.
+
+    *records* has the host records of origins, *clock* gives epoch seconds.
+    """
 
     name = "failing_origin"
     outlasts_crawl = False

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Pauses:
-    """The reasons, by name. *wake* is called when the last one ends."""
+    """The reasons that hold the crawl, by name. *wake* is called when the last one ends."""
 
     def __init__(self, *, clock: Callable[[], float], wake: Callable[[], None]) -> None:
         self._clock = clock

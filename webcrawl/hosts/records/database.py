@@ -72,7 +72,8 @@ Fact = tuple[int, str, bytes]
 
 
 class Database:
-    """The file in the directory *path*. ``write`` may run in another thread than the rest."""
+    """The SQLite file in the directory *path*. ``write`` may run in another thread than the
+    rest."""
 
     def __init__(self, *, path: Path) -> None:
         self.path = path

@@ -34,7 +34,7 @@ _LEVEL: Final = 1
 
 
 class RobotsRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The robots.txt of one origin; *file* is not compressed in here."""
+    """The last answer and file of one origin's robots.txt; *file* is uncompressed here."""
 
     version: int
     status: int | None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RequiredDelays:
-    """The larger of *min_delay* and of the host's own delay in *hosts*; both in seconds.
+    """The delay due after a contact: the larger of *min_delay* and the host's own, in seconds.
 
     After a robots.txt that redirects only *min_delay* is due: its Crawl-delay has not been read.
     """

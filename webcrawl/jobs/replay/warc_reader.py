@@ -38,7 +38,7 @@ _KEPT = {
 
 
 class DamagedWarcError(Exception):
-    """The file cannot be read beyond the record at *offset*."""
+    """The error of a file that cannot be read beyond the record at *offset*."""
 
     def __init__(self, path: Path, offset: int, why: str) -> None:
         super().__init__(f"{path} is damaged behind byte {offset}: {why}")
