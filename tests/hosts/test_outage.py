@@ -10,7 +10,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
-from webcrawl.hosts.politeness.outage import Outage
+from webcrawl.hosts.politeness.outage import Outage, OutageActions
 from webcrawl.hosts.politeness.pauses import Pauses
 
 
@@ -29,10 +29,12 @@ class Rig:
             hosts=hosts,
             probe_secs=5.0,
             pauses=self.pauses,
-            count=self.stats.inc_value,
-            requeue=self.requeued.append,
-            check=lambda host, then: self.checked.append((host, then)),
-            forget=lambda: self.forgotten.append(clock()),
+            actions=OutageActions(
+                count=self.stats.inc_value,
+                requeue=self.requeued.append,
+                check=lambda host, then: self.checked.append((host, then)),
+                forget=lambda: self.forgotten.append(clock()),
+            ),
             clock=clock,
         )
 

@@ -21,7 +21,7 @@ from webcrawl.hosts.budgets.traps.trap_files import Notes
 from webcrawl.hosts.politeness.delays import Politeness
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.origin_rests import OriginRests
-from webcrawl.hosts.politeness.outage import Outage
+from webcrawl.hosts.politeness.outage import Outage, OutageActions
 from webcrawl.hosts.politeness.pauses import Pauses
 from webcrawl.hosts.politeness.preconditions import Preconditions
 from webcrawl.hosts.records import HostRecord
@@ -191,10 +191,12 @@ def host_rig(
                 hosts=outage_hosts,
                 probe_secs=5.0,
                 pauses=pauses,
-                count=StatsCollector(get_crawler()).inc_value,
-                requeue=requeue,
-                check=lambda _, then: then(True),
-                forget=lambda: None,
+                actions=OutageActions(
+                    count=StatsCollector(get_crawler()).inc_value,
+                    requeue=requeue,
+                    check=lambda _, then: then(True),
+                    forget=lambda: None,
+                ),
                 clock=clock,
             ),
             retries=retries,

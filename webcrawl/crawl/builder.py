@@ -62,7 +62,7 @@ from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.politeness.delays import Politeness, longest_crawl_delay, profile_of
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.origin_rests import OriginRests
-from webcrawl.hosts.politeness.outage import Outage
+from webcrawl.hosts.politeness.outage import Outage, OutageActions
 from webcrawl.hosts.politeness.pauses import Pauses
 from webcrawl.hosts.politeness.preconditions import Preconditions
 from webcrawl.hosts.records import HostRecords
@@ -222,10 +222,12 @@ class AgentBuilder:
                 settings,
                 pauses=pauses,
                 # There are no stats and no shards yet.
-                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108
-                requeue=lambda entry: self._shards.requeue(entry),  # noqa: PLW0108
-                check=lambda host, then: self._addresses[0].check(host, then),  # noqa: PLW0108
-                forget=resolver_of(crawler).forget_failures,
+                actions=OutageActions(
+                    count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108
+                    requeue=lambda entry: self._shards.requeue(entry),  # noqa: PLW0108
+                    check=lambda host, then: self._addresses[0].check(host, then),  # noqa: PLW0108
+                    forget=resolver_of(crawler).forget_failures,
+                ),
                 clock=now,
             ),
             retries=RetryPolicy.from_settings(settings),

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict, deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
@@ -107,12 +108,25 @@ class _Streak:
         return len(self.hosts) >= max(_FEWEST, min(self._most, len(self.answered) or self._most))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutageActions:
+    """The actions of the detector on the rest of the crawl.
+
+    *count* adds one to a stat; *requeue* puts an entry back into its queue; *check* queries the
+    name servers for a host, cached or not, and calls back with whether they find it; *forget*
+    forgets which names were not found.
+    """
+
+    count: Callable[[str], None]
+    requeue: Callable[[Entry], None]
+    check: Callable[[str, Callable[[bool], None]], None]
+    forget: Callable[[], None]
+
+
 class Outage:
     """Detector of outages: *hosts* failing in a row make one; 0: there are none.
 
-    While it lasts a probe is made every *probe_secs*. *count* adds one to a stat; *requeue* puts an
-    entry back into its queue; *check* queries the name servers for a host, cached or not, and calls
-    back with whether they find it; *forget* forgets which names were not found.
+    While it lasts a probe is made every *probe_secs*.
     """
 
     def __init__(
@@ -121,19 +135,13 @@ class Outage:
         hosts: int,
         probe_secs: float,
         pauses: Pauses,
-        count: Callable[[str], None],
-        requeue: Callable[[Entry], None],
-        check: Callable[[str, Callable[[bool], None]], None],
-        forget: Callable[[], None],
+        actions: OutageActions,
         clock: Callable[[], float],
     ) -> None:
         self._is_off = not hosts
         self._probe_secs = probe_secs
         self._pauses = pauses
-        self._count = count
-        self._requeue = requeue
-        self._check = check
-        self._forget = forget
+        self._actions = actions
         self._clock = clock
         self._contacts = _Streak(hosts)
         self._lookups = _Streak(hosts)
@@ -230,7 +238,7 @@ class Outage:
         if self._is_proven:
             return
         self._is_proven = True
-        self._forget()
+        self._actions.forget()
         if _NAME_SERVERS in self._began:
             self._end(_NAME_SERVERS)
 
@@ -244,7 +252,7 @@ class Outage:
         """Note that a host is being contacted or looked up."""
         if self._began:
             self._probe_at = self._clock() + self._probe_secs
-            self._count("outage/probes")
+            self._actions.count("outage/probes")
 
     def work(self) -> None:
         """Do a slice of background work: probe name servers that are gone."""
@@ -254,7 +262,7 @@ class Outage:
     def _excused(self, is_first: bool) -> bool:
         excused = is_first or bool(self._began)
         if excused:
-            self._count("outage/excused")
+            self._actions.count("outage/excused")
         return excused
 
     def _answered(self, streak: _Streak, name: str, host: str) -> None:
@@ -282,7 +290,7 @@ class Outage:
             elif self._seem_gone:
                 self._begin(_NAME_SERVERS, self._lookups)
 
-        self._check(host, answered)
+        self._actions.check(host, answered)
 
     def _may_probe(self) -> bool:
         return self._clock() >= self._probe_at
@@ -301,15 +309,15 @@ class Outage:
         )
         if name == _NAME_SERVERS and not streak.answered:
             sentence += " No name has ever been found: look at the network, and at DNS_SERVERS."
-        self._count("outage/count")
+        self._actions.count("outage/count")
         self._pauses.hold(_PAUSES[name], sentence, except_if=except_if)
         logger.warning("The crawl pauses: %s", sentence)
         while self._lost:
-            self._requeue(msgspec.structs.replace(self._lost.popleft(), attempts=0))
+            self._actions.requeue(msgspec.structs.replace(self._lost.popleft(), attempts=0))
 
     def _end(self, name: str) -> None:
         secs = self._clock() - self._began.pop(name)
         logger.info("The crawl goes on: the %s is back after %.0f s", name, secs)
         if name == _NAME_SERVERS:
-            self._forget()
+            self._actions.forget()
         self._pauses.lift(_PAUSES[name])
