@@ -50,8 +50,9 @@ _BLOOM_ERROR_RATE = 0.001
 
 
 class MercatorDupeFilter(BaseDupeFilter):
-    """``DUPEFILTER_CLASS``: filters out requests whose fingerprint (REQUEST_FINGERPRINTER_CLASS)
-    was seen, in bounded memory whatever their number.
+    """``DUPEFILTER_CLASS`` by the eliminator: exact, in memory that does not grow with the crawl.
+
+    It filters out requests whose fingerprint (REQUEST_FINGERPRINTER_CLASS) was seen.
 
     Job directory contents
     ======================

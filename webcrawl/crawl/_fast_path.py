@@ -95,14 +95,16 @@ def serve_in_one_task(engine: ExecutionEngine) -> None:
 
 
 class _Service:
-    """Does what Scrapy's engine and scraper do for a request, with the same signals, log lines and
-    counts. What is rare goes their way from the callback on: failures, and all pages where there
-    are spider middlewares.
+    """The way of a request through engine and scraper, with Scrapy's signals, log lines and counts.
+
+    Rare cases go Scrapy's way from the callback on: failures, and all pages where there are spider
+    middlewares.
 
     Pages go in step: when one has come it waits a turn of the loop, so that all that have come
     with it are taken over, and then all are read, and then the links of all submitted (the spider
     waits a turn before that). The same code for one page after another stays in the processor's
-    caches, which saves a sixth of all CPU time."""
+    caches, which saves a sixth of all CPU time.
+    """
 
     def __init__(self, engine: ExecutionEngine) -> None:
         self._engine = engine
@@ -214,7 +216,7 @@ async def process_directly(pipelines: ItemPipelineManager, item: Any) -> Any:
 
 
 class DirectSignals(SignalManager):
-    """Calls those who listen one after the other, and starts no task for each of them."""
+    """Signals whose handlers are called one after the other, without a task for each."""
 
     def send_catch_log(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
         """As Scrapy's, at a quarter of its price."""

@@ -25,8 +25,11 @@ logger = logging.getLogger(__name__)
 
 
 class Checkpointer:
-    """Checkpoints of one job. *facts* tells what to put into the manifest for people to read;
-    *stop* is told of the OSError that kept a checkpoint from being written."""
+    """Checkpoints of one job.
+
+    *facts* returns what the manifest has for readers; *stop* is called with the OSError that kept a
+    checkpoint from being written.
+    """
 
     def __init__(
         self,

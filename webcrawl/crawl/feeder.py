@@ -26,8 +26,9 @@ _SOON_SECS = 10.0
 
 
 class Feeder:
-    """Moves what the eliminator finds new. The front end should have a URL for each of the workers;
-    *clock* gives epoch seconds.
+    """Feeder of the frontier with the new URLs of the eliminator.
+
+    The front end should have a URL for each of the workers; *clock* gives epoch seconds.
 
     Set *is_starving* when a worker found nothing to do, and *is_fed* when there are no more seeds:
     until then an empty frontier means nothing.

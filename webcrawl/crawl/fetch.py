@@ -1,4 +1,4 @@
-"""A lease between dispatch and completion: what its download knows, and what became of its page.
+"""A lease between dispatch and completion: the facts of its download, and the state of its page.
 
 The dispatcher makes a ``Fetch`` for every contact of a host and puts it into
 ``request.meta["fetch"]``; the downloader notes in it what happens on the wire; the content-seen
@@ -97,7 +97,7 @@ class PageResult:
 
 @dataclasses.dataclass(slots=True)
 class Fetch:
-    """What the download of one lease knows.
+    """The facts of the download of one lease.
 
     lease: the frontier's lease of the URL and, until ``release`` is called, of its host.
     release: ``release(fetch)`` gives the host back to the frontier; called once.

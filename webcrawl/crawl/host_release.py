@@ -36,8 +36,11 @@ logger = logging.getLogger(__name__)
 
 
 class HostRelease:
-    """Gives hosts back. On any error the crawl is stopped: a host that is never released would
-    block its queue for ever. *wake* is called when a host that was looked up is ready."""
+    """The release of hosts after a contact.
+
+    On any error the crawl is stopped: a host that is never released would block its queue for ever.
+    *wake* is called when a host that was looked up is ready.
+    """
 
     def __init__(
         self, *, services: ProcessServices, shards: Shards, wake: Callable[[], None]

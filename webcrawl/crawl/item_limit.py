@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 
 class ItemOverdueError(Exception):
-    """A processing module kept an item too long; *at_end*: as the crawl ends, whatever the limit
-    is, so the item is to be processed by the next run."""
+    """The error of an item that was too long in processing modules.
+
+    *at_end*: as the crawl ends, whatever the limit is, so the item is to be processed by the next
+    run.
+    """
 
     def __init__(self, secs: float, *, at_end: bool) -> None:
         super().__init__(f"a processing module did not answer within {secs:.0f} s")
@@ -30,6 +33,8 @@ class ItemOverdueError(Exception):
 
 @dataclasses.dataclass(slots=True)
 class _Processing:
+    """An item in processing modules."""
+
     since: float
     cut: ItemOverdueError | None = None
 

@@ -44,16 +44,21 @@ class LinkSource(NamedTuple):
 
 
 class SeedFacts(NamedTuple):
-    """What a batch of seeds brings besides: the *ranks* of its URLs, and the *hosts* whose sites
-    belong to the crawl, those of refused seeds among them."""
+    """The facts that a batch of seeds has besides its URLs.
+
+    The *ranks* of its URLs, and the *hosts* whose sites belong to the crawl, those of refused seeds
+    among them.
+    """
 
     ranks: Sequence[int]
     hosts: Sequence[str]
 
 
 class LinkBatch(NamedTuple):
-    """The links of one document, or some seeds, that the page's side lets pass; with their *hosts*
-    and *fingerprints*."""
+    """A batch: the links of one document, or some seeds, that passed the page's filters.
+
+    With their *hosts* and *fingerprints*.
+    """
 
     links: Sequence[Link]
     hosts: Sequence[str]

@@ -1,4 +1,4 @@
-"""From a Scrapy response and what the crawl knows of its URL to a Page. Called by the spider."""
+"""Page builder: a Page from a Scrapy response and the facts of its fetch."""
 
 from __future__ import annotations
 

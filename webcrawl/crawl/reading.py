@@ -60,6 +60,8 @@ class _CutOff(BaseException):
 
 
 class _Deaths(msgspec.Struct):
+    """The URL of the last death, and the URLs set aside."""
+
     suspect: str = ""
     poison: list[str] = []
 

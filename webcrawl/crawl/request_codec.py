@@ -1,4 +1,4 @@
-"""Ordinary Scrapy Requests in the frontier: what cannot be told by the URL alone, as bytes.
+"""Request codec: ordinary Scrapy Requests in the frontier, as bytes.
 
 A link needs no more than its URL. A Request that a spider yielded may carry a callback, meta,
 headers, a body; these are pickled, as Scrapy's own disk queues do, so what those can hold is held

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 
 class SideDownloads:
-    """Those who wait, by the name in their entry's ``via``. *key_of* gives politeness keys,
-    *clock* gives epoch seconds."""
+    """Downloads that wait in the frontier, by the name in their entry's ``via``.
+
+    *key_of* gives politeness keys, *clock* gives epoch seconds.
+    """
 
     def __init__(
         self, *, shards: Shards, key_of: Callable[[str], str], clock: Callable[[], float]

@@ -1,4 +1,4 @@
-"""Sentences for whoever runs the crawl: on standard error, and in the log if that is a file."""
+"""Messages for the user: on standard error, and in the log if that is a file."""
 
 from __future__ import annotations
 

@@ -25,8 +25,11 @@ _SCAN_BYTES = 2 << 20
 
 
 class Cursor(NamedTuple):
-    """A place in a stretch: the record at byte *offset*, whose first fingerprint is the
-    *ordinal*-th of the stretch, and of that record's payloads *done* were handed out."""
+    """A place in a stretch.
+
+    The record at byte *offset*, whose first fingerprint is the *ordinal*-th of the stretch, and of
+    that record's payloads *done* were handed out.
+    """
 
     offset: int
     ordinal: int

@@ -39,8 +39,11 @@ if TYPE_CHECKING:
 
 
 class SeenSet(Protocol):
-    """The fingerprints that were submitted. It decides which of a stretch are new: at once, or
-    by a merge in the worker thread. Called in the crawl's own thread."""
+    """Protocol of the set of submitted fingerprints.
+
+    It decides which of a stretch are new: at once, or by a merge in the worker thread. Called in
+    the crawl's own thread.
+    """
 
     answers_at_once: bool
     """Whether ``insert`` says what is new, so that no merge is needed."""
@@ -114,8 +117,11 @@ class SeenSet(Protocol):
 
 
 class Eliminator:
-    """Duplicate URL eliminator on one directory. Everything is called in the crawl's own thread;
-    see the package docstring for the guarantees, ``webcrawl.storage`` for checkpoints."""
+    """Duplicate URL eliminator on one directory.
+
+    Everything is called in the crawl's own thread; see the package docstring for the guarantees,
+    ``webcrawl.storage`` for checkpoints.
+    """
 
     def __init__(
         self, *, path: Path, background: Background, seen: SeenSet, log_file_bytes: int

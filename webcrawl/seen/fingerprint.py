@@ -1,4 +1,4 @@
-"""The 64-bit name under which the eliminator knows a URL. Called once per extracted link.
+"""Fingerprint: the 64-bit name of a URL in the eliminator. Made once per extracted link.
 
 Mercator (section 3.2) uses 8-byte Rabin fingerprints; xxh3 has the same size and is many times
 faster. By the birthday bound a crawl of a billion URLs expects 0.03 collisions, each of which

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class Merged:
-    """What a merge found. *marks*: a byte per ordinal, 1 where a new payload stands;
-    *run*: the new fingerprints, None if there were none; *seconds*: sorting, looking up, writing.
+    """The result of a merge.
+
+    *marks*: a byte per ordinal, 1 where a new payload stands; *run*: the new fingerprints, None if
+    there were none; *seconds*: sorting, looking up, writing.
     """
 
     run: Run | None

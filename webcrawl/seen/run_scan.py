@@ -30,8 +30,11 @@ _NO_WORDS: Fingerprints = np.empty(0, _WORD)
 
 
 class Block(NamedTuple):
-    """A piece of the file at byte *offset*, *size* bytes long. *words* are its fingerprints, as far
-    as they can be believed, and *wrong* says what is the matter, empty if nothing is."""
+    """A block of a run, with its damage.
+
+    It is at byte *offset* and *size* bytes long. *words* are its fingerprints, as far as they can
+    be believed, and *wrong* the damage, empty if there is none.
+    """
 
     offset: int
     size: int

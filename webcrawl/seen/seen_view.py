@@ -38,8 +38,10 @@ class Submitted(NamedTuple):
 
 
 class _Logged(NamedTuple):
-    """A URL in the log: *taken* says that it left the eliminator before the snapshot, or never
-    will."""
+    """A URL in the log.
+
+    *taken* says that it left the eliminator before the snapshot, or never will.
+    """
 
     fp: int
     payload: bytes
@@ -150,8 +152,10 @@ class SeenView:
 
 
 class _Runs:
-    """The runs that the snapshot names; they hold nothing of what is undecided but what had been
-    submitted before."""
+    """The runs that the snapshot names.
+
+    They hold nothing of what is undecided but what had been submitted before.
+    """
 
     def __init__(self, path: Path, state: DiskSnapshot) -> None:
         self._runs: list[Run] = []

@@ -23,8 +23,11 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
-    """runs: (number, count); pending: stretches of U not wholly taken, oldest first; cursor: in
-    the first of them; active: the stretch being written."""
+    """State of the exact eliminator.
+
+    runs: (number, count); pending: stretches of U not wholly taken, oldest first; cursor: in the
+    first of them; active: the stretch being written.
+    """
 
     version: int
     runs: list[tuple[int, int]]
@@ -34,9 +37,12 @@ class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
 
 
 class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
-    """saved: number of the filter's file, 0 for none; since: the place in the log that it covers,
+    """State of the Bloom eliminator.
+
+    saved: number of the filter's file, 0 for none; since: the place in the log that it covers,
     (file, offset); taken: the file and the cursor in it up to which all was taken; files: the log
-    from the first file needed on, the last one being written."""
+    from the first file needed on, the last one being written.
+    """
 
     version: int
     saved: int
@@ -46,8 +52,11 @@ class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
 
 
 class LogState(NamedTuple):
-    """The URL log at a snapshot: stretches not wholly taken, the cursor in the first of them, the
-    stretch being written, the oldest file needed."""
+    """State of the URL log.
+
+    The stretches not wholly taken, the cursor in the first of them, the stretch being written, the
+    oldest file needed.
+    """
 
     pending: list[Span]
     cursor: Cursor | None

@@ -27,7 +27,7 @@ _MIN_SLOTS = 1024  # one page of memory holds 512
 
 
 class Buffer:
-    """T. Not thread-safe; while it is merged nobody may add to it."""
+    """The buffer T of new fingerprints. Not thread-safe; nothing may be added during a merge."""
 
     def __init__(self, *, size: int) -> None:
         """*size*: entries it is meant for. It takes more, then it grows, which costs a pause."""

@@ -1,4 +1,4 @@
-"""What a URL's politeness hangs on: its host, or the domain that somebody registered.
+"""Politeness key: the host of a URL, or its registered domain.
 
 Called for every entry that is made. A key names one back-end queue and one clock; nothing below
 one key is ever contacted twice at once.

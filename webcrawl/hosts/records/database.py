@@ -72,8 +72,7 @@ Fact = tuple[int, str, bytes]
 
 
 class Database:
-    """The SQLite file in the directory *path*. ``write`` may run in another thread than the
-    rest."""
+    """The SQLite file in a directory. ``write`` may run in another thread than the rest."""
 
     def __init__(self, *, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Questions to name servers: whom to ask, when to ask again, and what the answers come to.
+"""DNS queries: choice of the name server, repetition, and evaluation of the answers.
 
 Called by the resolver only; the sockets are in `dnschannel`. A question is a small state machine
 on the event loop's callbacks instead of a task with a future and a timeout: ten thousand may wait

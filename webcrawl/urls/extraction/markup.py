@@ -1,4 +1,4 @@
-"""The few elements that matter of XML documents that nobody has checked: sitemaps and feeds.
+"""Tag stream of XML documents that may be malformed, for sitemaps and feeds.
 
 Called by ``sitemap_reader`` and ``feeds``. A stream of tags, not a parser: there are no entities to
 expand, no external ones to load and no nesting to follow, so there is nothing for a document to

@@ -35,7 +35,7 @@ _VALUED: Final = frozenset({_DATE, "max-snippet", "max-image-preview", "max-vide
 
 
 class RobotsDirectives(msgspec.Struct, frozen=True):
-    """What a page asks of crawlers."""
+    """The directives of a page for crawlers."""
 
     noindex: bool = False
     nofollow: bool = False

@@ -40,9 +40,11 @@ _PORT: Final = re.compile(r"[a-z]+://(?:\[[^\]/?#]*\]|[^:/?#]*):([0-9]{1,5})(?=[
 
 
 class SplitUrl(NamedTuple):
-    """A normalized URL, so its length in characters is its length in bytes. ``segments`` are what
-    stands between the slashes of its path, in lower case; the last is empty if the path ends with a
-    slash. ``query`` is without its question mark."""
+    """A normalized URL in parts. Its length in characters is its length in bytes.
+
+    ``segments`` are what stands between the slashes of its path, in lower case; the last is empty
+    if the path ends with a slash. ``query`` is without its question mark.
+    """
 
     text: str
     segments: list[str]
@@ -51,8 +53,7 @@ class SplitUrl(NamedTuple):
 
 @runtime_checkable
 class UrlFilter(Protocol):
-    """One reason to leave a URL alone. Once it has let a URL pass, it may not be asked about it
-    again."""
+    """A filter by URL. Its answer must not change: URLs that passed are remembered."""
 
     name: ClassVar[str]
 
@@ -61,9 +62,10 @@ class UrlFilter(Protocol):
 
 @runtime_checkable
 class ServerFilter(Protocol):
-    """One reason to leave all URLs of a server alone; ``host`` is as ``host_of`` gives it, ``port``
-    None for the one that belongs to the scheme. Once it has let a server pass, it may not be asked
-    about it again."""
+    """A filter by server. Its answer must not change: servers that passed are remembered.
+
+    ``host`` is as ``host_of`` gives it, ``port`` None for the one that belongs to the scheme.
+    """
 
     name: ClassVar[str]
 
@@ -72,8 +74,7 @@ class ServerFilter(Protocol):
 
 @runtime_checkable
 class LinkFilter(Protocol):
-    """One reason to leave a link to another host alone. ``page_host`` is the host of the page with
-    the link; a seed has none, and is not asked about."""
+    """A filter of links to other hosts. ``page_host`` is the host of the page; seeds have none."""
 
     name: ClassVar[str]
 
@@ -106,7 +107,7 @@ class LengthFilter:
 
 
 class FilterChain:
-    """Asks its filters in order; the first that refuses decides.
+    """The filters in order; the first that refuses decides.
 
     First those about the server, then those about the URL; then URLs more than *max_depth* links
     from the seed are refused (``depth``; 0: none); then those about the link. ``refused`` counts by

@@ -37,7 +37,9 @@ class SegmentsFilter:
 
 @dataclass(slots=True, frozen=True)
 class RepeatedSegmentsFilter:
-    """Refuses paths with a segment, or a group of up to 8, more than ``most`` times in a row, or
+    """Filter of paths with repeated segments.
+
+    It refuses paths with a segment, or a group of up to 8, more than ``most`` times in a row, or
     with one segment more than ``most`` + 1 times anywhere.
 
     ``/en/shop/en/shop/en/shop/en/shop/``: a link without its leading slash, on a server that gives
@@ -60,7 +62,9 @@ class RepeatedSegmentsFilter:
 
 @dataclass(slots=True, frozen=True)
 class GrowingSegmentsFilter:
-    """Refuses paths in which more than ``most`` segments in a row grow by what they end with, each
+    """Filter of paths with growing segments.
+
+    It refuses paths in which more than ``most`` segments in a row grow by what they end with, each
     out of the one before, and segments of more than 128 characters to whose end the same was
     appended more than ``most`` times.
 
@@ -215,8 +219,7 @@ _ACTION: Final = re.compile(
 
 @dataclass(slots=True, frozen=True)
 class ActionFilter:
-    """Refuses what is there to be done, not read: to log in and come back, to put into the cart, to
-    edit, to answer a comment.
+    """Filter of actions: log-ins that lead back, shopping carts, editing, answers to comments.
 
     Each page of a site links to its own of these, so they double a crawl and change things on the
     server. They all have a query; the plain ``/login`` or ``/cart``, one page of a site, passes.
@@ -245,8 +248,9 @@ class SegmentNamesFilter:
 
 @dataclass(slots=True, frozen=True)
 class ExtensionFilter:
-    """Refuses paths whose last segment ends with a dot and one of ``refused``, or, if ``allowed``
-    is not empty, with one that is not in it. Without dots, in lower case.
+    """Filter by the extension of the path's last segment, without dot, in lower case.
+
+    It refuses those of ``refused``, or, if ``allowed`` is not empty, those that are not in it.
 
     What has no extension passes: most pages have none.
     """

@@ -51,8 +51,10 @@ _SIGN: Final = re.compile(r"\{[nxw*]\}(?:\.[a-z0-9]+)?")
 
 
 class Patterns(NamedTuple):
-    """What *url* is an example of. ``branch`` is empty for a page that stands by itself: one
-    segment, no query."""
+    """The patterns of one *url*.
+
+    ``branch`` is empty for a page that stands by itself: one segment, no query.
+    """
 
     shape: str
     branch: str

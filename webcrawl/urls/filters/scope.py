@@ -43,9 +43,11 @@ _BY_NUMBER: Final = re.compile(r"(?:[^\\]|\\.)*?(?:\\[1-9]|\(\?\([0-9])", re.DOT
 
 @dataclass(slots=True, frozen=True)
 class PortFilter:
-    """Refuses URLs with a port of ``refused``, and with one that browsers refuse, or, if
-    ``allowed`` is not empty, with one that is not in it. The port that belongs to the scheme
-    passes."""
+    """Filter by port. The port that belongs to the scheme passes.
+
+    It refuses ports of ``refused`` and those that browsers refuse, or, if ``allowed`` is not empty,
+    those that are not in it.
+    """
 
     name: ClassVar[str] = "port"
     allowed: frozenset[int]
@@ -99,8 +101,10 @@ class WhitelistFilter:
 
 @dataclass(slots=True, frozen=True)
 class OwnDomainFilter:
-    """Refuses links to another site than that of the page (Nielsen): each site is a crawl of its
-    own, whatever else is whitelisted. Redirects are links."""
+    """Filter of links to another site than that of the page (Nielsen).
+
+    Each site is a crawl of its own, whatever else is whitelisted. Redirects are links.
+    """
 
     name: ClassVar[str] = "own_domain"
 
