@@ -16,7 +16,7 @@ from webcrawl.crawl.fetch import Fetch
 from webcrawl.crawl.link_extractor import PageLinks
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.frontier import Entry, Lease
-from webcrawl.net.schemes import followed_schemes
+from webcrawl.net.guard import followed_schemes
 from webcrawl.spiders.web import WebSpider
 
 URLS = [f"http://{name}.test/" for name in "abc"]

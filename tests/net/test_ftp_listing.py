@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.net.ftp.listing import Entry, entries, row_of
+from webcrawl.net.ftp.listing import ListedName, entries, row_of
 from webcrawl.urls import SCHEMES, normalize
 
 
@@ -95,4 +95,4 @@ def test_names_come_back_as_they_were(given_names):
     kind = {True: b"dir", False: b"file"}
     listing = b"".join(b"type=%s; %s\r\n" % (kind[is_dir], name) for name, is_dir in wanted)
     assert names(listing, machine=True) == wanted
-    assert all(row_of(Entry(*one)).href.isascii() for one in wanted)
+    assert all(row_of(ListedName(*one)).href.isascii() for one in wanted)

@@ -21,8 +21,9 @@ from scrapy import Request
 from scrapy.core.downloader.handlers.file import FileDownloadHandler
 from scrapy.settings import Settings
 
+from webcrawl import settings as project
 from webcrawl.errors import FatalError
-from webcrawl.net.guard import AddressGuard, warn_of_unguarded_handlers
+from webcrawl.net.guard import AddressGuard, followed_schemes, warn_of_unguarded_handlers
 from webcrawl.net.http.handler import HttpDownloadHandler
 from webcrawl.net.outcomes import ForbiddenAddressError, outcome_of
 
@@ -329,3 +330,17 @@ def test_download_handlers_that_check_no_addresses_are_warned_of(private, caplog
     warn_of_unguarded_handlers(project)
     assert ("do not check addresses" in caplog.text) != private
     assert (f"https ({stock})" in caplog.text) != private
+
+
+def test_schemes_are_those_with_a_handler():
+    assert followed_schemes(Settings({"DOWNLOAD_HANDLERS_BASE": {"http": "x", "ftp": None}})) == {
+        "http"
+    }
+
+
+def test_schemes_are_all_four_unless_a_handler_is_taken_away():
+    settings = Settings()
+    settings.setmodule(project)
+    assert followed_schemes(settings) == {"http", "https", "ftp", "gopher"}
+    settings.set("DOWNLOAD_HANDLERS", {"gopher": None, "mailto": "x"})
+    assert followed_schemes(settings) == {"http", "https", "ftp"}

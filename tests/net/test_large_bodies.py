@@ -1,4 +1,4 @@
-"""Bodies beyond PAGE_MAX_BYTES: a few at a time, and only with leave."""
+"""Bodies beyond PAGE_MAX_BYTES: a few at a time, and only with a permit."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def says(body, *headers):
     return b"HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n" % (lines, len(body)) + body
 
 
-def test_leaves_are_held_one_at_a_time_and_given_back_once():
+def test_permits_are_held_one_at_a_time_and_given_back_once():
     async def scenario() -> None:
         large = bodies()
-        one, two, three = large.leave(), large.leave(), large.leave()
+        one, two, three = large.permit(), large.permit(), large.permit()
         assert await one.acquire()
         assert await one.acquire()
         assert not await two.acquire()
@@ -51,17 +51,17 @@ def test_leaves_are_held_one_at_a_time_and_given_back_once():
     asyncio.run(scenario())
 
 
-def test_a_leave_that_comes_too_late_is_free_for_others():
+def test_a_permit_that_comes_too_late_is_free_for_others():
     async def scenario() -> None:
         large = bodies(patience=5)
-        one, two = large.leave(), large.leave()
+        one, two = large.permit(), large.permit()
         assert await one.acquire()
         waiting = asyncio.ensure_future(two.acquire())
         await asyncio.sleep(0)
         two.give_back()  # its request is over
         one.give_back()
         assert not await waiting
-        assert await large.leave().acquire()
+        assert await large.permit().acquire()
 
     asyncio.run(scenario())
 
@@ -76,42 +76,42 @@ def test_a_leave_that_comes_too_late_is_free_for_others():
         (300_000, 200_000, ["truncated"]),
     ],
 )
-def test_with_leave_a_body_may_be_as_large_as_it_allows(size, kept, flags):
-    response = answer_to(says(NOISE[:size]), **PAGE, large_body=bodies().leave())
+def test_with_a_permit_a_body_may_be_as_large_as_it_allows(size, kept, flags):
+    response = answer_to(says(NOISE[:size]), **PAGE, large_body=bodies().permit())
     assert (len(response.body), response.flags) == (kept, flags)
     assert response.body == NOISE[:kept]
 
 
 def test_without_it_in_time_a_body_is_cut_like_a_page():
     large = bodies()
-    asyncio.run(large.leave().acquire())
-    response = answer_to(says(NOISE[:20_000]), **PAGE, large_body=large.leave())
+    asyncio.run(large.permit().acquire())
+    response = answer_to(says(NOISE[:20_000]), **PAGE, large_body=large.permit())
     assert (len(response.body), response.flags) == (10_000, ["truncated"])
 
 
-def test_a_leave_for_less_than_a_page_changes_nothing():
+def test_a_permit_for_less_than_a_page_changes_nothing():
     large = bodies(max_bytes=5)
-    response = answer_to(says(NOISE[:20_000]), **PAGE, large_body=large.leave())
+    response = answer_to(says(NOISE[:20_000]), **PAGE, large_body=large.permit())
     assert len(response.body) == 10_000
-    assert asyncio.run(large.leave().acquire())
+    assert asyncio.run(large.permit().acquire())
 
 
 def test_a_coded_body_is_received_as_far_as_it_is_needed():
     packed = gzip.compress(bytes(100_000) + NOISE[:5000])
     coded = b"Content-Encoding: gzip"
-    response = answer_to(says(packed, coded), **PAGE, large_body=bodies().leave())
+    response = answer_to(says(packed, coded), **PAGE, large_body=bodies().permit())
     assert (response.body, response.flags) == (packed, [])
     # Behind 2 MB of zeros no more is needed.
     packed = gzip.compress(bytes(2_000_000) + NOISE * 3)
-    response = answer_to(says(packed, coded), **PAGE, large_body=bodies().leave())
+    response = answer_to(says(packed, coded), **PAGE, large_body=bodies().permit())
     assert len(response.body) < 200_000
     assert response.flags == ["truncated"]
 
 
-def decoded(packed, leave):
+def decoded(packed, permit):
     """What the middleware makes of *packed*, and the request."""
     middleware = ContentDecodingMiddleware(max_bytes=10_000)
-    request = Request("http://a.test/", meta={} if leave is None else {LARGE_BODY: leave})
+    request = Request("http://a.test/", meta={} if permit is None else {LARGE_BODY: permit})
     response = Response("http://a.test/", body=packed)
     response.headers = Headers({"Content-Encoding": "gzip", "Content-Type": "text/xml"})
 
@@ -122,25 +122,25 @@ def decoded(packed, leave):
     return asyncio.run(scenario()), request
 
 
-def test_a_large_body_is_decoded_whole_with_leave_and_cut_without():
+def test_a_large_body_is_decoded_whole_with_a_permit_and_cut_without():
     packed = gzip.compress(TEXT)
-    response, request = decoded(packed, bodies(max_bytes=1 << 22).leave())
+    response, request = decoded(packed, bodies(max_bytes=1 << 22).permit())
     assert (response.body, response.flags) == (TEXT, [])
     assert request.meta["wire_body"] == packed
-    response, _ = decoded(packed, bodies(max_bytes=50_000).leave())
+    response, _ = decoded(packed, bodies(max_bytes=50_000).permit())
     assert (response.body, response.flags) == (TEXT[:50_000], ["truncated", "body_cut"])
     response, _ = decoded(packed, None)
     assert (response.body, response.flags) == (TEXT[:10_000], ["truncated", "body_cut"])
     large = bodies()
-    asyncio.run(large.leave().acquire())
-    response, _ = decoded(packed, large.leave())
+    asyncio.run(large.permit().acquire())
+    response, _ = decoded(packed, large.permit())
     assert (response.body, response.flags) == (TEXT[:10_000], ["truncated", "body_cut"])
 
 
-def test_a_small_body_needs_no_leave():
+def test_a_small_body_needs_no_permit():
     large = bodies()
-    asyncio.run(large.leave().acquire())
-    response, _ = decoded(gzip.compress(TEXT[:9000]), large.leave())
+    asyncio.run(large.permit().acquire())
+    response, _ = decoded(gzip.compress(TEXT[:9000]), large.permit())
     assert (response.body, response.flags) == (TEXT[:9000], [])
     middleware = ContentDecodingMiddleware.from_crawler(get_crawler(settings_dict=PAGE))
     plain = Response("http://a.test/", body=b"x")
@@ -148,7 +148,7 @@ def test_a_small_body_needs_no_leave():
 
 
 def test_a_crowd_of_the_largest_pages_is_bounded_in_what_it_holds():
-    """Of 40 at once, 3 with leave: the others wait for their turn, and are cut at 1 MiB then."""
+    """Of 40 at once, 3 with a permit: the others wait for their turn, and are cut at 1 MiB then."""
     body = bytes(5 * MIB)
     server = None
 
@@ -162,7 +162,7 @@ def test_a_crowd_of_the_largest_pages_is_bounded_in_what_it_holds():
         large = bodies(max_bytes=5 * MIB, at_once=3, patience=0.3)
         async with raw_server(talk) as server, handler_with(DOWNLOAD_TIMEOUT=60) as handler:
             url = f"http://{server.address}:{server.port}/"
-            requests = [Request(url, meta={LARGE_BODY: large.leave()}) for _ in range(40)]
+            requests = [Request(url, meta={LARGE_BODY: large.permit()}) for _ in range(40)]
             answers = await asyncio.gather(*map(handler.download_request, requests))
         return [len(answer.body) for answer in answers]
 

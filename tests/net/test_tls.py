@@ -16,7 +16,7 @@ from loopback import raw_server, self_signed
 from scrapy import Request
 
 from webcrawl import settings as project
-from webcrawl.net.http.tls import offer_groups
+from webcrawl.net.http.handler import offer_groups
 from webcrawl.net.outcomes import outcome_of
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from scrapy.utils.asyncio import call_later
 from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.url_rules import redirect_filters_of
 from webcrawl.errors import FatalError
-from webcrawl.net.schemes import followed_schemes
+from webcrawl.net.guard import followed_schemes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

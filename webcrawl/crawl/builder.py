@@ -71,9 +71,8 @@ from webcrawl.hosts.robots.lookup import RobotsSearch
 from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.net.dns.shared import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
-from webcrawl.net.guard import AddressGuard
+from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits, page_max_bytes
-from webcrawl.net.schemes import followed_schemes
 from webcrawl.seen.content import ContentSeen
 from webcrawl.urls.registered_domain import registered_domain
 

@@ -24,8 +24,8 @@ from scrapy.utils.misc import build_from_crawler
 from webcrawl.configuration.values import flag, number, whole
 from webcrawl.crawl._engine import takes_fast_path
 from webcrawl.crawl.fetch import PageState, fetch_of
+from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.outcomes import error_of
-from webcrawl.net.turn import TURN
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class MercatorDownloader:
         self._tell(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
         assert fetch is not None
-        TURN.set(fetch.address)
+        BOUND_ADDRESS.set(fetch.address)
         if request.meta.get("download_timeout", 0) > self._longest:
             request.meta["download_timeout"] = self._longest
         fetch.begin_download()

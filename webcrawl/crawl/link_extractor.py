@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Self
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.rules import user_agent_token
+from webcrawl.net.guard import followed_schemes
 from webcrawl.net.limits import page_max_bytes
-from webcrawl.net.schemes import followed_schemes
 from webcrawl.urls.extraction.css import extract_css_links, iter_css_links
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links

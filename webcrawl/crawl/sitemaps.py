@@ -1,4 +1,4 @@
-"""Sitemaps that robots.txt files name, and leave for large bodies, of sitemaps and of pages.
+"""Sitemaps that robots.txt files name, and permits for large bodies, of sitemaps and of pages.
 
 Called by dispatcher.py and lease_requests.py; what is in a sitemap is read as in any document, see
 link_extractor.py.
@@ -64,10 +64,10 @@ class Sitemaps:
     def meta(self, entry: Entry) -> dict[str, Any]:
         """What the request for *entry* needs besides."""
         bodies = self._bodies if entry.kind == SITEMAP else self._pages
-        return {LARGE_BODY: bodies.leave()}
+        return {LARGE_BODY: bodies.permit()}
 
     def done(self, request: Request) -> None:
         """The engine is through with *request*."""
-        leave = request.meta.get(LARGE_BODY)
-        if leave is not None:
-            leave.give_back()
+        permit = request.meta.get(LARGE_BODY)
+        if permit is not None:
+            permit.give_back()

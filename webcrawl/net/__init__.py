@@ -13,15 +13,14 @@ Life of a fetch::
           ▼
     an exception of `outcomes`, whose name is counted in the stats and decides on a retry
 
-Modules. Names: `dnswire`, `dnschannel` and `dnsquery` (DNS messages and their exchange),
-`dnsservers` (whom to ask), `dns` (the resolver and its cache), `shared` (the one resolver of a
-crawler). For every protocol: `guard` (whom to contact), `limits` (the bounds, from the settings),
-`turn` (at which address, where each has a clock), `outcomes` (how it ended), `schemes` (which
-protocols there are). HTTP: `handler`, `request` (as it is sent), `connections` (direct ones, and
-through proxies), `idle` (the pool of them), `exchange` (a request and its answer over one of them),
-`answers` (the responses made of them), `body`, `decoding` (content codings), `retry_after`. FTP and
-Gopher: `contact` (the connection), `documents`
-and `links_page` (their responses), `ftp`, `ftp_session`, `ftp_listing`, `gopher`, `gopher_menu`.
+Modules. For every protocol: `guard` (the addresses and schemes that may be contacted), `limits`
+(the bounds, from the settings), `outcomes`. Names, in `dns`: `wire`, `channel` and `query` (DNS
+messages and their exchange), `servers` (the system's name servers), `resolver` and its cache,
+`shared` (the one resolver of a crawler). HTTP, in `http`: `handler`, `request` (as it is sent),
+`connections` (direct ones, and through proxies), `idle` (the pool of them), `exchange` (a request
+and its answer over one of them), `answers` (the responses made of them), `body`, `decoding`
+(content codings), `large_bodies`, `retry_after`. FTP and Gopher: `contact` (the connection),
+`documents` (responses, and lists as pages of links), `ftp`, `gopher`.
 
 Invariants. One `download_request` sends at most one HTTP request: nothing here retries, follows a
 redirect or races two connections, for the politeness of the frontier counts on it. Nothing is

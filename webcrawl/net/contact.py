@@ -1,7 +1,4 @@
-"""One contact of a server over plain TCP, for the protocols that are not HTTP.
-
-Used by the download handlers of ftp and gopher: whom to connect to, how long it may take, how much
-is read, and what its failures are called.
+"""Contacts of servers over plain TCP, for ftp and gopher: connection, bounds, failures.
 
 Invariant: a `Connection` is to the address that the guard permitted, and no read from it takes more
 memory than its caller allowed nor more time than the limits allow.
@@ -23,9 +20,8 @@ from webcrawl.clock import now
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
 from webcrawl.net.dns.shared import resolver_of
-from webcrawl.net.guard import AddressGuard
+from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
 from webcrawl.net.http.large_bodies import LARGE_BODY
-from webcrawl.net.turn import TURN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.net.documents import Document
-    from webcrawl.net.http.large_bodies import Leave
+    from webcrawl.net.http.large_bodies import Permit
     from webcrawl.net.limits import FetchLimits
 
 # The longest line; a connection holds twice as much before it stops reading from the socket.
@@ -44,7 +40,7 @@ _FOR_DOCUMENTS: Final = 0.95
 
 
 class Ending(enum.Enum):
-    """Why nothing more is read from a connection."""
+    """Reasons to read no more from a connection."""
 
     WHOLE = "the other side ended it"
     CUT = "it says more than it may"
@@ -53,7 +49,7 @@ class Ending(enum.Enum):
 
 
 class Received(NamedTuple):
-    """What a connection said. There is something of it unless it is whole."""
+    """Bytes received over a connection; some of them at least, unless they are all."""
 
     data: bytes
     ending: Ending
@@ -73,8 +69,8 @@ _FLAGS: Final = {
 
 
 @dataclass(slots=True)
-class Contact:
-    """One contact under way.
+class PlainContact:
+    """A contact under way: its request and its bounds in time.
 
     Times are epoch seconds, as loops' clocks may be coarse.
     """
@@ -89,10 +85,10 @@ class Contact:
         self.request.meta["download_latency"] = now() - self.started
 
     async def larger(self, limit: int) -> int:
-        """The bound of a body that has outgrown *limit*: more with the leave of the request."""
-        leave: Leave | None = self.request.meta.get(LARGE_BODY)
-        if leave is not None and leave.max_bytes > limit and await leave.acquire():
-            return leave.max_bytes
+        """The bound of a body that has outgrown *limit*: more with the permit of the request."""
+        permit: Permit | None = self.request.meta.get(LARGE_BODY)
+        if permit is not None and permit.max_bytes > limit and await permit.acquire():
+            return permit.max_bytes
         return limit
 
     @property
@@ -152,7 +148,7 @@ class Connection:
             raise outcomes.ConnectionLostError(str(e) or type(e).__name__) from e
         return line.rstrip(b"\r\n")
 
-    async def rest(self, limit: int, contact: Contact) -> Received:
+    async def rest(self, limit: int, contact: PlainContact) -> Received:
         """Return what comes until the end: *limit* bytes at most, at the lowest rate at least,
         and until *contact* has to end."""
         limits = self._limits
@@ -249,7 +245,7 @@ class Dialer:
 
         Raises an exception of `outcomes`; ForbiddenAddressError if no address may be contacted.
         """
-        turn = TURN.get()
+        turn = BOUND_ADDRESS.get()
         try:
             addresses = [turn] if turn else await self._resolver.resolve(host)
         except dns.NameNotFoundError as e:
@@ -289,7 +285,7 @@ class Dialer:
 
 
 @contextlib.asynccontextmanager
-async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[Contact]:
+async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[PlainContact]:
     """Bound the whole of one contact, and note in ``request.meta`` how long it took.
 
     Raises DownloadTimeoutError in place of what was awaited when the time is over.
@@ -297,7 +293,7 @@ async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[Co
     seconds = request.meta.get("download_timeout", limits.total_timeout)
     started = now()
     until = started + _FOR_DOCUMENTS * seconds
-    contact = Contact(request=request, started=started, until=until)
+    contact = PlainContact(request=request, started=started, until=until)
     try:
         async with asyncio.timeout(seconds):
             yield contact

@@ -1,7 +1,8 @@
-"""Responses of protocols that have no headers, built as if they had: used for ftp and gopher.
+"""Responses of protocols without headers, ftp and gopher; their lists as pages of links.
 
-Invariant: what came over the wire is the body, or ``request.meta["wire_body"]`` where a page of
-links was made of it.
+Invariants: what came over the wire is the body, or ``request.meta["wire_body"]`` where a page of
+links was made of it. Whatever names and titles are made of, they are text in the page, never
+markup, and a page is no longer than its bound.
 """
 
 from __future__ import annotations
@@ -9,16 +10,22 @@ from __future__ import annotations
 import ipaddress
 import mimetypes
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from html import escape
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scrapy.http import Headers
 
 from webcrawl.net.http.answers import class_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scrapy import Request
     from scrapy.http import Response
 
+CONTENT_TYPE = b"text/html; charset=utf-8"
+#: Flags of a response whose page was cut at its bound, though what it was made of came whole.
+PAGE_CUT = ("truncated", "body_cut")
 # Not the system's tables: a file's type must not depend on the machine.
 _TYPES: Final = mimetypes.MimeTypes()
 _BY_ENCODING: Final = {
@@ -76,3 +83,32 @@ def response_of(document: Document, request: Request, *, address: str, protocol:
         ip_address=ipaddress.ip_address(address),
         protocol=protocol,
     )
+
+
+class Row(NamedTuple):
+    """One line of the page; *href* is a URL of ASCII characters, empty for mere text."""
+
+    href: str
+    text: str
+
+
+def links_page(title: str, rows: Iterable[Row], *, limit: int) -> tuple[bytes, bool]:
+    """Return a page of at most *limit* bytes, and whether rows were left out for that."""
+    head = escape(title)
+    parts = [
+        f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{head}</title></head>\n'
+        f"<body><h1>{head}</h1>\n<ul>\n".encode()
+    ]
+    end = b"</ul>\n</body></html>\n"
+    size = len(parts[0]) + len(end)
+    for href, text in rows:
+        words = escape(text, quote=False)
+        if href:
+            words = f'<a href="{escape(href)}">{words}</a>'
+        # Lone surrogates, which no name decoded here has, would otherwise be an error.
+        part = f"<li>{words}</li>\n".encode("utf-8", "replace")
+        size += len(part)
+        if size > limit:
+            return b"".join([*parts, end]), True
+        parts.append(part)
+    return b"".join([*parts, end]), False

@@ -1,14 +1,13 @@
 """Which addresses may be contacted: those of the public internet, and no others.
 
-Called by every protocol module, for the answers of the name servers and again for the very
-address a socket is about to connect to, and by the preconditions. A page can name any host, and
-whoever owns a name can let it point anywhere: without this a crawler inside a network reads that
-network's printers, databases and cloud credentials for anybody who asks.
+Used by every protocol module, for the answers of the name servers and for the very address that is
+connected to, and by the preconditions. A page can name any host, and the owner of a name can let it
+point anywhere: without this a crawler inside a network reads that network's printers, databases and
+cloud credentials for anybody who asks.
 
-Invariant: a socket from `AddressGuard.open_socket` has no other destination than the address that
-was judged, so a name that changes its address between look-up and connection (DNS rebinding)
-gains nothing. A proxy that the user configured is not asked about: it is not the crawl's target,
-and often stands on a private address.
+Invariant: what is connected to is an address that was judged, never a name, so a name that changes
+its address between look-up and connection (DNS rebinding) gains nothing. A proxy that the user
+configured is not judged: it is not the crawl's target, and often stands on a private address.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import ipaddress
 import itertools
 import logging
 import socket
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -24,6 +24,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import flag
 from webcrawl.net.outcomes import ForbiddenAddressError
+from webcrawl.urls import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +37,11 @@ logger = logging.getLogger(__name__)
 _NO_HOSTS: Final = frozenset({"data", "file", "s3"})
 # Default of the setting of the same name.
 ALLOW_PRIVATE_ADDRESSES = False
+#: The only address to be connected to in this context; "" where any of the host's may be. With
+#: POLITENESS_KEY "address" a contact has the rest of one address: not of another one that a name
+#: server names meanwhile, nor of that of a connection that waits to be used again. The downloader
+#: sets it, for each download in a task of its own; nothing else gets from there to the socket.
+BOUND_ADDRESS: ContextVar[str] = ContextVar("BOUND_ADDRESS", default="")
 
 # IANA's registries of special-purpose addresses (RFC 6890; iana-ipv4-special-registry and
 # iana-ipv6-special-registry as of 2025-10) and those of multicast. Not `ipaddress.is_global`: what
@@ -190,6 +196,15 @@ def _inside(address: int) -> int | None:
         if address in block:
             return address >> shift & 0xFFFFFFFF
     return None
+
+
+def followed_schemes(settings: BaseSettings) -> frozenset[str]:
+    """The schemes among http, https, ftp and gopher that DOWNLOAD_HANDLERS has a handler for.
+
+    DOWNLOAD_HANDLERS comes on top of DOWNLOAD_HANDLERS_BASE; None takes a handler away.
+    """
+    handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
+    return frozenset(scheme for scheme in SCHEMES if handlers.get(scheme) is not None)
 
 
 def warn_of_unguarded_handlers(settings: BaseSettings) -> None:

@@ -1,7 +1,7 @@
 """The bounds of one fetch, read from the settings and checked.
 
-Called when the handlers are built. Scrapy logs what a handler raises and goes on without it, so
-whoever starts a crawl reads the limits first, for a bad value to end the crawl with a sentence.
+Read when the handlers are built. Scrapy logs what a handler raises and goes on without it, so the
+limits are read once more when a crawl starts, for a bad value to end it with a sentence.
 
 Invariant: a `FetchLimits` that exists can work.
 """
@@ -34,7 +34,7 @@ MAX_HEADER_FIELDS = 256
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """What one fetch may take, and what is kept after it. Times in seconds.
+    """Bounds of one fetch, and of the connections kept after it. Times in seconds.
 
     max_bytes: of a body, on the wire and decoded; the rest is cut off.
     total_timeout: for the whole fetch, unless the request says otherwise.
@@ -93,7 +93,7 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True)
 class WantedTypes:
-    """Which content types are to be received: all if there are no names, but the refused ones.
+    """The content types to receive: all if there are no names, but for the refused ones.
 
     names, refused: media types, and beginnings of media types that end in a slash, in lower case.
     """

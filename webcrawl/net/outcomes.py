@@ -1,12 +1,10 @@
-"""How a fetch ended, in one word: the names under which fetches are counted, and tried again
-by hosts/retry_policy.py.
+"""Outcomes of fetches: their names, and the exceptions of the download handlers.
 
-Called by the download handlers, which raise the exceptions of this module, and by whoever counts
-errors by class or decides on a retry. The exceptions refine those of Scrapy, so that Scrapy's
-retry middleware and any errback treat them as usual.
+Fetches are counted and tried again (hosts/retry_policy.py) by these names. The exceptions refine
+those of Scrapy, so that Scrapy's retry middleware and any errback treat them as usual.
 
-Invariant: `outcome_of` returns a name of OUTCOMES or ``http_`` and three digits, for whatever it
-is given; a failure nobody foresaw is "other".
+Invariant: `outcome_of` returns a name of OUTCOMES or ``http_`` and three digits, whatever it is
+given; an unforeseen failure is "other".
 """
 
 from __future__ import annotations
@@ -36,13 +34,13 @@ class HostNotFoundError(CannotResolveHostError):
 
 
 class HostLookupError(CannotResolveHostError):
-    """The name servers could not say."""
+    """The name servers gave no usable answer."""
 
     outcome: ClassVar[str] = "dns_failed"
 
 
 class ConnectRefusedError(DownloadConnectionRefusedError):
-    """Nobody listens on that port."""
+    """The address refuses connections to that port."""
 
     outcome: ClassVar[str] = "connect_refused"
 

@@ -32,7 +32,7 @@ from webcrawl.crawl.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.seeds import SeedReader, SeedsError, split_sources
 from webcrawl.errors import FatalError
-from webcrawl.net.schemes import followed_schemes
+from webcrawl.net.guard import followed_schemes
 from webcrawl.scheduler import is_mercator
 from webcrawl.settings import web_spider
 from webcrawl.urls import Link

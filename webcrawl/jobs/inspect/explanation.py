@@ -25,7 +25,7 @@ from webcrawl.jobs.inspect.host_state import HostState, RobotsState, host_state,
 from webcrawl.jobs.inspect.info_log import find_original, find_outcomes, find_redirects
 from webcrawl.jobs.inspect.job_view import process_of
 from webcrawl.jobs.inspect.trap_state import TrapState, trap_state
-from webcrawl.net.schemes import followed_schemes
+from webcrawl.net.guard import followed_schemes
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.urls import SCHEMES, host_of, normalize_seed
 from webcrawl.urls.politeness_key import KEYS

@@ -31,13 +31,19 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from webcrawl.configuration.values import flag
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Connection, Contact, Dialer, Ending, contact_for
-from webcrawl.net.documents import Document, response_of, type_of_name
+from webcrawl.net.contact import Connection, Dialer, Ending, PlainContact, contact_for
+from webcrawl.net.documents import (
+    CONTENT_TYPE,
+    PAGE_CUT,
+    Document,
+    links_page,
+    response_of,
+    type_of_name,
+)
 from webcrawl.net.ftp.listing import entries, row_of
-from webcrawl.net.ftp.session import Reply, Session
+from webcrawl.net.ftp.session import FtpReply, Session
 from webcrawl.net.http.large_bodies import free_bytes
 from webcrawl.net.limits import FetchLimits
-from webcrawl.net.links_page import CONTENT_TYPE, PAGE_CUT, links_page
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -53,7 +59,7 @@ _TYPE: Final = re.compile(r";type=([aid])\Z", re.IGNORECASE)
 _CROWDED: Final = re.compile(rb"too many|maximum|limit|later|busy|full", re.IGNORECASE)
 
 
-class Target(NamedTuple):
+class FtpTarget(NamedTuple):
     """What a URL asks for. *path* is decoded; *name* is its last segment as in the URL."""
 
     host: str
@@ -119,7 +125,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
             contact.check_type(content_type, self._limits)
             control = await self._dialer.dial(target.host, target.port)
             try:
-                visit = _Visit(
+                visit = _FtpVisit(
                     session=Session(control, self._dialer),
                     target=target,
                     user=user.encode("utf-8", "replace"),
@@ -140,15 +146,15 @@ class FtpDownloadHandler(BaseDownloadHandler):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Visit:
+class _FtpVisit:
     """What is done on one control connection."""
 
     session: Session
-    target: Target
+    target: FtpTarget
     user: bytes
     password: bytes
     limit: int
-    contact: Contact
+    contact: PlainContact
 
     async def document(self) -> Document:
         """Return what the server has, or says instead."""
@@ -169,7 +175,7 @@ class _Visit:
         target, session = self.target, self.session
         await session.ask(b"TYPE", b"I")
         data = await session.data_connection()
-        if isinstance(data, Reply):
+        if isinstance(data, FtpReply):
             return _refusal(data)
         try:
             reply = await session.ask(b"RETR", target.path)
@@ -191,7 +197,7 @@ class _Visit:
             if not reply.is_good:
                 return _refusal(reply)
         data = await session.data_connection()
-        if isinstance(data, Reply):
+        if isinstance(data, FtpReply):
             return _refusal(data)
         try:
             reply = await session.ask(b"MLSD")
@@ -213,7 +219,7 @@ class _Visit:
             document.flags += PAGE_CUT
         return document
 
-    async def _receive(self, data: Connection, reply: Reply) -> Document:
+    async def _receive(self, data: Connection, reply: FtpReply) -> Document:
         """Return what comes over the data connection, with a flag if that is not all."""
         received = await data.rest(self.limit, self.contact)
         await data.close()
@@ -223,13 +229,13 @@ class _Visit:
             try:
                 reply = await self.session.reply()
             except outcomes.ConnectionLostError:
-                reply = Reply(426, b"hung up before saying that this was all")
+                reply = FtpReply(426, b"hung up before saying that this was all")
             if not reply.is_good:
                 flags = ["dataloss"]
         return Document(status=200, reason=_text(reply), body=received.data, flags=flags)
 
 
-def target_of(url: str) -> Target:
+def target_of(url: str) -> FtpTarget:
     """Read *url*; BadUrlError if nothing can be asked for by it."""
     try:
         parts = urlsplit(url)
@@ -248,7 +254,7 @@ def target_of(url: str) -> Target:
     if re.search(rb"[\r\n\0]", decoded):
         raise outcomes.BadUrlError(f"{url} has a line break in its path")
     is_listing = decoded[-1:] in (b"", b"/") or (found is not None and found[1] in "dD")
-    return Target(
+    return FtpTarget(
         host=parts.hostname,
         port=port,
         user=None if parts.username is None else unquote(parts.username),
@@ -260,12 +266,12 @@ def target_of(url: str) -> Target:
     )
 
 
-def _refusal(reply: Reply) -> Document:
+def _refusal(reply: FtpReply) -> Document:
     """A reply that refuses, as a response of HTTP."""
     return Document(status=_status_of(reply), reason=_text(reply))
 
 
-def _status_of(reply: Reply) -> int:
+def _status_of(reply: FtpReply) -> int:
     if reply.code in (530, 532):
         # Of a server that takes no more guests just now, too, though there is 421 for that.
         return 503 if _CROWDED.search(reply.text) else 401
@@ -275,5 +281,5 @@ def _status_of(reply: Reply) -> int:
     return 400 if reply.code >= 500 else 401 if reply.code in (331, 332) else 503
 
 
-def _text(reply: Reply) -> str:
+def _text(reply: FtpReply) -> str:
     return f"{reply.code} {reply.text[:200].decode('utf-8', 'replace')}".strip()

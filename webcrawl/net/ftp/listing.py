@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
-from webcrawl.net.links_page import Row
+from webcrawl.net.documents import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,14 +39,14 @@ _UPWARDS: Final = re.compile(rb"[./]+")
 _ASKABLE: Final = re.compile(rb"(?!\.{1,2}\Z)[^\x00/\r\n]+")
 
 
-class Entry(NamedTuple):
+class ListedName(NamedTuple):
     """A name in a directory."""
 
     name: bytes
     is_directory: bool
 
 
-def entries(listing: bytes, *, machine: bool) -> Iterator[Entry]:
+def entries(listing: bytes, *, machine: bool) -> Iterator[ListedName]:
     """The names in *listing*, which came for MLSD if *machine*, for LIST if not."""
     read = _machine_entry if machine else _human_entry
     for line in itertools.islice(listing.split(b"\n", _MAX_LINES), _MAX_LINES):
@@ -57,7 +57,7 @@ def entries(listing: bytes, *, machine: bool) -> Iterator[Entry]:
             yield found
 
 
-def row_of(entry: Entry) -> Row:
+def row_of(entry: ListedName) -> Row:
     """The entry as a link, relative to the directory; directories end in a slash."""
     text = entry.name.decode("utf-8", "replace")
     # Every character that means something in a URL is escaped, so no name is a scheme or a query.
@@ -65,7 +65,7 @@ def row_of(entry: Entry) -> Row:
     return Row(href + "/", text + "/") if entry.is_directory else Row(href, text)
 
 
-def _machine_entry(line: bytes) -> Entry | None:
+def _machine_entry(line: bytes) -> ListedName | None:
     """``type=file;size=3; name`` (RFC 3659, section 7.2)."""
     facts, space, name = line.partition(b" ")
     if not space or not (facts == b"" or facts.endswith(b";")):
@@ -77,10 +77,10 @@ def _machine_entry(line: bytes) -> Entry | None:
             kind = value
     if kind in {b"cdir", b"pdir"} or _leads_upwards(kind.partition(b":")[2]):
         return None
-    return Entry(name, kind == b"dir")
+    return ListedName(name, kind == b"dir")
 
 
-def _human_entry(line: bytes) -> Entry | None:
+def _human_entry(line: bytes) -> ListedName | None:
     match = _UNIX.fullmatch(line)
     if match is not None:
         kind, name = match[1], match[2]
@@ -90,10 +90,10 @@ def _human_entry(line: bytes) -> Entry | None:
                 return None
         elif kind not in b"-d":
             return None  # devices, pipes, sockets
-        return Entry(name, kind == b"d")
+        return ListedName(name, kind == b"d")
     match = _DOS.fullmatch(line)
     if match is not None:
-        return Entry(match[2], match[1] in {b"<DIR>", b"<JUNCTION>", b"<SYMLINKD>"})
+        return ListedName(match[2], match[1] in {b"<DIR>", b"<JUNCTION>", b"<SYMLINKD>"})
     return None
 
 

@@ -37,7 +37,7 @@ _PASSIVE_PORT: Final = re.compile(rb"\d{1,3},\d{1,3},\d{1,3},\d{1,3},(\d{1,3}),(
 _BREAKS: Final = re.compile(rb"[\r\n\0]")
 
 
-class Reply(NamedTuple):
+class FtpReply(NamedTuple):
     """A reply's code and the text of its last line."""
 
     code: int
@@ -67,7 +67,7 @@ class Session:
         self._dialer = dialer
         self._lines = 0
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> FtpReply:
         """Return the next reply; BadAnswerError for what is none."""
         found = await self._line()
         match = _REPLY.fullmatch(found)
@@ -81,9 +81,9 @@ class Session:
             if found[:3] == code and found[3:4] in (b" ", b""):
                 text = found[4:]
                 is_open = False
-        return Reply(int(code), text)
+        return FtpReply(int(code), text)
 
-    async def ask(self, command: bytes, argument: bytes | None = None) -> Reply:
+    async def ask(self, command: bytes, argument: bytes | None = None) -> FtpReply:
         """Send one command and return the reply to it.
 
         Raises BadUrlError for an *argument* that does not fit into a line.
@@ -95,14 +95,14 @@ class Session:
         self._control.send(command + b"\r\n")
         return await self.reply()
 
-    async def log_in(self, user: bytes, password: bytes) -> Reply:
+    async def log_in(self, user: bytes, password: bytes) -> FtpReply:
         """Return the last reply to user name and password; it is good for whoever is let in."""
         reply = await self.ask(b"USER", user)
         if reply.code == 331:
             reply = await self.ask(b"PASS", password)
         return reply
 
-    async def data_connection(self) -> Connection | Reply:
+    async def data_connection(self) -> Connection | FtpReply:
         """Open the data connection, passively; the reply of a server that offers none."""
         reply = await self.ask(b"EPSV")
         if reply.code == 229:

@@ -28,7 +28,7 @@ from webcrawl.configuration.values import flag
 from webcrawl.errors import FatalError
 from webcrawl.net import outcomes
 from webcrawl.net.contact import Dialer, contact_for
-from webcrawl.net.documents import Document, response_of
+from webcrawl.net.documents import PAGE_CUT, Document, links_page, response_of
 from webcrawl.net.gopher.menu import (
     MENU,
     TEXT,
@@ -40,7 +40,6 @@ from webcrawl.net.gopher.menu import (
 )
 from webcrawl.net.http.large_bodies import free_bytes
 from webcrawl.net.limits import FetchLimits
-from webcrawl.net.links_page import PAGE_CUT, links_page
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -58,7 +57,7 @@ _PORT: Final = 70
 _UNASKABLE: Final = re.compile(rb"[\t\r\n\0]")
 
 
-class Target(NamedTuple):
+class GopherTarget(NamedTuple):
     """What a URL asks for: *kind* is the item type, *selector* decoded."""
 
     host: str
@@ -142,7 +141,7 @@ def gopher_ports(settings: BaseSettings) -> frozenset[int]:
     return ports
 
 
-def target_of(url: str) -> Target:
+def target_of(url: str) -> GopherTarget:
     """Read *url*; BadUrlError if nothing can be asked for by it."""
     try:
         parts = urlsplit(url)
@@ -158,10 +157,12 @@ def target_of(url: str) -> Target:
         raise outcomes.BadUrlError(f"{url}: items of type {kind!r} are not documents")
     if _UNASKABLE.search(path):
         raise outcomes.BadUrlError(f"{url} has a tab or a line break in its selector")
-    return Target(host=parts.hostname, port=port, kind=kind, selector=path[1:])
+    return GopherTarget(host=parts.hostname, port=port, kind=kind, selector=path[1:])
 
 
-def _document(target: Target, received: Received, content_type: bytes, limit: int) -> Document:
+def _document(
+    target: GopherTarget, received: Received, content_type: bytes, limit: int
+) -> Document:
     data = received.data
     if is_error(data):
         reason = next(items(data)).text

@@ -13,8 +13,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
-from webcrawl.net.documents import type_of_name
-from webcrawl.net.links_page import CONTENT_TYPE, Row
+from webcrawl.net.documents import CONTENT_TYPE, Row, type_of_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

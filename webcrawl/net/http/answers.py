@@ -1,6 +1,6 @@
-"""An answer of a server, and Scrapy's response of it.
+"""Scrapy's responses, made of the answers of servers.
 
-Called by the download handler for every page and by the decoding middleware, which builds the
+Used by the download handler for every page and by the decoding middleware, which builds the
 response again once the body is text. Both constructors of Scrapy would parse the content type
 anew and copy the headers; here neither is done twice.
 """

@@ -1,7 +1,7 @@
-"""The body of an answer as it comes, until there is enough of it.
+"""Reading the body of an answer, up to its bound.
 
-Called by the download handler once the header is there. What is enough: the bound on the wire, as
-many bytes as come to the bound when decoded, or what a listener of ``bytes_received`` says.
+The bound: bytes on the wire, bytes when decoded as far as can be told, or what a listener of
+``bytes_received`` says.
 
 Invariant: what has come is returned, whatever ended it; no more is held than the bound and one
 piece of what was received last.
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from webcrawl.net.http.decoding import Gauge
     from webcrawl.net.http.exchange import Exchange
-    from webcrawl.net.http.large_bodies import Leave
+    from webcrawl.net.http.large_bodies import Permit
 
 
 class Body(NamedTuple):
-    """What came of a body.
+    """The body of an answer, or what came of it.
 
     cut: it was enough, and the server had more or may have.
     stop: from the listener that had enough.
@@ -41,9 +41,9 @@ async def read_body(
     limit: int,
     gauge: Gauge | None,
     listener: Callable[[bytes], StopDownload | None] | None,
-    leave: Leave | None = None,
+    permit: Permit | None = None,
 ) -> Body:
-    """Read up to *limit* bytes of *answer*'s body, or as many as fill *gauge*; with *leave*, as
+    """Read up to *limit* bytes of *answer*'s body, or as many as fill *gauge*; with *permit*, as
     many as it allows. While it is waited for, the server waits, too."""
     chunks: list[bytes] = []
     size = 0
@@ -53,8 +53,8 @@ async def read_body(
         if listener is not None and (stop := listener(chunk)) is not None:
             return Body(b"".join(chunks), stop=stop)
         while size > limit or (gauge is not None and gauge.is_full(chunks, size)):
-            if leave is not None and leave.max_bytes > limit and await leave.acquire():
-                limit = leave.max_bytes
+            if permit is not None and permit.max_bytes > limit and await permit.acquire():
+                limit = permit.max_bytes
                 gauge = None if gauge is None else gauge.widened(limit)
                 continue
             if size > limit:

@@ -13,12 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
-from webcrawl.net.guard import AddressGuard
+from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
 from webcrawl.net.http.exchange import Exchange
 from webcrawl.net.http.idle import IdleConnections
 from webcrawl.net.http.request import tunnel_request
 from webcrawl.net.outcomes import BadAnswerError, ConnectTimeoutError, ForbiddenAddressError
-from webcrawl.net.turn import TURN
 
 if TYPE_CHECKING:
     from webcrawl.net.dns.resolver import Resolver
@@ -70,7 +69,7 @@ class HttpConnections:
             raise ForbiddenAddressError(f"{endpoint.host} is not to be asked of a proxy")
         exchange = None
         if request.is_reusing:
-            address = "" if endpoint.proxy else TURN.get()
+            address = "" if endpoint.proxy else BOUND_ADDRESS.get()
             exchange = self._idle[endpoint.scheme].take(endpoint, address)
         if exchange is None:
             async with asyncio.timeout(seconds):
@@ -107,7 +106,7 @@ class HttpConnections:
         """A new connection over which requests to *endpoint* can be sent."""
         scheme, host, port, proxy = endpoint
         if proxy is None:
-            turn = TURN.get()
+            turn = BOUND_ADDRESS.get()
             found = [turn] if turn else await self._resolver.resolve(host)
             addresses = self._guard.permitted(found)
             if not addresses:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Headers
 
-    from webcrawl.net.http.large_bodies import Leave
+    from webcrawl.net.http.large_bodies import Permit
 
 _ACCEPTED: Final = b"gzip, deflate, br, zstd"
 # Servers say these of bodies that are not coded at all.
@@ -99,16 +99,16 @@ class ContentDecodingMiddleware:
     ) -> Response | Coroutine[Any, Any, Response]:
         """Return *response*, or one with the decoded body if it has a content coding.
 
-        What is larger, and has leave to be, is decoded in a thread.
+        What is larger, and has a permit, is decoded in a thread.
         """
         if b"Content-Encoding" not in response.headers or not response.body:
             return response
         codings = codings_of(response.headers.getlist(b"Content-Encoding"))
         limit = free_bytes(request, self._max_bytes)
         decoded = decode(response.body, codings, limit=limit)
-        leave: Leave | None = request.meta.get(LARGE_BODY)
-        if decoded.cut and leave is not None and leave.max_bytes > limit:
-            return self._decode_more(request, response, codings, decoded, leave)
+        permit: Permit | None = request.meta.get(LARGE_BODY)
+        if decoded.cut and permit is not None and permit.max_bytes > limit:
+            return self._decode_more(request, response, codings, decoded, permit)
         return self._response(request, response, decoded)
 
     async def _decode_more(
@@ -117,10 +117,10 @@ class ContentDecodingMiddleware:
         response: Response,
         codings: list[bytes],
         decoded: Decoded,
-        leave: Leave,
+        permit: Permit,
     ) -> Response:
-        if await leave.acquire():
-            limit = leave.max_bytes
+        if await permit.acquire():
+            limit = permit.max_bytes
             decoded = await asyncio.to_thread(decode, response.body, codings, limit=limit)
         return self._response(request, response, decoded)
 

@@ -36,7 +36,10 @@ undone, so a ``Transfer-Encoding`` in the headers describes the way, not the bod
 
 from __future__ import annotations
 
+import _ssl
+import ctypes
 import ssl
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -61,7 +64,6 @@ from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import Gauge
 from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes
 from webcrawl.net.http.request import wire_request
-from webcrawl.net.http.tls import CURVES, offer_groups
 from webcrawl.net.limits import FetchLimits
 from webcrawl.signals import is_heard
 
@@ -74,6 +76,10 @@ if TYPE_CHECKING:
     from scrapy.http import Headers, Response
 
     from webcrawl.net.http.exchange import Exchange
+
+#: TLS groups: OpenSSL 3.0's default list less the finite fields, ffdhe2048 to ffdhe8192.
+_CURVES: Final = "X25519:P-256:X448:P-521:P-384"
+_SET_GROUPS_LIST: Final = 92  # SSL_CTRL_SET_GROUPS_LIST of openssl/ssl.h
 
 
 class HttpDownloadHandler(BaseDownloadHandler):
@@ -109,7 +115,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         bind = settings.get("DOWNLOAD_BIND_ADDRESS")
         ssl_context = _make_ssl_context(settings)
         ssl_context.set_alpn_protocols(["http/1.1"])
-        offer_groups(ssl_context, CURVES)
+        offer_groups(ssl_context, _CURVES)
         limits = FetchLimits.from_settings(settings)
         connections = HttpConnections(
             limits=limits,
@@ -178,7 +184,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             limit=limit,
             gauge=Gauge(headers, limit=limit) if b"Content-Encoding" in headers else None,
             listener=listener,
-            leave=request.meta.get(LARGE_BODY),
+            permit=request.meta.get(LARGE_BODY),
         )
         flags: list[str] | None = None
         if body.stop is not None:
@@ -223,6 +229,29 @@ class HttpDownloadHandler(BaseDownloadHandler):
             stop.response = response
             raise stop
         return response
+
+
+def offer_groups(context: ssl.SSLContext, groups: str) -> bool:
+    """Let *context* offer and accept *groups*, in OpenSSL's notation. Returns False where that
+    cannot be: another Python than CPython, or one whose OpenSSL is built in or lacks one of them.
+
+    A server chooses the group of the key exchange among those that the client offers. Finite fields
+    cost the client up to 0.13 s of CPU a handshake (ffdhe8192), curves up to 4 ms. TLS 1.2's are
+    switched off by the cipher list (DOWNLOADER_CLIENT_TLS_CIPHERS), TLS 1.3's here.
+
+    Python's ssl has a method for one curve, and for a list from 3.15 on. Until then OpenSSL is
+    called itself; its context is the first field of CPython's (Modules/_ssl.c).
+    """
+    if sys.implementation.name != "cpython":
+        return False
+    try:
+        call = ctypes.CDLL(_ssl.__file__).SSL_CTX_ctrl
+    except (AttributeError, OSError):
+        return False
+    call.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_char_p)
+    call.restype = ctypes.c_long
+    pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__)
+    return bool(call(pointer, _SET_GROUPS_LIST, 0, groups.encode()))
 
 
 def _is_for_robots(request: Request) -> bool:

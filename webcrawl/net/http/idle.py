@@ -1,4 +1,4 @@
-"""Idle connections, waiting for another request to their host.
+"""The pool of idle connections, each waiting for another request to its endpoint.
 
 Invariants: at most *most* wait, one for each scheme, host and port, and none longer than
 *keepalive* seconds; none is handed out that was closed, or to which something came meanwhile.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class IdleConnections:
-    """A pool of them."""
+    """The pool for one scheme."""
 
     def __init__(self, *, most: int, keepalive: float, loop: asyncio.AbstractEventLoop) -> None:
         self._most = most

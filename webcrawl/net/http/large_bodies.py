@@ -1,11 +1,11 @@
-"""Leave to receive more than 1 MiB of a body, for a few requests at a time.
+"""Permits for bodies of more than 1 MiB, for a few requests at a time.
 
 A page may have 5 MiB, a sitemap 50. With 200 workers that would be 10 GB, if hosts were out to do
-harm; so a body that outgrows ``FREE_BYTES``, on the wire or decoded, waits for leave to go on.
-Whoever makes the request puts the `Leave` into its meta as ``large_body`` and gives it back when
-the body is not needed any more; the download handler and the decoding middleware ask for it.
+harm; so a body that outgrows ``FREE_BYTES``, on the wire or decoded, waits for its permit. It is in
+the request's meta as ``large_body``, and whoever put it there gives it back when the body is not
+needed any more; the download handlers and the decoding middleware acquire it.
 
-Invariant: no more than *at_once* leaves are held at any moment; small bodies need none.
+Invariant: no more than *at_once* permits are held at any moment; small bodies need none.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 #: The key in ``request.meta``.
 LARGE_BODY: Final = "large_body"
-#: Of a body that needs no leave.
+#: Of a body that needs no permit.
 FREE_BYTES: Final = 1 << 20
 
 
 class LargeBodies:
-    """Gives leaves. *max_bytes* is the bound of a large body, *patience* how many seconds a request
-    waits for its leave; after that it gets along with ``FREE_BYTES``."""
+    """All permits. *max_bytes* is the bound of a large body, *patience* how many seconds a request
+    waits for its permit; after that its body is cut at ``FREE_BYTES``."""
 
     def __init__(self, *, max_bytes: int, at_once: int, patience: float) -> None:
         self.max_bytes = max_bytes
         self.patience = patience
         self.free = asyncio.Semaphore(at_once)
 
-    def leave(self) -> Leave:
-        """One that is not held yet."""
-        return Leave(self)
+    def permit(self) -> Permit:
+        """A new permit, not held yet."""
+        return Permit(self)
 
 
-class Leave:
-    """For one request."""
+class Permit:
+    """Permit for the large body of one request."""
 
     __slots__ = ("_bodies", "_held", "_over")
 
@@ -48,11 +48,11 @@ class Leave:
 
     @property
     def max_bytes(self) -> int:
-        """How large the body may be with this leave."""
+        """Bound of the body with this permit."""
         return self._bodies.max_bytes
 
     async def acquire(self) -> bool:
-        """Wait for the leave; False when it did not come in time, or is not needed any more."""
+        """Wait for the permit; False if it did not come in time, or is not needed any more."""
         if self._held or self._over:
             return self._held
         try:
@@ -78,6 +78,6 @@ class Leave:
 
 
 def free_bytes(request: Request, max_bytes: int) -> int:
-    """How large the body of *request* may be without leave, where *max_bytes* is for all."""
+    """Bound of *request*'s body without a permit, where *max_bytes* is for all."""
     limit: int = request.meta.get("download_maxsize") or max_bytes
     return min(limit, FREE_BYTES) if LARGE_BODY in request.meta else limit

@@ -1,7 +1,7 @@
-"""How long a server asks to be left alone: the Retry-After field (RFC 9110, section 10.2.3).
+"""The Retry-After field: how long a server wants no requests (RFC 9110, section 10.2.3).
 
 Called by completion.py for every answer. The invariant: whatever the field says, the answer is a
-finite number of seconds, not below 0; whoever asks bounds it.
+finite number of seconds, not below 0; the caller bounds it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where each address has a clock, no other than the one whose turn it is may be connected to."""
+"""Bound addresses: where each address has a rest of its own, no other one is connected to."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.crawl.fetch import Fetch
 from webcrawl.net.contact import Dialer
 from webcrawl.net.dns.shared import resolver_of
-from webcrawl.net.guard import AddressGuard
+from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import ForbiddenAddressError
-from webcrawl.net.turn import TURN
 
 __all__ = ["each_loop"]
 
@@ -28,12 +27,12 @@ FIRST, SECOND = "127.0.0.1", "127.0.0.2"
 
 
 @contextlib.contextmanager
-def turn_of(address):
-    token = TURN.set(address)
+def bound_to(address):
+    token = BOUND_ADDRESS.set(address)
     try:
         yield
     finally:
-        TURN.reset(token)
+        BOUND_ADDRESS.reset(token)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -55,7 +54,7 @@ def test_a_connection_to_another_address_of_the_host_is_not_used_again(scheme, t
                 (FIRST, (2, 1)),
                 ("", (2, 1)),
             ):
-                with turn_of(address):
+                with bound_to(address):
                     response = await handler.download_request(request)
                 assert (first.connections, second.connections) == connections
             assert str(response.ip_address) == FIRST
@@ -64,7 +63,7 @@ def test_a_connection_to_another_address_of_the_host_is_not_used_again(scheme, t
     asyncio.run(scenario())
 
 
-def test_no_name_server_is_asked_for_the_address_whose_turn_it_is():
+def test_no_name_server_is_asked_for_the_address_that_is_bound():
     """Its answer may be another one than when the clock was claimed."""
 
     async def scenario() -> None:
@@ -73,7 +72,7 @@ def test_no_name_server_is_asked_for_the_address_whose_turn_it_is():
             raw_server(OK) as server,
             handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
         ):
-            with turn_of(FIRST):
+            with bound_to(FIRST):
                 await handler.download_request(Request(f"http://a.test:{server.port}/"))
                 dialer = Dialer.from_crawler(handler.crawler, handler._limits)
                 connection = await dialer.dial("a.test", server.port)
@@ -85,7 +84,7 @@ def test_no_name_server_is_asked_for_the_address_whose_turn_it_is():
     asyncio.run(scenario())
 
 
-def test_whose_turn_it_is_is_judged_by_the_guard_all_the_same():
+def test_a_bound_address_is_judged_by_the_guard_all_the_same():
     async def scenario() -> None:
         crawler = get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:9"})
         limits = FetchLimits.from_settings(crawler.settings)
@@ -96,7 +95,7 @@ def test_whose_turn_it_is_is_judged_by_the_guard_all_the_same():
             local_address=None,
         )
         async with raw_server(OK) as server, handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler:
-            with turn_of(FIRST):
+            with bound_to(FIRST):
                 with pytest.raises(ForbiddenAddressError):
                     await handler.download_request(Request(f"http://a.test:{server.port}/"))
                 with pytest.raises(ForbiddenAddressError):
@@ -106,11 +105,11 @@ def test_whose_turn_it_is_is_judged_by_the_guard_all_the_same():
     asyncio.run(scenario())
 
 
-def test_a_proxy_is_connected_to_whosever_turn_it_is():
+def test_a_proxy_is_connected_to_whatever_address_is_bound():
     async def scenario() -> None:
         async with raw_server(OK) as proxy, handler_with() as handler:
             request = Request("http://a.test/", meta={"proxy": f"http://localhost:{proxy.port}"})
-            with turn_of("8.8.8.8"):
+            with bound_to("8.8.8.8"):
                 for _ in range(2):
                     assert (await handler.download_request(request)).status == 200
             assert proxy.connections == 1
@@ -119,11 +118,11 @@ def test_a_proxy_is_connected_to_whosever_turn_it_is():
 
 
 def test_the_downloader_hands_the_address_of_each_contact_down():
-    """A download that a middleware of another begins has a turn of its own."""
+    """A download that a middleware of another begins is bound to none."""
     seen = []
 
     async def connect(request):
-        seen.append(TURN.get())
+        seen.append(BOUND_ADDRESS.get())
         return Response(request.url)
 
     async def scenario() -> None:
@@ -134,6 +133,6 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
             fetch = Fetch(lease=None, release=lambda _: None, address=address)
             await downloader._download(fetch.bind(Request("http://a.test/")))
 
-    with turn_of("9.9.9.9"):
+    with bound_to("9.9.9.9"):
         asyncio.run(scenario())
     assert seen == ["8.8.8.8", ""]
