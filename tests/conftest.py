@@ -24,7 +24,8 @@ settings.register_profile(
     settings.default,  # in CI that has the same examples each time
     max_examples=25,
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
+    # The tests of a contract are those of each part that has to fulfil it.
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
 )
 settings.register_profile("long", settings.get_profile("every run"), max_examples=100)
 
