@@ -8,8 +8,9 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The gate of `make test-long`: at least this branch coverage in each of these packages, in percent.
 COVERED  := storage seen frontier urls hosts/records hosts/budgets/traps
 COVERAGE := 95
-# Processes that `make test` runs the tests in, a file of tests after the other.
-TESTERS  ?= 2
+# Processes that the tests are run in, a file of tests after the other. More than two cores have work
+# for: crawls wait for politeness most of their time.
+TESTERS  ?= 4
 
 # `make crawl`: with SEEDS the web, without it the simulated internet on loopback.
 SEEDS  ?=

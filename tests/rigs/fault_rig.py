@@ -146,17 +146,8 @@ class FaultRig:
         )
         command = crawl_command(self.web, self._seeds, self.job, **_SETTINGS)
         command[1:3] = [str(Path(__file__).with_name("faulty_crawl.py")), str(orders)]
-        ended = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={"PYTHONPATH": str(ROOT), "PATH": ""},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
+        ended = warm.run(command, env=environment, stderr=subprocess.STDOUT)
         orders.with_suffix(".log").write_text(ended.stdout)
         told = msgspec.json.decode(orders.with_suffix(".told").read_bytes(), type=Told)
         self._known = orders.with_suffix(".known")
