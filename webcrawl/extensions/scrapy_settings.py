@@ -103,7 +103,7 @@ class ScrapySettings:
 
     def __init__(self, *, sentences: list[str]) -> None:
         self._sentences = sentences
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -123,31 +123,31 @@ class ScrapySettings:
 
     def spider_opened(self, spider: Spider) -> None:
         for sentence in self._sentences:
-            self._tell(sentence, spider)
+            self._warn(sentence, spider)
         if isinstance(spider, WebSpider) and getattr(spider, "allowed_domains", None):
-            self._tell("allowed_domains has no effect on links; here: URL_SCOPE", spider)
+            self._warn("allowed_domains has no effect on links; here: URL_SCOPE", spider)
 
     def request_scheduled(self, request: Request, spider: Spider) -> None:
         """Warn of attributes of an ordinary Request that have no effect."""
         for key in _IN_META.keys() & request.meta.keys():
-            self._tell(f'meta["{key}"] has no effect in this crawl; here: {_IN_META[key]}', spider)
+            self._warn(f'meta["{key}"] has no effect in this crawl; here: {_IN_META[key]}', spider)
         if request.priority and _ADJUSTED.isdisjoint(request.meta):
             sentence = "Request.priority has no effect in this crawl; here: FRONTIER_PRIORITIZER"
-            self._tell(sentence, spider)
+            self._warn(sentence, spider)
 
     def response_received(self, response: Response, spider: Spider) -> None:
         """An answer has come."""
         if "truncated" in response.flags:
-            self._tell(
+            self._warn(
                 "Bodies are cut at PAGE_MAX_BYTES or meta['download_maxsize'], or when the time is "
                 "up, and have 'truncated' among their flags",
                 spider,
                 example=response.url,
             )
 
-    def _tell(self, sentence: str, spider: Spider, *, example: str = "") -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
+    def _warn(self, sentence: str, spider: Spider, *, example: str = "") -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
             shown = f"; the first one: {example}" if example else ""
             logger.warning("%s%s", sentence, shown, extra={"spider": spider})
 

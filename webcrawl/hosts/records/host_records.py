@@ -39,7 +39,7 @@ _RESTS_HELD = 4096
 _TRAPS_HELD = 1024
 # Counters are held decoded (0.4 kB each), so their caches hold hardly any.
 _COUNTERS_HELD = 1 << 14
-_PACKED_TALLIES_HELD = 1024
+_PACKED_COUNTERS = 1024
 
 
 class HostRecords:
@@ -62,39 +62,19 @@ class HostRecords:
     ) -> None:
         self._database = database = Database(path=path)
         self._executor = executor
-        self._hosts = KeyValueCache(
-            database=database, kind=HOSTS, size=size, max_bytes=size * _RECORD_BYTES
-        )
-        self._robots = KeyValueCache(
-            database=database,
-            kind=ROBOTS,
-            size=robots_size,
-            max_bytes=robots_bytes or robots_size * _ROBOTS_BYTES,
-        )
-        # Where the frontier puts the rests that it has no room for (frontier.hosts.RestStore).
-        self.rests = KeyValueCache(
-            database=database,
-            kind=RESTS,
-            size=_RESTS_HELD,
-            max_bytes=_RESTS_HELD * _RECORD_BYTES,
-        )
-        # Where the patterns of hosts are that have pages with content already seen (traps/).
-        self.traps = KeyValueCache(
-            database=database,
-            kind=TRAPS,
-            size=_TRAPS_HELD,
-            max_bytes=_TRAPS_HELD * _RECORD_BYTES,
-        )
-        domains, servers = (
-            KeyValueCache(
-                database=database,
-                kind=kind,
-                size=_PACKED_TALLIES_HELD,
-                max_bytes=_PACKED_TALLIES_HELD * _RECORD_BYTES,
-            )
-            for kind in (DOMAINS, SERVERS)
-        )
-        # What registered domains, and host names, have had of the crawl.
+
+        def cache(kind: int, size: int, max_bytes: int = 0) -> KeyValueCache:
+            max_bytes = max_bytes or size * _RECORD_BYTES
+            return KeyValueCache(database=database, kind=kind, size=size, max_bytes=max_bytes)
+
+        self._hosts = cache(HOSTS, size)
+        self._robots = cache(ROBOTS, robots_size, robots_bytes or robots_size * _ROBOTS_BYTES)
+        # The rests that the frontier has no room for (frontier.rests.RestStore).
+        self.rests = cache(RESTS, _RESTS_HELD)
+        # The patterns of hosts with pages of content already seen (hosts/budgets/traps/).
+        self.traps = cache(TRAPS, _TRAPS_HELD)
+        domains, servers = cache(DOMAINS, _PACKED_COUNTERS), cache(SERVERS, _PACKED_COUNTERS)
+        # Counters of registered domains, and of host names.
         self.domains = HostCounters(cache=domains, held=_COUNTERS_HELD)
         self.servers = HostCounters(cache=servers, held=_COUNTERS_HELD)
         self._caches = (self._hosts, self._robots, self.rests, self.traps, domains, servers)
