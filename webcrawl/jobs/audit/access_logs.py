@@ -13,6 +13,7 @@ import heapq
 import io
 import sys
 import zlib
+from dataclasses import dataclass
 from heapq import heappop, heappush, heappushpop
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -47,14 +48,14 @@ _PROGRESS_LINES: Final = 1 << 16
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
+@dataclass(slots=True)
 class LineCounts:
     """Counts of the lines of all logs."""
 
-    def __init__(self) -> None:
-        self.lines = 0
-        self.other_agents = 0
-        self.unreadable = 0
-        self.first_unreadable = ""  # "FILE, line N"
+    lines: int = 0
+    other_agents: int = 0
+    unreadable: int = 0
+    first_unreadable: str = ""  # "FILE, line N"
 
 
 class LogReader:

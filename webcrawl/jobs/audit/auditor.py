@@ -6,6 +6,7 @@ ends of the requests under way: memory grows with the number of keys, not of lin
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from heapq import heappop, heappush, heappushpop
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,33 +27,20 @@ class Violation(NamedTuple):
     due: int
 
 
+@dataclass(slots=True)
 class KeyRecord:
     """Contacts, gaps and violations of one politeness key. Times in microseconds."""
 
-    __slots__ = (
-        "concurrency",
-        "contacts",
-        "due",
-        "ends",
-        "free_at",
-        "holder",
-        "last_end",
-        "last_start",
-        "smallest",
-        "violations",
-    )
-
-    def __init__(self, first: LoggedRequest) -> None:
-        self.contacts = 0
-        self.smallest: int | None = None  # gap; None as long as there was one contact only
-        self.concurrency = 0  # the most requests under way at once; 0 if unknown
-        self.due = 0  # the longest pause that was due
-        self.violations = 0
-        self.last_start = first.start
-        self.last_end = first.end
-        self.free_at = 0  # when the pauses of all contacts so far are over
-        self.holder = first  # the contact whose pause lasts until then
-        self.ends: list[int] = []  # a heap: of the requests under way
+    holder: LoggedRequest  # the contact whose delay lasts until free_at
+    last_start: int
+    last_end: int
+    contacts: int = 0
+    smallest: int | None = None  # gap; None as long as there was one contact only
+    concurrency: int = 0  # the most requests under way at once; 0 if unknown
+    due: int = 0  # the longest delay that was due
+    violations: int = 0
+    free_at: int = 0  # when the delays of all contacts so far are over
+    ends: list[int] = field(default_factory=list)  # a heap: of the requests under way
 
 
 class Auditor:
@@ -84,7 +72,7 @@ class Auditor:
         key = self._key(contact)
         record = self.keys.get(key)
         if record is None:
-            record = self.keys[key] = KeyRecord(contact)
+            record = self.keys[key] = KeyRecord(contact, contact.start, contact.end)
         self._note(contact)
         record.contacts += 1
         if record.contacts > 1:
