@@ -48,7 +48,7 @@ def new_codec(spider, **options):
         stats=StatsCollector(crawler),
         fingerprinter=RequestFingerprinter(crawler),
         key_of=host_of,
-        form=Equivalence().form,
+        comparison_form=Equivalence().comparison_form,
         **options,
     )
 

@@ -62,7 +62,7 @@ def submitter(
     rules = LinkRules(
         filters=filters
         or FilterChain([SchemeFilter(HTTP_SCHEMES), LengthFilter(max_bytes)], max_depth=max_depth),
-        form=Equivalence().form,
+        comparison_form=Equivalence().comparison_form,
         max_redirects=3,
         obeys_nofollow=obeys_nofollow,
         depth_budgets=depth_budgets,

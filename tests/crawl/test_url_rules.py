@@ -129,9 +129,10 @@ def test_scope_is_open_by_default():
 def test_equivalences_of_the_settings_are_the_default_rules():
     assert frozenset(of_project().getlist("URL_EQUIVALENCES")) == DEFAULT
     one = equivalence_of(of_project())
-    assert one.form("http://www.a.com//x?b=1&a=%7e") == "http://www.a.com/x?a=~&b=1"
+    assert one.comparison_form("http://www.a.com//x?b=1&a=%7e") == "http://www.a.com/x?a=~&b=1"
     assert (
-        equivalence_of(of_project(URL_EQUIVALENCES="")).form("http://a.com//") == "http://a.com//"
+        equivalence_of(of_project(URL_EQUIVALENCES="")).comparison_form("http://a.com//")
+        == "http://a.com//"
     )
 
 
@@ -139,7 +140,7 @@ def test_host_rules_come_from_a_file(tmp_path):
     path = tmp_path / "hostResolver.properties"
     path.write_text("startsWith(www.)=\n")
     one = equivalence_of(of_project(URL_HOST_RULES_FILE=str(path)))
-    assert one.form("http://www.a.com/") == "http://a.com/"
+    assert one.comparison_form("http://www.a.com/") == "http://a.com/"
 
 
 def test_rules_that_cannot_be_are_one_sentence(tmp_path):

@@ -87,7 +87,7 @@ class Desk:
             stats=crawler.stats,
             fingerprinter=RequestFingerprinter(crawler),
             key_of=host_of,
-            form=Equivalence().form,
+            comparison_form=Equivalence().comparison_form,
         )
         self.stop = Ended()
         rig = host_rig(
@@ -104,7 +104,7 @@ class Desk:
         self.outcome_log = OutcomeLog(
             crawler=crawler,
             log=LineLog(path=self.info, max_bytes=1 << 20),
-            form=Equivalence().form,
+            comparison_form=Equivalence().comparison_form,
             clock=self.rig.clock,
         )
         self.outcome_log.open()
@@ -124,7 +124,7 @@ class Desk:
         )
         rules = LinkRules(
             filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
-            form=Equivalence().form,
+            comparison_form=Equivalence().comparison_form,
             max_redirects=3,
             obeys_nofollow=True,
             depth_budgets=DepthBudgets(),

@@ -254,7 +254,7 @@ class Process:
         self.outcome_log = OutcomeLog(
             crawler=crawler,  # type: ignore[arg-type]  # as much of it as is needed
             log=LineLog(path=machine.jobdir / INFO_LOG, max_bytes=1000),
-            form=str,
+            comparison_form=str,
             clock=machine.clock,
         )
         # What a host has shown is no part of a checkpoint, and the judge keeps no such book.
@@ -275,7 +275,7 @@ class Process:
         shards = Shards([self.shard])
         rules = LinkRules(
             filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
-            form=str,
+            comparison_form=str,
             max_redirects=100,
             obeys_nofollow=False,
             depth_budgets=DepthBudgets(),

@@ -75,7 +75,7 @@ def menu(body):
 def url(before, body):
     text = before + body.decode("latin-1")
     normalize(text, URL, schemes=SCHEMES)
-    host_of(text), origin_of(text), patterns_of(text), EQUIVALENCE.form(text)
+    host_of(text), origin_of(text), patterns_of(text), EQUIVALENCE.comparison_form(text)
 
 
 def url_filters(body):

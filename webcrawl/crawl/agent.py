@@ -96,7 +96,7 @@ class Agent:
             stats=self.stats,
             fingerprinter=crawler.request_fingerprinter,
             key_of=self.rules.key_of,
-            form=self.links.form,
+            comparison_form=self.links.comparison_form,
             in_memory=self._temporary is not None,
         )
         self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)

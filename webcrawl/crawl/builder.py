@@ -147,7 +147,7 @@ class AgentBuilder:
             writing=ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts"),
             suffixes=suffix_list_of(settings),
         )
-        self._form = equivalence_of(settings).form
+        self._form = equivalence_of(settings).comparison_form
         profile = profile_of(settings)
         self._delay: DelayPolicy = _build(
             crawler,
@@ -193,7 +193,9 @@ class AgentBuilder:
             services=ProcessServices(
                 crawler=crawler,
                 rules=self._rules,
-                outcome_log=OutcomeLog.from_crawler(crawler, jobdir=jobdir, form=self._form),
+                outcome_log=OutcomeLog.from_crawler(
+                    crawler, jobdir=jobdir, comparison_form=self._form
+                ),
                 reading=ReadingWatch(
                     jobdir=jobdir, max_secs=positive(settings, "READING_MAX_SECS")
                 ),
@@ -243,7 +245,7 @@ class AgentBuilder:
                     schemes=followed_schemes(settings),
                     this_year=time.gmtime(wall_time()).tm_year,
                 ),
-                form=self._form,
+                comparison_form=self._form,
                 max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
                 obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
                 depth_budgets=DepthBudgets.from_settings(settings),

@@ -116,27 +116,29 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OutcomeLog:
-    """Counts, signals and writes down outcomes. *form* gives what a URL is compared by."""
+    """Counts, signals and writes down outcomes. *comparison_form* is ``Equivalence``'s."""
 
     def __init__(
         self,
         *,
         crawler: Crawler,
         log: LineLog,
-        form: Callable[[str], str],
+        comparison_form: Callable[[str], str],
         clock: Callable[[], float] = wall_time,
     ) -> None:
         self._crawler = crawler
         self._log = log
-        self._form = form
+        self._form = comparison_form
         self._clock = clock
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *, jobdir: Path, form: Callable[[str], str]) -> Self:
+    def from_crawler(
+        cls, crawler: Crawler, *, jobdir: Path, comparison_form: Callable[[str], str]
+    ) -> Self:
         """By INFO_LOG_MAX_FILE_BYTES; FatalError if that cannot be."""
         most = whole(crawler.settings, "INFO_LOG_MAX_FILE_BYTES", 1 << 26, at_least=1)
         log = LineLog(path=jobdir / INFO_LOG, max_bytes=most)
-        return cls(crawler=crawler, log=log, form=form)
+        return cls(crawler=crawler, log=log, comparison_form=comparison_form)
 
     def open(self) -> None:
         """Go on with the log. OSError when it cannot be written."""

@@ -68,16 +68,16 @@ class RequestCodec:
         stats: StatsCollector,
         fingerprinter: RequestFingerprinterProtocol,
         key_of: Callable[[str], str],
-        form: Callable[[str], str],
+        comparison_form: Callable[[str], str],
         in_memory: bool = False,
     ) -> None:
-        """*key_of* gives a URL's politeness key, *form* what it is compared by; *in_memory* keeps
-        all Requests there, and the very objects, as Scrapy does without JOBDIR."""
+        """*key_of* gives a URL's politeness key, *comparison_form* what it is compared by;
+        *in_memory* keeps all Requests there, the very objects, as Scrapy does without JOBDIR."""
         self._spider = spider
         self._stats = stats
         self._fingerprinter = fingerprinter
         self._key_of = key_of
-        self._form = form
+        self._form = comparison_form
         self._saves = not in_memory
         self._in_memory: dict[bytes, Request] = {}
         # The names of an earlier process must never meet a request of this one.

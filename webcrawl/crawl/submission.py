@@ -46,14 +46,14 @@ class LinkRules:
     """What is decided about a link without its target's records.
 
     filters: refuse URLs.
-    form: gives what a URL is compared by.
+    comparison_form: gives what a URL is compared by.
     max_redirects: how many may follow one another.
     obeys_nofollow: links that a page asks not to follow are not submitted.
     depth_budgets: bounds of depth within host and domain.
     """
 
     filters: FilterChain
-    form: Callable[[str], str]
+    comparison_form: Callable[[str], str]
     max_redirects: int
     obeys_nofollow: bool
     depth_budgets: DepthBudgets
@@ -77,7 +77,7 @@ class LinkSubmitter:
         self._sink = sink
         self._filters = rules.filters
         self._rules = rules
-        self.form = rules.form
+        self.comparison_form = rules.comparison_form
         self.awaits_seeds = awaits_seeds
         self._clock = clock
         self.seeds_refused: Counter[str] = Counter()  # by the filter's name, as in ``refused``
@@ -182,8 +182,8 @@ class LinkSubmitter:
             accepted = self._within_budget(accepted, depths, via_host)
         if not accepted:
             return
-        form = self.form
-        names = fingerprints(form(link.url) for link in accepted)
+        comparison_form = self.comparison_form
+        names = fingerprints(comparison_form(link.url) for link in accepted)
         for i, link in enumerate(accepted):
             if (been or link.kind in _FORWARDS) and link.url != via:
                 names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
@@ -206,7 +206,7 @@ class LinkSubmitter:
 
     def _hop(self, url: str) -> bytes:
         """*url* in a chain: the fingerprints of itself and of its form."""
-        names = fingerprint(url), fingerprint(self.form(url))
+        names = fingerprint(url), fingerprint(self.comparison_form(url))
         return b"".join(name.to_bytes(8, "little") for name in names)
 
     def _redirect_refusal(self, target: str, chain: bytes) -> str | None:
@@ -225,12 +225,12 @@ class LinkSubmitter:
         refusals = self._filters.refusals([seed.url for seed in seeds], 0)
         self.seeds_refused.update(why for why in refusals if why is not None)
         kept = [seed for seed, why in zip(seeds, refusals, strict=True) if why is None]
-        form = self.form
+        comparison_form = self.comparison_form
         self._sink.submit(
             LinkBatch(
                 [Link(seed.url) for seed in kept],
                 [host_of(seed.url) for seed in kept],
-                fingerprints(form(seed.url) for seed in kept),
+                fingerprints(comparison_form(seed.url) for seed in kept),
                 LinkSource("", 0, 0, _ENTERED, b"", self._clock()),
                 SeedFacts([seed.rank for seed in kept], [host_of(seed.url) for seed in seeds]),
             )

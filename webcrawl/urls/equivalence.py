@@ -2,16 +2,16 @@
 
 LARM: "the normalized form of a URL is used internally for comparisons, but to the outside (i.e. for
 accessing the file), the original form is applied". So what is fetched is what ``normalize`` gives,
-and the eliminator takes the fingerprint of ``Equivalence.form`` of it. Of several spellings the one
-found first is fetched; a spelling that is wrongly taken for another one is lost. Hence each rule
-below is named, can be switched, and says what it risks.
+and the eliminator takes the fingerprint of its ``Equivalence.comparison_form``. Of several
+spellings the one found first is fetched; a spelling that is wrongly taken for another one is lost.
+Hence each rule below is named, can be switched, and says what it risks.
 
 The rules of the URL Standard (``STANDARD``: host_case, idn, default_port, dot_segments, empty_path,
 fragment) have already been applied when a URL comes here, and cannot be switched off: they are part
 of what a browser asks for. The others, in the order in which they are applied:
 
 >>> def form(rule: str, url: str) -> str:
-...     return Equivalence(frozenset({rule})).form(url)
+...     return Equivalence(frozenset({rule})).comparison_form(url)
 
 percent_case: escapes in capitals (RFC 3986, section 6.2.2.1). Risks nothing.
 
@@ -190,7 +190,7 @@ class Equivalence:
         self._dropped = _TRACKING if "tracking" in rules else frozenset()
         self._prefixes = _TRACKING_PREFIXES if "tracking" in rules else ()
 
-    def form(self, url: str) -> str:
+    def comparison_form(self, url: str) -> str:
         """What *url*, normalized, is compared by. Never raises; idempotent without host rules.
 
         Without host rules scheme, host and port stay what they are. URLs of other schemes than http
@@ -254,31 +254,26 @@ class Equivalence:
         """What of *query* is compared, None if nothing is. *before* ends in the path."""
         if query.count("&") >= _MOST_PARAMETERS:
             return query
-        parts = query.split("&")
+        parts = kept = query.split("&")
         names = [part.partition("=")[0] for part in parts]
         if not self._counting.issuperset(names):
-            parts = [part for part in parts if not self._is_dropped(part, before)]
+            kept = [part for part in parts if not self._is_dropped(part, before)]
             if self._sessions:
-                parts = _without_cold_fusion(parts)
-            if len(parts) < len(names):
-                if not parts:
-                    return None
-                names = [part.partition("=")[0] for part in parts]
-                query = "&".join(parts)
-        if self._empty and "" in parts:
-            parts = [part for part in parts if part]
-            if not parts:
-                return None
-            names = [part.partition("=")[0] for part in parts]
-            query = "&".join(parts)
+                kept = _without_cold_fusion(kept)
+        if self._empty and "" in kept:
+            kept = [part for part in kept if part]
+        if not kept:
+            return None
+        if len(kept) < len(parts):
+            names = [part.partition("=")[0] for part in kept]
+            query = "&".join(kept)
         if (
             self._sorted
-            and len(parts) > 1
+            and len(kept) > 1
             and names != sorted(names)
-            and all("=" in part for part in parts)
+            and all("=" in part for part in kept)
         ):
-            parts.sort(key=_name_of)
-            query = "&".join(parts)
+            query = "&".join(sorted(kept, key=_name_of))
         return query
 
     def _is_dropped(self, part: str, before: str) -> bool:

@@ -113,7 +113,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     normalized = normalize_seed(url)
     if normalized is None:
         raise FatalError(f"{url[:_TOLD_OF_URL]!r} is not a URL that this crawler knows.")
-    form = equivalence_of(settings).form(normalized)
+    form = equivalence_of(settings).comparison_form(normalized)
     name = fingerprint(form)
     names = {name, forwarded(normalized, name, {name})}
     places = _places(view, settings, normalized, form, names)
@@ -161,10 +161,10 @@ def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
     names = rules_of(settings)
 
     def form_by(rules: frozenset[str]) -> str:
-        return equivalence_of(settings, rules=rules).form(normalized)
+        return equivalence_of(settings, rules=rules).comparison_form(normalized)
 
     rules = [rule for rule in names if form_by(names - {rule}) != form]
-    if equivalence_of(settings, with_hosts=False).form(normalized) != form:
+    if equivalence_of(settings, with_hosts=False).comparison_form(normalized) != form:
         rules.append("host_rules")
     return sorted(rules or [rule for rule in names if form_by(frozenset({rule})) != normalized])
 
@@ -172,7 +172,7 @@ def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
 def _places(
     view: JobView, settings: BaseSettings, url: str, form: str, names: set[int]
 ) -> list[Place]:
-    form_of = equivalence_of(settings).form
+    form_of = equivalence_of(settings).comparison_form
 
     def wanted(entry: Entry) -> bool:
         return entry.kind not in NO_URLS and (entry.url == url or form_of(entry.url) == form)
