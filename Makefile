@@ -11,6 +11,8 @@ COVERAGE := 95
 # Processes that the tests are run in, a file of tests after the other. More than two cores have work
 # for: crawls wait for politeness most of their time.
 TESTERS  ?= 4
+# What is compiled is kept, or each tester would compile all tests anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 # `make crawl`: with SEEDS the web, without it the simulated internet on loopback.
 SEEDS  ?=
