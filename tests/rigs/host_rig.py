@@ -13,7 +13,7 @@ from scrapy.utils.test import get_crawler
 from webcrawl.clock import Clock
 from webcrawl.configuration.live_settings import LiveSettings
 from webcrawl.crawl.job_state import ContactRules
-from webcrawl.crawl.shard import Budgets, HostServices, Shard, ShardSettings, ShardTables
+from webcrawl.crawl.shard import Budgets, HostServices, Shard, ShardSettings
 from webcrawl.hosts.budgets.quotas import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
@@ -32,12 +32,10 @@ from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from webcrawl.crawl.seeds.ranks import HostRanks
+    from webcrawl.crawl.shard import ShardTables
     from webcrawl.frontier import DelayPolicy, Entry, Frontier
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.politeness.addresses import HostAddresses
-    from webcrawl.seen.content import ContentSeen
-    from webcrawl.seen.eliminator import Eliminator
 
 
 class Records:
@@ -48,6 +46,12 @@ class Records:
         self.packed: dict[str, bytes] = {}
         self._forgetful = forgetful
         self.domains = SimpleNamespace(link=lambda *_: None)
+
+    def open(self) -> None:
+        """Nothing is on disk."""
+
+    def close(self) -> None:
+        """Nothing is on disk."""
 
     def get(self, host: str) -> HostRecord:
         return self.hosts.get(host) or HostRecord(host)
@@ -87,9 +91,7 @@ class HostRig(NamedTuple):
     services: HostServices
     rules: ContactRules
 
-    def shard(
-        self, *, frontier: Frontier, eliminator: Eliminator, content: ContentSeen, ranks: HostRanks
-    ) -> Shard:
+    def shard(self, frontier: Frontier, tables: ShardTables) -> Shard:
         """A shard with them."""
         return Shard(
             settings=ShardSettings(
@@ -100,7 +102,7 @@ class HostRig(NamedTuple):
                 live=LiveSettings(workers=1, lease_secs=900.0, grace_secs=0.0, item_secs=60.0),
             ),
             frontier=frontier,
-            tables=ShardTables(eliminator=eliminator, content=content, ranks=ranks, domains=ranks),
+            tables=tables,
             hosts=self.services,
         )
 

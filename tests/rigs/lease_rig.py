@@ -24,7 +24,7 @@ from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard import Shards
+from webcrawl.crawl.shard import Shards, ShardTables
 from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.sitemaps import Sitemaps
 from webcrawl.crawl.submission import LinkRules, LinkSubmitter
@@ -112,12 +112,10 @@ class Desk:
         self.eliminator.open(None)
         self.ranks = HostRanks(path=path / "ranks")
         self.ranks.open(None)
-        self.shard = rig.shard(
-            frontier=self.rig.frontier,
-            eliminator=self.eliminator,
-            content=self.content,
-            ranks=self.ranks,
+        tables = ShardTables(
+            eliminator=self.eliminator, content=self.content, ranks=self.ranks, domains=self.ranks
         )
+        self.shard = rig.shard(self.rig.frontier, tables)
         self.shards = Shards([self.shard])
         self.side_downloads = SideDownloads(
             shards=self.shards, key_of=host_of, clock=self.rig.clock

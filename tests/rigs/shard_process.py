@@ -19,7 +19,6 @@ from scrapy.signalmanager import SignalManager
 from webcrawl.crawl.agent import ProcessServices
 from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
-from webcrawl.crawl.finish_note import content_of
 from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.lease_requests import LeaseRequests
@@ -27,7 +26,7 @@ from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard import Shards
+from webcrawl.crawl.shard import Shards, ShardTables
 from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.sitemaps import Sitemaps
 from webcrawl.crawl.submission import LinkRules, LinkSubmitter
@@ -45,7 +44,7 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.hosts.budgets.depths import DepthBudgets
-from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, runs
+from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, run_scan, runs
 from webcrawl.seen.bloom import BloomSet, filter_path
 from webcrawl.seen.cache import ClockCache
 from webcrawl.seen.content import ContentSeen
@@ -68,7 +67,6 @@ if TYPE_CHECKING:
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
 MAX_CRAWL_DELAY = 100.0
 RETRY_TIMES = 2
-PARTS = ("frontier", "seen", "content", "ranks")
 WORKERS = ("inline", "held", "thread")
 ELIMINATORS = ("disk", "bloom")
 
@@ -81,8 +79,9 @@ def make_everything_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(frontier_snapshot, "_PIECE", 60)
     patch.setattr(compaction, "_SLICE_SECS", 0.0)
     patch.setattr(levels, "_MERGED_BLOCKS", 2)
-    patch.setattr(runs, "BLOCK", 4)
-    patch.setattr(runs, "BLOCK_BYTES", 32)
+    for module in (runs, run_scan):
+        patch.setattr(module, "BLOCK", 4)
+        patch.setattr(module, "BLOCK_BYTES", 32)
     patch.setattr(runs, "READ_BLOCKS", 2)
     patch.setattr(runs, "_SMALL_BLOCKS", 1)
 
@@ -248,7 +247,6 @@ class Process:
         self.content = ContentSeen(
             path=shard / "content", executor=self.executor, buffer_size=rng.randrange(2, 6)
         )
-        self.ranks = HostRanks(path=shard / "ranks", capacity=16)
         self.stop = CrawlStop()
         crawler = Crawler()
         self.outcome_log = OutcomeLog(
@@ -266,12 +264,13 @@ class Process:
             longest_retry_after=MAX_CRAWL_DELAY,
             retry_times=RETRY_TIMES,
         )
-        self.shard = hosts.shard(
-            frontier=self.frontier,
+        tables = ShardTables(
             eliminator=self.eliminator,
             content=self.content,
-            ranks=self.ranks,
+            ranks=HostRanks(path=shard / "ranks", capacity=16),
+            domains=HostRanks(path=shard / "domains"),
         )
+        self.shard = hosts.shard(self.frontier, tables)
         shards = Shards([self.shard])
         rules = LinkRules(
             filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
@@ -339,19 +338,9 @@ class Process:
         )
 
     def open(self, facts: Mapping[str, Any]) -> None:
-        """``MercatorScheduler.open`` and the start of the spider."""
+        """``Agent.open`` and the start of the spider."""
         self.job.open()
-        shard = self.job.shard("00")
-        self.eliminator.open(shard.saved("seen"))
-        self.content.open(shard.saved("content"))
-        self.ranks.open(shard.saved("ranks"))
-        self.frontier.open(
-            shard.saved("frontier"),
-            trust_done=not shard.rebooted,
-            on_done=self._recommit,
-        )
-        for name in PARTS:
-            shard.attach(name, self.part(name))
+        self.shard.open(self.job.shard("00"))
         self.outcome_log.open()
         if not self.job.resumed or self.job.rebooted:
             self.job.publish(self.job.prepare(facts))
@@ -359,22 +348,11 @@ class Process:
         self.seeds.open(self.job.saved("seeds"))
         self.job.attach("seeds", self.seeds)
 
-    def part(self, name: str) -> Any:
-        """One of PARTS."""
-        return self.eliminator if name == "seen" else getattr(self, name)
-
-    def _recommit(self, note: bytes) -> None:
-        self.content.commit(content_of(note))
-
     def close(self) -> None:
-        """The end of ``MercatorScheduler._close``."""
+        """The end of ``Agent.close``."""
         self.executor.shutdown()
         self.outcome_log.close()
-        for name in PARTS:
-            try:
-                self.part(name).close()
-            except OSError as error:
-                self.stop.fail(error)
+        self.shard.close(self.stop.fail)
         self.seeds.close()
         self.job.close()
         self.is_closed = True
@@ -382,13 +360,13 @@ class Process:
     @property
     def has_pending_requests(self) -> bool:
         """``MercatorScheduler.has_pending_requests``."""
-        return bool(len(self.frontier) or self.frontier.leased or self.eliminator.waiting)
+        return self.shard.may_bring
 
     def named_files(self) -> set[Path]:
         """Every file that the checkpoint it began with may name, or that it may have made since."""
         path = self.job.path
         shard = path / "shards" / "00"
-        named = {path / "LOCK", path / "CURRENT", shard / "ranks" / "ranks.log"}
+        named = {path / "LOCK", path / "CURRENT", *shard.glob("*/ranks.log")}
         # A publication may have died in the middle; the next one cleans up.
         named.update(*map(path.glob, ("manifest-*", "snapshot-*", "CURRENT.tmp")))
         log = self.frontier._log
