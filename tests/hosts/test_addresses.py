@@ -28,7 +28,7 @@ ZONE = {
 async def addresses_by(answer, clock, records, *, allow_private=False):
     async with name_server(answer) as names:
         resolver = Resolver(
-            servers=[names.address], timeout=2.0, tries=1, cache_size=100, clock=clock
+            servers=lambda: [names.address], timeout=2.0, tries=1, cache_size=100, clock=clock
         )
         addresses = HostAddresses(
             resolver=resolver,

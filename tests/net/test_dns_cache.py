@@ -25,7 +25,11 @@ class Cache(RuleBasedStateMachine):
         super().__init__()
         self.clock = FakeClock()
         self.resolver = Resolver(
-            servers=[("127.0.0.1", 1)], timeout=1, tries=1, cache_size=self.SIZE, clock=self.clock
+            servers=tuple,
+            timeout=1,
+            tries=1,
+            cache_size=self.SIZE,
+            clock=self.clock,
         )
         self.known: list[tuple[str, list[str], float]] = []
 

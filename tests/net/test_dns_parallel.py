@@ -24,7 +24,7 @@ def test_two_thousand_names_are_resolved_twenty_times_as_fast_as_ten_threads_eve
 
     async def resolve(numbers: range) -> float:
         resolver = Resolver(
-            servers=[server_address(web.dns)], timeout=2.0, tries=3, cache_size=NAMES
+            servers=lambda: [server_address(web.dns)], timeout=2.0, tries=3, cache_size=NAMES
         )
         hosts = [world.host(number) for number in numbers]
         try:

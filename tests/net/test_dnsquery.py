@@ -47,8 +47,7 @@ async def resolver_on(
     *servers: tuple[str, int], secs: float = 60.0, tries: int = 3, system: System | None = None
 ) -> AsyncIterator[Resolver]:
     resolver = Resolver(
-        servers=servers or system.current(),
-        system=system,
+        servers=(lambda: servers) if system is None else system.current,
         timeout=secs,
         tries=tries,
         cache_size=10_000,
@@ -77,7 +76,7 @@ def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeypatch):
         held.append(query)
         if len(held) < 20 and len(names.asked) < 110:
             return []
-        most.append(len(resolver._servers._open))
+        most.append(len(resolver._servers.open))
         replies = [zone({str(q.question[0].name)[:-1]: ["300 A 127.0.0.1"]})(q) for q in held]
         held.clear()
         return [reply.to_wire() for reply in replies]
@@ -88,7 +87,7 @@ def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeypatch):
             found = await asyncio.gather(*(resolver.resolve(f"{n}.x.test") for n in range(110)))
             assert found == [["127.0.0.1"]] * 110
             assert max(most) == 20
-            assert not resolver._servers._open
+            assert not resolver._servers.open
 
     names = resolver = None
     most: list[int] = []

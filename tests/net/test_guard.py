@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import random
-import socket
 
 import pytest
 from fetching import OK, handler_with
@@ -184,14 +183,6 @@ def test_one_address_is_tried_where_each_has_a_clock():
 def test_hosts_that_need_no_look_up_are_judged_without_one(host, permitted):
     assert GUARD.permits_host(host) is permitted
     assert OPEN.permits_host(host)
-
-
-def test_no_socket_is_opened_for_a_forbidden_address():
-    info = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 80))
-    with pytest.raises(ForbiddenAddressError, match=r"127\.0\.0\.1"):
-        GUARD.open_socket(info)
-    with OPEN.open_socket(info) as sock:
-        assert (sock.family, sock.type) == (socket.AF_INET, socket.SOCK_STREAM)
 
 
 def test_the_setting_is_off_unless_it_is_switched_on():

@@ -228,7 +228,7 @@ def test_dripping_does_not_put_off_the_end_of_the_header():
     async def talk(reader, writer) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nX: ")
-        while True:
+        while not writer.transport.is_closing():
             writer.write(b"y")
             await writer.drain()
             await asyncio.sleep(0.02)

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import enum
 import math
-import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -22,6 +21,7 @@ from webcrawl.net.dns import resolver as dns
 from webcrawl.net.dns.shared import resolver_of
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
 from webcrawl.net.http.large_bodies import LARGE_BODY
+from webcrawl.net.limits import is_for_robots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -91,26 +91,15 @@ class PlainContact:
             return permit.max_bytes
         return limit
 
-    @property
-    def is_for_robots(self) -> bool:
-        """Whether it is for a robots.txt, half of which may permit what the other half forbids."""
-        # The crawl's own record of this contact (webcrawl/crawl/fetch.py), if it is the crawl's.
-        return bool(getattr(self.request.meta.get("fetch"), "robots_url", ""))
-
-    def check_type(self, content_type: bytes, limits: FetchLimits) -> None:
-        """Raise UnwantedTypeError if PAGE_CONTENT_TYPES does not have *content_type*."""
-        if content_type not in limits.wanted and not self.is_for_robots:
-            shown = content_type.decode("latin-1")
-            raise outcomes.UnwantedTypeError(f"{self.request.url}: {shown} is not wanted")
-
     def check_ending(self, received: Received) -> None:
         """Raise TooSlowError for half a document that is worse than none."""
-        if self.is_for_robots and received.ending is Ending.LATE:
+        if is_for_robots(self.request) and received.ending is Ending.LATE:
             raise outcomes.TooSlowError(f"{self.request.url}: only half of it came")
 
     def check_loss(self, document: Document, *, fail: bool) -> None:
         """Raise ResponseDataLossError for a lost part, if *fail* or the request says so."""
-        fail = self.request.meta.get("download_fail_on_dataloss", fail) or self.is_for_robots
+        fail = self.request.meta.get("download_fail_on_dataloss", fail)
+        fail = fail or is_for_robots(self.request)
         if fail and "dataloss" in document.flags:
             raise ResponseDataLossError(f"{self.request.url}: {document.reason}")
 
@@ -265,22 +254,15 @@ class Dialer:
         return await self.dial_address(permitted[-1], port)
 
     async def dial_address(self, address: str, port: int) -> Connection:
-        """Connect to *address*, which the guard is asked about once more."""
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        sock = self._guard.open_socket((family, socket.SOCK_STREAM, 0, "", (address, port)))
+        """Connect to *address*, one that was judged."""
         try:
-            sock.setblocking(False)
-            if self._local_address is not None:
-                sock.bind(self._local_address)
             async with asyncio.timeout(self._limits.connect_timeout):
-                await asyncio.get_running_loop().sock_connect(sock, (address, port))
-            reader, writer = await asyncio.open_connection(sock=sock, limit=_READ_BUFFER)
-        except BaseException as e:
-            sock.close()
-            if isinstance(e, OSError):
-                where = f"{address}, port {port}"
-                raise _meaning_of(e)(f"{where}: {e or type(e).__name__}") from e
-            raise
+                reader, writer = await asyncio.open_connection(
+                    address, port, limit=_READ_BUFFER, local_addr=self._local_address
+                )
+        except OSError as e:
+            where = f"{address}, port {port}"
+            raise outcomes.failure_of(e)(f"{where}: {e or type(e).__name__}") from e
         return Connection(reader, writer, address=address, limits=self._limits)
 
 
@@ -301,16 +283,3 @@ async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[Pl
         raise DownloadTimeoutError(f"{request.url}: not done within {seconds} seconds") from e
     finally:
         request.meta["download_seconds"] = now() - started
-
-
-def _meaning_of(error: OSError) -> type[Exception]:
-    return next(meaning for cls, meaning in _MEANINGS if isinstance(error, cls))
-
-
-# The first that fits.
-_MEANINGS: Final[tuple[tuple[type[OSError], type[Exception]], ...]] = (
-    (ConnectionRefusedError, outcomes.ConnectRefusedError),
-    (TimeoutError, outcomes.ConnectTimeoutError),
-    (ConnectionError, outcomes.ConnectionLostError),  # reset or aborted: somebody was there
-    (OSError, outcomes.ConnectFailedError),
-)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import logging
-import socket
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -23,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import flag
-from webcrawl.net.outcomes import ForbiddenAddressError
 from webcrawl.urls import SCHEMES
 
 if TYPE_CHECKING:
@@ -99,7 +97,7 @@ def plain_address(text: str) -> str:
 
 
 class AddressGuard:
-    """Says which addresses may be contacted, and opens sockets to no others."""
+    """The judge of addresses."""
 
     def __init__(self, *, allow_private: bool, tried: int = 2) -> None:
         """With *allow_private* every address may be: for intranets, and for simulations. Of a host
@@ -140,14 +138,6 @@ class AddressGuard:
         if ":" in name or last.isdigit() or last.startswith("0x"):
             return self.permits(name)
         return self._allow_private or last != "localhost"
-
-    def open_socket(self, info: tuple[Any, Any, int, str, Any]) -> socket.socket:
-        """Return a socket for *info*, as ``getaddrinfo`` has them; raises ForbiddenAddressError."""
-        family, kind, proto, _, destination = info
-        address = destination[0]
-        if not self.permits(address):
-            raise ForbiddenAddressError(f"{address} is no address of the public internet")
-        return socket.socket(family, kind, proto)
 
 
 class _Block:

@@ -15,8 +15,10 @@ from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import number, positive, whole
 from webcrawl.errors import FatalError
 from webcrawl.net.content_type import content_type_of
+from webcrawl.net.outcomes import UnwantedTypeError
 
 if TYPE_CHECKING:
+    from scrapy import Request
     from scrapy.settings import BaseSettings
 
 # Defaults of the settings of the same names.
@@ -63,6 +65,13 @@ class FetchLimits:
     def idle_by_scheme(self) -> dict[str, int]:
         """How many connections may wait."""
         return {"https": self.idle_connections, "http": PLAIN_TO_TLS * self.idle_connections}
+
+    def check_type(self, content_type: bytes, request: Request) -> None:
+        """Raise UnwantedTypeError for a document of a type that is not wanted; a robots.txt may be
+        of any."""
+        if content_type not in self.wanted and not is_for_robots(request):
+            shown = content_type[:100].decode("latin-1")
+            raise UnwantedTypeError(f"{request.url}: {shown} is not wanted")
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
@@ -138,6 +147,14 @@ def _types(settings: BaseSettings, setting: str) -> frozenset[str]:
                 f"(text/), {name!r} is neither."
             )
     return frozenset(names)
+
+
+def is_for_robots(request: Request) -> bool:
+    """Whether *request* is for a robots.txt, half of which may permit what the other half forbids.
+
+    By the crawl's own record of the fetch (webcrawl/crawl/fetch.py), if it is the crawl's.
+    """
+    return bool(getattr(request.meta.get("fetch"), "robots_url", ""))
 
 
 def page_max_bytes(settings: BaseSettings) -> int:

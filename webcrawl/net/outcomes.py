@@ -146,6 +146,14 @@ _OF_HOSTS: Final[dict[str, type[Exception]]] = {
     },
 }
 
+# What the system says of connections, the first that fits.
+_OF_CONNECTIONS: Final[tuple[tuple[type[OSError], type[Exception]], ...]] = (
+    (ConnectionRefusedError, ConnectRefusedError),
+    (TimeoutError, ConnectTimeoutError),
+    (ConnectionError, ConnectionLostError),  # reset or aborted: a server was there
+    (OSError, ConnectFailedError),
+)
+
 #: Every outcome but ``http_NNN``, for documentation and tests.
 OUTCOMES: Final[frozenset[str]] = frozenset(
     {
@@ -172,6 +180,11 @@ OUTCOMES: Final[frozenset[str]] = frozenset(
         "other",
     }
 )
+
+
+def failure_of(error: OSError) -> type[Exception]:
+    """Return the exception of this module for an *error* of a connection."""
+    return next(meaning for cls, meaning in _OF_CONNECTIONS if isinstance(error, cls))
 
 
 def error_of(outcome: str) -> type[Exception]:

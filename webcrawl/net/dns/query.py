@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Sequence
 
-    from webcrawl.net.dns.servers import Address, SystemServers
+    from webcrawl.net.dns.servers import Address
 
 # Questions under way; the others wait their turn. A name server drops what it has no room for:
 # unbound takes 1,024 for each of its threads, and its socket holds fewer. At 200 ms each these are
@@ -53,28 +53,25 @@ class NameServers:
     def __init__(
         self,
         *,
-        servers: Sequence[Address],
-        system: SystemServers | None,
+        servers: Callable[[], Sequence[Address]],
         timeout: float,
         tries: int,
         rng: random.Random,
     ) -> None:
-        """*timeout*, in seconds, is for the first of the *tries* and doubles with each.
-
-        With *system* its servers are used as they change.
-        """
+        """*servers* are used as they change. *timeout*, in seconds, is for the first of the
+        *tries* and doubles with each."""
         self.counts = QueryCounts()
+        self.timeout = timeout
+        self.tries = tries
+        self.over_tcp = asyncio.Semaphore(_MAX_OVER_TCP)
+        self.open: set[_Question] = set()
+        self.loop: asyncio.AbstractEventLoop  # since the first question
         self._servers = servers
-        self._system = system
-        self._timeout = timeout
-        self._tries = tries
         self._rng = rng
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._in_use: Sequence[Address] = ()
         self._channels: list[Channel] = []
-        self._open: set[_Question] = set()
         self._queue: deque[_Question] = deque()
         self._beginning = False
-        self._over_tcp = asyncio.Semaphore(_MAX_OVER_TCP)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(
@@ -84,17 +81,16 @@ class NameServers:
 
         The sockets are opened by the first question, on the loop that runs it.
         """
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-            self._channels = [self._channel(server) for server in self._servers]
-        if self._system is not None:
-            self._use(self._system.current())
+        self.loop = asyncio.get_running_loop()
+        servers = self._servers()
+        if servers != self._in_use:
+            self._use(servers)
         self._queue.append(_Question(self, dnswire.question(name, qtype), done))
         self.begin()
 
     async def close(self) -> None:
         """Answer every open question with Unanswered and close the sockets."""
-        questions = [*self._open, *self._queue]
+        questions = [*self.open, *self._queue]
         self._queue.clear()
         for question in questions:
             question.finish(Unanswered("the resolver was closed", timed_out=False))
@@ -111,9 +107,7 @@ class NameServers:
 
     def _use(self, servers: Sequence[Address]) -> None:
         """Ask *servers* from now on; what those that are gone were asked goes to them."""
-        if servers is self._servers:
-            return
-        self._servers = servers
+        self._in_use = servers
         older = {channel.address: channel for channel in self._channels}
         self._channels = [
             older.pop(address) if address in older else self._channel(address)
@@ -125,22 +119,6 @@ class NameServers:
 
     # The rest is for the questions and channels of this module.
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        assert self._loop is not None
-        return self._loop
-
-    @property
-    def tries(self) -> int:
-        return self._tries
-
-    def timeout_of(self, attempt: int) -> float:
-        return self._timeout * 2.0**attempt
-
-    @property
-    def over_tcp(self) -> asyncio.Semaphore:
-        return self._over_tcp
-
     def begin(self) -> None:
         """Ask the questions that wait, as many as may be under way.
 
@@ -150,9 +128,9 @@ class NameServers:
             return
         self._beginning = True
         try:
-            while self._queue and len(self._open) < _MAX_UNDER_WAY:
+            while self._queue and len(self.open) < _MAX_UNDER_WAY:
                 question = self._queue.popleft()
-                self._open.add(question)
+                self.open.add(question)
                 question.ask()
         finally:
             self._beginning = False
@@ -163,7 +141,7 @@ class NameServers:
         usable = [channel for channel in usable if channel is not last] or usable
         if len(usable) < 2:
             return usable[0] if usable else None
-        best = min(usable, key=_silences)  # the first of equals
+        best = min(usable, key=lambda channel: channel.silences)  # the first of equals
         if last is None and best is not usable[0]:
             at = now()
             for channel in usable[: usable.index(best)]:
@@ -176,9 +154,6 @@ class NameServers:
         task = self.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def forget(self, question: _Question) -> None:
-        self._open.discard(question)
 
 
 class _Question:
@@ -229,7 +204,7 @@ class _Question:
             self._why = f"cannot send to {channel.name}"
         servers.counts.sent += 1
         self._ids.append((channel, ident))
-        delay = servers.timeout_of(self._attempt)
+        delay = servers.timeout * 2.0**self._attempt
         self._attempt += 1
         self._timer = servers.loop.call_later(delay, self._timed_out, channel)
 
@@ -283,7 +258,7 @@ class _Question:
     async def _ask_over_tcp(self, channel: Channel, part: dnswire.Answer) -> None:
         """Get the whole answer, or make do with *part* of it: some firewalls pass no DNS by TCP."""
         try:
-            async with asyncio.timeout(self._servers.timeout_of(1)), self._servers.over_tcp:
+            async with asyncio.timeout(2 * self._servers.timeout), self._servers.over_tcp:
                 message = await channel.ask_over_tcp(dnswire.query(0, self._asked))
             answer = dnswire.read_answer(message, self._asked)
         except (OSError, EOFError, dnswire.MalformedAnswerError) as e:
@@ -309,7 +284,7 @@ class _Question:
         self._stop_timer()
         for channel, ident in self._ids:
             channel.forget(ident)
-        self._servers.forget(self)
+        self._servers.open.discard(self)
         done(result)
         self._servers.begin()
 
@@ -317,7 +292,3 @@ class _Question:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _silences(channel: Channel) -> int:
-    return channel.silences

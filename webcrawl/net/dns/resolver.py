@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import random
-import socket
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scrapy.settings import BaseSettings
+
+    from webcrawl.net.dns.servers import Address
 
 # Defaults of the settings of the same names.
 DNS_QUERY_TIMEOUT_SECS = 2.0  # before the first repetition; doubles with each
@@ -61,7 +62,7 @@ class NameNotFoundError(DnsError):
 
 
 class NoAddressError(NameNotFoundError):
-    """The name exists and has no address of the wanted family. Final."""
+    """The name exists and has no address. Final."""
 
 
 class InvalidNameError(NameNotFoundError):
@@ -90,26 +91,22 @@ class Resolver:
     def __init__(
         self,
         *,
-        servers: Sequence[tuple[str, int]],
+        servers: Callable[[], Sequence[Address]],
         timeout: float,
         tries: int,
         cache_size: int,
-        system: SystemServers | None = None,
         clock: Callable[[], float] = now,
         rng: random.Random | None = None,
     ) -> None:
-        """*servers* are IP addresses and ports, the preferred one first; *system* takes their
-        place when its own change.
+        """*servers* tells the IP addresses and ports of the name servers, which may change, the
+        preferred one first.
 
         *timeout* is in seconds and doubles with each of the *tries* of one question. Names expire
         from the cache, bounded to *cache_size* names, by *clock*; *rng* draws the message ids,
         which a forged answer has to guess: leave it out except in tests.
         """
-        if not servers:
-            raise ValueError("a resolver needs at least one name server")
         self._servers = NameServers(
             servers=servers,
-            system=system,
             timeout=timeout,
             tries=tries,
             rng=rng or random.SystemRandom(),
@@ -136,23 +133,19 @@ class Resolver:
         The name servers of /etc/resolv.conf when DNS_SERVERS is empty; none but those named when
         it is not. Raises FatalError with one sentence for a value that cannot work.
         """
-        servers = [server_address(s) for s in settings.getlist("DNS_SERVERS")]
-        system = None if servers else SystemServers()
+        named = [server_address(s) for s in settings.getlist("DNS_SERVERS")]
         return cls(
-            servers=servers if system is None else system.current(),
-            system=system,
+            servers=(lambda: named) if named else SystemServers().current,
             timeout=positive(settings, "DNS_QUERY_TIMEOUT_SECS", DNS_QUERY_TIMEOUT_SECS),
             tries=whole(settings, "DNS_TRIES", DNS_TRIES, at_least=1),
             cache_size=size_of(settings, "DNS_CACHE_SIZE"),
         )
 
-    async def resolve(
-        self, host: str, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[str]:
+    async def resolve(self, host: str) -> list[str]:
         """Return the addresses of *host*, at least one, in the order of the answer.
 
-        Without a *family* the IPv4 addresses, and the IPv6 ones of hosts that have no other: one
-        question for nearly every host. Address literals (IPv6 with or without brackets) come
+        The IPv4 addresses, and the IPv6 ones of hosts that have no other: one question for nearly
+        every host. Address literals (IPv6 with or without brackets) come
         back as they are, and localhost is never asked for (RFC 6761).
 
         Raises NameNotFoundError, NoAddressError, LookupFailedError or LookupTimeoutError.
@@ -161,13 +154,10 @@ class Resolver:
         literal = _without_lookup(name)
         if literal is not None:
             return [literal]
-        if family != socket.AF_INET6:
-            try:
-                return await self._addresses(name, name, dnswire.A)
-            except NoAddressError:
-                if family == socket.AF_INET:
-                    raise
-        return await self._addresses(name + _IPV6, name, dnswire.AAAA)
+        try:
+            return await self._addresses(name, name, dnswire.A)
+        except NoAddressError:
+            return await self._addresses(name + _IPV6, name, dnswire.AAAA)
 
     async def ask_anew(self, host: str) -> bool:
         """Whether the name servers find *host* now, whatever is known of it."""

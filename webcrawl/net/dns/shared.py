@@ -30,26 +30,13 @@ def resolver_of(crawler: Crawler) -> Resolver:
     resolver = _resolvers.get(crawler)
     if resolver is None:
         resolver = _resolvers[crawler] = Resolver.from_settings(crawler.settings)
-        _Attendant(crawler, resolver)
+
+        def spider_closed() -> None:
+            assert crawler.stats is not None
+            for name, count in resolver.counts().items():
+                crawler.stats.set_value(f"dns/{name}", count)
+
+        # Not weakly: nothing else holds these receivers.
+        crawler.signals.connect(spider_closed, signal=signals.spider_closed, weak=False)
+        crawler.signals.connect(resolver.close, signal=signals.engine_stopped, weak=False)
     return resolver
-
-
-class _Attendant:
-    """Writes the counts and closes the resolver when the crawl ends."""
-
-    def __init__(self, crawler: Crawler, resolver: Resolver) -> None:
-        self._crawler = crawler
-        self._resolver = resolver
-        # The signals refer to their receivers weakly by default, and nobody else holds this one.
-        connect = crawler.signals.connect
-        connect(self.spider_closed, signal=signals.spider_closed, weak=False)
-        connect(self.engine_stopped, signal=signals.engine_stopped, weak=False)
-
-    def spider_closed(self) -> None:
-        stats = self._crawler.stats
-        assert stats is not None
-        for name, count in self._resolver.counts().items():
-            stats.set_value(f"dns/{name}", count)
-
-    async def engine_stopped(self) -> None:
-        await self._resolver.close()

@@ -122,7 +122,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
         password = meta.get("ftp_password") or target.password or self._password
         content_type = CONTENT_TYPE if target.is_listing else type_of_name(unquote(target.name))
         async with contact_for(request, self._limits) as contact:
-            contact.check_type(content_type, self._limits)
+            self._limits.check_type(content_type, request)
             control = await self._dialer.dial(target.host, target.port)
             try:
                 visit = _FtpVisit(

@@ -111,7 +111,7 @@ class GopherDownloadHandler(BaseDownloadHandler):
         limit = free_bytes(request, self._limits.max_bytes)
         content_type = content_type_of(target.kind, target.selector)
         async with contact_for(request, self._limits) as contact:
-            contact.check_type(content_type, self._limits)
+            self._limits.check_type(content_type, request)
             connection = await self._dialer.dial(target.host, target.port)
             try:
                 connection.send(target.selector + b"\r\n")

@@ -64,7 +64,7 @@ from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import Gauge
 from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes
 from webcrawl.net.http.request import wire_request
-from webcrawl.net.limits import FetchLimits
+from webcrawl.net.limits import FetchLimits, is_for_robots
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -172,9 +172,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
             )
             if stop is not None:
                 return self._stopped(stop, answer, request, headers, b"")
-        for_robots = _is_for_robots(request)
-        if not for_robots:
-            self._refuse_unwanted(answer.status, headers, request)
+        if 200 <= answer.status < 300:  # the status of others says more than their type
+            self._limits.check_type(b",".join(headers.getlist(b"Content-Type")), request)
         limit = free_bytes(request, self._limits.max_bytes)
         listener: Callable[[bytes], StopDownload | None] | None = None
         if is_heard(self.crawler.signals, signals.bytes_received):
@@ -193,7 +192,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             flags = ["truncated"]
         elif isinstance(body.end, TimeoutError | outcomes.TooSlowError):
             # Half of a robots.txt may permit what the other half forbids.
-            if not body.data or for_robots:
+            if not body.data or is_for_robots(request):
                 raise body.end
             flags = ["truncated", "time"]
         elif body.end is not None:
@@ -201,16 +200,6 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 raise ResponseDataLossError(f"{request.url}: {body.end}") from body.end
             flags = ["dataloss"]
         return response_of(answer, request.url, headers, body.data, flags)
-
-    def _refuse_unwanted(self, status: int, headers: Headers, request: Request) -> None:
-        """Raise UnwantedTypeError for a page of a type that is not in PAGE_CONTENT_TYPES.
-
-        Only for good answers: the status of others says more than their type.
-        """
-        content_type = b",".join(headers.getlist(b"Content-Type"))
-        if 200 <= status < 300 and content_type not in self._limits.wanted:
-            shown = content_type[:100].decode("latin-1")
-            raise outcomes.UnwantedTypeError(f"{request.url}: {shown} is not wanted")
 
     def _tell_bytes(self, request: Request, chunk: bytes) -> StopDownload | None:
         return check_stop_download(signals.bytes_received, self.crawler, request, data=chunk)
@@ -254,11 +243,6 @@ def offer_groups(context: ssl.SSLContext, groups: str) -> bool:
     return bool(call(pointer, _SET_GROUPS_LIST, 0, groups.encode()))
 
 
-def _is_for_robots(request: Request) -> bool:
-    # The crawl's own record of this contact (webcrawl/crawl/fetch.py), if it is the crawl's.
-    return bool(getattr(request.meta.get("fetch"), "robots_url", ""))
-
-
 def _length_of(headers: Headers) -> int | None:
     """What the header says that the body is long, if anything."""
     value = headers.get(b"Content-Length")
@@ -269,7 +253,10 @@ def _rename(error: Exception, request: Request, seconds: float) -> NoReturn:
     """Raise the exception of `outcomes` that says what *error* means."""
     if isinstance(error, TimeoutError):
         raise DownloadTimeoutError(f"{request.url}: not done within {seconds} seconds") from error
-    meaning = next(meaning for cls, meaning in _MEANINGS if isinstance(error, cls))
+    meaning = next((meaning for cls, meaning in _MEANINGS if isinstance(error, cls)), None)
+    if meaning is None:
+        assert isinstance(error, OSError)
+        meaning = outcomes.failure_of(error)
     raise meaning(f"{request.url}: {error or type(error).__name__}") from error
 
 
@@ -291,7 +278,4 @@ _MEANINGS: Final[tuple[tuple[type[Exception], type[Exception]], ...]] = (
     (ValueError, outcomes.BadUrlError),
     # What the loops say of a connection that was closed under them.
     (RuntimeError, outcomes.ConnectionLostError),
-    (ConnectionRefusedError, outcomes.ConnectRefusedError),
-    (ConnectionError, outcomes.ConnectionLostError),  # reset or aborted: a server was there
-    (OSError, outcomes.ConnectFailedError),
 )
