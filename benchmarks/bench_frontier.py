@@ -91,7 +91,7 @@ def pop(frontier: Frontier, clock: SimulatedClock, step: float) -> int:
         clock.now = max(clock.now, ready_at)
         return 0
     clock.now += step
-    frontier.release(lease.entry.host, rest=3.0, least=0.0)
+    frontier.release(lease.entry.host, rest=3.0, min_rest=0.0)
     frontier.finish(lease)
     return 1
 
@@ -110,7 +110,7 @@ def pop_in_steps(frontier: Frontier, clock: SimulatedClock, urls: int, step: flo
             leases.append(lease)
         begun = count(taking, begun)
         for lease in leases:
-            frontier.release(lease.entry.host, rest=3.0, least=0.0)
+            frontier.release(lease.entry.host, rest=3.0, min_rest=0.0)
             frontier.finish(lease)
         popped += len(leases)
         if len(leases) < 100:
@@ -164,7 +164,7 @@ def pauses(directory: Path, queues: int, rests: int) -> None:
         frontier.push([encode(Entry(f"https://{name}/", name))])
         lease = frontier.acquire()
         assert lease is not None
-        frontier.release(name, rest=3600.0, least=3600.0)
+        frontier.release(name, rest=3600.0, min_rest=3600.0)
         frontier.finish(lease)
     for number in range(queues):
         name = f"www.site{number:07d}.test"

@@ -177,7 +177,7 @@ class Crawl:
         self.content.test(fingerprint)
         self.submit(int(host[8:15]))
         self.content.commit(fingerprint)
-        self.frontier.release(host, rest=3.0, least=0.0)
+        self.frontier.release(host, rest=3.0, min_rest=0.0)
         self.frontier.finish(lease)
         self.pages += 1
         return True

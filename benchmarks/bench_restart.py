@@ -166,7 +166,7 @@ def contact(shard: Shard, *, rest: float = 86_400.0) -> bool:
     host = lease.entry.host
     document = random.getrandbits(64)
     content.test(document)
-    frontier.release(host, rest=rest, least=0.0)
+    frontier.release(host, rest=rest, min_rest=0.0)
     frontier.finish(lease, note=document.to_bytes(8, "little"))
     content.commit(document)
     records = shard.hosts.records

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from webcrawl.frontier import back_queue, bodies
+from webcrawl.frontier import back_queue, overflow
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.back_queue import State
 from webcrawl.frontier.domain_share import DomainShares
@@ -29,6 +29,12 @@ def back_end(path: Path, clock: FakeClock, *, limit: int = 10, ceiling: int = 10
     )
 
 
+def hosts(back: BackEnd) -> int:
+    """How many have a queue."""
+    states = ("ready", "held", "snoozed", "in_process")
+    return sum(back.sizes()[f"frontier/hosts/{state}"] for state in states)
+
+
 @pytest.fixture
 def back(jobdir: Path, clock: FakeClock) -> BackEnd:
     found = back_end(jobdir, clock)
@@ -38,9 +44,9 @@ def back(jobdir: Path, clock: FakeClock) -> BackEnd:
 
 @pytest.fixture(params=[1, 2, 3, 16])
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many entries a queue keeps in its list, and a frame of its body has."""
+    """How many entries a queue keeps in its list, and a frame of its overflow has."""
     monkeypatch.setattr(back_queue, "INLINE", request.param)
-    monkeypatch.setattr(bodies, "CHUNK", request.param)
+    monkeypatch.setattr(overflow, "CHUNK", request.param)
     size: int = request.param
     return size
 
@@ -68,7 +74,7 @@ def test_entries_of_a_host_come_out_in_their_order(
         assert take(back, clock()) == ("a.test", b"%d" % serial)
         assert back.check() == []
         give(back, "a.test", clock(), clock())
-    assert back.size == back.hosts == back.spilled == 0
+    assert back.size == hosts(back) == back.spilled == 0
 
 
 def test_pushes_and_pops_in_turn_keep_the_order(
@@ -97,7 +103,7 @@ def test_hosts_are_handed_out_in_the_order_of_their_times(back: BackEnd, clock: 
     give(back, "b", clock() + 2, clock())
     assert back.earliest() == clock() + 1
     assert back.first_ready(clock()) is None
-    assert (back.ready, back.snoozed, back.in_process) == (0, 3, 0)
+    assert (back.ready, back.sizes()["frontier/hosts/snoozed"], back.in_process) == (0, 3, 0)
     clock.advance(3)
     assert [take(back, clock())[0] for _ in range(3)] == ["c", "b", "a"]
     assert back.earliest() is None
@@ -129,7 +135,7 @@ def test_no_call_wakes_more_hosts_than_it_should(jobdir: Path, clock: FakeClock)
         give(back, f"h{number}", clock() + 1, clock())
     clock.advance(1)
     assert back.first_ready(clock()) is not None
-    assert (back.ready, back.snoozed) == (64, 136)
+    assert (back.ready, back.sizes()["frontier/hosts/snoozed"]) == (64, 136)
     assert [take(back, clock())[0] for _ in range(200)] == [f"h{n}" for n in range(200)]
 
 
@@ -158,10 +164,10 @@ def test_queue_that_runs_empty_leaves_the_table_but_its_rest_is_remembered(
     back.push("a.test", b"1")
     take(back, clock())
     give(back, "a.test", clock() + 30, clock())
-    assert (back.hosts, len(back.remembered)) == (0, 1)
+    assert (hosts(back), len(back.remembered)) == (0, 1)
     clock.advance(10)
     back.push("a.test", b"2")
-    assert (back.hosts, len(back.remembered)) == (1, 0)
+    assert (hosts(back), len(back.remembered)) == (1, 0)
     assert back.first_ready(clock()) is None
     assert back.earliest() == clock() + 20
 
@@ -277,7 +283,7 @@ def test_directory_that_is_used_again_is_emptied_only_once(
 def test_one_call_empties_a_bounded_number_of_directories(
     back: BackEnd, clock: FakeClock, jobdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "_EMPTIED_PER_CALL", 2)
+    monkeypatch.setattr(overflow, "_EMPTIED_PER_CALL", 2)
     for host in "abcdef":
         flood(back, host, 100)
     drain(back, clock)
@@ -315,7 +321,7 @@ def test_table_larger_than_the_new_limit_is_taken_over_whole(
         back.push(host, b"1")
     small = back_end(jobdir, clock, limit=2, ceiling=3)
     small.open([*back.snapshot().members])
-    assert small.hosts == small.limit == 6
+    assert hosts(small) == small.limit == 6
     assert small.check() == []
 
 
@@ -341,7 +347,7 @@ def test_check_reports_each_broken_invariant(back: BackEnd, clock: FakeClock) ->
     table["c"].state = State.SNOOZED  # in process, though snoozed
     table["d"].items.clear()  # empty, yet ready
     table["e"].host = "x"  # under another's name
-    table["f"].body = back._bodies.take()  # a body with nothing in it
+    table["f"].overflow = back._overflows.take()  # an overflow with nothing in it
     back._ready.append(table["f"])  # twice in line
     back.limit = 5
     problems = back.check()
@@ -353,7 +359,7 @@ def test_check_reports_each_broken_invariant(back: BackEnd, clock: FakeClock) ->
         "c is snoozed, which the heap contradicts",
         "the queue of d is empty, yet ready",
         "e leads to the queue of x",
-        "f keeps an empty body",
+        "f keeps an empty overflow",
         "9 waiting entries counted, 7 found",
         "1 hosts in process counted, 0 found",
         "0 spilled queues counted, 1 found",

@@ -15,7 +15,7 @@ import pytest
 import warm
 from frontier_rig import POLICY, Rig, entry, urls_of
 
-from webcrawl.frontier import back_queue, bodies, front_end
+from webcrawl.frontier import back_queue, front_end, overflow
 from webcrawl.frontier.delay_policy import HostFacts, cut_off
 from webcrawl.frontier.done_log import Contact
 from webcrawl.frontier.snapshot import decode_snapshot
@@ -44,7 +44,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Queues that spill after a few entries, so that small tests have many files."""
     monkeypatch.setattr(front_end, "CHUNK", 3)
     monkeypatch.setattr(back_queue, "INLINE", 2)
-    monkeypatch.setattr(bodies, "CHUNK", 2)
+    monkeypatch.setattr(overflow, "CHUNK", 2)
 
 
 def take(rig: Rig) -> Lease:

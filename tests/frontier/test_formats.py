@@ -53,7 +53,7 @@ def test_a_release_of_an_earlier_format_is_taken_up(jobdir: Path, clock: FakeClo
     (path,) = sorted((jobdir / "done").iterdir())[-1:]
     writes = [msgspec.msgpack.decode(payload) for _, payload in read_records(path)]
     path.unlink()
-    with_rest = {6: lambda host, at, least: [2, host, at, 600.0, least]}
+    with_rest = {6: lambda host, at, min_rest: [2, host, at, 600.0, min_rest]}
     with RecordLog.open(path) as log:
         for records in writes:
             old = [

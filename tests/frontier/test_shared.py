@@ -73,7 +73,7 @@ def test_host_that_is_sent_away_comes_when_the_clock_is_free(rig: Rig) -> None:
     assert rig.frontier.claim(again, ADDRESS) == 0.0
 
 
-def test_a_thousand_hosts_of_one_address_are_told_different_times(rig: Rig) -> None:
+def test_a_thousand_hosts_of_one_address_get_different_times(rig: Rig) -> None:
     first = contact(rig, "a.test")
     rig.frontier.claim(first, ADDRESS)
     times = []
@@ -106,7 +106,7 @@ def test_all_hosts_of_one_address_get_their_turn(jobdir: Path, clock: FakeClock)
     rig.close()
 
 
-def test_hosts_are_told_different_times_even_when_the_usual_rest_is_nothing(
+def test_hosts_get_different_times_even_when_the_usual_rest_is_nothing(
     jobdir: Path, clock: FakeClock
 ) -> None:
     rig = Rig(jobdir, clock, delay=LargestDelay(factor=0.0, floor=0.0, ceiling=0.0))
@@ -116,13 +116,13 @@ def test_hosts_are_told_different_times_even_when_the_usual_rest_is_nothing(
     rig.close()
 
 
-def test_memory_of_told_times_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "_TOLD", 5)
+def test_memory_of_given_times_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "_GIVEN", 5)
     for n in range(20):
         first, second = contact(rig, f"a{n}.test"), contact(rig, f"b{n}.test")
         rig.frontier.claim(first, f"203.0.113.{n}")
         rig.frontier.claim(second, f"203.0.113.{n}")
-    assert len(rig.frontier._shared._told) == 5
+    assert len(rig.frontier._shared._given) == 5
 
 
 def test_claiming_again_changes_nothing_and_another_clock_is_an_error(rig: Rig) -> None:

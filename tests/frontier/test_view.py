@@ -48,8 +48,8 @@ def places(view):
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_seen_is_what_a_restart_hands_out(tmp_path, clock, seed, trust_done, monkeypatch):
     monkeypatch.setattr("webcrawl.frontier.front_end.CHUNK", 4)
-    monkeypatch.setattr("webcrawl.frontier.bodies.CHUNK", 2)
-    monkeypatch.setattr("webcrawl.frontier.bodies.SEGMENT_BYTES", 200)
+    monkeypatch.setattr("webcrawl.frontier.overflow.CHUNK", 2)
+    monkeypatch.setattr("webcrawl.frontier.overflow.SEGMENT_BYTES", 200)
     rng = random.Random(seed)
     rig = Rig(tmp_path / "frontier", clock, queues=3, slice_size=rng.choice((1, 8, 64)))
     rig.publish()
@@ -163,7 +163,7 @@ def test_the_clock_of_a_host_is_that_of_the_last_word(rig, clock):
     rig.release(first.entry.host, fetched=True, at_least=77.0)
     rig.frontier._log.flush()
     over = view_of(rig).times(first.entry.host)
-    assert (over.contact, over.least) == (0.0, 77.0)
+    assert (over.contact, over.min_rest) == (0.0, 77.0)
     assert over.ready_at == pytest.approx(clock.now + 77.0)
     assert dict(view_of(rig).hosts())[first.entry.host] == over
     second = rig.next()
@@ -183,8 +183,8 @@ def test_a_rest_that_was_put_aside_is_readable(tmp_path, clock):
     rig = Rig(tmp_path / "frontier", clock, remembered=0)
     rig.push(entry("a.test"))
     rig.fetch(rig.next(), took=1.0)
-    until, least = stored_rest(rig.records.rests.get("a.test"))
-    assert (until, least) == (pytest.approx(clock.now + 10.0), 0.0)
+    until, min_rest = stored_rest(rig.records.rests.get("a.test"))
+    assert (until, min_rest) == (pytest.approx(clock.now + 10.0), 0.0)
     rig.close()
 
 

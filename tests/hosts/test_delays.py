@@ -86,19 +86,19 @@ def test_the_average_of_the_last_five_downloads_counts(polite, records):
 
 def test_the_rest_after_a_cut_off_contact_is_no_shorter_than_any_next(polite):
     for _ in range(5):
-        least = after(polite, took=2.0).least
+        min_rest = after(polite, took=2.0).min_rest
     assert after(polite, took=0.0).secs == 16
-    assert least >= 16
+    assert min_rest >= 16
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=20))
 def test_a_next_rest_is_bounded_by_the_shortest_and_the_contact_s_own(times):
     polite = politeness(lambda: 0.0, Records())
-    least = 0.0
+    min_rest = 0.0
     for took in times:
         rest = after(polite, took=took)
-        assert rest.secs <= max(least, POLICY.rest(HostFacts([took]))) * (1 + 1e-9)
-        least = rest.least
+        assert rest.secs <= max(min_rest, POLICY.rest(HostFacts([took]))) * (1 + 1e-9)
+        min_rest = rest.min_rest
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_an_origin_that_fails_beside_one_that_answers_backs_off_alone(polite, cl
     closed, mute = f"http://{HOST}:81/", f"ftp://{HOST}/"
     after(polite)
     rests = [after(polite, "connect_refused", url=closed) for _ in range(3)]
-    assert [(rest.secs, rest.least, rest.origin) for rest in rests] == [
+    assert [(rest.secs, rest.min_rest, rest.origin) for rest in rests] == [
         (3, 3, 10),
         (3, 3, 20),
         (3, 3, 40),

@@ -20,9 +20,8 @@ from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, s
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
-from webcrawl.frontier.back_queue import QueueSnapshot
-from webcrawl.frontier.bodies import body_path
-from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
+from webcrawl.frontier.overflow import overflow_path
+from webcrawl.frontier.snapshot import FrontierSnapshot, QueueSnapshot, decode_snapshot
 from webcrawl.hosts.records.database import FILE
 from webcrawl.jobs.check.findings import Findings
 from webcrawl.jobs.check.mend_files import mend_table
@@ -317,8 +316,8 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
         return fifo
 
     level = queue(tmp_path / "front/01", "a.test", 60, segment_bytes=300)
-    body = queue(body_path(tmp_path / "back", 3), "b.test", 10)
-    alone = queue(body_path(tmp_path / "back", 4), "c.test", 8)
+    body = queue(overflow_path(tmp_path / "back", 3), "b.test", 10)
+    alone = queue(overflow_path(tmp_path / "back", 4), "c.test", 8)
     for _ in range(2):
         alone.pop()
     parked = queue(tmp_path / "parked/trap", "d.test", 9)
@@ -356,7 +355,7 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
     assert found == [one for one in everything if one in found]
     assert len(found) == 60 - int(mending.losses[0].what.split()[0])
     assert 40 < len(found) < 60
-    assert len(mended.queues[0].body.head) + mended.queues[0].body.overflow == 8
+    assert len(mended.queues[0].overflow.head) + mended.queues[0].overflow.overflow == 8
     assert mended.queues[1:] == state.queues[1:]
     assert mended.parked["trap"].overflow == 0
     assert (tmp_path / "damaged/000001/front/01/00000001.log").exists()

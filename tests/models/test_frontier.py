@@ -21,10 +21,10 @@ from webcrawl.frontier import (
     Entry,
     Lease,
     back_queue,
-    bodies,
     decode,
     encode,
     front_end,
+    overflow,
     parked,
 )
 from webcrawl.frontier import snapshot as frontier_snapshot
@@ -79,10 +79,10 @@ class FrontierMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(front_end, "CHUNK", 3)
         self.patch.setattr(back_queue, "INLINE", 2)
-        self.patch.setattr(bodies, "CHUNK", 2)
+        self.patch.setattr(overflow, "CHUNK", 2)
         self.patch.setattr(parked, "CHUNK", 2)
         self.patch.setattr(frontier_snapshot, "_PIECE", 40)
-        self.patch.setattr(bodies, "SEGMENT_BYTES", 150)
+        self.patch.setattr(overflow, "SEGMENT_BYTES", 150)
         self.directory = Path(tempfile.mkdtemp())
         self.clock = FakeClock()
         self.serial = 0
@@ -213,11 +213,11 @@ class FrontierMachine(RuleBasedStateMachine):
             self._rests(self.claims.pop(host)[0], shared_rest)
 
     @precondition(lambda self: self.contacts)
-    @rule(pick=st.integers(0, 9), least=st.sampled_from([0.0, 40.0, 1000.0]))
-    def promise(self, pick: int, least: float) -> None:
+    @rule(pick=st.integers(0, 9), min_rest=st.sampled_from([0.0, 40.0, 1000.0]))
+    def promise(self, pick: int, min_rest: float) -> None:
         host = sorted(self.contacts)[pick % len(self.contacts)]
-        self.rig.frontier.promise(host, least)
-        self.promised[host] = max(self.promised.get(host, 0.0), least)
+        self.rig.frontier.promise(host, min_rest)
+        self.promised[host] = max(self.promised.get(host, 0.0), min_rest)
 
     @precondition(lambda self: self.contacts)
     @rule(pick=st.integers(0, 9), address=st.integers(0, 1))
@@ -313,8 +313,9 @@ class FrontierMachine(RuleBasedStateMachine):
     def begin_pass(self, reasons: set[str]) -> None:
         self.rig.frontier.parked.begin_pass(sorted(reasons))
         for reason in sorted(reasons):
-            if reason in self.parked:
-                self.due[reason] = len(self.parked[reason])
+            # Reasons are taken in the order of their first pass, also one for which nothing waits.
+            if reason in self.rig.frontier.parked.counts:
+                self.due[reason] = len(self.parked.get(reason, []))
 
     @rule(
         limit=st.integers(1, 9),
@@ -485,7 +486,6 @@ class FrontierMachine(RuleBasedStateMachine):
         assert stats["frontier/addresses/in_process"] == len(self.claims)
         if self.spills:
             assert stats["frontier/hosts/remembered"] <= 2
-        assert sum(frontier.waiting_by_level) == frontier.front_size
 
     def teardown(self) -> None:
         try:

@@ -231,8 +231,8 @@ class Rig:
     ) -> None:
         """Give *host* back as the crawler does: by the policy, or as the host asked."""
         rest = max(cut_off(POLICY, took), at_least) if fetched else at_least
-        least = at_least if fetched else None
-        self.frontier.release(host, rest=rest, least=least, shared_rest=shared_rest)
+        min_rest = at_least if fetched else None
+        self.frontier.release(host, rest=rest, min_rest=min_rest, shared_rest=shared_rest)
 
     def fetch(self, lease: Lease, *, took: float = 0.1, note: bytes = b"") -> None:
         """Download and process: release, then finish."""

@@ -10,7 +10,7 @@ from crawling import crawl_command, start_crawl, wait_until
 
 from webcrawl.crawl.jobdir import read_checkpoint
 from webcrawl.crawl.kept_checkpoints import kept_in
-from webcrawl.frontier.bodies import body_path
+from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.records.database import FILE, SCAN, checksum
 from webcrawl.hosts.records.records_reader import RecordsReader
@@ -25,7 +25,7 @@ from webcrawl.storage.record_log import CorruptRecordError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from webcrawl.frontier.back_queue import QueueSnapshot
+    from webcrawl.frontier.snapshot import QueueSnapshot
     from webcrawl.simweb.process import SimWebProcess
 
 # Few hosts with many pages: their queues spill to disk.
@@ -78,15 +78,15 @@ def _has_gone_on(job: Path) -> bool:
 
 def _longest(job: Path) -> QueueSnapshot:
     state = decode_snapshot(read_checkpoint(job).snapshots[f"{SHARD}/frontier"])
-    queues = [queue for queue in state.queues if queue.body is not None]
-    return max(queues, key=lambda queue: queue.body.overflow)
+    queues = [queue for queue in state.queues if queue.overflow is not None]
+    return max(queues, key=lambda queue: queue.overflow.overflow)
 
 
 def in_a_queue(job: Path) -> tuple[Path, int]:
     """A file of a host's queue, and an offset in its last record, which has 16 URLs."""
     queue = _longest(job)
-    path = body_path(job / SHARD / "frontier/back", queue.number)
-    return segment_file(path, queue.body.tail_segment), queue.body.tail_offset - 40
+    path = overflow_path(job / SHARD / "frontier/back", queue.number)
+    return segment_file(path, queue.overflow.tail_segment), queue.overflow.tail_offset - 40
 
 
 def meaning(job: Path) -> dict[str, Any]:

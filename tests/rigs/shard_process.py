@@ -37,10 +37,10 @@ from webcrawl.frontier import (
     GeometricSelector,
     LargestDelay,
     back_queue,
-    bodies,
     done_log,
     front_end,
     frontier,
+    overflow,
 )
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.hosts.budgets.depths import DepthBudgets
@@ -91,8 +91,8 @@ def make_queues_small(patch: pytest.MonkeyPatch) -> None:
     read by who has not called this."""
     patch.setattr(front_end, "CHUNK", 2)
     patch.setattr(back_queue, "INLINE", 2)
-    patch.setattr(bodies, "CHUNK", 2)
-    patch.setattr(bodies, "SEGMENT_BYTES", 150)
+    patch.setattr(overflow, "CHUNK", 2)
+    patch.setattr(overflow, "SEGMENT_BYTES", 150)
     assert DiskFifo.__init__.__kwdefaults__ is not None
     patch.setitem(DiskFifo.__init__.__kwdefaults__, "segment_bytes", 200)
     patch.setattr(levels, "FAN_OUT", 2)
@@ -371,7 +371,9 @@ class Process:
         named.update(*map(path.glob, ("manifest-*", "snapshot-*", "CURRENT.tmp")))
         log = self.frontier._log
         named.update(map(log._file, range(log._kept_from, log.number + 1)))
-        spilled = [queue.body for queue in self.frontier._back._table.values() if queue.body]
+        spilled = [
+            queue.overflow for queue in self.frontier._back._table.values() if queue.overflow
+        ]
         for fifo in [*self.frontier._front._fifos, *spilled]:
             named.update(map(fifo._file, range(fifo._head_segment, fifo._tail_segment + 1)))
         urls = self.eliminator._log

@@ -106,7 +106,7 @@ class Dispatcher:
         hosts = shard.hosts
         delay = hosts.robots.crawl_delay(entry.url)
         shard.frontier.promise(
-            entry.host, hosts.politeness.least(entry.host, entry.url, crawl_delay=delay)
+            entry.host, hosts.politeness.min_rest(entry.host, entry.url, crawl_delay=delay)
         )
         if entry.kind == ROBOTS_REDIRECT:
             return self._send_robots(lease, entry.url, address)

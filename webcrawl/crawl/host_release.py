@@ -101,7 +101,9 @@ class HostRelease:
         )
         if after.origin:
             shard.hosts.budgets.origins.rest(origin_of(fetch.url), after.origin)
-        frontier.release(entry.host, rest=after.secs, least=after.least, shared_rest=after.shared)
+        frontier.release(
+            entry.host, rest=after.secs, min_rest=after.min_rest, shared_rest=after.shared
+        )
 
     def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
         host = fetch.lease.entry.host

@@ -53,7 +53,7 @@ Invariants
 4. A URL in a non-empty front-end queue is always reached in the end: each level has a positive
    probability.
 5. One call moves at most a slice of entries; the rest of a flood of one host's URLs stays behind
-   on disk, at the front or in the body of that host's queue.
+   on disk, at the front or in the overflow of that host's queue.
 6. Memory: up to 512 entries for each level and 48 for each back-end queue, a bounded number of
    rests of hosts without a queue (the others are in the rest store), the leases. Nothing grows
    with the number of waiting URLs, or of hosts.
@@ -65,15 +65,14 @@ On disk
 
     front/<level>/<segment>.log         the level's queue                storage/fifo.py
     parked/<reason>/<segment>.log       what waits for that reason       parked.py
-    back/<nn>/<number>/<segment>.log    a back-end queue that spilled    bodies.py
+    back/<nn>/<number>/<segment>.log    a back-end queue that spilled    overflow.py
     done/<number>.log                   what happened since a snapshot   done_log.py
 
 A snapshot (``Frontier.snapshot``) names ranges of these files and holds inline what is in memory:
 heads and tails, short queues, leased entries, the hosts' times. It is of one moment, and encoded
-in pieces while the frontier goes on (saving.py). What it does not name is disposable. Rests that
-are in the files of the rest store (``hosts.RestStore``, the host records) are in no snapshot: they
-are true until they are over. ``Frontier.open`` takes up the published snapshot and replays the
-done log:
+in pieces while the frontier goes on (back_queue.py). What it does not name is disposable. Rests
+that are in the files of the rest store (the host records) are in no snapshot: they are true until
+they are over. ``Frontier.open`` takes up the published snapshot and replays the done log:
 
 =====================================  ==========================================================
 lost with the process                  made good by
@@ -110,10 +109,11 @@ from webcrawl.frontier.entry import (
     host_of,
     key,
 )
-from webcrawl.frontier.frontier import Frontier, Supply
+from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.leases import Lease
 from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
 from webcrawl.frontier.selector import GeometricSelector, Selector
+from webcrawl.frontier.supply import Supply
 
 __all__ = [
     "ASIDE",

@@ -1,4 +1,4 @@
-"""Which URLs must wait though they are new and in scope: the gates before the frontier.
+"""Admission: the gates that a new URL passes, and the passes over what they have parked.
 
 A gate is a rule by which a URL waits now and may be fetched later: its domain is beyond a budget,
 its pattern looks like a trap. What a gate holds is parked in the frontier under the gate's name
@@ -30,7 +30,7 @@ _PASS_ENTRIES = 64
 
 
 class Gate:
-    """A rule by which URLs wait. Derive from it and say at least ``name`` and ``holds``.
+    """A rule by which URLs wait. A subclass has at least ``name`` and ``holds``.
 
     Called in the reactor's thread for each URL of the crawl: a microsecond or two, no disk.
     """

@@ -11,7 +11,7 @@ Mercator blocks a thread on the root of its heap. Here the heap holds only the s
 those whose time has come stand in line: the order is the heap's (by ``ready_at``), a host seen for
 the first time costs no heap operation, and ready and snoozed hosts are counted for nothing.
 
-Directory: the bodies of the queues that spilled to disk, see bodies.py.
+Directory: the overflows of the queues that spilled to disk, see overflow.py.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier.back_queue import BackQueue, QueueSnapshot, State
-from webcrawl.frontier.bodies import Bodies
+from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, State
 from webcrawl.frontier.entry import host_of
-from webcrawl.frontier.saving import Saving
+from webcrawl.frontier.overflow import Overflows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.domain_share import Domain, DomainShares
     from webcrawl.frontier.rests import HostClocks
-    from webcrawl.frontier.snapshot import Series
+    from webcrawl.frontier.snapshot import QueueSnapshot, Series
     from webcrawl.storage.fifo import DiskFifo
 
 # How many snoozed queues one call may wake: after a long pause thousands are due at once, and
@@ -78,15 +77,10 @@ class BackEnd:
         # The number keeps equal times in order and the comparison away from the queues.
         self._snoozed: list[tuple[float, int, BackQueue]] = []
         self._order = itertools.count()
-        self._bodies = Bodies(path=path)
-        self._saving = Saving()
+        self._overflows = Overflows(path=path)
+        self._saving = QueueSnapshots()
 
     # --- counts, all O(1)
-
-    @property
-    def hosts(self) -> int:
-        """Hosts in the table: ready, held, snoozed and in process."""
-        return len(self._table)
 
     @property
     def ready(self) -> int:
@@ -98,10 +92,19 @@ class BackEnd:
         """Hosts that are ready, of domains that have their share of the workers."""
         return self._shares.held
 
-    @property
-    def snoozed(self) -> int:
-        """Hosts in the heap."""
-        return len(self._snoozed)
+    def sizes(self) -> dict[str, int]:
+        """What waits here and what rests, under its name in the crawl's statistics."""
+        return {
+            "frontier/back": self.size,
+            "frontier/queues": self.limit,
+            "frontier/queues/spilled": self.spilled,
+            "frontier/hosts/ready": self.ready,
+            "frontier/hosts/held": self.held,
+            "frontier/hosts/snoozed": len(self._snoozed),
+            "frontier/hosts/in_process": self.in_process,
+            "frontier/hosts/remembered": len(self.remembered),
+            "frontier/hosts/rests_spilled": self.remembered.spilled,
+        }
 
     def is_far(self, host: str) -> bool:
         """Whether *host* has a queue and was far off when it last came to rest."""
@@ -133,7 +136,7 @@ class BackEnd:
         elif queue.saved != self._saving.number:
             self._saving.keep(queue)
         self.size += 1
-        queue.push(data, self._new_body)
+        queue.push(data, self._new_overflow)
 
     def route(
         self, take: Callable[[], bytes], limit: int, *, drop: Callable[[bytes], bool] | None
@@ -154,7 +157,7 @@ class BackEnd:
             elif queue.saved != number:
                 self._saving.keep(queue)
             self.size += 1
-            queue.push(data, self._new_body)
+            queue.push(data, self._new_overflow)
 
     def push_front(self, host: str, data: bytes) -> None:
         """Put *data* before all waiting entries of *host*: it was handed out and comes back.
@@ -204,9 +207,9 @@ class BackEnd:
             self.near += not queue.is_far
             heapq.heappush(self._snoozed, (queue.ready_at, next(self._order), queue))
 
-    def _new_body(self) -> DiskFifo:
+    def _new_overflow(self) -> DiskFifo:
         self.spilled += 1
-        return self._bodies.take()
+        return self._overflows.take()
 
     # --- handing out
 
@@ -270,17 +273,17 @@ class BackEnd:
         if queue.saved != self._saving.number:
             self._saving.keep(queue)
         items = queue.items
-        data = items.pop(0) if items else queue.pop_body()
+        data = items.pop(0) if items else queue.pop_overflow()
         self.size -= 1
-        if not items and queue.body is not None:
-            self._drop_body(queue)
+        if not items and queue.overflow is not None:
+            self._drop_overflow(queue)
         return data
 
-    def _drop_body(self, queue: BackQueue) -> None:
-        body = queue.drained()
-        if body is not None:
+    def _drop_overflow(self, queue: BackQueue) -> None:
+        overflow = queue.drained()
+        if overflow is not None:
             self.spilled -= 1
-            self._bodies.retire(body)
+            self._overflows.retire(overflow)
 
     def begin(self, queue: BackQueue, now: float) -> None:
         """The first ready *queue* leaves the line: its host is in process."""
@@ -316,12 +319,12 @@ class BackEnd:
         self.in_process -= 1
         self._shares.end(queue.domain)
         queue.ready_at = ready_at
-        if queue.items or queue.body is not None:
+        if queue.items or queue.overflow is not None:
             self._line_up(queue, now, since=queue.contact)
         else:
             del self._table[queue.host]
             self._shares.leave(queue.domain)
-            self.remembered.remember(queue.host, ready_at, queue.least, now=now)
+            self.remembered.remember(queue.host, ready_at, queue.min_rest, now=now)
         self._next_of(queue.domain)
 
     def earliest(self) -> float | None:
@@ -336,8 +339,8 @@ class BackEnd:
     # --- snapshot and recovery
 
     def snapshot(self) -> Series:
-        """All queues as they are now; told while the back end goes on, see saving.py."""
-        self._bodies.seal()
+        """All queues as they are now, encoded while the back end goes on."""
+        self._overflows.seal()
         return self._saving.begin(self._table.values())
 
     def rests(self) -> Series:
@@ -355,30 +358,30 @@ class BackEnd:
         queues than allowed are taken over all the same.
         """
         now = self._clock()
-        bodies = self._bodies.open(
-            {kept.number: kept.body for kept in snapshots if kept.body is not None}
+        overflows = self._overflows.open(
+            {kept.number: kept.overflow for kept in snapshots if kept.overflow is not None}
         )
         for kept in snapshots:
-            if not kept.items and kept.body is None:
+            if not kept.items and kept.overflow is None:
                 continue
             domain = self._shares.enter(kept.host)
-            queue = BackQueue(kept.host, domain, now, kept.least, self._saving.number)
+            queue = BackQueue(kept.host, domain, now, kept.min_rest, self._saving.number)
             queue.items = kept.items
-            queue.body = bodies.get(kept.number)
+            queue.overflow = overflows.get(kept.number)
             self.size += len(queue)
             self._table[queue.host] = queue
             self._ready.append(queue)
-        self.spilled = len(bodies)
+        self.spilled = len(overflows)
         self.limit = max(self.limit, len(self._table))
 
-    def postpone(self, host: str, ready_at: float, *, least: float) -> None:
+    def postpone(self, host: str, ready_at: float, *, min_rest: float) -> None:
         """During recovery: *host* rests until *ready_at*, whatever was said before."""
         queue = self._table.get(host)
         if queue is None:
-            self.remembered.remember(host, ready_at, least, now=self._clock())
+            self.remembered.remember(host, ready_at, min_rest, now=self._clock())
         else:
             queue.ready_at = ready_at
-            queue.least = least
+            queue.min_rest = min_rest
 
     def settle(self) -> None:
         """After recovery: snooze the queues that were postponed."""
@@ -390,11 +393,11 @@ class BackEnd:
 
     def written(self) -> list[Path]:
         """See ``Frontier.written``."""
-        return self._bodies.written()
+        return self._overflows.written()
 
     def forget(self) -> None:
         """See ``Frontier.forget``."""
-        self._bodies.forget()
+        self._overflows.forget()
 
     def check(self) -> list[str]:
         """Compute every counter and state again; empty means sound. Reads all spilled entries."""
@@ -408,7 +411,7 @@ class BackEnd:
         for host, queue in self._table.items():
             waiting += len(queue)
             in_process += queue.state is State.IN_PROCESS
-            spilled += queue.body is not None
+            spilled += queue.overflow is not None
             if queue.host != host:
                 problems.append(f"{host} leads to the queue of {queue.host}")
             if not queue and queue.state is not State.IN_PROCESS:
@@ -417,10 +420,10 @@ class BackEnd:
                 problems.append(f"{host} is {queue.state.value}, which the line contradicts")
             if (id(queue) in heap) != (queue.state is State.SNOOZED):
                 problems.append(f"{host} is {queue.state.value}, which the heap contradicts")
-            if queue.body is not None:
-                problems += queue.body.check()
-                if not len(queue.body):
-                    problems.append(f"{host} keeps an empty body {queue.body.path}")
+            if queue.overflow is not None:
+                problems += queue.overflow.check()
+                if not len(queue.overflow):
+                    problems.append(f"{host} keeps an empty overflow {queue.overflow.path}")
         problems += [
             f"{queue.host} is in the heap for {at}, not {queue.ready_at}"
             for at, _, queue in self._snoozed

@@ -1,7 +1,7 @@
 """A back-end queue: the waiting URLs of one host.
 
 Made, routed to and dropped by the back end only. The invariant: the entries in ``items`` come
-before all entries in ``body``, and a body is never empty.
+before all entries in ``overflow``, and an overflow is never empty.
 
 Most hosts have a handful of URLs waiting, so a queue is a short list. The few with thousands
 (Mercator's design is flooded by them) spill everything beyond ``INLINE`` entries into a DiskFifo
@@ -13,23 +13,22 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads the annotation
+from webcrawl.frontier.overflow import number_of
+from webcrawl.frontier.snapshot import QueueSnapshot, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator
 
     from webcrawl.frontier.domain_share import Domain
     from webcrawl.storage.fifo import DiskFifo
 
-# Entries kept in the list. With the head and tail of the body (bodies.py) no host holds more than
-# 48 entries, about 6 kB, in memory.
+# Entries kept in the list. With the head and tail of the overflow (overflow.py) no host holds more
+# than 48 entries, about 6 kB, in memory.
 INLINE = 16
 
 
 class State(enum.Enum):
-    """Where a back-end queue is; Heritrix's words."""
+    """The states of a back-end queue, in Heritrix's words."""
 
     READY = "ready"  # in line to be handed out
     SNOOZED = "snoozed"  # in the heap until its ready_at
@@ -37,40 +36,25 @@ class State(enum.Enum):
     HELD = "held"  # ready, but its domain has its share of the workers: in neither
 
 
-class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process.
-
-    *number* is that of the body's directory, 0 without a body.
-    """
-
-    host: str
-    ready_at: float
-    contact: float
-    least: float
-    items: list[bytes]
-    number: int
-    body: FifoSnapshot | None
-
-
 class BackQueue:
     """FIFO of one host's encoded entries, with the host's politeness state. Not thread-safe."""
 
     __slots__ = (
-        "body",
         "contact",
         "domain",
         "host",
         "is_far",
         "items",
         "journaled",
-        "least",
+        "min_rest",
+        "overflow",
         "ready_at",
         "saved",
         "state",
     )
 
     def __init__(
-        self, host: str, domain: Domain, ready_at: float, least: float, saved: int
+        self, host: str, domain: Domain, ready_at: float, min_rest: float, saved: int
     ) -> None:
         self.host = host
         self.domain = domain
@@ -78,10 +62,10 @@ class BackQueue:
         self.ready_at = ready_at
         # When the present contact began, while in process.
         self.contact = 0.0
-        # Whether the last rest was so long that nobody should wait for the host, see Supply.
+        # Whether the last rest was so long that no worker should wait for the host, see Supply.
         self.is_far = False
         # The last rest that was asked for explicitly (robots.txt, Retry-After), in seconds.
-        self.least = least
+        self.min_rest = min_rest
         # The segment of the done log that holds the contact which is about to begin.
         self.journaled = 0
         # The last snapshot that has this queue as it was then, or was begun before it was made.
@@ -89,33 +73,81 @@ class BackQueue:
         self.state = State.READY
         # A list, not a deque: an empty deque takes 600 bytes, and pop(0) of 16 costs nothing.
         self.items: list[bytes] = []
-        self.body: DiskFifo | None = None
+        self.overflow: DiskFifo | None = None
 
     def __len__(self) -> int:
-        return len(self.items) + (0 if self.body is None else len(self.body))
+        return len(self.items) + (0 if self.overflow is None else len(self.overflow))
 
     def __bool__(self) -> bool:
-        return bool(self.items) or self.body is not None
+        return bool(self.items) or self.overflow is not None
 
-    def push(self, data: bytes, new_body: Callable[[], DiskFifo]) -> None:
-        """Append *data*; *new_body* is called to make a body when the list is full."""
-        if self.body is None:
+    def push(self, data: bytes, new_overflow: Callable[[], DiskFifo]) -> None:
+        """Append *data*; *new_overflow* is called to make an overflow when the list is full."""
+        if self.overflow is None:
             if len(self.items) < INLINE:
                 self.items.append(data)
                 return
-            self.body = new_body()
-        self.body.push(data)
+            self.overflow = new_overflow()
+        self.overflow.push(data)
 
-    def pop_body(self) -> bytes:
-        """Remove and return the oldest entry when ``items`` is empty; the body may now be empty
+    def pop_overflow(self) -> bytes:
+        """Remove and return the oldest entry when ``items`` is empty; the overflow may now be empty
         (see ``drained``)."""
-        assert self.body is not None, f"the queue of {self.host} is empty"
-        return self.body.pop()
+        assert self.overflow is not None, f"the queue of {self.host} is empty"
+        return self.overflow.pop()
 
     def drained(self) -> DiskFifo | None:
-        """Take away the body if it is empty: it is then the caller's to retire."""
-        body = self.body
-        if body is None or len(body):
+        """Take away the overflow if it is empty: it is then the caller's to retire."""
+        overflow = self.overflow
+        if overflow is None or len(overflow):
             return None
-        self.body = None
-        return body
+        self.overflow = None
+        return overflow
+
+
+class QueueSnapshots:
+    """Copy-on-write snapshot of the back-end queues, encoded in slices while the crawl goes on.
+
+    To copy or encode 100,000 queues of 16 entries takes a good part of a second, and the crawl must
+    not stand still for so long. So a snapshot only lists the queues; each is copied in its turn, or
+    before it changes. The invariant: what is copied of a queue is its state at the moment of
+    ``begin``. A queue is copied when its ``saved`` is *number*; so are all that were made since.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        # Those copied before their turn, by host.
+        self._early: dict[str, QueueSnapshot] = {}
+
+    def begin(self, queues: Collection[BackQueue]) -> Series:
+        """All of *queues*. About 20 ns for each."""
+        self.number += 1
+        self._early = {}
+        return Series(len(queues), self._copies([*queues], self.number))
+
+    def keep(self, queue: BackQueue) -> None:
+        """Copy *queue*, which was not copied yet and is about to change."""
+        queue.saved = self.number
+        self._early[queue.host] = self._state_of(queue)
+
+    def _copies(self, queues: list[BackQueue], number: int) -> Iterator[QueueSnapshot]:
+        for queue in queues:
+            if self.number != number:
+                raise RuntimeError("a later snapshot of the frontier was begun")
+            if queue.saved != number:
+                queue.saved = number
+                yield self._state_of(queue)
+            else:
+                yield self._early.pop(queue.host)
+
+    def _state_of(self, queue: BackQueue) -> QueueSnapshot:
+        overflow = queue.overflow
+        return QueueSnapshot(
+            queue.host,
+            queue.ready_at,
+            queue.contact if queue.state is State.IN_PROCESS else 0.0,
+            queue.min_rest,
+            [*queue.items],
+            0 if overflow is None else number_of(overflow),
+            None if overflow is None else overflow.snapshot(),
+        )

@@ -1,4 +1,4 @@
-"""How long a host rests after a contact.
+"""Delay policies: how long a host rests after a contact.
 
 Asked at each release, and at recovery for contacts whose end is unknown. The invariants, which any
 policy must keep so that a contact cut off by a crash is never repeated too early: the rest never
@@ -20,7 +20,7 @@ _MAX_DOUBLINGS = 40
 
 
 class HostFacts(NamedTuple):
-    """What a policy goes by. All in seconds but *failures*.
+    """Facts of one host for a delay policy. All in seconds but *failures*.
 
     times: how long the last downloads from the host took, the newest last, the one that has just
         ended included; at most REMEMBERED_TIMES.
@@ -36,7 +36,7 @@ class HostFacts(NamedTuple):
 
 
 class DelayPolicy(Protocol):
-    """Any object with this is a delay policy."""
+    """Interface of a delay policy."""
 
     def rest(self, facts: HostFacts) -> float:
         """Seconds to rest after a contact; the module's invariants say how it may depend on
@@ -45,7 +45,7 @@ class DelayPolicy(Protocol):
 
 
 class LargestDelay:
-    """The largest of all that anyone asks for. All in seconds.
+    """Delay policy: the largest of all rests that apply. All in seconds.
 
     - *factor* times the average of the last download times, at most *ceiling*: "we wait 10 times
       as long as it took us to download a URL from a host before contacting that host again"

@@ -8,12 +8,12 @@ Format: record logs (storage/record_log.py) ``<path>/<number>.log``; the payload
 msgpack array of the records of one write::
 
     record   := contact | release | finish | requeue | distrust | release4
-    contact  := [1, host, at, least]
-    release  := [6, host, ready_at, least]
+    contact  := [1, host, at, min_rest]
+    release  := [6, host, ready_at, min_rest]
     finish   := [3, key, note]
     requeue  := [4, encoded entry]
     distrust := [5]
-    release4 := [2, host, ready_at, rest, least]      of snapshots before format 5
+    release4 := [2, host, ready_at, rest, min_rest]      of snapshots before format 5
 
 A *host* is a shared clock when it has the name of one (shared.py).
 
@@ -43,13 +43,13 @@ _HELD_BACK = 64
 class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
     """A host was about to be contacted, *at* epoch seconds.
 
-    *least* is in seconds what a contact that is cut off must at least be followed by; of several
+    *min_rest* is in seconds what a contact that is cut off must at least be followed by; of several
     records of one contact the last one counts.
     """
 
     host: str
     at: float
-    least: float
+    min_rest: float
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
@@ -57,7 +57,7 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
 
     host: str
     ready_at: float
-    least: float
+    min_rest: float
 
 
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
@@ -68,7 +68,7 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 
 
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
-    """An encoded entry was pushed that nobody will submit again."""
+    """An encoded entry was pushed that the caller will not submit again."""
 
     data: bytes
 
@@ -83,7 +83,7 @@ class _Release4(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     host: str
     ready_at: float
     rest: float
-    least: float
+    min_rest: float
 
 
 Record = Contact | Release | Finish | Requeue | Distrust
@@ -219,7 +219,7 @@ def done_log_files(path: Path, first: int) -> list[Path]:
 def records_in(payload: bytes) -> list[Record]:
     """What one write has put into the log. Raises msgspec.DecodeError."""
     return [
-        Release(one.host, one.ready_at, one.least) if isinstance(one, _Release4) else one
+        Release(one.host, one.ready_at, one.min_rest) if isinstance(one, _Release4) else one
         for one in _decode(payload)
     ]
 

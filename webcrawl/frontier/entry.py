@@ -1,6 +1,6 @@
-"""The unit the frontier stores: one URL with the little history its download needs.
+"""Entry of the frontier: one URL with the little history its download needs.
 
-Built by whoever discovers a URL (link batches, seeds, retries), encoded once, and carried through
+Built where a URL is discovered (link batches, seeds, retries), encoded once, and carried through
 every queue as bytes. The invariant: what ``encode`` gives, any later version can ``decode``, so
 fields are only ever added at the end, with a default.
 """
@@ -18,7 +18,7 @@ import xxhash
 #: ``Entry.kind`` of a robots.txt that is fetched on the account of another host's origin, which
 #: ``via`` names.
 ROBOTS_REDIRECT = "robots"
-#: ``Entry.kind`` of a download that somebody waits for in this process; ``via`` names who.
+#: ``Entry.kind`` of a side download of this process, which ``via`` names.
 ASIDE = "aside"
 #: Kinds of entries that are no URLs of the crawl.
 NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE})

@@ -1,4 +1,4 @@
-"""Entries that were finished after the last snapshot, to be skipped when they are met again.
+"""Keys of entries that were finished after the last snapshot, to be skipped when met again.
 
 After a crash the frontier's queues are those of the last published snapshot and the caller
 re-submits what it discovered since, so entries that were finished in between come by once more.
@@ -44,7 +44,7 @@ class FinishedKeys:
             return False
         found = key(entry)
         if not self._counts[found]:
-            # A Counter does not store what it is asked for.
+            # A look into a Counter stores nothing.
             return False
         self._counts[found] -= 1
         self.size -= 1

@@ -52,11 +52,6 @@ class FrontEnd:
         self._filled = [index + 1 for index, waiting in enumerate(self._waiting) if waiting]
         self.size = sum(self._waiting)
 
-    @property
-    def waiting(self) -> list[int]:
-        """How many entries wait in each level, the first being level 1."""
-        return [*self._waiting]
-
     def push(self, entries: Sequence[bytes]) -> None:
         """Append encoded *entries* to the queues that the prioritizer names.
 

@@ -1,4 +1,4 @@
-"""The frontier as a whole: what the scheduler talks to.
+"""`Frontier`: both ends, leases and parked URLs as one object, with its snapshot and recovery.
 
 URLs are pushed in, leases on them are acquired, hosts are released, leases are finished; see the
 package's docstring for the life of a URL and the invariants. This module holds the leases, the
@@ -7,23 +7,24 @@ order of journaling, and snapshot and recovery.
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import Contact, DoneLog, Finish, Release, Requeue
 from webcrawl.frontier.entry import decode, encode, host_of, key
-from webcrawl.frontier.figures import figures
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import FrontEnd
 from webcrawl.frontier.leases import Lease, Leases
 from webcrawl.frontier.parked import Parked
-from webcrawl.frontier.recovery import replay, rests
+from webcrawl.frontier.recovery import replay, take_up_rests
 from webcrawl.frontier.rests import HostClocks
 from webcrawl.frontier.shared import SharedClocks
 from webcrawl.frontier.snapshot import Counts, FrontierSnapshot, decode_snapshot, encode_snapshot
+from webcrawl.frontier.supply import Supply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,20 +47,8 @@ _SOON_RESTS = 1.5
 _FRESH = 0.1
 
 
-class Supply(enum.IntEnum):
-    """How soon the frontier has a URL to fetch.
-
-    A host that fails, asks for a long rest, or is slow, is far off: nobody waits for it.
-    """
-
-    NOW = 0
-    SOON = 1  # all hosts rest or are in process, not all of them are far off
-    LATER = 2  # what waits or is under way is of hosts that are far off
-    NONE = 3  # nothing waits, nothing is under way
-
-
 class Frontier:
-    """Mercator's polite, prioritizing frontier in one directory. Not thread-safe.
+    """Polite, prioritizing frontier in one directory (Mercator). Not thread-safe.
 
     *path* is its directory: ``front/``, ``back/`` and ``done/``. *clock* gives epoch seconds.
     *queues* is the first value of Mercator's n (three for each worker), and *max_queues* the most
@@ -92,7 +81,7 @@ class Frontier:
         self.shard: object = None
         self._clock = clock
         self._delay = delay
-        # What a policy never goes below; asked for so often that it is worth keeping.
+        # What a policy never goes below; needed so often that it is worth keeping.
         self._shortest_rest = cut_off(delay, 0.0)
         self._soon = max(_SOON_SECS, _SOON_RESTS * self._shortest_rest)
         self._slice = slice_size
@@ -155,15 +144,19 @@ class Frontier:
         """Whether URLs of *host* wait, and it is far off."""
         return self._back.is_far(host)
 
-    @property
-    def waiting_by_level(self) -> list[int]:
-        """URLs waiting in each front-end queue, level 1 first."""
-        return self._front.waiting
-
     def stats(self) -> dict[str, int]:
         """All counters and sizes under their names in the crawl's statistics."""
-        held = {"leased": len(self._leases), "addresses/in_process": len(self._shared)}
-        return figures(self._counts, self._front, self._back, self.parked, held)
+        sizes = {
+            "frontier/waiting": len(self),
+            "frontier/front": self._front.size,
+            "frontier/leased": len(self._leases),
+            "frontier/addresses/in_process": len(self._shared),
+            "frontier/parked": self.parked.size,
+        }
+        events = msgspec.structs.asdict(self._counts)
+        sizes |= {f"frontier/{name}": count for name, count in events.items()}
+        sizes |= {f"frontier/parked/{reason}": n for reason, n in self.parked.counts.items()}
+        return sizes | self._back.sizes()
 
     # --- in
 
@@ -177,7 +170,7 @@ class Frontier:
         self._front.push(entries)
 
     def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
-        """Add an entry that nobody will submit again, such as a retry. Journaled: one write.
+        """Add an entry that the caller will not submit again, a retry. Journaled: one write.
 
         With *ahead* it is the next one of its host; after a restart it may stand in line.
         """
@@ -215,7 +208,7 @@ class Frontier:
         """A URL whose host may be contacted now; its host is in process until ``release``.
         With a *host* that one comes first, and None says that it is not ready.
 
-        None when there is none: ``ready_at`` then tells when to ask again. The contact is on
+        None when there is none: ``ready_at`` is then the time to try again. The contact is on
         disk before this returns. Moves at most two slices of entries to the back end.
         """
         back = self._back
@@ -253,7 +246,7 @@ class Frontier:
         stand before all others but hosts that were brought forward; twice does no harm."""
         queues = [*self._back.in_line(_CONTACTS_PER_WRITE)]
         at = self._clock()
-        self._log.contacts([Contact(queue.host, at, queue.least) for queue in queues])
+        self._log.contacts([Contact(queue.host, at, queue.min_rest) for queue in queues])
         for queue in queues:
             queue.journaled = self._log.number
 
@@ -262,8 +255,8 @@ class Frontier:
 
         0.0: it was free and its rest is over; it is in process until the host is released, and
         the contact is on disk. Otherwise in how many seconds to try again: the caller puts the
-        lease back and releases the host for so long, without a contact. Hosts are told different
-        times. Claiming again what the host holds changes nothing; one write, and none when refused.
+        lease back and releases the host for so long, without a contact. Each host gets another
+        time. Claiming again what the host holds changes nothing; one write, and none when refused.
 
         Raises LookupError when the host is not in process, ValueError when it holds another clock.
         """
@@ -273,39 +266,39 @@ class Frontier:
         self._counts.refused += wait > 0
         return wait
 
-    def promise(self, host: str, least: float) -> None:
-        """The contact of *host* that begins is followed by *least* seconds at least, also if a
+    def promise(self, host: str, min_rest: float) -> None:
+        """The contact of *host* that begins is followed by *min_rest* seconds at least, also if a
         crash cuts it off or it expires. One write; none for what is promised already."""
         queue = self._back.find_in_process(host)
-        if least > queue.least and least > self._shortest_rest:
-            self._log.contacts([Contact(host, queue.contact, least)])
-            queue.least = least
+        if min_rest > queue.min_rest and min_rest > self._shortest_rest:
+            self._log.contacts([Contact(host, queue.contact, min_rest)])
+            queue.min_rest = min_rest
 
     def release(
         self,
         host: str,
         *,
         rest: float,
-        least: float | None = None,
+        min_rest: float | None = None,
         shared_rest: float | None = None,
     ) -> None:
         """Give *host* back: it may be contacted again in *rest* seconds. O(log hosts).
 
-        *least* is promised for the next contact; None when there was no contact, which leaves that
-        as it was. The shared clock that the host has claimed rests for *shared_rest* seconds; None:
-        as long as the host. Writes to disk only for a rest that a restart could not guess.
+        *min_rest* is promised for the next contact; None when there was no contact, which leaves
+        that as it was. The shared clock that the host has claimed rests for *shared_rest* seconds;
+        None: as long as the host. Writes to disk only for a rest that a restart could not guess.
 
         Raises LookupError when the host is not in process: a double release is a bug.
         """
         queue = self._back.find_in_process(host)
         now = self._clock()
         # After kill -9 a contact without a release rests for what the policy says of the time
-        # until then, or for its last *least*. Only a longer one must be on disk now.
-        at_once = rest > max(queue.least, self._shortest_rest)
+        # until then, or for its last *min_rest*. Only a longer one must be on disk now.
+        at_once = rest > max(queue.min_rest, self._shortest_rest)
         at_once = at_once and rest > cut_off(self._delay, now - queue.contact)
-        if least is not None:
-            queue.least = least
-        self._log.release(Release(host, now + rest, queue.least), at_once=at_once)
+        if min_rest is not None:
+            queue.min_rest = min_rest
+        self._log.release(Release(host, now + rest, queue.min_rest), at_once=at_once)
         self._shared.release(host, rest=rest if shared_rest is None else shared_rest)
         self._back.end(queue, now + rest, now)
         self._leases.end_contact(host)
@@ -328,7 +321,6 @@ class Frontier:
         The host stays in process until it is released: without a rest when nothing was sent to
         it. Raises LookupError as ``finish``.
         """
-        self._leases.held(lease)
         self._leases.end(lease)
         self._counts.put_back += 1
         self._back.push_front(lease.entry.host, encode(lease.entry))
@@ -337,7 +329,6 @@ class Frontier:
 
     def park_leased(self, lease: Lease, reason: str) -> None:
         """The entry was not fetched and waits for *reason* now. Otherwise as ``put_back``."""
-        self._leases.held(lease)
         self._leases.end(lease)
         self.parked.push(reason, [encode(lease.entry)])
 
@@ -360,7 +351,7 @@ class Frontier:
             self._counts.put_back -= 1
         for lease in hosts:
             shared = cut_off(self._delay, now - lease.acquired_at)
-            rest = max(shared, self._back.find_in_process(lease.entry.host).least)
+            rest = max(shared, self._back.find_in_process(lease.entry.host).min_rest)
             self.release(lease.entry.host, rest=rest, shared_rest=shared)
         expired = {lease.id: lease for lease in leases + hosts}
         self._counts.expired += len(expired)
@@ -417,12 +408,7 @@ class Frontier:
         for data in reversed(state.leased):
             back.push_front(host_of(data), data)
         found = replay(self._log.records(state.segment), since=state)
-        now = self._clock()
-        quiet = state.quiet - max(0.0, state.saved_at - now)
-        back.remembered.be_quiet(quiet)
-        for rest in rests(state, found, now=now, delay=self._delay):
-            back.postpone(rest.host, max(rest.ready_at, quiet), least=rest.least)
-        back.settle()
+        take_up_rests(back, state, found, now=self._clock(), delay=self._delay)
         if trust_done:
             self._finished.add_all(found.finished)
             if on_done is not None:
@@ -437,9 +423,10 @@ class Frontier:
         """The whole state as it is now, to be published by the caller, in pieces: all of them are
         to be taken before the next snapshot. Begins a new segment of the done log.
 
-        They are encoded when they are asked for, a few ms each, while the frontier goes on, see
-        saving.py. This call itself takes 5 to 18 ms with 100,000 queues and 65,536 rests (2026-11,
-        development machine). All that is in files is written when it returns, not yet synced.
+        They are encoded when they are taken, a few ms each, while the frontier goes on, see
+        back_queue.py. This call itself takes 5 to 18 ms with 100,000 queues and 65,536 rests
+        (2026-11, development machine). All that is in files is written when it returns, not yet
+        synced.
         """
         segment = self._log.rotate()
         back = self._back

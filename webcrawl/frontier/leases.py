@@ -1,4 +1,4 @@
-"""What was handed out and not given back: entries, and the contacts of their hosts.
+"""Leases: entries handed out and not given back, and the contacts of their hosts.
 
 Used by the frontier only. The two end apart: the host is given back after the download, the entry
 is finished after its processing. The invariant: leases are in the order of their time.
@@ -64,7 +64,8 @@ class Leases:
             raise LookupError(f"lease {lease.id} on {lease.entry.url} is not held")
 
     def end(self, lease: Lease) -> None:
-        """The entry came back, one way or the other."""
+        """The entry came back, one way or the other. Raises as ``held``."""
+        self.held(lease)
         del self._entries[lease.id]
 
     def end_contact(self, host: str) -> None:

@@ -1,4 +1,4 @@
-"""URLs that wait for a reason: beyond a budget, in a trap. One FIFO queue on disk for each reason.
+"""Parked URLs (beyond a budget, in a trap): one FIFO queue on disk for each reason.
 
 Beside the front end: entries are put here on their way to it, or when they were handed out and
 not fetched, and go on to it in passes. A pass looks once at each entry that was parked for its
@@ -7,7 +7,7 @@ come. The invariant: an entry is here or elsewhere in the frontier, never both.
 
 Directory: ``<reason>/<segment>.log``, see storage/fifo.py. What is parked is durable with the next
 snapshot, and what was let in since the last one is parked again after a crash: as it was finished
-or not, it is skipped or judged once more. Passes are not saved: whoever makes them begins anew.
+or not, it is skipped or judged once more. Passes are not saved: a restart begins them anew.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Parked:
     def reconsider(self, limit: int, sort: Sort) -> int:
         """Go on with the pass by up to *limit* entries; returns how many, 0 at its end.
 
-        *sort* is given them in their order, without those that turned out to be finished, and says
+        *sort* gets them in their order, without those that turned out to be finished, and says
         which are parked again; the others are pushed to the front end. None is lost when it raises,
         nor by OSError. About 2 us for each, and what *sort* takes.
         """

@@ -1,4 +1,4 @@
-"""Which front-end queue a URL goes to: Mercator's pluggable prioritizer.
+"""Prioritizers: which front-end queue a URL goes to (Mercator).
 
 Called by the front end once for each pushed entry. The invariant: a level is a whole number
 from 1, the most urgent, to ``levels``, and depends on nothing but the entry.
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Prioritizer(Protocol):
-    """Any object with these is a prioritizer."""
+    """Interface of a prioritizer."""
 
     levels: int
 

@@ -1,4 +1,4 @@
-"""What the done log says about the time between the last snapshot and a crash.
+"""Recovery: the done log since the last snapshot, folded, and the rests that follow from it.
 
 Called once by ``Frontier.open``. The invariant: reading the same log again gives the same result,
 so a crash during or soon after a recovery needs no special care.
@@ -7,14 +7,15 @@ so a crash during or soon after a recovery needs no special care.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Distrust, Finish, Record, Release, Requeue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
+    from webcrawl.frontier.back_end import BackEnd
     from webcrawl.frontier.delay_policy import DelayPolicy
     from webcrawl.frontier.snapshot import FrontierSnapshot
 
@@ -35,14 +36,6 @@ class Replay:
     last_at: float = 0.0
 
 
-class Rest(NamedTuple):
-    """A host, or a shared clock, rests until *ready_at*, epoch seconds."""
-
-    host: str
-    ready_at: float
-    least: float
-
-
 def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
     """Fold *records*, written after the snapshot *since*, onto the contacts it was made during.
 
@@ -55,7 +48,7 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
     state = Replay(last_at=since.saved_at)
     for queue in since.queues:
         if queue.contact:
-            state.contacts[queue.host] = Contact(queue.host, queue.contact, queue.least)
+            state.contacts[queue.host] = Contact(queue.host, queue.contact, queue.min_rest)
     for name, at in since.shared:
         state.contacts[name] = Contact(name, at, 0.0)
     for record in records:
@@ -78,21 +71,23 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
     return state
 
 
-def rests(
-    state: FrontierSnapshot, found: Replay, *, now: float, delay: DelayPolicy
-) -> Iterator[Rest]:
-    """Until when hosts must rest, in the order in which it was said: the last of a host counts.
-
-    What the snapshot and the releases say, and for a contact that was cut off what the policy
-    says of one that lasted until *now*: no host waits less than it would have without the restart.
-    Nor does one wait longer because the clock was set back while the machine was down.
+def take_up_rests(
+    back: BackEnd, state: FrontierSnapshot, found: Replay, *, now: float, delay: DelayPolicy
+) -> None:
+    """Let hosts and shared clocks rest as the snapshot *state* and the releases *found* say, the
+    last of one counts; after a contact that was cut off, as *delay* says of one that lasted until
+    *now*. No host rests less than it would have without the restart, or than the snapshot's quiet.
+    Nor does one rest longer because the clock was set back while the machine was down.
     """
     ahead = max(0.0, found.last_at - now)
-    said = [(queue.host, queue.ready_at, queue.least) for queue in state.queues]
+    quiet = state.quiet - max(0.0, state.saved_at - now)
+    back.remembered.be_quiet(quiet)
+    said = [(queue.host, queue.ready_at, queue.min_rest) for queue in state.queues]
     said += state.remembered
-    said += [(one.host, one.ready_at, one.least) for one in found.releases.values()]
-    for host, ready_at, least in said:
-        yield Rest(host, ready_at - ahead, least)
+    said += [(one.host, one.ready_at, one.min_rest) for one in found.releases.values()]
+    for host, ready_at, min_rest in said:
+        back.postpone(host, max(ready_at - ahead, quiet), min_rest=min_rest)
     for contact in found.contacts.values():
-        rest = max(cut_off(delay, max(now - contact.at, 0.0)), contact.least)
-        yield Rest(contact.host, now + rest, contact.least)
+        rest = max(cut_off(delay, max(now - contact.at, 0.0)), contact.min_rest)
+        back.postpone(contact.host, max(now + rest, quiet), min_rest=contact.min_rest)
+    back.settle()

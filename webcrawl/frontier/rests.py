@@ -1,13 +1,13 @@
-"""When hosts without a back-end queue may be contacted again, and the clocks that hosts share.
+"""Rests of hosts without a back-end queue and of shared clocks, in memory and in a store.
 
 A host whose queue ran empty leaves the host table, but its rest is not over: a URL found a second
 later must still wait. Used by the back end, and by shared.py, whose clocks never have a queue. The
 invariants: a rest is found until it is over; and at most *limit* rests are in memory, those that
 end first. The others go to a store on disk, so a crawl may have any number of hosts that are not
-to be asked for an hour.
+to be contacted for an hour.
 
 What is in the store: a rest is put there under its host and never taken away. Before it is over
-nobody can contact the host, so nothing newer can be said of it, and afterwards it means nothing.
+the host cannot be contacted, so there is no newer one, and afterwards it means nothing.
 So it does no harm that the store is ahead of the frontier's snapshot, as it is after a crash. The
 snapshot holds the rests in memory and those that are not in the store's files yet; the files are
 synced with it (``RestStore.written``), and it does not grow with them.
@@ -32,15 +32,15 @@ _PURGED_PER_CALL = 2
 # 65,536 rests (2026-11, development machine), once in as many calls.
 _SLACK = 1024
 # A rest in the store, little-endian: ready_at (epoch seconds), seconds until then from the moment
-# it was put there, and least.
+# it was put there, and min_rest.
 _REST = struct.Struct("<ddd")
 assert _REST.size == 24
 
 
 def stored_rest(data: bytes) -> tuple[float, float]:
-    """The end (epoch seconds) and the *least* of a rest, as they were put into a store."""
-    until, _, least = _REST.unpack(data)
-    return until, least
+    """The end (epoch seconds) and the *min_rest* of a rest, as they were put into a store."""
+    until, _, min_rest = _REST.unpack(data)
+    return until, min_rest
 
 
 class RestStore(Protocol):
@@ -64,9 +64,9 @@ class RestStore(Protocol):
 
 
 class HostClocks:
-    """host -> (ready_at, least): from when it may be contacted, and its last explicit rest.
+    """host -> (ready_at, min_rest): from when it may be contacted, and its last explicit rest.
 
-    *ready_at* is epoch seconds; *least* as in ``BackQueue``. All operations O(log hosts).
+    *ready_at* is epoch seconds; *min_rest* as in ``BackQueue``. All operations O(log hosts).
     Without a *store* there is no limit.
     """
 
@@ -87,11 +87,11 @@ class HostClocks:
         """Rests in memory."""
         return len(self._rests)
 
-    def remember(self, host: str, ready_at: float, least: float, *, now: float) -> None:
+    def remember(self, host: str, ready_at: float, min_rest: float, *, now: float) -> None:
         """Keep the rest of *host* if its end is still to come, and forget a few that are over."""
         self.purge(now, limit=_PURGED_PER_CALL)
         if ready_at > now:
-            self._rests[host] = ready_at, least
+            self._rests[host] = ready_at, min_rest
             heapq.heappush(self._first, (ready_at, host))
             if self._store is not None:
                 heapq.heappush(self._last, (-ready_at, host))
@@ -100,7 +100,7 @@ class HostClocks:
             self._tidy()
 
     def be_quiet(self, until: float) -> None:
-        """Until then everyone rests: when they were last contacted may have been forgotten."""
+        """Let all hosts rest until then: when they were last contacted may have been forgotten."""
         self.quiet_until = until
 
     def find(self, host: str) -> tuple[float, float] | None:
@@ -108,8 +108,8 @@ class HostClocks:
         rest = self._find(host)
         if self.quiet_until <= self._clock():
             return rest
-        ready_at, least = rest or (0.0, 0.0)
-        return max(ready_at, self.quiet_until), least
+        ready_at, min_rest = rest or (0.0, 0.0)
+        return max(ready_at, self.quiet_until), min_rest
 
     def _find(self, host: str) -> tuple[float, float] | None:
         rest = self._rests.get(host)
@@ -118,9 +118,9 @@ class HostClocks:
         data = self._store.get(host)
         if data is None:
             return None
-        until, longest, least = _REST.unpack(data)
+        until, longest, min_rest = _REST.unpack(data)
         # A clock that was set back while the machine was down must not draw it out.
-        return min(until, self._clock() + longest), least
+        return min(until, self._clock() + longest), min_rest
 
     def take(self, host: str) -> tuple[float, float] | None:
         """As ``find``; from now on the rest is kept by the caller."""
@@ -147,8 +147,8 @@ class HostClocks:
         while len(self._rests) > self._limit:
             end, host = heapq.heappop(self._last)
             if self._ends(host, -end):
-                ready_at, least = self._rests.pop(host)
-                store.put(host, _REST.pack(ready_at, ready_at - self._clock(), least))
+                ready_at, min_rest = self._rests.pop(host)
+                store.put(host, _REST.pack(ready_at, ready_at - self._clock(), min_rest))
                 self.spilled += 1
 
     def _tidy(self) -> None:
@@ -164,7 +164,7 @@ class HostClocks:
     # --- snapshot
 
     def snapshot(self, *, without: Container[str]) -> Series:
-        """What a restart would not find in the store: (host, ready_at, least),
+        """What a restart would not find in the store: (host, ready_at, min_rest),
         as it is now; 10 ns for each in memory, and 0.3 us for each that the store has not saved.
 
         Of two rests of one host the newer one comes later. Some are perhaps over. Hosts *without*
@@ -174,10 +174,10 @@ class HostClocks:
         if self._store is not None:
             for host, data in self._store.unsaved():
                 if host not in without:
-                    until, _, least = _REST.unpack(data)
-                    unsaved.append((host, until, least))
+                    until, _, min_rest = _REST.unpack(data)
+                    unsaved.append((host, until, min_rest))
         rests = self._rests.copy()
-        held = ((host, at, least) for host, (at, least) in rests.items())
+        held = ((host, at, min_rest) for host, (at, min_rest) in rests.items())
         return Series(len(unsaved) + len(rests), itertools.chain(unsaved, held))
 
     def written(self) -> Iterable[Path]:

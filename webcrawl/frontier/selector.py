@@ -1,4 +1,4 @@
-"""From which front-end queue the next URL is taken: Mercator's biased random choice.
+"""Selectors: from which front-end queue the next URL is taken (Mercator's biased choice).
 
 Called by the front end once for each entry that moves to the back end. The invariant: every
 non-empty level has a positive probability, so nothing starves.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Selector(Protocol):
-    """Any object with this is a selector."""
+    """Interface of a selector."""
 
     def choose(self, levels: Sequence[int]) -> int:
         """One of *levels*: the non-empty ones, ascending, at least one."""

@@ -1,4 +1,4 @@
-"""Clocks that several hosts share, such as that of the address they have in common.
+"""Shared clocks: rests that several hosts have in common, such as that of their address.
 
 Used by the frontier: a host in process claims the clock it shares before it is contacted, and
 gives it back with its own release. The invariant: a shared clock is held by at most one host, and
@@ -6,7 +6,7 @@ is claimed only when its rest is over. Its rest is kept among those of the hosts
 name that no host has, so it is journaled, bounded in memory and recovered as theirs are.
 
 A host that finds the clock taken has to come again, and of a thousand hosts with one address only
-one would succeed: each is told another time, one usual rest after the one before it.
+one would succeed: each gets another time, one usual rest after the one before it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 # No host name has it.
 _MARK = "@"
-# Seconds between two hosts that are told to come again, however short the usual rest is.
+# Seconds between the times at which two hosts come again, however short the usual rest is.
 _SHORTEST_PACE = 0.1
-# Clocks whose last told time is known. One that is forgotten tells two hosts the same time.
-_TOLD = 65_536
+# Clocks whose last given time is known. Of one that is forgotten two hosts get the same time.
+_GIVEN = 65_536
 
 
 def clock_name(key: str) -> str:
@@ -65,8 +65,8 @@ class SharedClocks:
         self._delay = delay
         self._claims: dict[str, Claim] = {}
         self._held: set[str] = set()
-        # name -> the last time that a host was told to come again.
-        self._told: OrderedDict[str, float] = OrderedDict()
+        # name -> the last time at which a host is to come again.
+        self._given: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
         """Clocks that are held."""
@@ -104,11 +104,11 @@ class SharedClocks:
             if rest is None or rest[0] <= now:
                 return 0.0
             free_at = rest[0]
-        last = self._told.pop(name, None)
+        last = self._given.pop(name, None)
         at = free_at if last is None else max(last + pace, free_at)
-        self._told[name] = at
-        if len(self._told) > _TOLD:
-            self._told.popitem(last=False)
+        self._given[name] = at
+        if len(self._given) > _GIVEN:
+            self._given.popitem(last=False)
         return at - now
 
     def release(self, host: str, *, rest: float) -> None:

@@ -1,6 +1,6 @@
 """The frontier's snapshot: the part of its state that is not in its files.
 
-Made and taken up by the frontier, stored by whoever publishes it. The invariants: all times are
+Made and taken up by the frontier, published by its caller. The invariants: all times are
 epoch seconds and all entries are encoded, so that a snapshot means the same to every process; and
 it is of one moment, though what is long in it is encoded in pieces while the frontier goes on.
 """
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from webcrawl.frontier.back_queue import QueueSnapshot  # noqa: TC001 - msgspec reads the annotation
 from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads the annotation
 from webcrawl.storage.record_log import NewerFormatError
 
@@ -28,13 +27,28 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class Series(NamedTuple):
-    """*length* *members* of a snapshot, of one moment, to be asked for while the frontier goes on.
+    """*length* *members* of a snapshot, of one moment, to be taken while the frontier goes on.
 
     Not any more when a later snapshot has begun: RuntimeError.
     """
 
     length: int
     members: Iterable[object]
+
+
+class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process.
+
+    *number* is that of the overflow's directory, 0 without an overflow.
+    """
+
+    host: str
+    ready_at: float
+    contact: float
+    min_rest: float
+    items: list[bytes]
+    number: int
+    overflow: FifoSnapshot | None
 
 
 class Counts(msgspec.Struct):
@@ -57,7 +71,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """As msgpack array. What is missing at the end has its default: a new frontier.
 
     *segment* is the done log's that begins with the snapshot, *limit* is n. *remembered* are
-    resting hosts without a queue and resting shared clocks, with ready_at and least, as far as
+    resting hosts without a queue and resting shared clocks, with ready_at and min_rest, as far as
     they are not in the files of the rest store. *finished* are the keys of finished entries that
     will be met again (finished.py). *shared* are the shared clocks that are held, since when.
     *parked* are the queues of what waits for a reason, by reason. No host is contacted before
@@ -82,7 +96,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
 def encode_snapshot(state: FrontierSnapshot, series: Mapping[str, Series]) -> Iterator[bytes]:
     """*state* with the *series* in place of its members of those names, in pieces.
 
-    What *state* itself has is encoded before this returns, each piece when it is asked for.
+    What *state* itself has is encoded before this returns, each piece when it is taken.
     """
     encoded = {
         name: _encoder.encode(getattr(state, name))

@@ -1,4 +1,4 @@
-"""The frontier of a crawl as its files tell, for readers beside the process that owns it.
+"""Read-only view of a frontier's files, for readers beside the process that owns them.
 
 Used by the commands that explain and export. Takes no lock and changes nothing on disk: the last
 published snapshot, and the done log since. What the owner has moved since then only in its memory
@@ -14,10 +14,10 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.frontier.bodies import body_path
 from webcrawl.frontier.done_log import read_done_log
 from webcrawl.frontier.entry import Entry, decode
 from webcrawl.frontier.finished import FinishedKeys
+from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.recovery import Replay, replay
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.fifo import length_of, read_fifo
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from webcrawl.frontier.back_queue import QueueSnapshot
+    from webcrawl.frontier.snapshot import QueueSnapshot
     from webcrawl.storage.fifo import FifoSnapshot
 
 
@@ -62,12 +62,12 @@ class Found(NamedTuple):
 
 
 class HostTimes(NamedTuple):
-    """What is known of a host's clock, epoch seconds. *ready_at* is 0.0 when nothing is, *least*
+    """What is known of a host's clock, epoch seconds. *ready_at* is 0.0 when nothing is, *min_rest*
     the rest in seconds that robots.txt or the host asked for last. *contact* is since when the host
     is in process, 0.0 if it is not; *length* counts the entries in its back-end queue."""
 
     ready_at: float
-    least: float
+    min_rest: float
     contact: float
     length: int
 
@@ -116,8 +116,8 @@ class FrontierView:
         def pieces() -> Iterator[bytes]:
             if kept.items:
                 yield pack_many(kept.items)
-            if kept.body is not None:
-                yield from read_fifo(body_path(self._path / "back", kept.number), kept.body)
+            if kept.overflow is not None:
+                yield from read_fifo(overflow_path(self._path / "back", kept.number), kept.overflow)
 
         return Queue(Where.HOST_QUEUE, kept.host, _length(kept), pieces)
 
@@ -142,9 +142,9 @@ class FrontierView:
         self, wanted: Callable[[Entry], bool], finished: FinishedKeys, *, containing: bytes
     ) -> Iterator[Found]:
         """The entries among ``entries`` that are *wanted*; only those whose encoding contains the
-        bytes *containing*, such as a host's name, are decoded and asked about.
+        bytes *containing*, such as a host's name, are decoded and given to it.
 
-        A million entries take a fifth of a second, and 2 us more for each that is asked about.
+        A million entries take a fifth of a second, and 2 us more for each that is decoded.
         """
         for queue in self.queues():
             position = gone = 0
@@ -181,26 +181,28 @@ class FrontierView:
             if kept.host == host:
                 return self._times(kept)
         times = HostTimes(0.0, 0.0, 0.0, 0)
-        for name, at, least in self._state.remembered:
+        for name, at, min_rest in self._state.remembered:
             if name == host:
-                times = HostTimes(at, least, 0.0, 0)
+                times = HostTimes(at, min_rest, 0.0, 0)
         return self._as_logged(host, times)
 
     def _times(self, kept: QueueSnapshot) -> HostTimes:
-        times = HostTimes(kept.ready_at, kept.least, kept.contact, _length(kept))
+        times = HostTimes(kept.ready_at, kept.min_rest, kept.contact, _length(kept))
         return self._as_logged(kept.host, times)
 
     def _as_logged(self, host: str, times: HostTimes) -> HostTimes:
         release = self._since.releases.get(host)
         if release is not None:
-            times = times._replace(ready_at=release.ready_at, least=release.least, contact=0.0)
+            times = times._replace(
+                ready_at=release.ready_at, min_rest=release.min_rest, contact=0.0
+            )
         times = times._replace(ready_at=max(times.ready_at, self._state.quiet))
         contact = self._since.contacts.get(host)
         return times if contact is None else times._replace(contact=contact.at)
 
 
 def _length(kept: QueueSnapshot) -> int:
-    return len(kept.items) + (0 if kept.body is None else length_of(kept.body))
+    return len(kept.items) + (0 if kept.overflow is None else length_of(kept.overflow))
 
 
 def _in_memory(where: Where, name: str, items: list[bytes]) -> Queue:

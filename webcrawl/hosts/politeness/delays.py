@@ -120,13 +120,13 @@ class DelayRecords(Protocol):
 class RestTimes(NamedTuple):
     """The rest of a host after a contact, in seconds.
 
-    *secs*: the rest from now. *least*: the shortest rest after the *next* contact, used if the
+    *secs*: the rest from now. *min_rest*: the shortest rest after the *next* contact, used if the
     process dies during it. *shared*: the rest of its address's clock. *origin*: that of the origin
     alone.
     """
 
     secs: float
-    least: float
+    min_rest: float
     shared: float
     origin: float
 
@@ -228,19 +228,19 @@ class Politeness:
         noticed = _HANG_UP_SECS * hung_up
         return RestTimes(
             secs + noticed,
-            least=self._least(facts.times, crawl_delay, facts.failures),
+            min_rest=self._min_rest(facts.times, crawl_delay, facts.failures),
             shared=self._policy.rest(HostFacts((took,))) + noticed,
             origin=own,
         )
 
-    def least(self, key: str, url: str, *, crawl_delay: float) -> float:
+    def min_rest(self, key: str, url: str, *, crawl_delay: float) -> float:
         """The shortest rest after a contact for *url* that begins now, also if it is cut off."""
         record = self._records.get(key)
         _, origin = self._tried(record, url)
         failures = origin.failures if record.answered in ("", origin.host) else 0
-        return self._least(record.took, self._honoured(crawl_delay), failures)
+        return self._min_rest(record.took, self._honoured(crawl_delay), failures)
 
-    def _least(self, times: Sequence[float], crawl_delay: float, failures: int) -> float:
+    def _min_rest(self, times: Sequence[float], crawl_delay: float, failures: int) -> float:
         # Four downloads at most: the next one is the fifth.
         return self._policy.rest(
             HostFacts(times[1 - REMEMBERED_TIMES :], crawl_delay, 0.0, failures)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from webcrawl.frontier.bodies import body_path
 from webcrawl.frontier.done_log import done_log_files, records_in
 from webcrawl.frontier.entry import decode
+from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 from webcrawl.jobs.check.logs_since import add_cut_off, frames_of, unreadable
 from webcrawl.storage.fifo import FifoSnapshot, length_of
@@ -58,15 +58,15 @@ def kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
     for reason, fifo in state.parked.items():
         yield Kept(f"URLs parked for {reason}", path / "parked" / reason, fifo, "")
     for queue in state.queues:
-        if queue.body is not None:
-            body = body_path(path / "back", queue.number)
-            yield Kept(f"host {queue.host}", body, queue.body, queue.host)
+        if queue.overflow is not None:
+            body = overflow_path(path / "back", queue.number)
+            yield Kept(f"host {queue.host}", body, queue.overflow, queue.host)
 
 
 def _check_snapshot(path: Path, state: FrontierSnapshot, findings: Findings) -> None:
     """What stands in the snapshot itself, and that no two queues are in one directory."""
     hosts = [queue.host for queue in state.queues]
-    numbers = [queue.number for queue in state.queues if queue.body is not None]
+    numbers = [queue.number for queue in state.queues if queue.overflow is not None]
     if len(set(hosts)) < len(hosts) or len(set(numbers)) < len(numbers):
         findings.add(path, 0, "a host or a directory has two queues", _NO_SNAPSHOT)
     if len(state.finished) % 8:
@@ -82,8 +82,8 @@ def _in_snapshot(state: FrontierSnapshot) -> Iterator[tuple[str, str, Sequence[b
     yield "what is in process", "", state.leased
     for queue in state.queues:
         yield f"host {queue.host}", queue.host, queue.items
-        if queue.body is not None:
-            yield f"host {queue.host}", queue.host, [*queue.body.head, *queue.body.tail]
+        if queue.overflow is not None:
+            yield f"host {queue.host}", queue.host, [*queue.overflow.head, *queue.overflow.tail]
     for fifo in (*state.levels, *state.parked.values()):
         yield "a queue", "", [*fifo.head, *fifo.tail]
 

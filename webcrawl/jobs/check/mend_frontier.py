@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from webcrawl.frontier.back_queue import QueueSnapshot
-    from webcrawl.frontier.snapshot import FrontierSnapshot
+    from webcrawl.frontier.snapshot import FrontierSnapshot, QueueSnapshot
     from webcrawl.jobs.check.frontier import Kept
     from webcrawl.jobs.check.mending import Mending
 
@@ -88,8 +87,8 @@ def _host_queue(queue: QueueSnapshot, body: FifoSnapshot | None) -> QueueSnapsho
     if body is None:
         return queue
     if not length_of(body):
-        return msgspec.structs.replace(queue, body=None, number=0)
-    return msgspec.structs.replace(queue, body=body)
+        return msgspec.structs.replace(queue, overflow=None, number=0)
+    return msgspec.structs.replace(queue, overflow=body)
 
 
 def _mend_queue(queue: Kept, mending: Mending) -> FifoSnapshot:

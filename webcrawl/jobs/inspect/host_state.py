@@ -90,8 +90,8 @@ def clock_of(view: JobView, host: str) -> HostTimes:
     if not times.ready_at and not times.contact:
         data = view.records.rest(host)
         if data is not None:
-            until, least = stored_rest(data)
-            return times._replace(ready_at=until, least=least)
+            until, min_rest = stored_rest(data)
+            return times._replace(ready_at=until, min_rest=min_rest)
     return times
 
 
@@ -108,8 +108,8 @@ def _because(times: HostTimes, failing: HostRecord) -> str:
         if failing.failed_alike:
             text += f", the last {failing.failed_alike} of them with {failing.failed_with}"
         return text
-    if times.least:
-        return f"the pause after a contact, of at least {times.least:g} s"
+    if times.min_rest:
+        return f"the pause after a contact, of at least {times.min_rest:g} s"
     return "the pause after a contact"
 
 
