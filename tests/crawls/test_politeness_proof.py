@@ -58,7 +58,7 @@ def judged(log, *, delays, floor=FLOOR, key="host"):
     return audit_logs(
         [str(log)],
         key=key,
-        pauses=RequiredDelays(min_delay=floor, hosts=delays),
+        delays=RequiredDelays(min_delay=floor, hosts=delays),
         agent="webcrawl",
         host="-",
         keep=10**6,

@@ -23,7 +23,7 @@ def audit(*logs, key="host", delay=0.0, delays=None, agent="", host="-", keep=10
     return audit_logs(
         [str(log) for log in logs],
         key=key,
-        pauses=RequiredDelays(min_delay=delay, hosts=delays or {}),
+        delays=RequiredDelays(min_delay=delay, hosts=delays or {}),
         agent=agent,
         host=host,
         keep=keep,

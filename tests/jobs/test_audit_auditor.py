@@ -32,7 +32,7 @@ def contact(start, end, *, host="a", blur=0, line=0, robots_moved=False):
 def judged(contacts, *, least=0.0, hosts=None, keep=10**6, window=10**6, key=None):
     auditor = Auditor(
         key=key or (lambda one: one.host),
-        pauses=RequiredDelays(min_delay=least, hosts=hosts or {}),
+        delays=RequiredDelays(min_delay=least, hosts=hosts or {}),
         keep=keep,
     )
     for one in by_start(contacts, window=window):

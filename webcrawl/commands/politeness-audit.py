@@ -111,10 +111,10 @@ class Command(ScrapyCommand):
 def _judge(logs: list[str], opts: argparse.Namespace) -> int:
     delays = {} if opts.delays is None else read_delays(opts.delays)
     with progress("lines") as on_progress:
-        auditor, tally = audit_logs(
+        auditor, counts = audit_logs(
             logs,
             key=opts.key,
-            pauses=RequiredDelays(min_delay=opts.delay, hosts=delays),
+            delays=RequiredDelays(min_delay=opts.delay, hosts=delays),
             agent=opts.agent,
             host=opts.host.lower(),
             keep=opts.top,
@@ -122,9 +122,9 @@ def _judge(logs: list[str], opts: argparse.Namespace) -> int:
         )
     try:
         if opts.json:
-            print(as_json(auditor, tally, key=opts.key, top=opts.top))
+            print(as_json(auditor, counts, key=opts.key, top=opts.top))
         else:
-            for line in as_text(auditor, tally, key=opts.key, top=opts.top):
+            for line in as_text(auditor, counts, key=opts.key, top=opts.top):
                 print(line)
         sys.stdout.flush()
     except BrokenPipeError:

@@ -72,20 +72,20 @@ class LogReader:
         name: str,
         agent: str,
         host: str,
-        tally: LineCounts,
+        counts: LineCounts,
         on_progress: Callable[[LineCounts], None] | None,
     ) -> None:
         self._name = "standard input" if name == STDIN else name
         self._path = name
         self._agent = agent.lower()
         self._host = host
-        self._tally = tally
+        self._counts = counts
         self._on_progress = on_progress
 
     def contacts(self) -> Iterator[LoggedRequest]:
         """Yield the contacts. FatalError if the file cannot be read or has no line of an access
         log."""
-        tally, agent = self._tally, self._agent
+        counts, agent = self._counts, self._agent
         number = 0
         readable = 0
         unreadable = 0
@@ -94,23 +94,23 @@ class LogReader:
             text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
             if not text:
                 continue
-            tally.lines += 1
-            if self._on_progress is not None and not tally.lines % _PROGRESS_LINES:
-                self._on_progress(tally)
+            counts.lines += 1
+            if self._on_progress is not None and not counts.lines % _PROGRESS_LINES:
+                self._on_progress(counts)
             contact = parse(text, log=self._name, line=number) if len(line) <= _LINE_BYTES else None
             if contact is None:
                 if line[-1:] != b"\n" and len(line) <= _LINE_BYTES:
                     break  # torn: the server was writing it
                 first_unreadable = first_unreadable or number
                 unreadable += 1
-                tally.unreadable += 1
-                tally.first_unreadable = tally.first_unreadable or f"{self._name}, line {number}"
+                counts.unreadable += 1
+                counts.first_unreadable = counts.first_unreadable or f"{self._name}, line {number}"
                 if not readable and unreadable >= _FOREIGN_LINES:
                     break
                 continue
             readable += 1
             if agent and contact.agent is not None and agent not in contact.agent.lower():
-                tally.other_agents += 1
+                counts.other_agents += 1
                 continue
             yield contact if contact.host else contact._replace(host=self._host)
         if unreadable and not readable:
@@ -153,7 +153,7 @@ def audit_logs(
     logs: Sequence[str],
     *,
     key: str,
-    pauses: RequiredDelays,
+    delays: RequiredDelays,
     agent: str,
     host: str,
     keep: int,
@@ -165,15 +165,15 @@ def audit_logs(
     FatalError, one sentence, if they cannot be judged.
     """
     _check_names(logs)
-    tally = LineCounts()
+    counts = LineCounts()
     readers = [
-        LogReader(name=name, agent=agent, host=host, tally=tally, on_progress=on_progress)
+        LogReader(name=name, agent=agent, host=host, counts=counts, on_progress=on_progress)
         for name in logs
     ]
     merged = heapq.merge(
         *(reader.contacts() for reader in readers), key=lambda contact: contact.end
     )
-    auditor = Auditor(key=KEYS[key], pauses=pauses, keep=keep)
+    auditor = Auditor(key=KEYS[key], delays=delays, keep=keep)
     for contact in by_start(merged, window=window):
         if key == "address" and not contact.address:
             raise FatalError(
@@ -183,12 +183,12 @@ def audit_logs(
         auditor.add(contact)
     if not auditor.contacts:
         names = ", ".join(logs)
-        if tally.other_agents:
+        if counts.other_agents:
             raise FatalError(
-                f"{names}: none of {tally.other_agents} requests is of a user agent with {agent!r}"
+                f"{names}: none of {counts.other_agents} requests is of a user agent with {agent!r}"
             )
         raise FatalError(f"{names}: there is not a single request, so there is nothing to judge")
-    return auditor, tally
+    return auditor, counts
 
 
 def _check_names(logs: Sequence[str]) -> None:

@@ -52,10 +52,10 @@ class Auditor:
     """
 
     def __init__(
-        self, *, key: Callable[[LoggedRequest], str], pauses: RequiredDelays, keep: int
+        self, *, key: Callable[[LoggedRequest], str], delays: RequiredDelays, keep: int
     ) -> None:
         self._key = key
-        self._pauses = pauses
+        self._delays = delays
         self._keep = keep
         self.keys: dict[str, KeyRecord] = {}
         self.contacts = 0
@@ -126,7 +126,7 @@ class Auditor:
 
     def _enter(self, record: KeyRecord, contact: LoggedRequest) -> None:
         """Make *contact* the one that the next is compared with."""
-        due = self._pauses.after(contact)
+        due = self._delays.after(contact)
         record.due = max(record.due, due)
         if contact.end + due >= record.free_at:
             record.free_at = contact.end + due

@@ -24,9 +24,9 @@ JSON_FORMAT: Final = 1
 _HEADINGS: Final = ("contacts", "smallest gap", "concurrency", "required", "violations")
 
 
-def as_text(auditor: Auditor, tally: LineCounts, *, key: str, top: int) -> Iterator[str]:
+def as_text(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> Iterator[str]:
     """The lines of the report: totals, a table of *top* keys, the worst violations, a verdict."""
-    yield from _totals(auditor, tally, key)
+    yield from _totals(auditor, counts, key)
     yield ""
     yield from _table(auditor, key, top)
     for violation in auditor.worst():
@@ -39,7 +39,7 @@ def as_text(auditor: Auditor, tally: LineCounts, *, key: str, top: int) -> Itera
     yield _verdict(auditor, key)
 
 
-def as_json(auditor: Auditor, tally: LineCounts, *, key: str, top: int) -> str:
+def as_json(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> str:
     """The report as one JSON object. Times in seconds; null for what is unknown."""
     shown = _by_gap(auditor, top)
     report: dict[str, Any] = {
@@ -47,10 +47,10 @@ def as_json(auditor: Auditor, tally: LineCounts, *, key: str, top: int) -> str:
         "politeness_key": key,
         "resolution_secs": _resolution(auditor.blur),
         "requests": auditor.contacts,
-        "lines": tally.lines,
-        "other_agents": tally.other_agents,
-        "unreadable": tally.unreadable,
-        "first_unreadable": tally.first_unreadable or None,
+        "lines": counts.lines,
+        "other_agents": counts.other_agents,
+        "unreadable": counts.unreadable,
+        "first_unreadable": counts.first_unreadable or None,
         "unjudged": auditor.unjudged,
         "first": _secs(auditor.first),
         "last": _secs(auditor.last),
@@ -83,17 +83,17 @@ def as_json(auditor: Auditor, tally: LineCounts, *, key: str, top: int) -> str:
     return json.dumps(report, indent=1)
 
 
-def _totals(auditor: Auditor, tally: LineCounts, key: str) -> Iterator[str]:
+def _totals(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
     yield (
         f"{_count(auditor.contacts, 'request')}, {_count(len(auditor.keys), 'politeness key')} "
         f"({key}), {_when(auditor.first or 0, 0)} to {_when(auditor.last, 0)} UTC"
     )
-    if tally.other_agents:
-        yield f"left out: {_count(tally.other_agents, 'request')} of other user agents"
-    if tally.unreadable:
+    if counts.other_agents:
+        yield f"left out: {_count(counts.other_agents, 'request')} of other user agents"
+    if counts.unreadable:
         yield (
-            f"left out: {_count(tally.unreadable, 'line')} that cannot be read, the first is "
-            f"{printable(tally.first_unreadable)}"
+            f"left out: {_count(counts.unreadable, 'line')} that cannot be read, the first is "
+            f"{printable(counts.first_unreadable)}"
         )
     if auditor.unjudged:
         yield (
