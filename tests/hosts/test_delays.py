@@ -14,10 +14,17 @@ from scrapy.settings import Settings
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
 from webcrawl.frontier import HostFacts, LargestDelay
-from webcrawl.hosts.politeness.delays import PROFILES, Politeness, longest_crawl_delay, profile_of
+from webcrawl.hosts.politeness.delays import (
+    PROFILES,
+    Politeness,
+    PolitenessLimits,
+    longest_crawl_delay,
+    profile_of,
+)
 from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 
 POLICY = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
+LIMITS = PolitenessLimits(0.0, math.inf, "cap", 86_400.0, penalty=1000.0)
 HOST = "a.test"
 
 
@@ -27,14 +34,10 @@ def politeness(clock, records, **changes):
         "records": records,
         "clock": clock,
         "rng": random.Random(1),
-        "jitter": 0.0,
-        "longest_crawl_delay": math.inf,
-        "long_crawl_delay": "cap",
-        "longest_retry_after": 86_400.0,
         "retries": RetryPolicy(times=2, backoff=0.0, most=4),
-        "penalty": 1000.0,
     }
-    return Politeness(**values | changes)
+    given = {name: changes.pop(name) for name in PolitenessLimits._fields if name in changes}
+    return Politeness(**values | changes, limits=LIMITS._replace(**given))
 
 
 @pytest.fixture
@@ -121,7 +124,7 @@ def test_a_failed_contact_says_nothing_about_download_times(polite, records):
 
 
 def test_crawl_delay_and_retry_after_are_honoured_up_to_their_limits(clock, records):
-    polite = politeness(clock, records, longest_crawl_delay=300.0, longest_retry_after=500.0)
+    polite = politeness(clock, records, crawl_delay=300.0, retry_after=500.0)
     assert after(polite, crawl_delay=299.0).secs == 299
     assert after(polite, crawl_delay=1e9).secs == 300
     assert after(polite, "http_429", retry_after=499.0).secs == 499
@@ -130,7 +133,7 @@ def test_crawl_delay_and_retry_after_are_honoured_up_to_their_limits(clock, reco
 
 @pytest.mark.parametrize(("what", "secs"), [("cap", 300), ("obey", 1000), ("skip", 3)])
 def test_a_long_crawl_delay_is_capped_or_obeyed_or_the_host_skipped(clock, what, secs):
-    polite = politeness(clock, Records(), longest_crawl_delay=300.0, long_crawl_delay=what)
+    polite = politeness(clock, Records(), crawl_delay=300.0, long_crawl_delay=what)
     assert after(polite, crawl_delay=1000.0).secs == secs
     assert after(polite, crawl_delay=300.0).secs == 300
 

@@ -18,7 +18,7 @@ from webcrawl.hosts.budgets.quotas import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.budgets.traps.trap_files import Notes
-from webcrawl.hosts.politeness.delays import Politeness
+from webcrawl.hosts.politeness.delays import Politeness, PolitenessLimits
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage, OutageActions
@@ -138,12 +138,8 @@ def host_rig(
         records=records,
         clock=clock,
         rng=random.Random(1),
-        jitter=0.0,
-        longest_crawl_delay=crawl_delay_cap,
-        long_crawl_delay="cap",
-        longest_retry_after=longest_retry_after,
         retries=retries,
-        penalty=3600.0,
+        limits=PolitenessLimits(0.0, crawl_delay_cap, "cap", longest_retry_after, 3600.0),
     )
     robots = RobotsSearch(
         robots=robots_cache(records, clock=clock),

@@ -131,6 +131,20 @@ class RestTimes(NamedTuple):
     origin: float
 
 
+class PolitenessLimits(NamedTuple):
+    """Limits of what a host may ask for, and the penalty of failing ones, in seconds.
+
+    *jitter* is the share of a rest that is added at random; *long_crawl_delay* says what happens
+    beyond *crawl_delay*: "skip", "cap" or "obey".
+    """
+
+    jitter: float
+    crawl_delay: float
+    long_crawl_delay: str
+    retry_after: float
+    penalty: float
+
+
 class Politeness:
     """The delay policy over all hosts, with failures and penalties. Times in seconds."""
 
@@ -139,37 +153,29 @@ class Politeness:
         *,
         policy: DelayPolicy,
         records: DelayRecords,
+        retries: RetryPolicy,
+        limits: PolitenessLimits,
         clock: Callable[[], float],
         rng: random.Random,
-        jitter: float,
-        longest_crawl_delay: float,
-        long_crawl_delay: str,
-        longest_retry_after: float,
-        retries: RetryPolicy,
-        penalty: float,
     ) -> None:
         self._policy = policy
         self._records = records
+        self._retries = retries
+        self._limits = limits
         self._clock = clock
         self._rng = rng
-        self._jitter = jitter
-        self._longest_crawl_delay = longest_crawl_delay
-        self._long_crawl_delay = long_crawl_delay
-        self._longest_retry_after = longest_retry_after
-        self._retries = retries
-        self._penalty = penalty
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, **parts: Any) -> Politeness:
         """*parts* are policy, records, retries, clock and rng. FatalError with one sentence."""
-        return cls(
+        limits = PolitenessLimits(
             jitter=number(settings, "POLITENESS_JITTER", at_least=0),
-            longest_crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
+            crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
             long_crawl_delay=settings["POLITENESS_LONG_CRAWL_DELAY"],
-            longest_retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
+            retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
             penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
-            **parts,
         )
+        return cls(limits=limits, **parts)
 
     def after(
         self,
@@ -211,7 +217,7 @@ class Politeness:
             if outcome.startswith("http_2"):
                 record.pages += 1
         crawl_delay = self._honoured(crawl_delay)
-        retry_after = min(retry_after, self._longest_retry_after)
+        retry_after = min(retry_after, self._limits.retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, origin.failures)
         wait = 0.0 if excused else self._retries.rule(outcome).wait
         secs = self._longer(max(self._policy.rest(facts), wait))
@@ -248,14 +254,14 @@ class Politeness:
 
     def is_too_long(self, crawl_delay: float) -> bool:
         """Whether a Crawl-delay is longer than what is honoured in full."""
-        return crawl_delay > self._longest_crawl_delay
+        return crawl_delay > self._limits.crawl_delay
 
     def _honoured(self, crawl_delay: float) -> float:
         """The part of a Crawl-delay that is kept; 0.0 if it is too long: such a host is skipped and
         gets no further request, so its URLs need not wait for their end."""
-        if not self.is_too_long(crawl_delay) or self._long_crawl_delay == "obey":
+        if not self.is_too_long(crawl_delay) or self._limits.long_crawl_delay == "obey":
             return crawl_delay
-        return self._longest_crawl_delay if self._long_crawl_delay == "cap" else 0.0
+        return self._limits.crawl_delay if self._limits.long_crawl_delay == "cap" else 0.0
 
     def lookup_failed(self, key: str, url: str, *, at_least: float, excused: bool = False) -> float:
         """Take in that the name servers failed for the host of *url*: *key* backs off without a
@@ -270,7 +276,7 @@ class Politeness:
             wait = rule.wait
         secs = self._longer(max(self._policy.rest(HostFacts((), failures=host.failures)), wait))
         if 0 < rule.failures <= host.lookups_failed:
-            host.penalty_until = self._clock() + max(secs, self._penalty)
+            host.penalty_until = self._clock() + max(secs, self._limits.penalty)
             secs = self._policy.rest(HostFacts(()))
         self._put(record, host, secs)
         return max(secs, at_least)
@@ -300,12 +306,12 @@ class Politeness:
         most = origins * self._retries.most_failures(outcome)
         is_over = tried.failures > 0 and (tried.failed_alike >= alike or tried.failures >= most)
         if is_over:
-            tried.penalty_until = self._clock() + max(secs, self._penalty)
+            tried.penalty_until = self._clock() + max(secs, self._limits.penalty)
         return is_over
 
     def _longer(self, secs: float) -> float:
         """*secs* with jitter."""
-        return secs * (1.0 + self._jitter * self._rng.random())
+        return secs * (1.0 + self._limits.jitter * self._rng.random())
 
     def _put(self, record: HostRecord, host: HostRecord, secs: float) -> None:
         """Save both records, with the rest that begins."""
