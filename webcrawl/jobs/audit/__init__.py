@@ -24,7 +24,7 @@ What is a violation
 ===================
 
 After each contact of a politeness key a delay is due: the larger of the one for all hosts and the
-one for this host (required_delays.py). After a robots.txt that redirects only the former is due. A
+one for this host (``RequiredDelays``). After a robots.txt that redirects only the former is due. A
 contact that begins earlier is a violation, whatever was requested: robots.txt, a redirect, a URL
 that fails. A contact that begins while another one is under way is a violation even if no delay is
 due.
@@ -38,10 +38,15 @@ number of lines.
 """
 
 from webcrawl.jobs.audit.access_logs import KEYS, audit_logs
-from webcrawl.jobs.audit.auditor import Auditor, KeyRecord, Violation
+from webcrawl.jobs.audit.auditor import (
+    Auditor,
+    KeyRecord,
+    RequiredDelays,
+    Violation,
+    read_delays,
+)
 from webcrawl.jobs.audit.log_line import LoggedRequest
 from webcrawl.jobs.audit.report import as_json, as_text
-from webcrawl.jobs.audit.required_delays import RequiredDelays, read_delays
 
 __all__ = [
     "KEYS",

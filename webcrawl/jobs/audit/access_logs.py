@@ -26,8 +26,8 @@ from webcrawl.urls.registered_domain import registered_domain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from webcrawl.jobs.audit.auditor import RequiredDelays
     from webcrawl.jobs.audit.log_line import LoggedRequest
-    from webcrawl.jobs.audit.required_delays import RequiredDelays
 
 STDIN: Final = "-"
 KEYS: Final[dict[str, Callable[[LoggedRequest], str]]] = {
