@@ -24,7 +24,7 @@ What holds at all times:
 1. Each submitted URL comes out of ``take`` exactly once, and only submitted ones do, in the order
    in which each was first submitted. (Not with Bloom: it loses a few, see bloom.py.)
 2. When ``submit`` returns, the page's links survive ``kill -9``. When it raises, nothing of the
-   page was taken in. It drops nothing and waits for nobody.
+   page was taken in. It drops nothing and never waits.
 3. A snapshot names a run only when all its payloads have been taken, that is, are in the
    frontier's snapshot of the same moment. Until then it names the stretch of U instead and the
    place in it up to which was taken; merging the stretch again marks the same payloads.

@@ -266,7 +266,7 @@ class BloomSet:
 
 
 class BloomEliminator(Eliminator):
-    """Fast answers at the price of some URLs, see ``BloomSet``.
+    """Duplicate URL eliminator on a Bloom filter: fast, and a few URLs are lost; see ``BloomSet``.
 
     *capacity*: fingerprints before the filter grows; *error_rate*: of the first filter, between 0
     and 1. *executor*: saves the filter.

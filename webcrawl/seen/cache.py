@@ -1,6 +1,6 @@
 """Caches in front of the buffer T: fingerprints that are popular or were met just now.
 
-The eliminator asks it first about every submitted URL. The invariant: a cache holds only
+Every submitted URL is looked up here first. The invariant: a cache holds only
 fingerprints that were submitted before, so a hit needs no further look; forgetting one is always
 safe. Broder, Najork and Wiener, "Efficient URL Caching for World Wide Web Crawling": about
 50,000 entries catch nearly 80 % of a crawl's links, CLOCK is as good as LRU and cheaper.

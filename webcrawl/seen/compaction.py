@@ -1,4 +1,4 @@
-"""Making few runs of many, between the other work of the one worker thread.
+"""Compaction: few runs made of many, in slices between the other work of the worker thread.
 
 Used by the eliminator and the content-seen test beside their merges. The invariant: the old runs
 stay in use until the new one is finished, and their files until no snapshot names them.
@@ -30,7 +30,7 @@ _LOGGED = 1 << 16
 
 
 class Compaction:
-    """Merging some runs into one, in slices. The work of one worker at a time.
+    """One merge of some runs into one, in slices. The work of one worker at a time.
 
     ``pause`` is set by the crawl's thread and read by the worker between chunks. ``seconds`` is
     the time it has taken.
@@ -46,7 +46,7 @@ class Compaction:
         self._writer: RunWriter | None = None
 
     def advance(self) -> Run | None:
-        """Go on until done, or told to pause and a slice is over; the finished run, or None.
+        """Go on until done, or until ``pause`` is set and a slice is over; a finished run, or None.
 
         After an exception the half-written file is gone and the compaction is void.
         """

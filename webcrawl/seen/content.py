@@ -1,13 +1,13 @@
 """The content-seen test: whether a document with the same bytes was processed before, exactly.
 
-The scheduler asks it about each fetched document, before any processing module sees it. The
+The scheduler calls it for each fetched document, before any processing module sees it. The
 invariant: a fingerprint counts as seen for good only when its document's processing has ended;
 until then it is in process, and a crash forgets it. Otherwise a crash between test and end would
 make the page, fetched again, a duplicate of itself.
 
 Committed fingerprints gather in memory and are spilled to sorted runs like those of the
 eliminator, in a worker thread. There is no log:
-the frontier's done log carries the fingerprint of each finished document, and whoever replays it
+the frontier's done log carries the fingerprint of each finished document, and its replay
 commits them again. What is in no run yet stands in the snapshot itself, at most some 100,000
 fingerprints whatever the size of the crawl.
 """
@@ -44,7 +44,8 @@ BUFFER_SIZE = 1 << 16
 
 
 class ContentSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="content"):
-    """runs: (number, count); committed: the fingerprints in none of them, u64 little-endian."""
+    """Snapshot of the content-seen test. runs: (number, count); committed: the
+    fingerprints in none of them, u64 little-endian."""
 
     version: int
     runs: list[tuple[int, int]]

@@ -1,4 +1,4 @@
-"""Handing out the new URLs of one stretch of the URL log, in the order in which they came.
+"""Stretches of the URL log, and the reader of their new URLs in the order in which they came.
 
 Used by the eliminators' ``take``. The invariant: every marked payload is handed out once, in
 order, and ``cursor`` names the place such that a drain opened there goes on with the next one.

@@ -390,7 +390,7 @@ class Eliminator:
 
 
 class DiskEliminator(Eliminator):
-    """Exact at any size: Mercator's way, see ``DiskSet``.
+    """Duplicate URL eliminator on disk, exact at any size: Mercator's; see ``DiskSet``.
 
     *buffer_size*: entries of T, 16 bytes each for the table and 9 for the order; as much again
     while T' is merged. *executor*: one worker thread is enough, it may be shared.

@@ -1,4 +1,4 @@
-"""One merge: the new ones of T' found in F and written as a further run. Runs in a worker.
+"""Merge of T' with F: what is new is written as one more run. Done in the worker thread.
 
 Mercator sorts T' by fingerprint, merges it linearly with F marking what was new, sorts it back by
 ordinal and scans U' for the marked ones. Here the marks lie in a byte per ordinal, which needs no
@@ -43,7 +43,7 @@ class Merged:
 
 
 def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: Callable[[], float]) -> Merged:
-    """Look *buffer*, which nobody adds to, up in *runs* and write the new ones to *path*.
+    """Look *buffer*, which must not change, up in *runs* and write the new ones to *path*.
 
     Blocks for a pass over *runs* when the buffer is large. Raises OSError (disk full) and
     CorruptRecordError; then no file is left and the buffer is as it was.

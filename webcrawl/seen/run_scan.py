@@ -1,6 +1,6 @@
-"""Reading a sorted run past damage: what of it can still be believed, block by block.
+"""Reader of damaged runs, block by block: what of them can still be believed.
 
-Used by who checks and mends a job; the crawl itself stops at damage (runs.py). The invariant: the
+Used to check and mend a job; the crawl itself stops at damage (runs.py). The invariant: the
 words that are yielded go on increasing, over all blocks. In a block that does not add up the words
 are kept that lie between those of its neighbours: one that was damaged within these bounds stands
 for no URL anybody will ever meet, and to forget the others would fetch a thousand pages again.

@@ -1,4 +1,4 @@
-"""What an eliminator's files tell, for readers beside the process that owns it.
+"""View of an eliminator's files, for readers beside the process that owns it.
 
 Used by the commands that explain and export. Takes no lock and changes nothing on disk: the last
 published snapshot, and the URL log since. The invariant: a URL that was submitted is ``holds``,

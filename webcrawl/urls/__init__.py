@@ -10,7 +10,7 @@ without having passed all of them::
 ``normalize`` answers with the one spelling under which the crawl knows a URL, or None for
 what cannot be fetched. It never changes which server is contacted. ``host_of`` gives the key
 under which politeness, robots rules and shards are kept; ``registered_domain`` groups hosts by
-who registered them. Everything here is pure computation: no disk, no network, no Scrapy, and
+their registration. Everything here is pure computation: no disk, no network, no Scrapy, and
 nothing that a page or a seed list can contain makes it raise.
 """
 

@@ -1,4 +1,4 @@
-"""Under which form two spellings of a URL are one: the form that is compared, never fetched.
+"""Comparison form of URLs, the same for spellings of one URL; it is never fetched.
 
 LARM: "the normalized form of a URL is used internally for comparisons, but to the outside (i.e. for
 accessing the file), the original form is applied". So what is fetched is what ``normalize`` gives,
@@ -8,7 +8,7 @@ Hence each rule below is named, can be switched, and says what it risks.
 
 The rules of the URL Standard (``STANDARD``: host_case, idn, default_port, dot_segments, empty_path,
 fragment) have already been applied when a URL comes here, and cannot be switched off: they are part
-of what a browser asks for. The others, in the order in which they are applied:
+of what a browser requests. The others, in the order in which they are applied:
 
 >>> def form(rule: str, url: str) -> str:
 ...     return Equivalence(frozenset({rule})).comparison_form(url)
@@ -167,8 +167,8 @@ class Equivalence:
     """The form under which URLs are compared, by the rules named in *rules*.
 
     *hosts* adds LARM's host rules. They are applied to the compared form only: the host that is
-    asked, and for which politeness is kept, is always the true one. Raises ValueError for a name
-    that is no rule.
+    contacted, and for which politeness is kept, is always the true one. Raises ValueError for a
+    name that is no rule.
     """
 
     def __init__(self, rules: frozenset[str] = DEFAULT, *, hosts: HostRules | None = None) -> None:

@@ -71,7 +71,7 @@ def iter_css_links(
     schemes: frozenset[str] = HTTP_SCHEMES,
 ) -> Iterator[Link | None]:
     """The links of ``extract_css_links`` one by one, and None at least every few milliseconds when
-    there is nothing else, for a caller who must not be held: 1 MiB takes up to 0.2 s."""
+    there is nothing else, for callers that must not wait: 1 MiB takes up to 0.2 s."""
     if limit <= 0:
         return
     codec = charsets.detect(body, declared=charset)

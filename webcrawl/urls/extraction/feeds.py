@@ -44,7 +44,7 @@ def iter_feed(
     Of the kind ``item`` for entries, ``next`` and ``prev`` for other pages of the feed. Plain or
     compressed with gzip; *max_bytes* of it are read, decompressed. What a feed that was *cut* ends
     with, most likely half a URL, is left out. None comes at least every few milliseconds when there
-    is nothing else, for a caller who must not be held.
+    is nothing else, for callers that must not wait.
     """
     seen: set[int] = set()  # hashes: the URLs themselves may be long
     page = ReferenceResolver(url, schemes=schemes)

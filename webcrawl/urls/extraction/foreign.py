@@ -1,6 +1,6 @@
-"""SVG and MathML in HTML: whether a tag stands in them, where no content is raw text.
+"""SVG and MathML in HTML: which tags stand in them, where no content is raw text.
 
-Asked by ``thinning`` for the few tags for which it matters. HTML Standard, "the rules for parsing
+Used by ``thinning`` for the few tags for which it matters. HTML Standard, "the rules for parsing
 tokens in foreign content", as far as it decides where such content begins and ends: tags of HTML
 break out of it, and some of its elements hold HTML again. Of the elements around it nothing is
 known, so that their end tags do not end it. Linear in what is passed over.

@@ -1,4 +1,4 @@
-"""What the value of a linking attribute or header refers to, and how such a link is called.
+"""References in attributes and headers: meta refresh, srcset and relations.
 
 Shared by HTML (``extraction``), the ``Link`` and ``Refresh`` headers (``header_links``) and Atom
 (``feeds``). Pure functions of strings that never raise; all linear in the length of their value.

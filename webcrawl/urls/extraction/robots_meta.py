@@ -1,4 +1,4 @@
-"""What a page says about its own indexing: ``<meta name=robots>`` and ``X-Robots-Tag``.
+"""Directives of pages for robots: ``<meta name=robots>`` and ``X-Robots-Tag``.
 
 Called with what ``extraction.extract`` and the response headers hold. Both have the
 same grammar: directives separated by commas, in the header with a crawler's name and a colon before

@@ -44,7 +44,7 @@ def iter_sitemap(
 
     Of the kind ``loc`` for pages, ``alternate`` for their translations, ``sitemap`` for the
     sitemaps that an index names. None comes at least every few milliseconds when there is nothing
-    else, for a caller who must not be held. What a sitemap that was *cut* ends with, most likely
+    else, for callers that must not wait. What a sitemap that was *cut* ends with, most likely
     half a URL, is left out. *max_bytes*, or 50 MiB, are read of it, decompressed.
     """
     chunks = texts(body, charset=charset, max_bytes=max_bytes)

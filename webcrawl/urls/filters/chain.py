@@ -1,6 +1,6 @@
 """The filters that a link must pass before the eliminator sees it.
 
-Each filter is a small object with a name and one question; a ``FilterChain`` asks them in order and
+Each filter is a small object with a name and one method; a ``FilterChain`` calls them in order and
 counts refusals by name. The names are the last part of the stats ``urls/refused/<name>``. Filters
 keep no state, so a link that was refused once is refused again.
 

@@ -1,7 +1,7 @@
 """LARM's host resolver: rules by which two host names are taken for one.
 
-Used by ``Equivalence`` for the form that is compared, and there only: the host that is asked, and
-for which politeness, robots rules and budgets are kept, is always the one that the link names. With
+Used by ``Equivalence`` for the form that is compared, and there only: the host contacted, and for
+which politeness, robots rules and budgets are kept, is always the one that the link names. With
 ``startsWith(www.)=`` a page of www.cnn.com that was found is not fetched from cnn.com again.
 
 The file is in LARM's own format, a Java properties file, and one written for LARM works::
@@ -93,7 +93,7 @@ class HostRules:
         """The host that *host*, in the form of ``host_of``, is taken for.
 
         A rule that would leave no name with a dot in it is not applied: www.com is not com. Never
-        raises. 1 µs; who asks for each link remembers the answer.
+        raises. 1 µs, so the caller remembers the answers.
         """
         for length in self._start_lengths:
             to = self._starts.get(host[:length])

@@ -1,8 +1,8 @@
 """The pattern of a URL: what it has in common with the other URLs that one program makes.
 
-Asked for every page whose content is judged and for every URL of a host with a parked pattern: 2 to
-4 µs. A pattern is the origin with the path, in which what varies gives way to a sign, and the names
-of the parameters in the order of the alphabet::
+Called for every page whose content is judged and for every URL of a host with a parked pattern: 2
+to 4 µs. A pattern is the origin with the path, in which what varies gives way to a sign, and the
+names of the parameters in the order of the alphabet::
 
     http://a.test/cal/{n}/{n}?sid&view        /cal/2026/11?view=month&sid=8f3a91c2
     http://a.test/forum/topic-{n}.html        /forum/topic-4711.html
