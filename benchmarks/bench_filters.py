@@ -189,7 +189,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         table = HostRanks(path=Path(directory) / "domains", capacity=1 << 20)
         table.open(None)
-        domains = SeedDomains(table=table, capacity=1 << 20)
+        domains = SeedDomains(table)
         for start in range(0, SEEDS, 10_000):
             domains.add(host_name(n) for n in range(start, start + 10_000))
         print(f"{len(domains):,} domains, {options.pages:,} pages of {LINKS} links")

@@ -76,9 +76,9 @@ class MercatorScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        from webcrawl.crawl.builder import build_agent  # noqa: PLC0415  # it imports every room
+        from webcrawl.crawl.builder import AgentBuilder  # noqa: PLC0415  # it imports every room
 
-        return cls(build_agent(crawler))
+        return cls(AgentBuilder(crawler).agent())
 
     # --- Scrapy's interface
 

@@ -20,7 +20,7 @@ def table(tmp_path):
 
 
 def test_domains_of_seeds_are_the_whitelist(table):
-    domains = SeedDomains(table=table, capacity=4)
+    domains = SeedDomains(table)
     chain = FilterChain([WhitelistFilter(domains)])
     assert chain.refusal("http://a.com/", 0) == "whitelist"
     domains.add(["www.a.com", "b.co.uk", "news.b.co.uk", "127.0.0.1"])
@@ -34,20 +34,20 @@ def test_domains_of_seeds_are_the_whitelist(table):
 
 
 def test_domains_are_known_after_a_restart(table, tmp_path):
-    SeedDomains(table=table, capacity=4).add(["www.a.com"])
+    SeedDomains(table).add(["www.a.com"])
     snapshot = table.snapshot()
-    SeedDomains(table=table, capacity=4).add(["www.b.com"])
+    SeedDomains(table).add(["www.b.com"])
     table.close()
     again = HostRanks(path=tmp_path / "domains", capacity=4)
     again.open(snapshot)
-    domains = SeedDomains(table=again, capacity=4)
+    domains = SeedDomains(again)
     assert "a.com" in domains
     assert "b.com" in domains, "written before the crash, and not in the snapshot"
     again.close()
 
 
 def test_domains_that_do_not_fit_are_an_error(table):
-    domains = SeedDomains(table=table, capacity=4)
+    domains = SeedDomains(table)
     domains.add([f"a{number}.com" for number in range(4)])
     domains.add(["www.a3.com"])
     with pytest.raises(FatalError, match=r"^The seeds have more than 4 domains, the most"):

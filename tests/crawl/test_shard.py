@@ -6,7 +6,7 @@ import pytest
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.crawl.builder import build_state
+from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.errors import FatalError
 from webcrawl.hosts.budgets.depths import Depths
@@ -20,7 +20,7 @@ def opened(jobdir, **values):
     """The state of the job in *jobdir*, open."""
     settings = get_project_settings()
     settings.setdict({"JOBDIR": str(jobdir), "CRAWLER_CONTACT": "me@a.test", **values}, "cmdline")
-    state = build_state(Crawler(WebSpider, settings))
+    state = AgentBuilder(Crawler(WebSpider, settings)).state()
     state.resources.job.open(spider="web")
     try:
         state.open()

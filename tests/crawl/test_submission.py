@@ -308,7 +308,7 @@ def test_urls_that_count_as_the_same_are_fetched_once_as_they_were_found(links, 
 def test_within_the_domains_of_the_seeds_others_are_refused(eliminator, ranks, tmp_path):
     table = HostRanks(path=tmp_path / "domains")
     table.open(None)
-    domains = SeedDomains(table=table, capacity=100)
+    domains = SeedDomains(table)
     links = submitter(
         eliminator,
         ranks,

@@ -38,14 +38,11 @@ if TYPE_CHECKING:
     from webcrawl.configuration.live_settings import LiveSettings
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.job_state import ContactRules, JobState
-    from webcrawl.crawl.jobdir import Part
     from webcrawl.crawl.outcome_log import OutcomeLog
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.sitemaps import Sitemaps
-    from webcrawl.crawl.statistics import State
     from webcrawl.crawl.stop import CrawlStop
-    from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.items import Page
     from webcrawl.urls import Link
 
@@ -82,6 +79,7 @@ class Agent:
         self.job = state.resources.job
         self._temporary = state.resources.temporary
         self.rules = state.rules
+        self.pauses = state.rules.pauses
         self.shards = shards = state.shards
         self.links = state.links
         self.crawler = crawler = services.crawler
@@ -228,24 +226,6 @@ class Agent:
     # --- for spiders and extensions
 
     @property
-    def pauses(self) -> Pauses:
-        """The reasons for which no host is contacted at all."""
-        return self.rules.pauses
-
-    def saved(self, name: str) -> bytes | None:
-        """The last checkpoint's state of the part *name* that the spider brings along."""
-        return self.job.saved(name)
-
-    def attach(self, name: str, part: Part) -> None:
-        """Save *part* (the seed cursor) with every checkpoint from now on."""
-        self.job.attach(name, part)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the sources of URLs are to pause."""
-        return self.shards.is_full
-
-    @property
     def is_ending(self) -> bool:
         """Whether the crawl is being closed: what feeds it must stop, and loses nothing by it."""
         return not self.is_open or self.stop.has_begun or is_closing(self.crawler.engine)
@@ -300,7 +280,3 @@ class Agent:
         self.statistics.publish()
         settings = given(self.crawler.settings)
         return {"spider": self.spider.name, **self._state.facts(), "settings": settings}
-
-    def state(self) -> State:
-        """What the crawl is doing now."""
-        return self.statistics.state()

@@ -92,26 +92,13 @@ _SEEDS = 1 << 20
 _MAX_ROUNDS = 40
 
 
-def build_agent(crawler: Crawler) -> Agent:
-    """The agent of *crawler*. Touches no disk, but that it makes a temporary directory for a crawl
-    without JOBDIR, of which nothing is to stay.
-
-    Raises FatalError with one sentence for a setting that cannot be.
-    """
-    return AgentBuilder(crawler).agent()
-
-
-def build_state(crawler: Crawler) -> JobState:
-    """The state alone of the job that the settings of *crawler* name; it need not have begun.
-    Otherwise as ``build_agent``."""
-    return AgentBuilder(crawler).state()
-
-
 class AgentBuilder:
     """Builds the parts for *crawler*; what the shards have in common is made first.
 
-    *names* are those of the shards. With more than one the clocks of addresses would be shared by
-    several of them: POLITENESS_KEY "address" is for one.
+    Touches no disk, but that it makes a temporary directory for a crawl without JOBDIR, of which
+    nothing is to stay. *names* are those of the shards. With more than one the clocks of addresses
+    would be shared by several of them: POLITENESS_KEY "address" is for one. Raises FatalError with
+    one sentence for a setting that cannot be.
     """
 
     def __init__(self, crawler: Crawler, *, names: Sequence[str] = ("00",)) -> None:
@@ -176,12 +163,10 @@ class AgentBuilder:
         self._shards = Shards([self._shard(name) for name in names])
 
     def state(self) -> JobState:
-        """The shards, and the way in for links."""
+        """The shards and the way in for links; the crawl need not have begun."""
+        links = self._links()
         return JobState(
-            resources=self._resources,
-            rules=self._rules,
-            shards=self._shards,
-            links=self._links(),
+            resources=self._resources, rules=self._rules, shards=self._shards, links=links
         )
 
     def agent(self) -> Agent:

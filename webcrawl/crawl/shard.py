@@ -75,11 +75,6 @@ class ShardTables:
     ranks: HostRanks
     domains: HostRanks
 
-    @property
-    def seed_domains(self) -> SeedDomains:
-        """The domains of the seeds, as a container."""
-        return SeedDomains(table=self.domains, capacity=self.domains.capacity)
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
@@ -152,7 +147,7 @@ class Shard:
         self.intake = LinkIntake(
             eliminator=tables.eliminator,
             ranks=tables.ranks,
-            domains=tables.seed_domains if settings.is_limited else None,
+            domains=SeedDomains(tables.domains) if settings.is_limited else None,
             key_of=KEYS[settings.key],
             linked=hosts.records.domains.link,
         )

@@ -132,10 +132,10 @@ class WebSpider(Spider):
         agent = self._agent
         try:
             # Standard input may take its time.
-            await _in_daemon_thread(partial(self._seeds.open, agent.saved("seeds")))
+            await _in_daemon_thread(partial(self._seeds.open, agent.job.saved("seeds")))
         except SeedsError as error:
             raise self._unusable(error) from error
-        agent.attach("seeds", self._seeds)
+        agent.job.attach("seeds", self._seeds)
         self._count_seeds()  # of earlier runs
         # The engine leaves this running when it closes.
         while not (self._seeds.exhausted or agent.is_ending):
@@ -146,7 +146,7 @@ class WebSpider(Spider):
             self._count_seeds()
             await asyncio.sleep(0)
             # It empties by its own slices.
-            while agent.is_full and not agent.is_ending:  # noqa: ASYNC110  # as said
+            while agent.shards.is_full and not agent.is_ending:  # noqa: ASYNC110  # as said
                 await asyncio.sleep(0.1)
         agent.seeds_are_read()
         for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
@@ -210,7 +210,7 @@ class WebSpider(Spider):
             if not agent.submit_page(page, fetch, batch):
                 return
             await asyncio.sleep(0)
-            while agent.is_full and not agent.is_ending:  # noqa: ASYNC110  # by its own slices
+            while agent.shards.is_full and not agent.is_ending:  # noqa: ASYNC110  # by its own slices
                 await asyncio.sleep(0.1)
             if agent.is_ending:
                 fetch.page.becomes(PageState.PUT_BACK)

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 class SeedDomains:
     """A container of sites.
 
-    *table*, with room for *capacity* of them, is opened, saved and closed by its owner.
+    *table* is opened, saved and closed by its owner.
     """
 
-    def __init__(self, *, table: HostRanks, capacity: int) -> None:
+    def __init__(self, table: HostRanks) -> None:
         self._table = table
-        self._capacity = capacity
 
     def __contains__(self, site: object) -> bool:
         """Whether a seed is of *site*."""
@@ -45,8 +44,8 @@ class SeedDomains:
         """
         sites = {site_of(host) for host in hosts}
         self._table.add_many([(site, 1) for site in sites])
-        if len(self._table) >= self._capacity and not all(map(self.__contains__, sites)):
+        if len(self._table) >= self._table.capacity and not all(map(self.__contains__, sites)):
             raise FatalError(
-                f"The seeds have more than {self._capacity} domains, the most for a "
+                f"The seeds have more than {self._table.capacity} domains, the most for a "
                 "crawl with a whitelist: use URL_SCOPE=open, or fewer seeds."
             )

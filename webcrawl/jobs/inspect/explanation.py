@@ -229,7 +229,7 @@ def _refusal(
     chain = filters_of(
         settings,
         schemes=followed_schemes(settings) & SCHEMES,
-        domains=() if table is None else SeedDomains(table=table, capacity=len(table) + 1),
+        domains=() if table is None else SeedDomains(table),
         this_year=time.gmtime(wall_time()).tm_year,
     )
     depth, via = (0, "") if found is None else (found.depth, found.via)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.builder import build_state
+from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.stop import unopened
 from webcrawl.errors import FatalError, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -29,7 +29,7 @@ _DISK_ERRORS = (OSError, CorruptRecordError, NewerFormatError)
 def opened(crawler: Crawler) -> Iterator[JobState]:
     """The state of the job that *crawler*'s settings name, a new one if it is not there, with its
     shards open; at the end of the block the job has a checkpoint. FatalError with one sentence."""
-    state = build_state(crawler)
+    state = AgentBuilder(crawler).state()
     job, spider = state.resources.job, crawler.spidercls.name
     failures: list[Exception] = []
     job.open(spider=spider)
