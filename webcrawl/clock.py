@@ -14,6 +14,7 @@ package.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 #: Epoch seconds as the machine's clock is set.
 wall_time: Final = time.time
 
-
-def since_boot() -> float:
-    """Seconds since the machine was started, the same to all processes."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+#: Seconds since the machine was started, the same to all processes.
+since_boot: Final = partial(
+    time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+)
 
 
 class Clock:
