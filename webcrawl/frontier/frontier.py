@@ -24,7 +24,7 @@ from webcrawl.frontier.recovery import replay, take_up_rests
 from webcrawl.frontier.rests import HostClocks
 from webcrawl.frontier.shared import SharedClocks
 from webcrawl.frontier.snapshot import Counts, FrontierSnapshot, decode_snapshot, encode_snapshot
-from webcrawl.frontier.supply import Supply
+from webcrawl.frontier.supply import Supply, supply_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,8 +43,6 @@ _CONTACTS_PER_WRITE = 16
 # what takes longer is not soon.
 _SOON_SECS = 10.0
 _SOON_RESTS = 1.5
-# A contact that lasts longer than this share of that is followed by a long rest.
-_FRESH = 0.1
 
 
 class Frontier:
@@ -100,6 +98,7 @@ class Frontier:
         self._shared = SharedClocks(clock=clock, log=self._log, rests=clocks, delay=delay)
         self._finished = FinishedKeys()
         self.parked = Parked(path=path / "parked", front=self._front, finished=self._finished)
+        self._durable = (self._front, self._back, self.parked, self._log)
         self._leases = Leases()
         self._counts = Counts()
         # Directories that were there before this process: a process that was killed may have
@@ -131,14 +130,8 @@ class Frontier:
     @property
     def supply(self) -> Supply:
         """How soon there is a URL to fetch. O(hosts contacted in the last second)."""
-        back, now = self._back, self._clock()
-        earliest = back.earliest()
-        if self._front.size or (earliest is not None and earliest <= now):
-            return Supply.NOW
-        fresh = self._leases.since(now - _FRESH * self._soon)
-        if back.near or not all(back.is_far(lease.entry.host) for lease in fresh):
-            return Supply.SOON
-        return Supply.LATER if back.size or self._leases else Supply.NONE
+        now = self._clock()
+        return supply_of(self._front, self._back, self._leases, now=now, soon=self._soon)
 
     def is_far(self, host: str) -> bool:
         """Whether URLs of *host* wait, and it is far off."""
@@ -447,21 +440,13 @@ class Frontier:
     def written(self) -> list[Path]:
         """Files and directories to fsync before the last snapshot may be published."""
         inherited, self._inherited = self._inherited, []
-        return [
-            *inherited,
-            *self._front.written(),
-            *self._back.written(),
-            *self.parked.written(),
-            *self._log.written(),
-            *self._back.remembered.written(),
-        ]
+        written = [path for part in self._durable for path in part.written()]
+        return [*inherited, *written, *self._back.remembered.written()]
 
     def forget(self) -> None:
         """The last snapshot was published: delete what only older ones name."""
-        self._front.forget()
-        self._back.forget()
-        self.parked.forget()
-        self._log.forget()
+        for part in self._durable:
+            part.forget()
 
     def close(self) -> None:
         """Close the done log. Writes no snapshot; without one, a restart replays the log."""
