@@ -213,17 +213,17 @@ def test_body_is_made_when_the_list_overflows_and_emptied_after_publication(
     assert back.spilled == 1
     (file,) = files_in(jobdir)
     (snapshot,) = back.snapshot().members
-    assert {*back.written()} >= {file, file.parent, file.parent.parent, jobdir}
-    back.forget()
+    assert {*back.overflows.written()} >= {file, file.parent, file.parent.parent, jobdir}
+    back.overflows.forget()
     assert len(snapshot.items) == 16
     assert len(drain(back, clock)) == 200
     assert back.spilled == 0
     # The published snapshot still names it, and so would a forget() that belongs to it.
-    back.forget()
+    back.overflows.forget()
     assert files_in(jobdir) == [file]
     back.snapshot()
     assert files_in(jobdir) == [file]
-    back.forget()
+    back.overflows.forget()
     assert files_in(jobdir) == []
 
 
@@ -251,7 +251,7 @@ def test_directories_of_drained_queues_are_used_again(
             flood(back, host, 100)
         assert sorted(drain(back, clock)) == sorted(b"%d" % n for n in range(100) for _ in "abc")
         back.snapshot()
-        back.forget()
+        back.overflows.forget()
         assert len(list(jobdir.glob("*/*"))) == 3, turn
     flood(back, "d", 100)
     # What no snapshot names is free for the next process too.
@@ -271,11 +271,11 @@ def test_directory_that_is_used_again_is_emptied_only_once(
     flood(back, "a", 100)
     drain(back, clock)
     back.snapshot()
-    back.forget()
+    back.overflows.forget()
     flood(back, "b", 100)
     for _ in range(2):
         back.snapshot()
-        back.forget()
+        back.overflows.forget()
     assert back.check() == []
     assert len(drain(back, clock)) == 100
 
@@ -288,7 +288,7 @@ def test_one_call_empties_a_bounded_number_of_directories(
         flood(back, host, 100)
     drain(back, clock)
     back.snapshot()
-    back.forget()
+    back.overflows.forget()
     assert len(files_in(jobdir)) == 4
     for host in "abc":
         flood(back, host, 100)
@@ -297,7 +297,7 @@ def test_one_call_empties_a_bounded_number_of_directories(
     assert len(files_in(jobdir)) == 6
     for _ in range(2):
         back.snapshot()
-        back.forget()
+        back.overflows.forget()
     assert len(files_in(jobdir)) == 3
     assert back.check() == []
     assert len(drain(back, clock)) == 300
@@ -311,7 +311,7 @@ def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(
     (directory,) = jobdir.glob("*/*")
     drain(back, clock)
     back.snapshot()
-    assert {*back.written()} >= {directory.parent, jobdir}
+    assert {*back.overflows.written()} >= {directory.parent, jobdir}
 
 
 def test_table_larger_than_the_new_limit_is_taken_over_whole(
@@ -347,7 +347,7 @@ def test_check_reports_each_broken_invariant(back: BackEnd, clock: FakeClock) ->
     table["c"].state = State.SNOOZED  # in process, though snoozed
     table["d"].items.clear()  # empty, yet ready
     table["e"].host = "x"  # under another's name
-    table["f"].overflow = back._overflows.take()  # an overflow with nothing in it
+    table["f"].overflow = back.overflows.take()  # an overflow with nothing in it
     back._ready.append(table["f"])  # twice in line
     back.limit = 5
     problems = back.check()

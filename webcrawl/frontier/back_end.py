@@ -77,7 +77,7 @@ class BackEnd:
         # The number keeps equal times in order and the comparison away from the queues.
         self._snoozed: list[tuple[float, int, BackQueue]] = []
         self._order = itertools.count()
-        self._overflows = Overflows(path=path)
+        self.overflows = Overflows(path=path)
         self._saving = QueueSnapshots()
 
     # --- counts, all O(1)
@@ -209,7 +209,7 @@ class BackEnd:
 
     def _new_overflow(self) -> DiskFifo:
         self.spilled += 1
-        return self._overflows.take()
+        return self.overflows.take()
 
     # --- handing out
 
@@ -272,18 +272,18 @@ class BackEnd:
         """Remove and return the oldest entry of *queue*. Reads the disk once per chunk."""
         if queue.saved != self._saving.number:
             self._saving.keep(queue)
-        items = queue.items
-        data = items.pop(0) if items else queue.pop_overflow()
+        items, overflow = queue.items, queue.overflow
+        if items:
+            data = items.pop(0)
+        else:
+            assert overflow is not None, f"the queue of {queue.host} is empty"
+            data = overflow.pop()
         self.size -= 1
-        if not items and queue.overflow is not None:
-            self._drop_overflow(queue)
-        return data
-
-    def _drop_overflow(self, queue: BackQueue) -> None:
-        overflow = queue.drained()
-        if overflow is not None:
+        if overflow is not None and not items and not len(overflow):
+            queue.overflow = None
             self.spilled -= 1
-            self._overflows.retire(overflow)
+            self.overflows.retire(overflow)
+        return data
 
     def begin(self, queue: BackQueue, now: float) -> None:
         """The first ready *queue* leaves the line: its host is in process."""
@@ -340,7 +340,7 @@ class BackEnd:
 
     def snapshot(self) -> Series:
         """All queues as they are now, encoded while the back end goes on."""
-        self._overflows.seal()
+        self.overflows.seal()
         return self._saving.begin(self._table.values())
 
     def rests(self) -> Series:
@@ -358,7 +358,7 @@ class BackEnd:
         queues than allowed are taken over all the same.
         """
         now = self._clock()
-        overflows = self._overflows.open(
+        overflows = self.overflows.open(
             {kept.number: kept.overflow for kept in snapshots if kept.overflow is not None}
         )
         for kept in snapshots:
@@ -390,14 +390,6 @@ class BackEnd:
         self._ready = deque(queue for queue in self._ready if queue.ready_at <= now)
         for queue in waiting:
             self._line_up(queue, now, since=now)
-
-    def written(self) -> list[Path]:
-        """See ``Frontier.written``."""
-        return self._overflows.written()
-
-    def forget(self) -> None:
-        """See ``Frontier.forget``."""
-        self._overflows.forget()
 
     def check(self) -> list[str]:
         """Compute every counter and state again; empty means sound. Reads all spilled entries."""

@@ -90,20 +90,6 @@ class BackQueue:
             self.overflow = new_overflow()
         self.overflow.push(data)
 
-    def pop_overflow(self) -> bytes:
-        """Remove and return the oldest entry when ``items`` is empty; the overflow may now be empty
-        (see ``drained``)."""
-        assert self.overflow is not None, f"the queue of {self.host} is empty"
-        return self.overflow.pop()
-
-    def drained(self) -> DiskFifo | None:
-        """Take away the overflow if it is empty: it is then the caller's to retire."""
-        overflow = self.overflow
-        if overflow is None or len(overflow):
-            return None
-        self.overflow = None
-        return overflow
-
 
 class QueueSnapshots:
     """Copy-on-write snapshot of the back-end queues, encoded in slices while the crawl goes on.

@@ -98,7 +98,7 @@ class Frontier:
         self._shared = SharedClocks(clock=clock, log=self._log, rests=clocks, delay=delay)
         self._finished = FinishedKeys()
         self.parked = Parked(path=path / "parked", front=self._front, finished=self._finished)
-        self._durable = (self._front, self._back, self.parked, self._log)
+        self._durable = (self._front, self._back.overflows, self.parked, self._log)
         self._leases = Leases()
         self._counts = Counts()
         # Directories that were there before this process: a process that was killed may have

@@ -81,7 +81,7 @@ def take_up_rests(
     """
     ahead = max(0.0, found.last_at - now)
     quiet = state.quiet - max(0.0, state.saved_at - now)
-    back.remembered.be_quiet(quiet)
+    back.remembered.quiet_until = quiet
     said = [(queue.host, queue.ready_at, queue.min_rest) for queue in state.queues]
     said += state.remembered
     said += [(one.host, one.ready_at, one.min_rest) for one in found.releases.values()]

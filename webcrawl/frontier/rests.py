@@ -76,7 +76,7 @@ class HostClocks:
         self._limit = limit
         self._store = store
         self._rests: dict[str, tuple[float, float]] = {}
-        #: For the snapshot: see there.
+        #: Until then all hosts rest: when they were last contacted may have been forgotten.
         self.quiet_until = 0.0
         # Every rest in memory by its end, the first or the last of them on top; also those of
         # hosts that were taken, spilled or remembered anew since. The second for the store only.
@@ -98,10 +98,6 @@ class HostClocks:
                 if len(self._rests) > self._limit:
                     self._spill(self._store)
             self._tidy()
-
-    def be_quiet(self, until: float) -> None:
-        """Let all hosts rest until then: when they were last contacted may have been forgotten."""
-        self.quiet_until = until
 
     def find(self, host: str) -> tuple[float, float] | None:
         """The rest of *host*, perhaps over; None when it has none. At most one disk access."""

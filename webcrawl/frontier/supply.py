@@ -27,8 +27,8 @@ class Supply(enum.IntEnum):
 
 
 def supply_of(front: FrontEnd, back: BackEnd, leases: Leases, *, now: float, soon: float) -> Supply:
-    """The supply now; a host is far off when more than *soon* seconds lie between two contacts. O(hosts contacted
-    in the last second)."""
+    """The supply *now*; a host is far off when more than *soon* seconds lie between two contacts.
+    O(hosts contacted in the last second)."""
     earliest = back.earliest()
     if front.size or (earliest is not None and earliest <= now):
         return Supply.NOW
