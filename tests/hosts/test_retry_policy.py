@@ -58,7 +58,7 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
             "hosts/robots/lookup.py",
         )
     )
-    decided = set(re.findall(r'Verdict\.RE(?:FUSE|TRY), "(\w+)"', source))
+    decided = set(re.findall(r'FetchAction\.RE(?:FUSE|TRY), "(\w+)"', source))
     decided |= set(re.findall(r'self\.outcome = "(\w+)"', source))
     decided |= set(re.findall(r'_reasons\.get\(.*, "(\w+)"\)', source))
     assert len(decided) == 9
