@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import warm
-from crawling import ROOT, crawl_command, run_crawl, start_crawl, stats_of
+from crawling import ROOT, clean_web, crawl_command, run_crawl, start_crawl, stats_of
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
@@ -22,7 +22,7 @@ from scrapy.utils.test import get_crawler
 from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.errors import FatalError
 from webcrawl.scheduler import MercatorScheduler
-from webcrawl.simweb import Faults, preset, start_in_process
+from webcrawl.simweb import Faults
 from webcrawl.spiders.web import WebSpider
 
 # Spiders that end in ways of their own.
@@ -54,10 +54,7 @@ class Unusable(scrapy.Spider):
 @pytest.fixture(scope="module")
 def web(tmp_path_factory):
     directory = tmp_path_factory.mktemp("simweb")
-    world = preset("clean", http_port=0, https_port=0, hosts=8, mean_pages=2.0, max_pages=6)
-    seeds = directory / "seeds.txt"
-    with start_in_process(world, log_path=None) as web:
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(directory, hosts=8, mean_pages=2.0, max_pages=6) as (web, seeds):
         yield web, seeds
 
 
@@ -422,19 +419,9 @@ def test_a_crawl_that_waits_for_its_seeds_on_standard_input_can_be_stopped(web, 
 
 def test_a_second_signal_ends_it_at_once_and_loses_nothing(tmp_path):
     faults = dataclasses.replace(Faults.none(), stall=0.7)
-    world = preset(
-        "clean",
-        http_port=0,
-        https_port=0,
-        hosts=8,
-        max_pages=1,
-        mean_pages=1.0,
-        faults=faults,
-        stall_secs=60,
-    )
-    with start_in_process(world, log_path=None) as web:
-        seeds = tmp_path / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(
+        tmp_path, hosts=8, max_pages=1, mean_pages=1.0, faults=faults, stall_secs=60
+    ) as (web, seeds):
         job = tmp_path / "job"
         line = crawl_command(
             web,

@@ -7,9 +7,9 @@ import re
 import shlex
 import sys
 
-from crawling import ROOT, run_crawl, stats_of
+from crawling import ROOT, clean_web, run_crawl, stats_of
 
-from webcrawl.simweb import Faults, preset, start_in_process
+from webcrawl.simweb import Faults
 
 
 def given_settings():
@@ -21,10 +21,7 @@ def given_settings():
 
 def test_mute_name_servers_do_not_hold_up_the_simulated_crawl(tmp_path):
     faults = dataclasses.replace(Faults.none(), dns_timeout=0.3)
-    world = preset("clean", http_port=0, https_port=0, hosts=20, mean_pages=1.5, faults=faults)
-    seeds = tmp_path / "seeds.txt"
-    with start_in_process(world, log_path=None) as web:
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(tmp_path, hosts=20, mean_pages=1.5, faults=faults) as (web, seeds):
         command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
         command += [word.replace("{dns}", web.dns) for word in given_settings()]
         # One look-up is enough to see how long it takes.

@@ -10,9 +10,7 @@ import sys
 
 import pytest
 import warm
-from crawling import ROOT, crawl_command, run_crawl
-
-from webcrawl.simweb import preset, start_in_process
+from crawling import ROOT, clean_web, crawl_command, run_crawl
 
 MODULES = '''
 import asyncio, json, os
@@ -43,10 +41,7 @@ def crawled(tmp_path_factory):
     """A crawl with a module that records its pages: the directory with job and record."""
     directory = tmp_path_factory.mktemp("crawl")
     (directory / "modules.py").write_text(MODULES)
-    world = preset("clean", http_port=0, https_port=0, hosts=16, mean_pages=5.0, max_pages=20)
-    with start_in_process(world, log_path=None) as web:
-        seeds = directory / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(directory, hosts=16, mean_pages=5.0, max_pages=20) as (web, seeds):
         command = crawl_command(web, seeds, directory / "job", WARC_MAX_FILE_BYTES=200_000)
         modules = {"modules.Record": 50, "webcrawl.pipelines.warc.WarcPipeline": 100}
         command += ["-s", f"ITEM_PIPELINES={json.dumps(modules)}"]

@@ -13,9 +13,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from crawling import ROOT, USER_AGENT, damage_in, wait_until
+from crawling import ROOT, USER_AGENT, clean_web, damage_in, wait_until
 
-from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.simweb import allowed_urls
 
 MODULE = """
 class Mine:
@@ -158,10 +158,7 @@ def test_jobs_that_cannot_start_say_so_in_their_logs(scrapyd, web):
 @pytest.fixture(scope="module")
 def web(tmp_path_factory):
     directory = tmp_path_factory.mktemp("simweb")
-    world = preset("clean", http_port=0, https_port=0, hosts=8, mean_pages=3.0, max_pages=6)
-    with start_in_process(world, log_path=None) as web:
-        seeds = directory / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(directory, hosts=8, mean_pages=3.0, max_pages=6) as (web, seeds):
         yield web, seeds
 
 

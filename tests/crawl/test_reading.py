@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 
 import pytest
 import warm
-from crawling import crawl_command, run_crawl, stats_of
+from crawling import clean_web, crawl_command, run_crawl, stats_of
 
 from webcrawl.crawl.reading import ReadingTooLongError, ReadingWatch
-from webcrawl.simweb import Faults, allowed_urls, preset, start_in_process
+from webcrawl.simweb import Faults, allowed_urls
 
 URL = "http://a.test/page"
 DIES = """
@@ -142,18 +142,11 @@ def test_a_run_that_ends_well_clears_the_suspect(tmp_path):
 def test_poison_holds_up_no_crawl_and_can_be_freed(tmp_path, monkeypatch):
     (tmp_path / "murderous.py").write_text(MURDEROUS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    world = preset(
-        "clean",
-        http_port=0,
-        https_port=0,
-        hosts=8,
-        mean_pages=3.0,
-        max_pages=5,
-        faults=Faults.none(),
-    )
-    seeds, job = tmp_path / "seeds.txt", tmp_path / "job"
-    with start_in_process(world, log_path=None) as web:
-        seeds.write_text("\n".join(web.world.seeds()))
+    job = tmp_path / "job"
+    with clean_web(tmp_path, hosts=8, mean_pages=3.0, max_pages=5, faults=Faults.none()) as (
+        web,
+        seeds,
+    ):
         endless, deadly, *_ = web.world.seeds()
         monkeypatch.setenv("ENDLESS", endless)
         monkeypatch.setenv("DEADLY", deadly)

@@ -11,6 +11,7 @@ import pytest
 from crawling import (
     USER_AGENT,
     access_log,
+    clean_web,
     crawl_command,
     damage_in,
     pages_asked_for,
@@ -20,7 +21,7 @@ from crawling import (
     warc_urls,
 )
 
-from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.simweb import allowed_urls
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import content_of, find_page
 
@@ -102,10 +103,8 @@ class InCallback:
 
 @pytest.fixture
 def simulated(tmp_path):
-    world = preset("clean", http_port=0, https_port=0, hosts=30, mean_pages=5.0, max_pages=16)
-    log, seeds = tmp_path / "access.log", tmp_path / "seeds.txt"
-    with start_in_process(world, log_path=log) as web:
-        seeds.write_text("\n".join(web.world.seeds()))
+    log = tmp_path / "access.log"
+    with clean_web(tmp_path, hosts=30, mean_pages=5.0, max_pages=16) as (web, seeds):
 
         def asked():
             web.stop()
@@ -217,12 +216,10 @@ def test_a_document_whose_processing_failed_is_processed_the_next_time(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("MET", str(tmp_path / "met"))
     monkeypatch.setenv("COPIES", str(tmp_path / "copies"))
-    world = preset(
-        "clean", http_port=0, https_port=0, hosts=12, mean_pages=14.0, max_pages=20, duplicates=0.4
-    )
-    seeds = tmp_path / "seeds.txt"
-    with start_in_process(world, log_path=None) as web:
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(tmp_path, hosts=12, mean_pages=14.0, max_pages=20, duplicates=0.4) as (
+        web,
+        seeds,
+    ):
         copies = copies_on_one_host(web.world)
         (tmp_path / "copies").write_text("\n".join(url for group in copies for url in group))
         pipelines = f'{{"clumsy.{where}": 1}}'

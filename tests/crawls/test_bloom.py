@@ -6,6 +6,7 @@ import pytest
 from crawling import (
     USER_AGENT,
     access_log,
+    clean_web,
     crawl_command,
     impolite,
     pages_asked_for,
@@ -15,7 +16,7 @@ from crawling import (
     wait_until,
 )
 
-from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.simweb import allowed_urls
 
 # Far above the number of URLs: of a hundred none is lost.
 SETTINGS = {
@@ -29,10 +30,8 @@ MIN_DELAY = 0.05
 @pytest.fixture
 def simulated(tmp_path):
     """The simulated web, its seeds, and what it has recorded when it has been stopped."""
-    world = preset("clean", http_port=0, https_port=0, hosts=30, mean_pages=5.0, max_pages=14)
-    log, seeds = tmp_path / "access.log", tmp_path / "seeds.txt"
-    with start_in_process(world, log_path=log) as web:
-        seeds.write_text("\n".join(web.world.seeds()))
+    log = tmp_path / "access.log"
+    with clean_web(tmp_path, hosts=30, mean_pages=5.0, max_pages=14) as (web, seeds):
 
         def record():
             web.stop()

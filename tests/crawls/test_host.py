@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 from crawling import (
     access_log,
+    clean_web,
     crawl_command,
     is_robots,
     pages_asked_for,
@@ -19,23 +20,13 @@ from crawling import (
 )
 
 from webcrawl.crawl.outcome_log import INFO_LOG
-from webcrawl.simweb import preset, start_in_process
 
 
 @pytest.fixture
 def web(tmp_path):
-    world = preset(
-        "clean",
-        http_port=0,
-        https_port=0,
-        hosts=40,
-        mean_pages=8.0,
-        max_pages=40,
-        redirects=0.2,
-        crawl_delays=0.0,
-    )
-    with start_in_process(world, log_path=tmp_path / "access.log") as web:
-        (tmp_path / "seeds.txt").write_text("\n".join(web.world.seeds()) + "\n")
+    with clean_web(
+        tmp_path, hosts=40, mean_pages=8.0, max_pages=40, redirects=0.2, crawl_delays=0.0
+    ) as (web, _):
         yield web
 
 

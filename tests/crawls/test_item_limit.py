@@ -8,6 +8,7 @@ import time
 from crawling import (
     USER_AGENT,
     access_log,
+    clean_web,
     crawl_command,
     pages_asked_for,
     run_crawl,
@@ -16,7 +17,7 @@ from crawling import (
     wait_until,
 )
 
-from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.simweb import allowed_urls
 
 # Each of them keeps a part of the pages.
 MUTE = """
@@ -59,10 +60,7 @@ def test_mute_modules_hold_back_neither_crawl_nor_end(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     kept, log, job = tmp_path / "kept", tmp_path / "access.log", tmp_path / "job"
     monkeypatch.setenv("KEPT", str(kept))
-    world = preset("clean", http_port=0, https_port=0, hosts=20, mean_pages=4.0, max_pages=10)
-    seeds = tmp_path / "seeds.txt"
-    with start_in_process(world, log_path=log) as web:
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(tmp_path, hosts=20, mean_pages=4.0, max_pages=10) as (web, seeds):
         command = crawl_command(
             web,
             seeds,

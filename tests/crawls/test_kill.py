@@ -11,6 +11,7 @@ import warc_checks
 from crawling import (
     USER_AGENT,
     access_log,
+    clean_web,
     crawl_command,
     damage_in,
     impolite,
@@ -20,7 +21,7 @@ from crawling import (
     unstored_documents,
 )
 
-from webcrawl.simweb import allowed_urls, fetchable_urls, preset, start_in_process
+from webcrawl.simweb import allowed_urls, fetchable_urls
 
 MIN_DELAY = 0.4
 # The crawl outlives the kills: the largest host takes max_pages * MIN_DELAY.
@@ -35,10 +36,8 @@ LARGE = {"hosts": 150, "mean_pages": 8.0, "max_pages": 80}
 )
 def test_a_crawl_killed_again_and_again_loses_nothing_and_stays_polite(tmp_path, kills, size):
     rng = random.Random(kills)
-    world = preset("clean", http_port=0, https_port=0, **size)
-    log, seeds, job = tmp_path / "access.log", tmp_path / "seeds.txt", tmp_path / "job"
-    with start_in_process(world, log_path=log) as web:
-        seeds.write_text("\n".join(web.world.seeds()) + "\n")
+    log, job = tmp_path / "access.log", tmp_path / "job"
+    with clean_web(tmp_path, **size) as (web, seeds):
         command = crawl_command(
             web, seeds, job, POLITENESS_MIN_DELAY=MIN_DELAY, CHECKPOINT_INTERVAL_SECS=0.7
         )

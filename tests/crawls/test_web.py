@@ -14,6 +14,7 @@ import warm
 from crawling import (
     USER_AGENT,
     access_log,
+    clean_web,
     crawl_command,
     damage_in,
     impolite,
@@ -42,10 +43,7 @@ MIN_DELAY = 0.05
 def clean(tmp_path_factory):
     """A web without faults and its seeds file; each test has its own part of the access log."""
     directory = tmp_path_factory.mktemp("simweb")
-    world = preset("clean", http_port=0, https_port=0, hosts=60, mean_pages=8.0, max_pages=40)
-    with start_in_process(world, log_path=directory / "access.log") as web:
-        seeds = directory / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()) + "\n")
+    with clean_web(directory, hosts=60, mean_pages=8.0, max_pages=40) as (web, seeds):
         yield web, seeds
 
 
@@ -134,12 +132,10 @@ def test_a_stopped_crawl_resumes_where_it_was(clean, hits, tmp_path):
 
 def test_a_stopped_crawl_does_not_wait_for_servers_that_hang(tmp_path):
     faults = dataclasses.replace(Faults.none(), stall=0.7)
-    world = preset(
-        "clean", http_port=0, https_port=0, hosts=30, mean_pages=3.0, faults=faults, stall_secs=50
-    )
-    with start_in_process(world, log_path=None) as web:
-        seeds = tmp_path / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()) + "\n")
+    with clean_web(tmp_path, hosts=30, mean_pages=3.0, faults=faults, stall_secs=50) as (
+        web,
+        seeds,
+    ):
         command = crawl_command(
             web,
             seeds,

@@ -9,13 +9,12 @@ import sys
 import time
 
 import pytest
-from crawling import ROOT, crawl_command, run_crawl, stats_of
+from crawling import ROOT, clean_web, crawl_command, run_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
 from webcrawl.extensions.checkpoints import Checkpoints
-from webcrawl.simweb import preset, start_in_process
 
 # A module that stores pages, of the user's: what it raises at its second checkpoint is told it.
 STORE = """
@@ -39,10 +38,10 @@ class Store:
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory):
-    world = preset("clean", http_port=0, https_port=0, hosts=12, mean_pages=3.0, max_pages=16)
-    seeds = tmp_path_factory.mktemp("seeds") / "seeds.txt"
-    with start_in_process(world, log_path=None) as web:
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(tmp_path_factory.mktemp("seeds"), hosts=12, mean_pages=3.0, max_pages=16) as (
+        web,
+        seeds,
+    ):
         yield web, seeds
 
 

@@ -10,6 +10,7 @@ import warm
 from crawling import (
     USER_AGENT,
     access_log,
+    clean_web,
     crawl_command,
     damage_in,
     impolite,
@@ -19,7 +20,7 @@ from crawling import (
     url_of_hit,
 )
 
-from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.simweb import allowed_urls
 
 BUGS = '''
 import os
@@ -66,10 +67,7 @@ def simulated(tmp_path, monkeypatch):
     (tmp_path / "bug").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("BUG", str(tmp_path / "bug"))
-    world = preset("clean", http_port=0, https_port=0, hosts=30, mean_pages=6.0, max_pages=30)
-    with start_in_process(world, log_path=tmp_path / "access.log") as web:
-        seeds = tmp_path / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(tmp_path, hosts=30, mean_pages=6.0, max_pages=30) as (web, _):
         yield web, tmp_path
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 import pytest
-from crawling import access_log, crawl_command, is_robots, run_crawl
+from crawling import access_log, clean_web, crawl_command, is_robots, run_crawl
 from loopback import name_server, raw_server, zone
 from scrapy import Spider, signals
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
@@ -14,7 +14,6 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.rules import user_agent_token
-from webcrawl.simweb import preset, start_in_process
 
 PAGE = "https://example.org/crawler"
 MAIL = "crawl-ops@example.org"
@@ -133,11 +132,8 @@ def test_the_agent_of_an_old_spider_is_the_one_that_counts(caplog):
 
 
 def test_every_request_names_the_contact_and_robots_txt_the_product(tmp_path):
-    world = preset("clean", http_port=0, https_port=0, hosts=8, mean_pages=3.0, max_pages=6)
     log = tmp_path / "access.log"
-    with start_in_process(world, log_path=log) as web:
-        seeds = tmp_path / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(tmp_path, hosts=8, mean_pages=3.0, max_pages=6) as (web, seeds):
         done = run_crawl(crawl_command(web, seeds, tmp_path / "job", CRAWLER_CONTACT=PAGE))
     assert done.returncode == 0, done.stdout
     hits = access_log(log)
@@ -187,10 +183,7 @@ def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(tmp_pat
 
 
 def test_a_live_crawl_without_contact_warns_and_a_bad_contact_ends_it(tmp_path):
-    world = preset("clean", http_port=0, https_port=0, hosts=1, mean_pages=1.0, max_pages=1)
-    with start_in_process(world, log_path=None) as web:
-        seeds = tmp_path / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(tmp_path, hosts=1, mean_pages=1.0, max_pages=1) as (web, seeds):
         live = run_crawl(crawl_command(web, seeds, tmp_path / "live", ALLOW_PRIVATE_ADDRESSES=0))
         bad = run_crawl(crawl_command(web, seeds, tmp_path / "bad", CRAWLER_CONTACT="me"))
     assert live.stdout.count("NOBODY TO ASK") == 1, live.stdout

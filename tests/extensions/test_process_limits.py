@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from crawling import crawl_command, run_crawl
+from crawling import clean_web, crawl_command, run_crawl
 from frontier_rig import Rig, entry
 from records_rig import records_in
 from scrapy import signals
@@ -23,7 +23,6 @@ from webcrawl.extensions.process_limits import FIXED, ProcessLimits, most_open_f
 from webcrawl.frontier import encode
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.fingerprint import fingerprints
-from webcrawl.simweb import preset, start_in_process
 
 HOSTS, URLS_OF_A_HOST = 800, 60
 
@@ -247,10 +246,7 @@ def test_thresholds_that_cannot_be_are_a_sentence(value):
 def test_pages_are_freed_without_the_collector(tmp_path, monkeypatch):
     (tmp_path / "living.py").write_text(LIVING)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    world = preset("clean", http_port=0, https_port=0, hosts=16, mean_pages=4.0, max_pages=12)
-    with start_in_process(world, log_path=None) as web:
-        seeds = tmp_path / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(tmp_path, hosts=16, mean_pages=4.0, max_pages=12) as (web, seeds):
         done = run_crawl(
             crawl_command(web, seeds, tmp_path / "job", EXTENSIONS='{"living.Living": 0}')
         )

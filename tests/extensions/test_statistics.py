@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from crawling import crawl_command, run_crawl, stats_of
+from crawling import clean_web, crawl_command, run_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl.statistics import State
 from webcrawl.errors import FatalError
 from webcrawl.extensions.statistics import Rates, Statistics, progress_line
-from webcrawl.simweb import preset, start_in_process
 
 LINE = re.compile(
     r"\[webcrawl\] INFO: (\d+:\d\d:\d\d) ([\d,]+) pages \((\d+)/s\), ([\d,]+) given up; "
@@ -24,10 +23,7 @@ LINE = re.compile(
 def log(tmp_path_factory):
     """What a small crawl with two lines a second wrote, and its stats."""
     directory = tmp_path_factory.mktemp("crawl")
-    world = preset("clean", http_port=0, https_port=0, hosts=16, mean_pages=4.0, max_pages=20)
-    with start_in_process(world, log_path=None) as web:
-        seeds = directory / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(directory, hosts=16, mean_pages=4.0, max_pages=20) as (web, seeds):
         command = crawl_command(
             web,
             seeds,

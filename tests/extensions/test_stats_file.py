@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 import warm
-from crawling import crawl_command, start_crawl, stats_of
+from crawling import clean_web, crawl_command, start_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
 from webcrawl.extensions.stats_file import StatsFile
-from webcrawl.simweb import preset, start_in_process
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -124,10 +123,7 @@ def test_each_write_adds_a_line_with_its_time_and_numbers_to_the_history(jobdir)
 
 
 def test_while_the_crawl_runs_the_file_and_its_history_are_up_to_date(tmp_path):
-    world = preset("clean", http_port=0, https_port=0, hosts=8, mean_pages=4.0, max_pages=12)
-    with start_in_process(world, log_path=None) as web:
-        seeds = tmp_path / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()))
+    with clean_web(tmp_path, hosts=8, mean_pages=4.0, max_pages=12) as (web, seeds):
         settings = {"STATS_FILE_INTERVAL_SECS": 0.2, "POLITENESS_MIN_DELAY": 0.3}
         crawl = start_crawl(crawl_command(web, seeds, tmp_path / "job", **settings))
         seen = []

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +21,13 @@ import warm
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.jobs.check.whole import check_job
-from webcrawl.simweb import fetchable_urls
+from webcrawl.simweb import fetchable_urls, preset, start_in_process
 from webcrawl.simweb.accesslog import Hit, read_access_log
 from webcrawl.simweb.robots import SITEMAP_PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
     from webcrawl.jobs.check.findings import Finding
     from webcrawl.simweb.process import SimWebProcess
@@ -54,6 +56,17 @@ def crawl_command(
     for name, value in options.items():
         command += ["-s", f"{name}={value}"]
     return command
+
+
+@contextmanager
+def clean_web(directory: Path, **values: Any) -> Iterator[tuple[SimWebProcess, Path]]:
+    """A sound simulated web of *values* that serves, and a list of its seeds. Its record is
+    access.log in *directory*."""
+    world = preset("clean", http_port=0, https_port=0, **values)
+    with start_in_process(world, log_path=directory / "access.log") as web:
+        seeds = directory / "seeds.txt"
+        seeds.write_text("\n".join(web.world.seeds()) + "\n")
+        yield web, seeds
 
 
 def run_crawl(command: list[str], *, timeout: float = 120) -> subprocess.CompletedProcess[str]:
