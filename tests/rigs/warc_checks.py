@@ -6,19 +6,23 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+import warm
 from warcio.archiveiterator import ArchiveIterator
 
 from webcrawl.items import Link, Page
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 # Each accepts some damage that another finds: warcio alone takes truncated files and missing ids,
 # fastwarc duplicate ids; warcat takes several records in one gzip member.
 VALIDATORS = {
-    "warcio": [Path(sys.executable).with_name("warcio"), "check"],
-    "fastwarc": [Path(sys.executable).with_name("fastwarc"), "check", "-p"],
-    "warcat": [sys.executable, "-m", "warcat", "verify"],
-    "cdxj-indexer": [Path(sys.executable).with_name("cdxj-indexer")],
+    "warcio": ["from warcio.cli import main; main()", "check"],
+    "fastwarc": ["from fastwarc.cli import main; main()", "check", "-p"],
+    "warcat": ["from warcat.__main__ import main; main()", "verify"],
+    "cdxj-indexer": ["from cdxj_indexer.main import main; main()"],
 }
 
 
@@ -37,8 +41,11 @@ class Record:
 def complaints(path: Path) -> dict[str, str]:
     """What each validator that is not content with *path* says of it."""
     runs = {
-        name: subprocess.Popen(
-            [*command, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        name: warm.Popen(
+            [sys.executable, "-c", *command, path],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         for name, command in VALIDATORS.items()
     }

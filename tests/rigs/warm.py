@@ -135,9 +135,10 @@ _ROOMS = ("webcrawl", "scrapy.commands", "scrapy.extensions", "scrapy.downloader
 def _import_all() -> None:
     """Import what commands and crawls want, but for the reactor, which each process makes."""
     others = ("scrapy.core.downloader.handlers.http11", "uvloop", "pytest", "hypothesis", "psutil")
-    for name in ("scrapy.cmdline", *others):
-        importlib.import_module(name)
+    validators = ("warcio.cli", "fastwarc.cli", "warcat.__main__", "cdxj_indexer.main")
     with warnings.catch_warnings(action="ignore"):
+        for name in ("scrapy.cmdline", *others, *validators):
+            importlib.import_module(name)
         for room in _ROOMS:
             for module in pkgutil.walk_packages(importlib.import_module(room).__path__, f"{room}."):
                 if not module.name.endswith("__main__"):
