@@ -81,7 +81,9 @@ def test_the_start_takes_few_lines(log):
 def test_there_is_no_line_per_page_and_none_above_info(log):
     text, stats = log
     begun = text[text.index("Spider opened") :]
-    lines = [line for line in begun.splitlines() if LINE.search(f"{line}\n") is None]
+    # Those that come by time are more on a busy machine.
+    by_time = re.compile(rf"Checkpoint made|{LINE.pattern}", LINE.flags)
+    lines = [line for line in begun.splitlines() if by_time.search(f"{line}\n") is None]
     assert len(lines) < stats["response_received_count"] / 2
     assert " WARNING: " not in text
     assert " ERROR: " not in text
