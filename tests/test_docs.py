@@ -217,25 +217,18 @@ def test_each_link_of_a_page_leads_somewhere(page):
 
 # --- docstrings
 
-#: Rooms whose docstrings keep the rule; others follow.
-PLAIN = [
-    *("commands", "configuration", "extensions", "pipelines", "simweb", "spiders", "storage"),
-    *("crawl/seeds", "hosts", "jobs"),
-    *("errors.py", "items.py", "settings.py", "signals.py"),
-]
 PERSONS = re.compile(r"\b(?:told|(?:no|some|any)body|who(?:ever|m)?|asks|knows)\b", re.IGNORECASE)
 
 
-def modules_of(room):
-    path = ROOT / "webcrawl" / room
-    return [path] if path.is_file() else sorted(path.rglob("*.py"))
-
-
-@pytest.mark.parametrize("room", PLAIN)
-def test_first_lines_of_docstrings_could_stand_in_an_index(room):
-    for path in modules_of(room):
+def test_first_lines_of_docstrings_could_stand_in_an_index():
+    """Each is a sentence that says what the module or class is, without a person in it."""
+    wrong = []
+    for path in sorted((ROOT / "webcrawl").rglob("*.py")):
+        if path.relative_to(ROOT).parts[1] in {"crawl", "seen"} and path.parent.name != "seeds":
+            continue  # they do not keep the rule yet
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in (tree, *(one for one in ast.walk(tree) if isinstance(one, ast.ClassDef))):
             first = (ast.get_docstring(node) or "").partition("\n")[0]
-            assert first.endswith((".", ":")), (path, first)
-            assert not PERSONS.search(first), (path, first)
+            if not first.endswith((".", ":")) or PERSONS.search(first):
+                wrong.append(f"{path.relative_to(ROOT)}: {first!r}")
+    assert not wrong

@@ -236,15 +236,20 @@ def abort_downloads(engine: ExecutionEngine) -> None:
 
 
 class PlainStats(MemoryStatsCollector):
-    """``STATS_CLASS`` without Scrapy's search, in every call, for an argument that is deprecated: a
-    dozen calls for a page, 1 us each."""
+    """``STATS_CLASS`` without the search for a deprecated argument in every call.
+
+    Scrapy's makes a dozen such calls for a page, 1 us each.
+    """
 
     __getattribute__ = object.__getattribute__
 
 
 class _Plain:
-    """What both have beyond Scrapy's: a redirect to where no link may lead (a mail server's port)
-    is not followed, and a crawl without RefererMiddleware is no reason for a warning."""
+    """What the middlewares have beyond Scrapy's.
+
+    A redirect to where no link may lead (a mail server's port) is not followed, and a crawl without
+    RefererMiddleware is no reason for a warning.
+    """
 
     crawler: Crawler
 

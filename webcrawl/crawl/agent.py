@@ -64,8 +64,7 @@ class ProcessServices:
 
 
 class Agent:
-    """One process of a crawl. All of it runs in the reactor thread but merges and checkpoint
-    writes."""
+    """One process of a crawl. All of it runs in the reactor thread, except for merges and fsync."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The links of a page, by what kind of document it is, and what it asks of crawlers.
+"""Link extractor: the links of a page, by its kind of document, and its robots directives.
 
 Called by the spider for every document that came whole enough to be read. Links are in the response
 header (``Link``, ``Refresh``) of anything, in HTML, style sheets, feeds and sitemaps; a redirect is

@@ -1,5 +1,4 @@
-"""A shard: everything known of some registered domains, in one directory; and the shards of a
-process.
+"""Shard: everything known of some registered domains, in one directory; and Shards, all of a job.
 
 A URL belongs to the shard of its host's registered domain, because budgets, reputation and the
 seeds' domains are kept by domain: a stable hash of it, modulo the number of shards. On disk, below
@@ -67,8 +66,11 @@ _FLUSH_SECS = 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShardTables:
-    """What is kept of URLs and seeds: duplicate URL eliminator, content-seen test, ranks of the
-    seeds' hosts, registered domains of the seeds."""
+    """The tables of URLs and seeds of one shard.
+
+    Duplicate URL eliminator, content-seen test, ranks of the seeds' hosts, registered domains of
+    the seeds.
+    """
 
     eliminator: Eliminator
     content: ContentSeen
@@ -88,8 +90,10 @@ class Budgets:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HostServices:
-    """The per-host services of one shard: records, robots.txt, politeness, budgets. *addresses* is
-    None when a proxy looks names up."""
+    """The per-host services of one shard: records, robots.txt, politeness, budgets.
+
+    *addresses* is None when a proxy looks names up.
+    """
 
     records: HostRecords
     addresses: HostAddresses | None

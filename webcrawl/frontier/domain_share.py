@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 
 class Domain:
-    """Counts of one registered domain: *hosts* with a queue, *busy* ones in process; *held* are the
-    queues out of the line."""
+    """Counts of one registered domain.
+
+    *hosts* with a queue, *busy* ones in process; *held* are the queues out of the line.
+    """
 
     __slots__ = ("busy", "held", "hosts", "name")
 
@@ -32,8 +34,11 @@ class Domain:
 
 
 class DomainShares:
-    """The registered domains in the back end. Of each, *most* hosts may be in process, of *workers*
-    in all, while others wait. By default each host is a domain, and nothing is ever held."""
+    """The shares of registered domains in the workers.
+
+    Of each domain *most* hosts may be in process, of *workers* in all, while others wait. By
+    default each host is a domain, and nothing is ever held.
+    """
 
     def __init__(
         self, *, domain_of: Callable[[str], str] = str, workers: int = 1, most: int = 1

@@ -22,8 +22,11 @@ _IDS: Final = itertools.count(1)
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """An entry handed out. *acquired_at* is epoch seconds, *shard* what the frontier is part
-    of; *id* is no other lease's in this process."""
+    """A lease: an entry that was handed out, with its host.
+
+    *acquired_at* is epoch seconds, *shard* what the frontier is part of; *id* is no other lease's
+    in this process.
+    """
 
     entry: Entry
     id: int

@@ -51,9 +51,11 @@ class Queue(NamedTuple):
 
 
 class Found(NamedTuple):
-    """An entry, the *position*-th in its queue, 1 being the first. *gone* of those before it at
-    the snapshot are on record as finished since, and not counted in *position*; in ``find``, only
-    such as it decodes."""
+    """An entry found in a queue.
+
+    It is the *position*-th, 1 being the first. *gone* of those before it at the snapshot are on
+    record as finished since, and not counted in *position*; in ``find``, only such as it decodes.
+    """
 
     queue: Queue
     position: int
@@ -62,9 +64,12 @@ class Found(NamedTuple):
 
 
 class HostTimes(NamedTuple):
-    """What is known of a host's clock, epoch seconds. *ready_at* is 0.0 when nothing is, *min_rest*
-    the rest in seconds that robots.txt or the host asked for last. *contact* is since when the host
-    is in process, 0.0 if it is not; *length* counts the entries in its back-end queue."""
+    """The clock of a host, in epoch seconds.
+
+    *ready_at* is 0.0 when nothing is known, *min_rest* the rest in seconds that robots.txt or the
+    host asked for last. *contact* is since when the host is in process, 0.0 if it is not; *length*
+    counts the entries in its back-end queue.
+    """
 
     ready_at: float
     min_rest: float

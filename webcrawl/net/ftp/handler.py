@@ -60,7 +60,7 @@ _CROWDED: Final = re.compile(rb"too many|maximum|limit|later|busy|full", re.IGNO
 
 
 class FtpTarget(NamedTuple):
-    """What a URL asks for. *path* is decoded; *name* is its last segment as in the URL."""
+    """The target of an FTP URL. *path* is decoded; *name* is its last segment as in the URL."""
 
     host: str
     port: int

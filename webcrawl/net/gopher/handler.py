@@ -58,7 +58,7 @@ _UNASKABLE: Final = re.compile(rb"[\t\r\n\0]")
 
 
 class GopherTarget(NamedTuple):
-    """What a URL asks for: *kind* is the item type, *selector* decoded."""
+    """The target of a Gopher URL: *kind* is the item type, *selector* decoded."""
 
     host: str
     port: int

@@ -79,7 +79,7 @@ class Decoded(NamedTuple):
 
 
 class ContentDecodingMiddleware:
-    """Asks for coded bodies and decodes them."""
+    """Downloader middleware that accepts coded bodies and decodes them."""
 
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes

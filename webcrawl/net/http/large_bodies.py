@@ -23,8 +23,11 @@ FREE_BYTES: Final = 1 << 20
 
 
 class LargeBodies:
-    """All permits. *max_bytes* is the bound of a large body, *patience* how many seconds a request
-    waits for its permit; after that its body is cut at ``FREE_BYTES``."""
+    """All permits for large bodies.
+
+    *max_bytes* is the bound of a large body, *patience* how many seconds a request waits for its
+    permit; after that it gets along with ``FREE_BYTES``.
+    """
 
     def __init__(self, *, max_bytes: int, at_once: int, patience: float) -> None:
         self.max_bytes = max_bytes
