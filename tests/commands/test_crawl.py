@@ -367,7 +367,9 @@ def flip(path):
         ("CURRENT", lambda path: path.write_text("manifest-999999.json\n")),
         ("manifest-*.json", lambda path: path.write_text("{")),
         ("snapshot-*.log", flip),
-        ("snapshot-*.log", Path.unlink),
+        ("shards/00/CURRENT", Path.unlink),
+        ("shards/00/manifest-*.json", lambda path: path.write_text("{")),
+        ("shards/00/snapshot-*.log", flip),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -41,7 +41,7 @@ class Crawl:
     """What a checkpointer has around it."""
 
     def __init__(self, jobdir: Path) -> None:
-        kept = KeptCheckpoints(path=jobdir, count=2, every=0.0, copied={"hosts": self._copy})
+        kept = KeptCheckpoints(path=jobdir, count=2, every=0.0, copied={"00": self._copy})
         self.job = Job(path=jobdir, kept=kept)
         self.job.open()
         # What the copy of a part that writes in place does.
@@ -184,7 +184,7 @@ def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl: 
     assert crawl.counts == {"checkpoint/count": 5, "checkpoint/kept/count": 3}
     kept = sorted((crawl.job.path / "checkpoints").iterdir())
     checkpoints = [read_checkpoint(path) for path in kept]
-    assert [one and one.snapshots["number"] for one in checkpoints] == [b"2", b"3"]
+    assert [one and one.own.snapshots["number"] for one in checkpoints] == [b"2", b"3"]
 
 
 @pytest.mark.parametrize("error", [OSError("no room"), ValueError("a bug")])

@@ -19,8 +19,9 @@ from contracts.fifo import drain, item
 from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
 
-from webcrawl.crawl import jobdir as job_module
-from webcrawl.crawl.jobdir import Job, boot_id
+from webcrawl.crawl import state_directory
+from webcrawl.crawl.jobdir import Job, PreparedCheckpoint
+from webcrawl.crawl.state_directory import boot_id
 from webcrawl.errors import DiskError, FatalError, is_disk_full
 from webcrawl.storage import record_log
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
@@ -34,16 +35,21 @@ class FifoPart:
     """A queue as a part of a job."""
 
     def __init__(self, job: Job) -> None:
-        saved = job.saved(NAME)
+        shard = job.shard("00")
+        saved = shard.saved("queue")
         snapshot = None if saved is None else msgspec.msgpack.decode(saved, type=FifoSnapshot)
-        self.queue = DiskFifo(path=job.path / NAME, chunk=2, segment_bytes=100)
+        self.queue = DiskFifo(path=shard.path / "queue", chunk=2, segment_bytes=100)
         self.queue.open(snapshot)
         self.written = self.queue.written
         self.forget = self.queue.forget
-        job.attach(NAME, self)
+        shard.attach("queue", self)
 
     def snapshot(self) -> bytes:
         return msgspec.msgpack.encode(self.queue.snapshot())
+
+
+def part_of(state: bytes) -> SimpleNamespace:
+    return SimpleNamespace(snapshot=lambda: state, written=list, forget=lambda: None)
 
 
 def opened(path: Path) -> tuple[Job, DiskFifo]:
@@ -83,8 +89,8 @@ def test_a_new_job_is_not_resumed_and_has_nothing_saved(tmp_path):
     job = Job(path=tmp_path / "crawls" / "web")
     job.open()
     assert (job.resumed, job.rebooted) == (False, False)
-    assert job.saved(NAME) is None
-    assert names(job.path) == {"LOCK"}
+    assert job.shard("00").saved("queue") is None
+    assert names(job.path) == {"LOCK", "shards"}
     job.close()
 
 
@@ -118,10 +124,11 @@ def test_each_checkpoint_replaces_the_one_before(jobdir):
         job.publish(job.prepare({"waiting": n}))
         job.forget()
         assert names(jobdir) == {
-            "LOCK", "CURRENT", f"manifest-{n:06d}.json", f"snapshot-{n:06d}.log",
+            "LOCK", "CURRENT", f"manifest-{n:06d}.json", f"snapshot-{n:06d}.log", "shards",
         }  # fmt: skip
+        assert names(jobdir / "shards/00") - {"queue"} == names(jobdir) - {"LOCK", "shards"}
         manifest = json.loads((jobdir / f"manifest-{n:06d}.json").read_text())
-        assert manifest["facts"] == {"waiting": n}
+        assert manifest["facts"] == {"waiting": n, "shards": ["00"]}
         assert manifest["boot_id"] == boot_id()
     job.close()
 
@@ -184,7 +191,7 @@ def test_a_system_that_does_not_name_its_boots_may_have_been_rebooted(jobdir):
 def test_the_boot_has_a_name_that_stays(monkeypatch, tmp_path):
     assert len(boot_id()) == 36
     assert boot_id() == boot_id()
-    monkeypatch.setattr("webcrawl.crawl.jobdir._BOOT_ID", tmp_path / "of another system")
+    monkeypatch.setattr("webcrawl.crawl.state_directory._BOOT_ID", tmp_path / "of another system")
     assert boot_id() == ""
 
 
@@ -247,6 +254,7 @@ def saved(jobdir):
     """A job directory with a checkpoint in it."""
     job, queue = opened(jobdir)
     queue.push_many(map(item, range(20)))
+    job.attach("totals", part_of(b"of the job"))
     checkpoint(job)
     job.close()
     return jobdir
@@ -275,8 +283,8 @@ def edit_manifest(path: Path, **changes: object) -> None:
 
 
 def test_a_job_of_a_newer_format_is_refused(saved):
-    edit_manifest(saved, format=2)
-    assert "format 2, this webcrawl reads up to 1: use the newer webcrawl" in refusal(saved)
+    edit_manifest(saved, format=3)
+    assert "format 3, this webcrawl reads up to 2: use the newer webcrawl" in refusal(saved)
 
 
 @pytest.mark.parametrize(
@@ -288,13 +296,16 @@ def test_a_manifest_without_what_publish_puts_in_is_refused(saved, changes):
     assert str(saved / "CURRENT") in refusal(saved)
 
 
-def test_a_job_whose_snapshot_is_gone_is_refused(saved):
-    (saved / "snapshot-000001.log").unlink()
-    assert "snapshot-000001.log: damaged at byte 0: the file is gone" in refusal(saved)
+@pytest.mark.parametrize("state", ["", "shards/00"])
+def test_a_job_whose_snapshot_is_gone_is_refused(saved, state):
+    path = saved / state / "snapshot-000001.log"
+    path.unlink()
+    assert f"{path}: damaged at byte 0: the file is gone" in refusal(saved)
 
 
-def test_a_job_whose_snapshot_is_damaged_at_any_byte_is_refused(saved):
-    path = saved / "snapshot-000001.log"
+@pytest.mark.parametrize("state", ["", "shards/00"])
+def test_a_job_whose_snapshot_is_damaged_at_any_byte_is_refused(saved, state):
+    path = saved / state / "snapshot-000001.log"
     data = path.read_bytes()
     for at in range(len(data)):
         if at in range(6, HEADER_SIZE):
@@ -307,9 +318,18 @@ def test_a_job_whose_snapshot_is_damaged_at_any_byte_is_refused(saved):
         assert "snapshot-000001.log" in refusal(saved)
 
 
-def test_a_damaged_pointer_is_refused(saved):
-    (saved / "CURRENT").write_bytes(b"\0" * 21)
+@pytest.mark.parametrize("state", ["", "shards/00"])
+def test_a_damaged_pointer_is_refused(saved, state):
+    (saved / state / "CURRENT").write_bytes(b"\0" * 21)
     assert "does not name a manifest" in refusal(saved)
+
+
+def test_a_job_whose_shard_has_lost_its_pointer_or_all_shards_is_refused(saved):
+    """A shard that is gone altogether was moved away; one without CURRENT is no new one."""
+    (saved / "shards/00/CURRENT").unlink()
+    assert "shards/00/CURRENT: damaged at byte 0: the file is gone" in refusal(saved)
+    (saved / "shards").rename(saved / "elsewhere")
+    assert "shards/00/CURRENT: damaged at byte 0: the file is gone" in refusal(saved)
 
 
 # A full disk
@@ -342,11 +362,15 @@ def test_what_a_failed_checkpoint_had_to_sync_is_synced_by_the_next(jobdir, monk
     first = job.prepare({})
     with file_size_limit(10), pytest.raises(OSError, match="File too large"):
         job.publish(first)
-    assert jobdir / NAME / "00000000.log" in first.paths
-    assert set(job.prepare({}).paths) == set(first.paths)
+    assert jobdir / NAME / "00000000.log" in unsynced(first)
+    assert unsynced(job.prepare({})) == unsynced(first)
     checkpoint(job)
-    assert job.prepare({}).paths == []
+    assert unsynced(job.prepare({})) == set()
     job.close()
+
+
+def unsynced(prepared: PreparedCheckpoint) -> set[Path]:
+    return {path for _, state in prepared.states for path in state.paths}
 
 
 @pytest.mark.parametrize(
@@ -413,7 +437,7 @@ def test_a_crash_between_any_two_steps_leaves_a_whole_checkpoint(saved):
     job, queue = opened(saved)
     assert drain(queue) == [b"after the snapshot"]
     job.close()
-    assert prepared.snapshots != {}
+    assert prepared.states != []
 
 
 def test_nothing_is_forgotten_for_a_checkpoint_that_is_not_the_last_prepared(jobdir):
@@ -428,7 +452,7 @@ def test_nothing_is_forgotten_for_a_checkpoint_that_is_not_the_last_prepared(job
     job.close()
     job, queue = opened(jobdir)
     assert drain(queue) == BEFORE
-    assert (first.snapshots, second.facts) != ({}, None)
+    assert first.states != second.states
     job.close()
 
 
@@ -491,14 +515,13 @@ def test_a_power_loss_at_any_fsync_leaves_the_last_checkpoint_or_the_new_one(
 
 @pytest.mark.parametrize("length", [0, 1, 19, 20, 21, 40, 55])
 def test_a_snapshot_of_any_length_comes_back(jobdir, monkeypatch, length):
-    for module in (job_module, record_log):
+    for module in (state_directory, record_log):
         monkeypatch.setattr(module, "MAX_PAYLOAD", 20)
     state = bytes(range(length))
-    part = SimpleNamespace(snapshot=lambda: state, written=list, forget=lambda: None)
     job = Job(path=jobdir)
     job.open()
-    job.attach("large", part)
-    job.attach("other", part)
+    job.attach("large", part_of(state))
+    job.attach("other", part_of(state))
     checkpoint(job)
     job.close()
     job = Job(path=jobdir)

@@ -43,13 +43,14 @@ class FifoPart:
     """A queue as a part of a job."""
 
     def __init__(self, job: Job) -> None:
-        saved = job.saved(NAME)
+        shard = job.shard("00")
+        saved = shard.saved("queue")
         snapshot = None if saved is None else msgspec.msgpack.decode(saved, type=FifoSnapshot)
-        self.queue = DiskFifo(path=job.path / NAME, chunk=2, segment_bytes=100)
+        self.queue = DiskFifo(path=shard.path / "queue", chunk=2, segment_bytes=100)
         self.queue.open(snapshot)
         self.written = self.queue.written
         self.forget = self.queue.forget
-        job.attach(NAME, self)
+        shard.attach("queue", self)
 
     def snapshot(self) -> bytes:
         return msgspec.msgpack.encode(self.queue.snapshot())
@@ -160,8 +161,9 @@ def test_a_number_that_comes_again_replaces_what_was_kept_under_it(jobdir, tmp_p
     queue.push(b"old")
     assert checkpoint(job)
     job.close()
-    (jobdir / "CURRENT").unlink()
-    (jobdir / "manifest-000001.json").unlink()
+    for state in (jobdir, jobdir / "shards/00"):
+        (state / "CURRENT").unlink()
+        (state / "manifest-000001.json").unlink()
     job, queue = opened(jobdir)
     queue.push(b"new")
     assert checkpoint(job)
@@ -219,7 +221,7 @@ def test_a_kept_checkpoint_that_was_moved_away_is_refused_while_it_shares_files(
 def test_a_kept_checkpoint_can_be_asked_about(kept):
     checkpoint = read_checkpoint(kept)
     assert checkpoint is not None
-    assert (checkpoint.sequence, list(checkpoint.snapshots)) == (1, [NAME])
+    assert (checkpoint.own.sequence, list(checkpoint.shards["00"].snapshots)) == (1, ["queue"])
 
 
 # Trouble
@@ -340,9 +342,7 @@ def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_pat
         rig = Rig(shard / "frontier", clock)
         seen = make(shard / "seen")
         seen.open(None)
-        kept = KeptCheckpoints(
-            path=jobdir, count=4, every=0.0, copied={"shards/00/hosts": records.copy_to}
-        )
+        kept = KeptCheckpoints(path=jobdir, count=4, every=0.0, copied={"00": records.copy_to})
         job = Job(path=jobdir, kept=kept)
         job.open()
         job.shard("00").attach("frontier", rig.frontier)

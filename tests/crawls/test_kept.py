@@ -27,7 +27,7 @@ MIN_DELAY = 0.2
 def finished_in(path):
     """URLs that were finished when the checkpoint was made; 0 if it goes just now."""
     try:
-        return read_checkpoint(path).facts["finished"]
+        return read_checkpoint(path).own.facts["finished"]
     except (AttributeError, CorruptRecordError):
         return 0
 

@@ -65,13 +65,10 @@ def test_checkpoints_are_made_during_the_crawl_and_at_its_end(web, jobdir):
     assert "checkpoint/failed" not in stats
     live = manifest(jobdir)
     assert live["sequence"] == len(made) + 1  # and the empty one at the start
-    # Epoch seconds at which the clock that goes on evenly began.
-    assert 0 < live["facts"].pop("clock_offset") < time.time()
     assert 0 < len(live["facts"].pop("known_names")) <= 20
     assert live["facts"] == {
         "spider": "web",
-        "politeness_key": "host",
-        "knows_domains": False,
+        "shards": ["00"],
         "waiting": 0,
         "parked": 0,
         "in_eliminator": 0,
@@ -82,8 +79,13 @@ def test_checkpoints_are_made_during_the_crawl_and_at_its_end(web, jobdir):
             "REDIRECT_MAX_TIMES": "100",
         },
     }
-    assert len(list(jobdir.glob("manifest-*.json"))) == 1
-    assert len(list(jobdir.glob("snapshot-*.log"))) == 1
+    of_shard = manifest(jobdir / "shards/00")["facts"]
+    # Epoch seconds at which the clock that goes on evenly began.
+    assert 0 < of_shard.pop("clock_offset") < time.time()
+    assert of_shard == {"politeness_key": "host", "knows_domains": False}
+    for state in (jobdir, jobdir / "shards/00"):
+        assert len(list(state.glob("manifest-*.json"))) == 1
+        assert len(list(state.glob("snapshot-*.log"))) == 1
 
 
 @pytest.fixture

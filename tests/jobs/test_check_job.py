@@ -18,7 +18,6 @@ from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import FrontierSnapshot
-from webcrawl.jobs.check.checkpoint import check_checkpoint
 from webcrawl.jobs.check.findings import MOST, Findings
 from webcrawl.jobs.check.frontier import check_frontier
 from webcrawl.jobs.check.logs import check_logs
@@ -31,6 +30,7 @@ from webcrawl.simweb import start_in_process
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.record_log import NewerFormatError, RecordLog
 
+STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
 FLIPS_PER_FILE = 6
 
 
@@ -139,12 +139,12 @@ def test_what_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path):
         owner.close()
     (manifest,) = job.glob("manifest-*.json")
     text = json.loads(manifest.read_text("utf-8"))
-    manifest.write_text(json.dumps({**text, "format": 2}))
+    manifest.write_text(json.dumps({**text, "format": 3}))
     (wrong,) = check_job(job, warc=False).damage  # its checksum is that of the present format
     assert wrong.what == "checksum mismatch"
     del text["crc32"]
-    manifest.write_text(json.dumps({**text, "format": 2}))
-    with pytest.raises(FatalError, match="has format 2, this webcrawl reads up to 1"):
+    manifest.write_text(json.dumps({**text, "format": 3}))
+    with pytest.raises(FatalError, match="has format 3, this webcrawl reads up to 2"):
         check_job(job, warc=False)
 
 
@@ -165,7 +165,8 @@ def test_a_file_that_is_gone_is_missed(job):
         # A queue that was read to its end names no file.
         assert report.damage_count or path.name == "00000000.log"
         path.write_bytes(data)
-    for name in ("CURRENT", "snapshot-*.log", "manifest-*.json", f"{SHARD}/frontier/done/*.log"):
+    states = [f"{where}{name}" for where in ("", f"{SHARD}/") for name in STATE]
+    for name in (*states, f"{SHARD}/frontier/done/*.log"):
         (path,) = job.glob(name)
         data = path.read_bytes()
         path.unlink()
@@ -175,7 +176,7 @@ def test_a_file_that_is_gone_is_missed(job):
 
 
 def test_after_a_reboot_what_was_not_synced_may_be_lost(job):
-    (manifest,) = job.glob("manifest-*.json")
+    (manifest,) = job.glob(f"{SHARD}/manifest-*.json")
     text = json.loads(manifest.read_text("utf-8"))
     manifest.write_text(json.dumps({**text, "boot_id": "another"}))
     assert check_job(job, warc=False).damage[0].what == "checksum mismatch"
@@ -366,14 +367,14 @@ def test_what_stands_in_the_frontier_s_snapshot_is_checked(tmp_path):
 def test_a_checkpoint_needs_a_frontier_and_an_eliminator(tmp_path):
     job = Job(path=tmp_path)
     job.open()
+    job.shard("00")
     job.publish(job.prepare({}))
     job.close()
-    findings = Findings(jobdir=tmp_path, on_progress=lambda _: None)
-    findings.begin("checkpoint")
-    assert check_checkpoint(tmp_path, findings).sequence == 1
-    assert [one.what for one in findings.damage] == [
-        "its checkpoint has no part shards/00/frontier",
-        "its checkpoint has no part shards/00/seen",
+    report = check_job(tmp_path, warc=False)
+    assert report.checkpoint == 1
+    assert [(one.file, one.what) for one in report.damage] == [
+        ("shards/00/CURRENT", "its checkpoint has no part frontier"),
+        ("shards/00/CURRENT", "its checkpoint has no part seen"),
     ]
 
 

@@ -19,6 +19,7 @@ from killed_job import SHARD, WORLD, command, kill_in_the_middle, meaning
 from looking import contents
 
 from webcrawl.crawl.jobdir import Job, read_checkpoint
+from webcrawl.crawl.state_directory import read_state
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.jobs.check.mend_checkpoint import Damaged, live_number, mend_checkpoint
@@ -31,11 +32,13 @@ from webcrawl.simweb import allowed_urls, start_in_process
 MIN_DELAY = 0.02
 REST_SECS = 0.5
 STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
+# Without one of these the crawl goes back.
+STATE_OF_SHARD = tuple(f"{SHARD}/{name}" for name in STATE[1:])
 
 
-def every_run(name):
-    """*name* of STATE in every run, the others in ``make test-long``."""
-    return [pytest.param(one, marks=() if one == name else pytest.mark.long) for one in STATE]
+def every_run(name, *, of):
+    """*name* in every run, the others *of* them in ``make test-long``."""
+    return [pytest.param(one, marks=() if one == name else pytest.mark.long) for one in of]
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +67,12 @@ def copy(source, target):
 
 def tidy(job):
     """It may have been killed while it made another checkpoint."""
-    live = f"{read_checkpoint(job).sequence:06d}"
-    for pattern in STATE[1:]:
-        for path in job.glob(pattern):
-            if live not in path.name:
-                path.unlink()
+    for state in (job, job / SHARD):
+        live = f"{read_state(state).sequence:06d}"
+        for pattern in STATE[1:]:
+            for path in state.glob(pattern):
+                if live not in path.name:
+                    path.unlink()
 
 
 def only(job, pattern):
@@ -107,10 +111,11 @@ def openable(job):
 # What is done
 
 
+@pytest.mark.parametrize("state", ["", SHARD])
 @pytest.mark.parametrize("how", ["gone", "empty", "another", "nothing"])
-def test_current_names_the_manifest_again(job, how):
+def test_current_names_the_manifest_again(job, how, state):
     said = meaning(job)
-    current = job / "CURRENT"
+    current = job / state / "CURRENT"
     if how == "gone":
         current.unlink()
     else:
@@ -120,42 +125,26 @@ def test_current_names_the_manifest_again(job, how):
     assert meaning(job) == said
 
 
-@pytest.mark.parametrize("has_kept", [True, False])
-def test_a_manifest_is_made_anew_from_the_snapshot(job, has_kept):
+@pytest.mark.parametrize("pattern", STATE[1:])
+def test_the_job_s_own_state_goes_back_alone(job, pattern):
+    """Seeds are submitted again, and no page is fetched again."""
     said = meaning(job)
-    if not has_kept:
-        shutil.rmtree(job / "checkpoints")
-    manifest = only(job, "manifest-*.json")
-    spoil(manifest)
-    broken = manifest.read_bytes()
+    (kept,) = (job / "checkpoints").glob("??????")
+    file = only(job, pattern)
+    spoil(file)
+    broken = file.read_bytes()
     (loss,) = repaired(job).lost
-    assert "whether the machine was started anew since the checkpoint of 20" in loss.what
-    now = meaning(job)
-    assert now["snapshots"] == said["snapshots"]
-    assert now["trusted"] is False
-    assert now["hosts"] == said["hosts"]
-    assert entries(now) >= entries(said)
-    lasting = {"spider", "politeness_key", "knows_domains", "settings"}
-    facts = (
-        {name: said["spider"][name] for name in lasting} if has_kept else {"knows_domains": False}
+    assert loss.what == (
+        f"the job goes back to the checkpoint of {read_state(kept).written_at}: "
+        "seeds read since then are read again"
     )
-    assert now["spider"] == facts
-    assert next((job / "damaged").glob("*/manifest-*.json")).read_bytes() == broken
-
-
-def test_a_snapshot_that_was_kept_is_live_again(job):
-    """As when the first one is damaged, and the file was not written over but is gone."""
-    shutil.rmtree(job / "checkpoints")
-    said = meaning(job)
-    number = read_checkpoint(job).sequence
-    kept = job / f"checkpoints/{number:06d}"
-    kept.mkdir(parents=True)
-    for pattern in STATE:
-        shutil.copy(only(job, pattern), kept)
-    only(job, "snapshot-*.log").write_bytes(b"")
-    assert repaired(job).lost == []
-    assert meaning(job) == said
-    assert read_checkpoint(job).sequence == number + 1
+    assert read_state(job).snapshots == read_state(kept).snapshots
+    now = meaning(job)
+    not_the_job_s = set(said) - {"spider", "snapshots"}
+    assert {name: now[name] for name in not_the_job_s} == {
+        name: said[name] for name in not_the_job_s
+    }
+    assert next((job / "damaged").glob(f"*/{pattern}")).read_bytes() == broken
 
 
 def test_without_its_snapshot_the_crawl_goes_back_and_nothing_is_deleted(job):
@@ -163,26 +152,25 @@ def test_without_its_snapshot_the_crawl_goes_back_and_nothing_is_deleted(job):
     before = {path.relative_to(kept): data for path, (data, _) in contents(kept).items()}
     whole = meaning(job)
     then = read_checkpoint(kept)
-    snapshot = only(job, "snapshot-*.log")
-    spoil(snapshot)
+    spoil(only(job / SHARD, "snapshot-*.log"))
     live = {path: path.read_bytes() for path in job.rglob("*") if path.is_file()}
-    number = read_number(snapshot)
+    number = read_state(job).sequence
     repair = repair_job(job, warc=False, rest_secs=1000.0)
     assert repair.left.damage == []
     finished = len((job / "logs/info.jsonl").read_bytes().splitlines())
     (loss,) = repair.lost
     assert loss.part == ""
-    assert f"goes back to the checkpoint of {then.written_at}: " in loss.what
+    assert f"goes back to the checkpoint of {then.own.written_at}: " in loss.what
     count = int(loss.what.split(": ")[1].split()[0])
     assert 0 < finished - 10 <= count <= finished
     now = read_checkpoint(job)
-    assert now.sequence == number + 1
-    assert {**now.snapshots, f"{SHARD}/frontier": b""} == {
-        **then.snapshots,
-        f"{SHARD}/frontier": b"",
-    }
-    assert now.facts == then.facts
-    state = decode_snapshot(now.snapshots[f"{SHARD}/frontier"])
+    assert now.own.sequence == number + 1
+    assert now.own.snapshots == then.own.snapshots
+    assert now.own.facts == then.own.facts
+    was, shard = then.shards["00"], now.shards["00"]
+    assert {**shard.snapshots, "frontier": b""} == {**was.snapshots, "frontier": b""}
+    assert shard.facts == was.facts
+    state = decode_snapshot(shard.snapshots["frontier"])
     assert state.quiet >= state.saved_at + 1000.0
     after = meaning(job)
     assert all(times.ready_at >= state.quiet for times in after["hosts"].values())
@@ -201,10 +189,6 @@ def test_without_its_snapshot_the_crawl_goes_back_and_nothing_is_deleted(job):
             assert (aside / name).read_bytes() == data
 
 
-def read_number(path):
-    return int(path.stem.partition("-")[2])
-
-
 def test_the_newest_kept_checkpoint_that_is_sound_is_chosen_or_mended_if_none_is(job, tmp_path):
     (kept,) = (job / "checkpoints").glob("??????")
     older = copy(kept, kept.with_name("000001"))
@@ -214,7 +198,7 @@ def test_the_newest_kept_checkpoint_that_is_sound_is_chosen_or_mended_if_none_is
     del text["crc32"]
     manifest.write_text(json.dumps({**text, "written_at": "2026-11-20T10:00:00Z"}))
     assert check_job(older, warc=False).damage == []
-    spoil(only(job, "snapshot-*.log"))
+    spoil(only(job / SHARD, "snapshot-*.log"))
     repair = repaired(copy(job, tmp_path / "sound"))
     assert "to the checkpoint of 20" in repair.lost[0].what
     assert "10:00:00Z" not in repair.lost[0].what
@@ -227,12 +211,13 @@ def test_the_newest_kept_checkpoint_that_is_sound_is_chosen_or_mended_if_none_is
     repair = repaired(job)
     assert "10:00:00Z" not in repair.lost[0].what
     assert repair.lost[1].what.startswith("ranks in ")
-    assert len(repair.asides) == 2
+    assert len(repair.asides) == 1
 
 
 def test_when_there_is_no_way_it_is_said_and_nothing_is_changed(job):
     shutil.rmtree(job / "checkpoints")
-    spoil(only(job, "snapshot-*.log"))
+    spoil(only(job / SHARD, "snapshot-*.log"))
+    (job / "LOCK").unlink()  # it names the process that was the last to lock it
     before = contents(job)
     done = warm.scrapy("job", "check", "--repair", job)
     assert done.returncode == 1
@@ -240,11 +225,12 @@ def test_when_there_is_no_way_it_is_said_and_nothing_is_changed(job):
         "\nno checkpoint can be read, and none was kept that can: put JOBDIR back from a copy, or "
         "begin the crawl anew in another one\nNOT repaired in 1 places\n"
     )
+    (job / "LOCK").unlink()
     assert contents(job) == before
 
 
 def test_a_full_disk_leaves_a_job_that_can_be_repaired(job, monkeypatch):
-    spoil(only(job, "snapshot-*.log"))
+    spoil(only(job / SHARD, "snapshot-*.log"))
 
     def full(*_arguments, **_options):
         raise OSError(28, "No space left on device")
@@ -257,14 +243,17 @@ def test_a_full_disk_leaves_a_job_that_can_be_repaired(job, monkeypatch):
     assert repaired(job).lost
 
 
-@pytest.mark.parametrize("pattern", every_run("snapshot-*.log"))
+@pytest.mark.parametrize(
+    "pattern",
+    every_run(STATE_OF_SHARD[1], of=["CURRENT", STATE[2], f"{SHARD}/CURRENT", *STATE_OF_SHARD]),
+)
 def test_a_repaired_crawl_is_complete_and_polite(tmp_path, pattern):
     job = tmp_path / "job"
     line = partial(command, tmp_path=tmp_path, CHECKPOINT_INTERVAL_SECS=0.5)
     with start_in_process(WORLD, log_path=tmp_path / "access.log") as web:
         kill_in_the_middle(line(web), job, keeps=True)
         tidy(job)
-        spoil(only(job, pattern), at=20 if pattern == "CURRENT" else None)
+        spoil(only(job, pattern), at=20 if "CURRENT" in pattern else None)
         killed_at = time.time()
         repair = repair_job(job, warc=True, rest_secs=REST_SECS)
         assert repair.left.damage == [], repair_text(repair)
@@ -281,7 +270,7 @@ def test_a_repaired_crawl_is_complete_and_polite(tmp_path, pattern):
     again = set(pages_asked_for(after)) & set(
         pages_asked_for(hit for hit in record if hit.start < killed_at)
     )
-    if pattern == "CURRENT":
+    if pattern not in STATE_OF_SHARD:
         assert len(again) <= 8  # what was in process
     assert check_job(job, warc=True).damage == []
 
@@ -293,11 +282,11 @@ def test_every_byte_of_the_state_that_is_hit_is_found_and_mended(job, tmp_path):
     rng = random.Random(11)
     said = meaning(job)
     seen = Counter()
-    for pattern in STATE:
+    for pattern in (*STATE, f"{SHARD}/CURRENT", *STATE_OF_SHARD):
         name = only(job, pattern).relative_to(job)
         size = (job / name).stat().st_size
-        hits = [(rng.randrange(8, size), rng.randrange(1, 256)) for _ in range(6)]
-        hits += [(rng.randrange(size), 0) for _ in range(2)]
+        hits = [(rng.randrange(8, size), rng.randrange(1, 256)) for _ in range(3)]
+        hits += [(rng.randrange(size), 0)]
         for at, change in hits:
             hit = copy(job, tmp_path / "hit")
             with (hit / name).open("r+b") as file:
@@ -335,7 +324,9 @@ def small(job, tmp_path):
     return start
 
 
-@pytest.mark.parametrize("pattern", every_run("CURRENT"))
+@pytest.mark.parametrize(
+    "pattern", every_run("CURRENT", of=["CURRENT", STATE[1], STATE_OF_SHARD[1]])
+)
 def test_dying_between_any_two_lines_leaves_what_can_be_repaired(job, tmp_path, pattern):
     start = small(job, tmp_path)
     spoil(only(start, pattern), at=20 if pattern == "CURRENT" else None)

@@ -326,7 +326,7 @@ def test_a_host_may_be_named_in_any_spelling(stored, settings):
     stored.publish()
 
     def name_of(named):
-        told = ask(stored.path, lambda view: host_overview(view, named, settings))
+        told = ask(stored.path, lambda view: host_overview(view, named))
         assert sum(told.places.values()) == 1, named
         return told.host.name
 
@@ -348,7 +348,7 @@ def test_a_host_may_be_named_in_any_spelling(stored, settings):
 def test_a_host_of_a_crawl_by_domains_is_its_domain(stored, settings):
     stored.rig.push(entry("example.com"))
     stored.publish(politeness_key="domain")
-    told = ask(stored.path, lambda view: host_overview(view, "www.example.com", settings))
+    told = ask(stored.path, lambda view: host_overview(view, "www.example.com"))
     assert (told.host.name, sum(told.places.values())) == ("example.com", 1)
 
 

@@ -44,7 +44,8 @@ def entries(jobdir):
     """What waits, in all of its places, by URL."""
 
     def found(view):
-        return [one.entry for one in view.frontier.entries(view.frontier.finished_keys())]
+        frontier = view.shards[0].frontier
+        return [one.entry for one in frontier.entries(frontier.finished_keys())]
 
     return sorted(ask(jobdir, found), key=lambda one: one.url)
 

@@ -77,7 +77,7 @@ def _has_gone_on(job: Path) -> bool:
 
 
 def _longest(job: Path) -> QueueSnapshot:
-    state = decode_snapshot(read_checkpoint(job).snapshots[f"{SHARD}/frontier"])
+    state = decode_snapshot(read_checkpoint(job).shards["00"].snapshots["frontier"])
     queues = [queue for queue in state.queues if queue.overflow is not None]
     return max(queues, key=lambda queue: queue.overflow.overflow)
 
@@ -92,13 +92,15 @@ def in_a_queue(job: Path) -> tuple[Path, int]:
 def meaning(job: Path) -> dict[str, Any]:
     """All that the crawl would take from the job's files, read as its own readers read them."""
     checkpoint = read_checkpoint(job)
-    with JobView(jobdir=job, checkpoint=checkpoint) as view:
+    own, shard = checkpoint.own, checkpoint.shards["00"]
+    with JobView(jobdir=job, checkpoint=checkpoint) as whole:
+        (view,) = whole.shards
         done = view.frontier.finished_keys()
         entries = [(found.queue.where, found.entry) for found in view.frontier.entries(done)]
         told = {
-            "spider": checkpoint.facts,
-            "trusted": checkpoint.trusted,
-            "snapshots": checkpoint.snapshots,
+            "spider": {**own.facts, **shard.facts},
+            "trusted": own.trusted and shard.trusted,
+            "snapshots": {**own.snapshots, **shard.snapshots},
             "entries": entries,
             "left": done.to_bytes(),
             "hosts": dict(view.frontier.hosts()),
@@ -108,7 +110,7 @@ def meaning(job: Path) -> dict[str, Any]:
             "records": rows_of(job),
         }
     for part in ("seen", "content"):
-        runs = msgspec.msgpack.decode(checkpoint.snapshots[f"{SHARD}/{part}"])[2]
+        runs = msgspec.msgpack.decode(shard.snapshots[part])[2]
         told[part] = [_words(job / SHARD / part, *run) for run in runs]
     return told
 

@@ -340,10 +340,12 @@ class Process:
     def open(self, facts: Mapping[str, Any]) -> None:
         """``Agent.open`` and the start of the spider."""
         self.job.open()
-        self.shard.open(self.job.shard("00"))
+        state = self.job.shard("00")
+        self.shard.open(state)
         self.outcome_log.open()
         if not self.job.resumed or self.job.rebooted:
-            self.job.publish(self.job.prepare(facts))
+            state.facts = facts
+            self.job.publish(self.job.prepare({}))
             self.job.forget()
         self.seeds.open(self.job.saved("seeds"))
         self.job.attach("seeds", self.seeds)
@@ -366,9 +368,10 @@ class Process:
         """Every file that the checkpoint it began with may name, or that it may have made since."""
         path = self.job.path
         shard = path / "shards" / "00"
-        named = {path / "LOCK", path / "CURRENT", *shard.glob("*/ranks.log")}
+        named = {path / "LOCK", *shard.glob("*/ranks.log")}
         # A publication may have died in the middle; the next one cleans up.
-        named.update(*map(path.glob, ("manifest-*", "snapshot-*", "CURRENT.tmp")))
+        for state in (path, shard):
+            named.update(*map(state.glob, ("manifest-*", "snapshot-*", "CURRENT*")))
         log = self.frontier._log
         named.update(map(log._file, range(log._kept_from, log.number + 1)))
         spilled = [

@@ -258,7 +258,8 @@ class Reactor:
     def prepare(self) -> None:
         process = self.process
         if process.prepared is None:
-            process.prepared = process.job.prepare({"checkpoint": self.judge.promise()})
+            process.job.shard("00").facts = {"checkpoint": self.judge.promise()}
+            process.prepared = process.job.prepare({})
 
     def publish(self) -> None:
         process = self.process
@@ -274,6 +275,8 @@ class Reactor:
         process.is_published = True
         names = [path.name for path in process.job.path.iterdir() if path.is_file()]
         assert len(names) == 4, f"left over beside LOCK and CURRENT: {names}"
+        names = [one.name for one in process.job.shard("00").path.iterdir() if one.is_file()]
+        assert len(names) == 3, f"left over beside CURRENT of the shard: {names}"
 
     def go_on(self) -> None:
         """A checkpoint is being published in a thread, and the reactor goes on beside it."""
@@ -291,7 +294,8 @@ class Reactor:
         process = self.process
         if process.is_published:
             process.job.forget()
-            assert not process.job._unsynced
+            job = process.job
+            assert not any(state._unsynced for state in (job._own, job.shard("00")))
             process.prepared, process.is_published = None, False
             self.events["checkpoints"] += 1
 

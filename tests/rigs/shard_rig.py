@@ -191,12 +191,14 @@ class ShardRig:
         self.clock.reboot(takes=REBOOT_SECS)
 
     def _live_checkpoint(self) -> int:
-        """The number of the checkpoint that the next process will find, 0 for none."""
+        """The number of the checkpoint that the next process will find, 0 for none. The shard's: a
+        publication that died may have left the job with an older one."""
+        shard = self.jobdir / "shards" / "00"
         try:
-            name = (self.jobdir / "CURRENT").read_text().strip()
+            name = (shard / "CURRENT").read_text().strip()
         except FileNotFoundError:
             return 0
-        number: int = json.loads((self.jobdir / name).read_text())["facts"]["checkpoint"]
+        number: int = json.loads((shard / name).read_text())["facts"]["checkpoint"]
         return number
 
     def _begin(self) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from conftest import FakeClock
 
 
+_OF_SHARD = {"politeness_key", "clock_offset", "knows_domains"}
+
+
 class Stored:
     """*rig* is its frontier. After ``publish`` the job is as a crawl that was killed leaves it."""
 
@@ -48,8 +51,10 @@ class Stored:
 
     def publish(self, before_the_end: Callable[[], Any] = lambda: None, **facts: Any) -> None:
         """Make a checkpoint with *facts*, do what is *before_the_end* and die."""
-        self._job.shard("00").attach("frontier", self.rig.frontier)
-        self._job.shard("00").attach("seen", self.seen)
+        shard = self._job.shard("00")
+        shard.facts = {name: facts.pop(name) for name in _OF_SHARD & set(facts)}
+        shard.attach("frontier", self.rig.frontier)
+        shard.attach("seen", self.seen)
         self._job.publish(self._job.prepare({"spider": "web", **facts}))
         before_the_end()
         self.seen.close()

@@ -138,7 +138,7 @@ def test_the_published_manifest_is_the_live_one(tmp_path):
         store.publish({"number": n})
         assert names(tmp_path) == {"CURRENT", f"manifest-{n:06d}.json"}
         again = ManifestStore(path=tmp_path)
-        assert again.load() == {"format": 1, "sequence": n, "number": n}
+        assert again.load() == {"format": 2, "sequence": n, "number": n}
         assert again.next_sequence() == n + 1
 
 
@@ -271,8 +271,8 @@ def test_a_manifest_without_a_format_is_damage(tmp_path, text):
 
 def test_a_newer_manifest_is_refused_with_what_to_do(tmp_path):
     ManifestStore(path=tmp_path).publish({})
-    (tmp_path / "manifest-000001.json").write_text('{"format": 2, "shape": "unknown"}')
-    with pytest.raises(NewerFormatError, match="format 2, this webcrawl reads up to 1: use the"):
+    (tmp_path / "manifest-000001.json").write_text('{"format": 3, "shape": "unknown"}')
+    with pytest.raises(NewerFormatError, match="format 3, this webcrawl reads up to 2: use the"):
         ManifestStore(path=tmp_path).load()
 
 

@@ -118,7 +118,7 @@ class Command(ScrapyCommand):
         assert settings is not None
         now = wall_time()
         if opts.host is not None:
-            host = ask(self._jobdir, lambda view: host_overview(view, opts.host, settings))
+            host = ask(self._jobdir, lambda view: host_overview(view, opts.host))
             print_answer(host, lambda: host_overview_text(host, now=now), as_json=opts.json)
         else:
             result = ask(self._jobdir, lambda view: overview(view, top=opts.hosts))

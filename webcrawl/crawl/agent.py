@@ -141,7 +141,7 @@ class Agent:
         self.job.attach("totals", self.totals)
         for shard in self.shards:
             shard.feeder.open(awaits_seeds=awaits_seeds)
-        if self._temporary is None and (not self.job.resumed or self.job.rebooted):
+        if self._temporary is None and self.job.is_behind:
             # The word of the logs is good for as long as the machine runs that wrote them.
             self._checkpoints.make_first()
         if self.job.resumed:

@@ -24,7 +24,7 @@ from webcrawl.crawl._engine import wake
 from webcrawl.crawl.agent import Agent, ProcessServices
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.crawl.job_state import ContactRules, JobResources, JobState
-from webcrawl.crawl.jobdir import Job, shard_path
+from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.link_extractor import link_kinds, sitemap_max_bytes
 from webcrawl.crawl.outcome_log import OutcomeLog
@@ -39,6 +39,7 @@ from webcrawl.crawl.shard import (
     ShardTables,
 )
 from webcrawl.crawl.sitemaps import Sitemaps
+from webcrawl.crawl.state_directory import shard_path
 from webcrawl.crawl.stop import CrawlStop
 from webcrawl.crawl.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.suffix_lists import suffix_list_of
@@ -117,7 +118,7 @@ class AgentBuilder:
             grace_secs=number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
             item_secs=positive(settings, "ITEM_TIMEOUT_SECS"),
         )
-        # What writes in place, by its directory.
+        # Host records, which are written in place, by the names of the shards.
         self._copied: dict[str, Copy] = {}
         temporary = None
         if not settings["JOBDIR"]:
@@ -251,7 +252,7 @@ class AgentBuilder:
             robots_size=size_of(settings, "ROBOTS_CACHE_SIZE"),
             executor=self._resources.writing,
         )
-        self._copied[str((path / "hosts").relative_to(self._jobdir))] = records.copy_to
+        self._copied[name] = records.copy_to
         clock = Clock()
         frontier = self._frontier(path / "frontier", records, clock)
         return Shard(

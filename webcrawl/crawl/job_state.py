@@ -81,8 +81,15 @@ class JobState:
         NewerFormatError, OSError."""
         job, rules = self.resources.job, self.rules
         open_suffix_list(job, self.resources.suffixes)
-        key = job.facts.get("politeness_key")
-        if key not in {None, rules.key}:
+        states = {shard.name: job.shard(shard.name) for shard in self.shards}
+        others = [name for name in job.shards if name not in states]
+        if others:
+            raise FatalError(
+                f"JOBDIR {job.path} has a shard {others[0]}, which is none of this crawl: move "
+                "its directory into another job."
+            )
+        keys = {state.facts.get("politeness_key") for state in states.values()}
+        for key in keys - {None, rules.key}:
             raise FatalError(
                 f"JOBDIR {job.path} holds a crawl with POLITENESS_KEY {key}, not {rules.key}: go "
                 "on with that, or choose another JOBDIR."
@@ -90,7 +97,7 @@ class JobState:
         rules.exclusions.open()
         rules.outage.open(job.facts.get("known_names", ()))
         for shard in self.shards:
-            shard.open(job.shard(shard.name))
+            shard.open(states[shard.name])
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
         """Close the shards. Blocks; *on_error* is called with what they raised."""
@@ -102,11 +109,7 @@ class JobState:
 
     def facts(self) -> Mapping[str, Any]:
         """What a checkpoint says of the shards, for people and for a later run."""
-        first = next(iter(self.shards))
         return {
-            "politeness_key": self.rules.key,
-            "clock_offset": first.clock.offset,
-            "knows_domains": first.settings.is_limited,
             "waiting": self.shards.waiting,
             "parked": sum(shard.frontier.parked.size for shard in self.shards),
             "in_eliminator": self.shards.in_eliminator,

@@ -1,58 +1,62 @@
 """The job directory: who may use it, which state is live, how a checkpoint is made.
 
-The scheduler owns one Job and gives it the durable parts of the crawl (frontier, eliminator,
-content-seen test, seed cursor). On disk::
+The scheduler owns one Job and gives it the durable parts of the crawl. On disk::
 
-    LOCK  CURRENT  manifest-NNNNNN.json      see storage/lock.py, storage/manifest.py
-    snapshot-NNNNNN.log                      record log: part name, snapshot, part name, ...;
-                                             a large snapshot in pieces, each after the name
-    shards/00/...                            the files of the parts
-    checkpoints/NNNNNN/...                   older checkpoints, see kept_checkpoints.py
-    reading  poison.json                     see reading.py
+    LOCK                            see storage/lock.py
+    CURRENT  manifest  snapshot     state_directory.py: totals, seed cursor, public suffix list
+    shards/NN/                      a shard: all that is known of some hosts
+    shards/NN/CURRENT  manifest  snapshot        frontier, eliminator, content-seen test, seeds
+    shards/NN/{frontier,seen,content,...}        the files of these parts, and hosts/ (SQLite)
+    checkpoints/NNNNNN/...          older checkpoints, see kept_checkpoints.py
+    reading  poison.json            see reading.py
 
 A checkpoint has three steps, so that the reactor waits only for the first::
 
     prepare()  reactor thread: snapshot of every part as it is now, no file is read; what takes
                long to encode is encoded afterwards, in pieces, while the crawl goes on
-    publish()  any thread: snapshot file written, everything fsynced, manifest published
+    publish()  any thread: the snapshots of all shards and of the job are written and fsynced with
+               all that they name, then the manifests are published, the job's last
     forget()   reactor thread: files that only older snapshots named are deleted
 
 Now and then a checkpoint is kept (kept_checkpoints.py) before the next one is published.
 
-Dying between any two lines of this leaves the last published checkpoint, and the parts' own
-logs, which are replayed from it.
+Dying between two lines of this leaves the job with some shards of the new checkpoint, and others of
+the one before. Nothing is missing then: the logs of all shards were fsynced before the first was
+published, so a link from a page that one shard has finished is in the log of another. The job's own
+state is never newer than its shards: seeds may be submitted again, and are known by then.
+
+Jobs of before 2026-11-21 have the parts of their shard in the job's own snapshot, as
+``shards/00/frontier``. They are opened, and the first checkpoint has the form above.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import re
-import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from webcrawl.clock import wall_time
 from webcrawl.crawl.kept_checkpoints import make_own, refuse_kept
-from webcrawl.errors import FatalError, refusal
-from webcrawl.storage.atomic import sync_path, sync_paths
-from webcrawl.storage.lock import DirectoryLock, LockedError
-from webcrawl.storage.manifest import ManifestStore
-from webcrawl.storage.record_log import (
-    MAX_PAYLOAD,
-    CorruptRecordError,
-    NewerFormatError,
-    RecordLog,
-    read_records,
+from webcrawl.crawl.state_directory import (
+    SHARDS,
+    PreparedState,
+    SavedState,
+    StateDirectory,
+    boot_id,
+    read_state,
+    shard_names,
+    shard_path,
 )
+from webcrawl.errors import FatalError, refusal
+from webcrawl.storage.lock import DirectoryLock, LockedError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
 
     from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
+    from webcrawl.crawl.state_directory import Part
 
 # What shows that a directory is a job's; and what a power failure may leave of one.
 _MARKS: Final = frozenset({"LOCK", "CURRENT"})
@@ -60,157 +64,82 @@ _OWN: Final = re.compile(
     r"(shards|checkpoints|logs|seeds|warc|stats\.json|traps\.txt|CURRENT|(manifest|snapshot)-\d+)"
     r"(\.\w+)?|lost\+found"
 )
-_SHARDS: Final = "shards"
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-class Part(Protocol):
-    """Something with state that a checkpoint saves; the methods are described in jobdir.py."""
-
-    def snapshot(self) -> bytes | Iterator[bytes]: ...
-    def written(self) -> list[Path]: ...
-    def forget(self) -> None: ...
-
-
-class _SnapshotFile(msgspec.Struct, frozen=True):
-    file: str
-    bytes: int
-
-
-class _LiveCheckpoint(msgspec.Struct, frozen=True):
-    """What is read of the manifest that ``publish`` wrote."""
-
-    boot_id: str
-    snapshot: _SnapshotFile
-    facts: dict[str, Any] = {}
-    sequence: int = 0
-    written_at: str = ""
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class Checkpoint:
-    """A live checkpoint, as others than the owner of the directory see it.
+    """The live checkpoint of a job as it is on disk: the job's *own* state, and its *shards* by
+    their names."""
 
-    *written_at* is UTC as ``2026-11-20T10:15:00Z``, *snapshots* are those of the parts by their
-    names. *trusted* is false when the machine may have gone down since: see ``Job.rebooted``.
-    """
-
-    sequence: int
-    written_at: str
-    facts: Mapping[str, Any]
-    snapshots: Mapping[str, bytes]
-    trusted: bool
+    own: SavedState
+    shards: Mapping[str, SavedState]
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class PreparedCheckpoint:
-    """The state of all parts at one moment, not on disk yet; that of each in pieces."""
+    """The state of a job at one moment, not on disk yet: its shards first, its own last."""
 
-    snapshots: dict[str, Iterable[bytes]]
-    paths: list[Path]
-    facts: Mapping[str, Any]
-
-    @classmethod
-    def of(
-        cls, snapshots: Mapping[str, bytes], paths: list[Path], facts: Mapping[str, Any]
-    ) -> Self:
-        """One whose snapshots are encoded already."""
-        pieces: dict[str, Iterable[bytes]] = {
-            name: _in_pieces(saved) for name, saved in snapshots.items()
-        }
-        return cls(pieces, paths, facts)
+    states: list[tuple[StateDirectory, PreparedState]]
 
     def gather(self) -> Iterator[None]:
-        """Take the pieces that are still to be encoded, one for each step, in the thread of the
-        parts. What is not taken by then, ``publish`` takes."""
-        for name, pieces in self.snapshots.items():
-            gathered = []
-            for piece in pieces:
-                gathered.append(piece)
-                yield
-            self.snapshots[name] = gathered
+        """As ``PreparedState.gather``, of each."""
+        for _, state in self.states:
+            yield from state.gather()
 
 
-def shard_path(jobdir: Path, name: str) -> Path:
-    """The directory of the shard *name*, two digits, of the job in *jobdir*."""
-    return jobdir / _SHARDS / name
-
-
-def boot_id() -> str:
-    """Names this run of the operating system; empty where the system does not tell, and then
-    every resume counts as one after a reboot."""
-    try:
-        return _BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def read_checkpoint(path: Path, *, sequence: int = 0) -> Checkpoint | None:
-    """The live checkpoint of the JOBDIR *path*, None when there never was one; with a *sequence*
-    the one of that number. Takes no lock and changes nothing on disk.
+def read_checkpoint(jobdir: Path) -> Checkpoint | None:
+    """The live checkpoint of the job in *jobdir*, None when there never was one. Takes no lock and
+    changes nothing on disk.
 
     Raises CorruptRecordError, also when a newer checkpoint takes its place meanwhile, and
     NewerFormatError.
     """
-    live = _live_checkpoint(path, ManifestStore(path=path), sequence)
-    if live is None:
-        return None
-    return Checkpoint(
-        sequence=live.sequence,
-        written_at=live.written_at,
-        facts=live.facts,
-        snapshots=_read_snapshots(path, live),
-        trusted=bool(live.boot_id) and live.boot_id == boot_id(),
-    )
+    own, shards = _read(jobdir)
+    return None if own is None else Checkpoint(own, shards)
 
 
-def _live_checkpoint(
-    path: Path, manifests: ManifestStore, sequence: int = 0
-) -> _LiveCheckpoint | None:
-    manifest = manifests.read(sequence) if sequence else manifests.load()
-    if manifest is None:
-        return None
-    try:
-        return msgspec.convert(manifest, _LiveCheckpoint)
-    except msgspec.ValidationError as error:
-        raise CorruptRecordError(path / "CURRENT", 0, f"its manifest: {error}") from error
+def _read(jobdir: Path) -> tuple[SavedState | None, dict[str, SavedState]]:
+    """The live state of the job, and that of each shard that has one."""
+    own = read_state(jobdir)
+    states = {name: read_shard(jobdir, name, own) for name in shards_of(jobdir, own)}
+    if own is not None:
+        parts = {name: data for name, data in own.snapshots.items() if "/" not in name}
+        own = dataclasses.replace(own, snapshots=parts)
+    return own, {name: state for name, state in states.items() if state is not None}
 
 
-def _read_snapshots(path: Path, live: _LiveCheckpoint) -> dict[str, bytes]:
-    """The snapshots of all parts by their names."""
-    return read_snapshots(path / live.snapshot.file, live.snapshot.bytes)
+def shards_of(jobdir: Path, own: SavedState | None) -> list[str]:
+    """The names of the shards of the job in *jobdir*, whose own state on disk is *own*. A shard
+    that is not there was moved away; if none is, their directory is lost, and all are named."""
+    names = set(shard_names(jobdir))
+    if own is not None:
+        names |= {name.split("/")[1] for name in own.snapshots if "/" in name}
+        if not (jobdir / SHARDS).is_dir():
+            names.update(own.facts.get("shards", ()))
+    return sorted(names)
 
 
-def read_snapshots(file: Path, size: int) -> dict[str, bytes]:
-    """What the first *size* bytes of the snapshot file *file* hold, by part. Raises
-    CorruptRecordError, NewerFormatError."""
-    records = [record for _, record in read_records(file, end=size)]
-    if len(records) % 2:
-        raise CorruptRecordError(file, size, "a name without a snapshot")
-    pieces: dict[str, list[bytes]] = {}
-    for name, piece in zip(records[::2], records[1::2], strict=True):
-        pieces.setdefault(name.decode("utf-8"), []).append(piece)
-    return {name: b"".join(found) for name, found in pieces.items()}
+def read_shard(jobdir: Path, name: str, own: SavedState | None) -> SavedState | None:
+    """The live state of the shard *name* of the job in *jobdir*, whose own state on disk is *own*;
+    None for a shard that has none yet. Raises as ``read_state``."""
+    path = shard_path(jobdir, name)
+    state = read_state(path)
+    if state is None and own is not None:
+        state = _of_older_job(own, name)
+        if state is None and name in own.facts.get("shards", ()):
+            raise CorruptRecordError(path / "CURRENT", 0, "the file is gone")
+    return state
 
 
-class ShardState:
-    """The saved state of one shard of a job: its parts by their own names."""
-
-    def __init__(self, *, job: Job, name: str) -> None:
-        self._job = job
-        self._prefix = f"{_SHARDS}/{name}/"
-        self.path = shard_path(job.path, name)
-        self.facts = job.facts
-        self.resumed = job.resumed
-        self.rebooted = job.rebooted
-
-    def saved(self, name: str) -> bytes | None:
-        """As ``Job.saved``."""
-        return self._job.saved(self._prefix + name)
-
-    def attach(self, name: str, part: Part) -> None:
-        """As ``Job.attach``."""
-        self._job.attach(self._prefix + name, part)
+def _of_older_job(own: SavedState, name: str) -> SavedState | None:
+    """The state of the shard *name* in a job of before 2026-11-21."""
+    prefix = f"{SHARDS}/{name}/"
+    snapshots = {
+        part.removeprefix(prefix): data
+        for part, data in own.snapshots.items()
+        if part.startswith(prefix)
+    }
+    return dataclasses.replace(own, snapshots=snapshots) if snapshots else None
 
 
 class Job:
@@ -229,23 +158,15 @@ class Job:
         self._beside = frozenset(beside)
         self._kept = kept
         self._lock = DirectoryLock(path=path / "LOCK")
-        self._manifests = ManifestStore(path=path)
-        self._boot_id = read_boot_id()
-        self._parts: dict[str, Part] = {}
-        self._snapshots: dict[str, bytes] = {}
-        # Kept over a checkpoint that failed: its files still wait for their fsync.
-        self._unsynced: list[Path] = []
+        self._boot = read_boot_id()
+        self._own = StateDirectory(path=path, boot=self._boot)
+        self._shards: dict[str, StateDirectory] = {}
         self._prepared: PreparedCheckpoint | None = None
         self._published: PreparedCheckpoint | None = None
-        self.resumed = False
-        # What the live checkpoint says for people to read; empty for a new crawl.
-        self.facts: Mapping[str, Any] = {}
-        # True when the machine may have gone down since the last checkpoint: what was written but
-        # not fsynced may be gone, so the logs' word that a page is finished cannot be taken.
-        self.rebooted = False
 
     def open(self, *, spider: str = "") -> None:
-        """Lock the directory and load the live snapshots, to be asked for with ``saved``.
+        """Lock the directory and load the live state of the job and of all its shards, to be asked
+        for with ``saved`` and ``shard``.
 
         *spider* is the name of the spider whose crawl it must be, as the facts of its checkpoints
         have it; empty: anyone's. Raises FatalError with one sentence when the directory cannot be
@@ -254,7 +175,7 @@ class Job:
         DiskError if the disk is full or broken.
         """
         self._refuse_others()
-        self._acquire()
+        self.lock()
         try:
             self._load(spider)
             make_own(self.path)
@@ -268,12 +189,6 @@ class Job:
             sentence = f"The crawl in JOBDIR {self.path} cannot be resumed: {error}."
             raise refusal(error, self.path, sentence) from error
 
-    def open_damaged(self, *, after: int) -> None:
-        """Lock the directory, whatever is in it, to ``publish`` a checkpoint whose number comes
-        after *after*. FatalError as ``open``, where it is not for damage."""
-        self._acquire()
-        self._manifests.go_on_after(after)
-
     def _refuse_others(self) -> None:
         """FatalError if the directory was never a job's, and has other things in it."""
         with contextlib.suppress(OSError):  # it is not there, or is refused when it is locked
@@ -285,7 +200,8 @@ class Job:
                     "empty directory, or one that is not there."
                 )
 
-    def _acquire(self) -> None:
+    def lock(self) -> None:
+        """Lock the directory, whatever is in it. Raises FatalError as ``open``."""
         refuse_kept(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -302,91 +218,88 @@ class Job:
             raise refusal(error, self.path, sentence) from error
 
     def _load(self, spider: str) -> None:
-        live = _live_checkpoint(self.path, self._manifests)
-        if live is None:
-            self._unsynced = self._directories()
-            return
-        self.facts = live.facts
-        owner = live.facts.get("spider", spider)
-        if spider and owner != spider:
-            raise FatalError(
-                f"JOBDIR {self.path} holds a crawl of the spider {owner}, not of {spider}: choose "
-                "another one with -s JOBDIR=DIR."
-            )
-        self._snapshots = _read_snapshots(self.path, live)
-        # Whoever published it may have died before the last fsync. After a power failure CURRENT
-        # must not be found to name what we and the parts are about to delete.
-        sync_path(self.path)
-        self._delete_snapshots(keep=self.path / live.snapshot.file)
-        self.resumed = True
-        self.rebooted = not self._boot_id or live.boot_id != self._boot_id
+        own, shards = _read(self.path)
+        if own is None:
+            self._own.begin()
+        else:
+            owner = own.facts.get("spider", spider)
+            if spider and owner != spider:
+                raise FatalError(
+                    f"JOBDIR {self.path} holds a crawl of the spider {owner}, not of {spider}: "
+                    "choose another one with -s JOBDIR=DIR."
+                )
+            self._own.go_on(own)
+        for name, state in shards.items():
+            self._shards[name] = self._state_of(name)
+            self._shards[name].go_on(state)
 
-    def _directories(self) -> list[Path]:
-        """Those on the way to the parts: before its first checkpoint nobody has made sure of their
-        names, and a process that was killed may have made them."""
-        device = self.path.stat().st_dev
-        above = [
-            path
-            for path in self.path.absolute().parents
-            if path.stat().st_dev == device and os.access(path, os.R_OK)
-        ]
-        return [*above, self.path, *self.path.glob("*/"), *self.path.glob("*/*/")]
+    def _state_of(self, name: str) -> StateDirectory:
+        return StateDirectory(path=shard_path(self.path, name), boot=self._boot)
 
-    def shard(self, name: str) -> ShardState:
-        """The saved state of the shard *name*, two digits; a new one if there is none. The job is
-        open."""
-        return ShardState(job=self, name=name)
+    @property
+    def shards(self) -> list[str]:
+        """The names of the shards that have a saved state or were asked for."""
+        return sorted(self._shards)
+
+    def shard(self, name: str) -> StateDirectory:
+        """The saved state of the shard *name*, two digits; a new one if there is none."""
+        if name not in self._shards:
+            self._shards[name] = self._state_of(name)
+            self._shards[name].begin()
+        return self._shards[name]
+
+    @property
+    def resumed(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return self._own.resumed
+
+    @property
+    def rebooted(self) -> bool:
+        """As ``StateDirectory.rebooted``, of the job."""
+        return self._own.rebooted
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the job or a shard has no state that was saved since the machine was started."""
+        states = [self._own, *self._shards.values()]
+        return any(not state.resumed or state.rebooted for state in states)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the live checkpoint says of the job; empty for a new crawl."""
+        return self._own.facts
 
     def saved(self, name: str) -> bytes | None:
-        """The snapshot of part *name* to open it with; None when it is new."""
-        return self._snapshots.get(name)
+        """As ``StateDirectory.saved``, of a part of the job."""
+        return self._own.saved(name)
 
     def attach(self, name: str, part: Part) -> None:
-        """From now on checkpoints include *part*, and ``saved`` has it no more: hundreds of
-        megabytes, perhaps. A saved part that is never attached stays in the checkpoints as it was
-        saved."""
-        self._parts[name] = part
-        self._snapshots.pop(name, None)
+        """As ``StateDirectory.attach``, of a part of the job."""
+        self._own.attach(name, part)
 
     def prepare(self, facts: Mapping[str, Any]) -> PreparedCheckpoint:
-        """Take the snapshots; *facts* are put into the manifest for people to read."""
-        snapshots: dict[str, Iterable[bytes]] = {
-            name: _in_pieces(saved) for name, saved in self._snapshots.items()
-        }
-        for name, part in self._parts.items():
-            saved = part.snapshot()
-            snapshots[name] = _in_pieces(saved) if isinstance(saved, bytes) else saved
-            self._unsynced += part.written()
-        self._prepared = PreparedCheckpoint(snapshots, list(self._unsynced), facts)
+        """Take the snapshots; *facts* are put into the job's manifest for people to read."""
+        self._own.facts = {**facts, "shards": self.shards}
+        # What is only in the job's own snapshot would be lost: see ``_of_older_job``.
+        states = [state for _, state in sorted(self._shards.items()) if state.is_to_be_saved]
+        self._prepared = PreparedCheckpoint(
+            [(state, state.prepare()) for state in (*states, self._own)]
+        )
         return self._prepared
 
     def publish(self, prepared: PreparedCheckpoint) -> None:
-        """Make *prepared* the live checkpoint. On OSError the previous one stays live.
+        """Make *prepared* the live checkpoint. On OSError some shards may have their new state, and
+        the others and the job have their previous one.
 
         One call at a time. In another thread than the parts' only when it was gathered.
         """
         for _ in prepared.gather():
             pass
-        sequence = self._manifests.next_sequence()
-        path = self.path / f"snapshot-{sequence:06d}.log"
-        with RecordLog.open(path, size=0) as log:
-            # Piece by piece: to put hundreds of megabytes together would hold up all threads.
-            for name, pieces in prepared.snapshots.items():
-                for piece in pieces:
-                    log.append_all((name.encode("utf-8"), piece))
-            log.sync()
-        sync_paths(prepared.paths)
-        # The name of the snapshot file is synced with that of the manifest, before CURRENT is.
-        self._manifests.publish(
-            {
-                "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall_time())),
-                "boot_id": self._boot_id,
-                "snapshot": {"file": path.name, "bytes": log.size},
-                "facts": dict(prepared.facts),
-            }
-        )
+        for state, to_save in prepared.states:
+            state.write(to_save)
+        for state, to_save in prepared.states:
+            state.publish(to_save)
         self._published = prepared
-        self._delete_snapshots(keep=path)
 
     def forget(self) -> None:
         """After ``publish``: let every part delete what the published checkpoint does not name.
@@ -394,17 +307,17 @@ class Job:
         The parts go by their latest snapshot. So when a later checkpoint than the published one
         has been prepared nothing is deleted, until ``forget`` is called after that one's publish.
         """
-        if self._published is not self._prepared:
+        if self._published is not self._prepared or self._published is None:
             return
-        self._unsynced.clear()
+        published = self._published
         self._prepared = self._published = None
-        for part in self._parts.values():
-            part.forget()
+        for state, _ in published.states:
+            state.forget()
 
     def keep(self) -> bool:
         """After ``publish``, in any thread: keep what was published if one is to be kept now;
         whether it was. See ``KeptCheckpoints.keep``."""
-        return self._kept is not None and self._kept.keep({*self._snapshots, *self._parts})
+        return self._kept is not None and self._kept.keep()
 
     def give_way(self) -> None:
         """The crawl ends: nothing is kept from now on."""
@@ -414,15 +327,3 @@ class Job:
     def close(self) -> None:
         """Give the directory free. The parts are closed by their owner."""
         self._lock.release()
-
-    def _delete_snapshots(self, *, keep: Path) -> None:
-        for path in self.path.glob("snapshot-*.log"):
-            if path != keep:
-                path.unlink()
-
-
-def _in_pieces(saved: bytes) -> list[bytes]:
-    """*saved* in pieces that can be records."""
-    return [
-        saved[start : start + MAX_PAYLOAD] for start in range(0, max(len(saved), 1), MAX_PAYLOAD)
-    ]

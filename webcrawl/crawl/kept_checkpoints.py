@@ -3,7 +3,7 @@
 Made by the job after a checkpoint was published, at an interval. On disk::
 
     checkpoints/NNNNNN/         what JOBDIR was when checkpoint NNNNNN was published: its pointer,
-                                manifest and snapshot, and the files of all parts
+                                manifest and snapshot, and its shards with all their files
     checkpoints/NNNNNN/KEPT     says that the files here may be those of a crawl
     checkpoints/NNNNNN.tmp/     one that is being made or deleted; disposable
 
@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import wall_time
+from webcrawl.crawl.state_directory import shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
 from webcrawl.storage.record_log import RecordLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     # Copies what a part has on disk into a directory; stops when it is told not to go on.
     Copy = Callable[[Path, Callable[[], bool]], None]
@@ -41,13 +42,14 @@ _MARK = "KEPT"
 _NAME = re.compile(r"\d{6,}")
 _ASIDE = ".tmp"
 _DONE_LOG = "done"
+_HOSTS = "hosts"
 
 
 class KeptCheckpoints:
     """Those of the job in *path*: the last *count*, made at least *every* seconds apart.
 
-    *copied* are the parts that write in place, by their directories below *path*; they need not
-    agree with the others to the moment, but not be older. *clock* gives epoch seconds.
+    *copied* are the host records, which are written in place, by the names of the shards; they need
+    not agree with the rest to the moment, but not be older. *clock* gives epoch seconds.
     """
 
     def __init__(
@@ -76,9 +78,9 @@ class KeptCheckpoints:
         """The crawl ends: what is being kept is given up within moments. From any thread."""
         self._is_hurried = True
 
-    def keep(self, names: Iterable[str]) -> bool:
+    def keep(self) -> bool:
         """Keep the live checkpoint if it is time, and delete the oldest ones over *count*; whether
-        it was kept. *names* are the directories of its parts below the job's.
+        it was kept.
 
         For a worker thread: takes 0.15 ms for each file, and 10 ms while other threads never wait
         (2026-11-20). Until it returns the next checkpoint must not be published. On OSError,
@@ -90,7 +92,7 @@ class KeptCheckpoints:
         name = pointer.strip().removeprefix("manifest-").removesuffix(".json")
         aside = self._path / (name + _ASIDE)
         try:
-            self._make(aside, name, names)
+            self._make(aside, name)
             if self._is_hurried:
                 return False
             # A job directory that was put back from a copy may come to this number again.
@@ -119,17 +121,17 @@ class KeptCheckpoints:
         age = self._clock() - kept[-1].stat().st_mtime
         return self._count > 0 and not 0 <= age < self._every
 
-    def _make(self, aside: Path, name: str, names: Iterable[str]) -> None:
+    def _make(self, aside: Path, name: str) -> None:
         made = make_directory(aside)
         for file in (f"manifest-{name}.json", f"snapshot-{name}.log"):
             os.link(self._job / file, aside / file)
-        for part in names:
-            if (self._job / part).is_dir():
-                made += self._link_tree(self._job / part, aside / part)
-        for part, copy in self._copied.items():
-            made += make_directory(aside / part)
-            copy(aside / part, lambda: not self._is_hurried)
-            made.append(aside / part)
+        for shard in shard_names(self._job):
+            made += self._link_tree(shard_path(self._job, shard), shard_path(aside, shard))
+        for shard, copy in self._copied.items():
+            hosts = shard_path(aside, shard) / _HOSTS
+            made += make_directory(hosts)
+            copy(hosts, lambda: not self._is_hurried)
+            made.append(hosts)
         write_atomic(aside / _MARK, b"copy this directory and resume the copy\n")
         write_atomic(aside / "CURRENT", f"manifest-{name}.json\n".encode("ascii"))
         # The files' bytes were synced when the checkpoint was published.
@@ -139,7 +141,8 @@ class KeptCheckpoints:
         """Give all files below *source* names below *target*; returns what is to be synced. Files
         that go meanwhile are none that the checkpoint names."""
         made: list[Path] = []
-        for directory, _, files in os.walk(source):
+        for directory, names, files in os.walk(source):
+            names[:] = [name for name in names if name != _HOSTS]
             place = target / os.path.relpath(directory, source)
             begins_anew = place.name == _DONE_LOG
             if files:

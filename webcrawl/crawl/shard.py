@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from webcrawl.clock import Clock
     from webcrawl.configuration.live_settings import LiveSettings
-    from webcrawl.crawl.jobdir import Part, ShardState
     from webcrawl.crawl.link_intake import LinkBatch
     from webcrawl.crawl.seeds.ranks import HostRanks
+    from webcrawl.crawl.state_directory import Part, StateDirectory
     from webcrawl.frontier import Entry, Frontier, Lease, Supply
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.budgets.quotas import Ledger
@@ -169,7 +169,7 @@ class Shard:
             "domains": self.domains,
         }
 
-    def open(self, state: ShardState) -> None:
+    def open(self, state: StateDirectory) -> None:
         """Open all of it as *state* has saved it, and attach the parts to that. Blocks.
 
         Raises CorruptRecordError, NewerFormatError, OSError, and FatalError for a file of rules.
@@ -195,6 +195,11 @@ class Shard:
             )
         for name, part in self.parts.items():
             state.attach(name, part)
+        state.facts = {
+            "politeness_key": self.settings.key,
+            "clock_offset": self.clock.offset,
+            "knows_domains": self.settings.is_limited,
+        }
 
     def _commit_again(self, note: bytes) -> None:
         """A page finished since the last checkpoint."""

@@ -82,7 +82,7 @@ def open_suffix_list(job: Job, present: SuffixList) -> None:
 
 def use_suffix_list_of(checkpoint: Checkpoint) -> None:
     """Go by the list of the crawl with *checkpoint*, to answer questions about it."""
-    saved = checkpoint.snapshots.get(_PART)
+    saved = checkpoint.own.snapshots.get(_PART)
     if saved is not None:
         use(_decoded(saved))
 

@@ -1,7 +1,7 @@
 """Manifests: the numbered descriptions of saved states, and ``CURRENT``, the name of the live one.
 
     CURRENT                  the name of the live manifest and a newline
-    manifest-NNNNNN.json     {"format": 1, "sequence": NNNNNN, ...the content,
+    manifest-NNNNNN.json     {"format": 2, "sequence": NNNNNN, ...the content,
                               "crc32": checksum}
 
 *checksum* is the CRC-32 (zlib) of the other members as compact JSON. Manifests from before
@@ -26,7 +26,8 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMAT = 1
+# 1: of before 2026-11-21, when the manifest of a job was that of its shard, too.
+FORMAT = 2
 _NAME = re.compile(r"manifest-(\d{6,})\.json")
 
 
@@ -65,7 +66,8 @@ class ManifestStore:
         checksum = manifest.pop("crc32", None)
         if not isinstance(manifest.get("format"), int):
             raise CorruptRecordError(path, 0, "the manifest has no format number")
-        if manifest["format"] > FORMAT and checksum != _checksum({**manifest, "format": FORMAT}):
+        known = {_checksum({**manifest, "format": n}) for n in range(1, FORMAT + 1)}
+        if manifest["format"] > FORMAT and checksum not in known:
             raise NewerFormatError(
                 f"{path} has format {manifest['format']}, this webcrawl reads up to {FORMAT}: "
                 "use the newer webcrawl that wrote it, or another JOBDIR"

@@ -1,9 +1,9 @@
 """Check and repair of a job directory: ``scrapy job check``.
 
-A check reads everything that the live checkpoint names and what was logged since, each part by the
-module of its name, and changes not a byte::
+A check reads everything that the live states of the job and its shards name and what was logged
+since, each part by the module of its name, and changes not a byte::
 
-    checkpoint   CURRENT, manifest, snapshot          logs      lines of JSON
+    whole        CURRENT, manifest, snapshot          logs      lines of JSON
     frontier     queues, done log                     warc      stored pages, with --warc
     seen         runs, filter, URL log; content       hosts     host records, SQLite
     tables       ranks of the seeds

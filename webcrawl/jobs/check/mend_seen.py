@@ -1,38 +1,31 @@
 """Repair of an eliminator and of the content-seen test: runs and URL log without damage.
 
 What is left of a run becomes a new one. What is left of the URL log, once a record of it is
-damaged, becomes one new stretch, to be submitted again by the next start: with its payloads what
-had not been taken out, without them what had.
+damaged, becomes one new stretch, to be submitted again by the next start, without the payloads of
+records that had been taken out: up to a page's links are fetched twice.
 """
 
 from __future__ import annotations
 
-from array import array
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from webcrawl.jobs.check.seen import check_log
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
 from webcrawl.seen.drain import Cursor
-from webcrawl.seen.levels import find, run_path
+from webcrawl.seen.levels import run_path
 from webcrawl.seen.run_scan import scan_run
-from webcrawl.seen.runs import Run, write_run
+from webcrawl.seen.runs import write_run
 from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
-from webcrawl.seen.url_log import COUNT, Span, has_payloads, log_path, parse_record
-from webcrawl.storage.record_log import (
-    HEADER_SIZE,
-    CorruptRecordError,
-    RecordLog,
-    pack_many,
-    unpack_many,
-)
+from webcrawl.seen.url_log import COUNT, Span, log_path, parse_record
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, pack_many
 from webcrawl.storage.scan import Gap, scan_records
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
@@ -128,11 +121,7 @@ def _mend_log(
     for file in damaged:
         mending.put_aside(file)
     new = log_path(path, number)
-    records = (
-        _bloom_records(path, state, stretches, mending)
-        if isinstance(state, BloomSnapshot)
-        else _disk_records(path, state, stretches, mending)
-    )
+    records = _records(path, stretches, _taken(state), mending)
     with RecordLog.open(new, size=0) as log:
         for fps, packed in records:
             log.append(COUNT.pack(len(fps)) + fps.tobytes() + packed)
@@ -176,65 +165,24 @@ def _frames(
             mending.lost("links of one page, in a record that is none of a URL log")
 
 
-def _disk_records(
-    path: Path, state: DiskSnapshot, stretches: Sequence[tuple[Span, bool]], mending: Mending
+def _taken(state: DiskSnapshot | BloomSnapshot) -> tuple[int, int]:
+    """The record up to which links were taken out: its file, and where it begins there."""
+    if isinstance(state, BloomSnapshot):
+        number, cursor = state.taken
+        return number, cursor.offset
+    if state.cursor is None or not state.pending:
+        return 0, 0
+    return state.pending[0].number, state.cursor.offset
+
+
+def _records(
+    path: Path,
+    stretches: Sequence[tuple[Span, bool]],
+    taken: tuple[int, int],
+    mending: Mending,
 ) -> Iterator[tuple[array[int], bytes]]:
-    cursor = state.cursor
-    before = array("Q")
-    for number, (span, is_vouched) in enumerate(stretches):
-        for start, fps, packed in _frames(path, span, is_vouched, mending):
-            if number or cursor is None or start > cursor.offset or not has_payloads(packed):
-                yield fps, packed
-            elif start < cursor.offset:
-                before.extend(fps)
-                yield fps, pack_many([])
-            else:
-                taken = _first_new(path, state, before, fps, cursor.done)
-                yield from _divided(fps, packed, taken)
-
-
-def _first_new(
-    path: Path, state: DiskSnapshot, before: array[int], fps: array[int], count: int
-) -> set[int]:
-    """The places of the first *count* of *fps* that were new when the stretch was merged."""
-    if not count:
-        return set()
-    runs: list[Run] = []
-    try:
-        for number, size in state.runs:
-            runs.append(Run.open(run_path(path, number), count=size))
-        keys = np.unique(np.frombuffer(fps, np.uint64))
-        known = set(keys[find(runs, keys)].tolist())
-        known |= set(np.intersect1d(keys, np.frombuffer(before, np.uint64)).tolist())
-    finally:
-        for run in runs:
-            run.close()
-    places: set[int] = set()
-    for place, fp in enumerate(fps):
-        if fp not in known and len(places) < count:
-            known.add(fp)
-            places.add(place)
-    return places
-
-
-def _bloom_records(
-    path: Path, state: BloomSnapshot, stretches: Sequence[tuple[Span, bool]], mending: Mending
-) -> Iterator[tuple[array[int], bytes]]:
-    number, cursor = state.taken
+    """The fingerprints of each good record, and its payloads unless they were *taken* out. Those of
+    the record at that place are submitted again."""
     for span, is_vouched in stretches:
         for start, fps, packed in _frames(path, span, is_vouched, mending):
-            place = span.number, start
-            if place > (number, cursor.offset) or not has_payloads(packed):
-                yield fps, packed
-            elif place < (number, cursor.offset):
-                yield fps, pack_many([])
-            else:
-                yield from _divided(fps, packed, set(range(cursor.done)))
-
-
-def _divided(fps: array[int], packed: bytes, taken: set[int]) -> Iterator[tuple[array[int], bytes]]:
-    """A record as two: what had been *taken* out, without payloads, and the others."""
-    payloads = unpack_many(packed)
-    yield array("Q", [fps[place] for place in sorted(taken)]), pack_many([])
-    left = [place for place in range(len(fps)) if place not in taken]
-    yield array("Q", [fps[place] for place in left]), pack_many([payloads[place] for place in left])
+            yield fps, packed if (span.number, start) >= taken else pack_many([])

@@ -9,31 +9,34 @@ these is published; the old names go. Files that no checkpoint names, but have o
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from webcrawl.clock import Clock
-from webcrawl.crawl.jobdir import Job, PreparedCheckpoint, boot_id, read_checkpoint
+from webcrawl.crawl.jobdir import Job, read_checkpoint
 from webcrawl.crawl.kept_checkpoints import refuse_kept
+from webcrawl.crawl.state_directory import shard_path
 from webcrawl.errors import FatalError
-from webcrawl.jobs.check.mend_checkpoint import Damaged, live_number, mend_checkpoint, readable
+from webcrawl.jobs.check.mend_checkpoint import (
+    Damaged,
+    live_number,
+    mend_checkpoint,
+    publish_state,
+)
 from webcrawl.jobs.check.mend_files import mend_hosts, mend_logs, mend_table
 from webcrawl.jobs.check.mend_frontier import mend_frontier
 from webcrawl.jobs.check.mend_seen import mend_content, mend_seen
 from webcrawl.jobs.check.mending import Loss, Mending
-from webcrawl.jobs.check.whole import Report, check_job
+from webcrawl.jobs.check.whole import SHARD_PARTS, Report, check_job
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from webcrawl.crawl.jobdir import Checkpoint
+    from webcrawl.crawl.state_directory import SavedState
 
-_SHARD: Final = "shards/00"
-_TABLES: Final = ("ranks", "domains")
 # How long hosts rest whose last contact may be unknown.
 _REST_SECS: Final = 60.0
 _NO_WAY: Final = (
@@ -74,21 +77,23 @@ def repair_job(
     found = check_job(jobdir, warc=warc, on_progress=on_progress)
     if not found.damage_count:
         return Repair(found, found, [], [])
-    begun = []
-    checkpoint = readable(jobdir) if found.checkpoint else None
-    if checkpoint is None:
-        begun.append(Mending(jobdir=jobdir, number=live_number(jobdir), on_progress=on_progress))
-        damaged = Damaged(jobdir, begun[0], Clock(), rest_secs, _is_sound)
+    mending = Mending(jobdir=jobdir, number=live_number(jobdir), on_progress=on_progress)
+    job = Job(path=jobdir)
+    job.lock()
+    try:
+        damaged = Damaged(jobdir, mending, Clock(), rest_secs, _is_sound)
         if not mend_checkpoint(damaged):
             return Repair(found, found, [], [], _NO_WAY)
-        checkpoint = read_checkpoint(jobdir)
-        assert checkpoint is not None, "it was just published"
-    begun.append(Mending(jobdir=jobdir, number=checkpoint.sequence, on_progress=on_progress))
-    _mend_parts(jobdir, checkpoint, begun[-1], rest_secs)
+        _mend(jobdir, mending, rest_secs)
+    except (CorruptRecordError, OSError, msgspec.DecodeError) as error:
+        raise FatalError(
+            f"JOBDIR {jobdir} cannot be repaired ({error}): nothing that could be read is lost."
+        ) from error
+    finally:
+        job.close()
     left = check_job(jobdir, warc=warc, on_progress=on_progress)
-    asides = [str(one.aside) for one in begun if one.aside.exists()]
-    losses = [loss for one in begun for loss in one.losses]
-    return Repair(found, left, losses, list(dict.fromkeys(asides)))
+    asides = [str(mending.aside)] if mending.aside.exists() else []
+    return Repair(found, left, mending.losses, asides)
 
 
 def _is_sound(jobdir: Path) -> bool:
@@ -98,54 +103,37 @@ def _is_sound(jobdir: Path) -> bool:
         return False
 
 
-def _mend_parts(jobdir: Path, checkpoint: Checkpoint, mending: Mending, rest_secs: float) -> None:
-    # That the machine went down since must not be forgotten.
-    job = Job(path=jobdir, read_boot_id=boot_id if checkpoint.trusted else lambda: "")
-    job.open()
-    try:
-        _mend(job, checkpoint, mending, rest_secs)
-    except (CorruptRecordError, OSError, msgspec.DecodeError) as error:
-        raise FatalError(
-            f"JOBDIR {jobdir} cannot be repaired ({error}): nothing that could be read is lost."
-        ) from error
-    finally:
-        job.close()
+def _mend(jobdir: Path, mending: Mending, rest_secs: float) -> None:
+    checkpoint = read_checkpoint(jobdir)
+    assert checkpoint is not None, "its states can be read now"
+    for name, state in checkpoint.shards.items():
+        _mend_shard(shard_path(jobdir, name), state, mending, rest_secs)
+    mending.begin("logs")
+    mend_logs(jobdir, mending)
 
 
-def _mend(job: Job, checkpoint: Checkpoint, mending: Mending, rest_secs: float) -> None:
-    snapshots = dict(checkpoint.snapshots)
-    shard, trusted = job.path / _SHARD, checkpoint.trusted
+def _mend_shard(shard: Path, state: SavedState, mending: Mending, rest_secs: float) -> None:
+    snapshots = dict(state.snapshots)
+    trusted = state.trusted
     clock = Clock()
-    if trusted and "clock_offset" in checkpoint.facts:
-        clock.go_on(checkpoint.facts["clock_offset"])
-
-    def mend(name: str, new: Callable[[bytes], bytes]) -> None:
+    if trusted and "clock_offset" in state.facts:
+        clock.go_on(state.facts["clock_offset"])
+    for name in [name for name in SHARD_PARTS if name in snapshots]:
         mending.begin(name)
-        saved = snapshots.get(f"{_SHARD}/{name}")
-        if saved is not None:
-            snapshots[f"{_SHARD}/{name}"] = new(saved)
-
-    mend(
-        "frontier",
-        lambda saved: mend_frontier(
-            shard / "frontier",
-            saved,
-            mending,
-            trusted=trusted,
-            now=clock(),
-            rest_secs=rest_secs,
-        ),
-    )
-    mend("seen", lambda saved: mend_seen(shard / "seen", saved, mending, trusted=trusted))
-    mend("content", lambda saved: mend_content(shard / "content", saved, mending))
-    for name in _TABLES:
-        table = partial(mend_table, shard / name, mending=mending, trusted=trusted)
-        mend(name, table)
+        path, saved = shard / name, snapshots[name]
+        if name == "frontier":
+            snapshots[name] = mend_frontier(
+                path, saved, mending, trusted=trusted, now=clock(), rest_secs=rest_secs
+            )
+        elif name == "seen":
+            snapshots[name] = mend_seen(path, saved, mending, trusted=trusted)
+        elif name == "content":
+            snapshots[name] = mend_content(path, saved, mending)
+        else:
+            snapshots[name] = mend_table(path, saved, mending, trusted=trusted)
     mending.begin("hosts")
     mend_hosts(shard / "hosts", mending, trusted=trusted)
-    mending.begin("logs")
-    mend_logs(job.path, mending)
-    if snapshots != checkpoint.snapshots:
-        job.publish(PreparedCheckpoint.of(snapshots, mending.written, checkpoint.facts))
+    if snapshots != state.snapshots:
+        publish_state(shard, state, snapshots, paths=mending.written)
         for file in mending.superseded:
             file.unlink(missing_ok=True)

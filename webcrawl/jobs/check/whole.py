@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.crawl.jobdir import read_shard, shards_of
 from webcrawl.crawl.kept_checkpoints import DIRECTORY
+from webcrawl.crawl.state_directory import read_state, shard_path
 from webcrawl.errors import FatalError
-from webcrawl.jobs.check.checkpoint import check_checkpoint
 from webcrawl.jobs.check.findings import Finding, Findings
 from webcrawl.jobs.check.frontier import check_frontier
 from webcrawl.jobs.check.hosts import check_hosts
@@ -19,16 +20,22 @@ from webcrawl.jobs.check.seen import check_content, check_seen
 from webcrawl.jobs.check.tables import check_table
 from webcrawl.jobs.check.warc import check_warc, warc_files
 from webcrawl.jobs.inspect.job_view import process_of
-from webcrawl.storage.record_log import NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from webcrawl.crawl.jobdir import Checkpoint
+    from webcrawl.crawl.state_directory import SavedState
 
-_SHARD: Final = "shards/00"
-_TABLES: Final = ("ranks", "domains")
+#: The parts of a shard, and those without which there is no crawl.
+SHARD_PARTS: Final = ("frontier", "seen", "content", "ranks", "domains")
+NEEDED: Final = ("frontier", "seen")
+_NO_JOB: Final = "the crawl cannot be resumed: its counts and how far the seeds were read are lost"
+_NO_SHARD: Final = (
+    "the crawl cannot be resumed, and its queues cannot be told from what is left over"
+)
+_MOVED: Final = "its hosts are not crawled here any more, if it was moved; else it is lost"
 _STORED: Final = ("warc", "critical")
 # Older checkpoints are jobs of their own, and what a repair has put aside is damaged.
 _NOT_READ: Final = (DIRECTORY, DAMAGED)
@@ -39,7 +46,7 @@ class Report(msgspec.Struct, frozen=True):
 
     *parts* has the number of damaged places in each part; of *damage* and *notes* the first
     thousand are listed, *damage_count* and *note_count* count all of them. *checkpoint* is the
-    number of the live one, 0 if it cannot be read.
+    number of the job's own live state, 0 if it cannot be read.
     """
 
     jobdir: str
@@ -68,7 +75,7 @@ def check_job(
         )
     findings = Findings(jobdir=jobdir, on_progress=on_progress)
     try:
-        checkpoint = _check(jobdir, findings, warc=warc)
+        own = _check(jobdir, findings, warc=warc)
     except NewerFormatError as error:
         raise FatalError(f"{error}.") from error
     except OSError as error:
@@ -77,8 +84,8 @@ def check_job(
         ) from error
     return Report(
         jobdir=str(jobdir),
-        checkpoint=checkpoint.sequence if checkpoint else 0,
-        written_at=checkpoint.written_at if checkpoint else "",
+        checkpoint=own.sequence if own else 0,
+        written_at=own.written_at if own else "",
         parts=findings.parts,
         damage_count=findings.damage_count,
         damage=findings.damage,
@@ -87,15 +94,18 @@ def check_job(
     )
 
 
-def _check(jobdir: Path, findings: Findings, *, warc: bool) -> Checkpoint | None:
+def _check(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None:
     findings.begin("checkpoint")
-    checkpoint = check_checkpoint(jobdir, findings)
-    shard = jobdir / _SHARD
-    if checkpoint is not None:
-        _check_parts(shard, checkpoint, findings)
-    findings.begin("hosts")
-    trusted = checkpoint is None or checkpoint.trusted
-    check_hosts(shard / "hosts", findings, trusted=trusted)
+    own = _check_own(jobdir, findings)
+    trusted = own is None or own.trusted
+    for name in shards_of(jobdir, own):
+        findings.begin("checkpoint")
+        state = _check_shard_state(jobdir, name, own, findings)
+        if state is not None:
+            _check_parts(shard_path(jobdir, name), state, findings)
+        findings.begin("hosts")
+        hosts = shard_path(jobdir, name) / "hosts"
+        check_hosts(hosts, findings, trusted=trusted if state is None else state.trusted)
     findings.begin("logs")
     check_logs(jobdir, findings, trusted=trusted)
     if warc:
@@ -103,20 +113,52 @@ def _check(jobdir: Path, findings: Findings, *, warc: bool) -> Checkpoint | None
         for name in _STORED:
             for file in warc_files(jobdir / name):
                 check_warc(file, findings)
-    return checkpoint
+    return own
 
 
-def _check_parts(shard: Path, checkpoint: Checkpoint, findings: Findings) -> None:
-    """The parts that the checkpoint names."""
-    trusted = checkpoint.trusted
-    saved = {
-        name: data
-        for name in ("frontier", "seen", "content", *_TABLES)
-        if (data := checkpoint.snapshots.get(f"{_SHARD}/{name}")) is not None
-    }
-    for name, data in saved.items():
+def _check_own(jobdir: Path, findings: Findings) -> SavedState | None:
+    """The job's own live state; None when it is damaged. Raises FatalError when there is none."""
+    try:
+        own = read_state(jobdir)
+    except CorruptRecordError as error:
+        findings.add(error.path, error.offset, error.why, _NO_JOB)
+        return None
+    # The first one is there without CURRENT while it is being published.
+    if own is None and {path.name for path in jobdir.glob("manifest-*.json")} <= {
+        "manifest-000001.json"
+    }:
+        raise FatalError(f"There is no crawl in JOBDIR {jobdir}: name another one.")
+    if own is None:
+        findings.add(jobdir / "CURRENT", 0, "the file is gone", _NO_JOB)
+        return None
+    for name in sorted(set(own.facts.get("shards", ())).difference(shards_of(jobdir, own))):
+        findings.note(shard_path(jobdir, name), 0, "the shard is gone", _MOVED)
+    return own
+
+
+def _check_shard_state(
+    jobdir: Path, name: str, own: SavedState | None, findings: Findings
+) -> SavedState | None:
+    path = shard_path(jobdir, name)
+    try:
+        state = read_shard(jobdir, name, own)
+    except CorruptRecordError as error:
+        findings.add(error.path, error.offset, error.why, _NO_SHARD)
+        return None
+    if state is None:
+        return None
+    for part in NEEDED:
+        if part not in state.snapshots:
+            findings.add(path / "CURRENT", 0, f"its checkpoint has no part {part}", _NO_SHARD)
+    return state
+
+
+def _check_parts(shard: Path, state: SavedState, findings: Findings) -> None:
+    """The parts that the state of the shard in the directory *shard* names."""
+    trusted = state.trusted
+    for name in [name for name in SHARD_PARTS if name in state.snapshots]:
         findings.begin(name)
-        path = shard / name
+        path, data = shard / name, state.snapshots[name]
         if name == "frontier":
             check_frontier(path, data, findings, trusted=trusted)
         elif name == "seen":

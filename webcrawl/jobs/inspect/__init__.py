@@ -15,7 +15,7 @@ checkpoint may stand in a host's queue by now. Each answer says as of when it is
 Invariant: an answer is of one checkpoint. Files that a checkpoint names may vanish when the next
 one is published; then the question is asked again of that one (``job_view.ask``).
 
-Modules: job_view (the parts of a job, read-only), info_log (searching the log of finished URLs),
+Modules: job_view (the shards of a job, read-only), info_log (searching the log of finished URLs),
 explanation (all about one URL), why_text (the same for people), overview (the frontier in figures),
 overview_text, printing (answers on standard output), seeds_file (the frontier as a seed list),
 stopped_job (a job opened to add to it), importing (a seed list), retrying (URLs given up).

@@ -8,6 +8,7 @@ its checkpoints have.
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.outcome_log import OutcomeLine
     from webcrawl.frontier import Entry
     from webcrawl.frontier.view import Found
-    from webcrawl.jobs.inspect.job_view import JobView
+    from webcrawl.jobs.inspect.job_view import JobView, ShardView
 
 # The most outcomes of one URL, the last ones. A URL ends once, or again after a crash.
 _OUTCOMES = 20
@@ -109,7 +110,7 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     """Everything about *url*, as it was typed, by *settings* and those that the crawl was given.
     FatalError if it is no URL."""
-    settings = as_given(settings, view.checkpoint.facts)
+    settings = as_given(settings, view.checkpoint.own.facts)
     normalized = normalize_seed(url)
     if normalized is None:
         raise FatalError(f"{url[:_TOLD_OF_URL]!r} is not a URL that this crawler knows.")
@@ -121,11 +122,12 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     known = bool(places or outcomes)
     redirects = [] if known else [*find_redirects(view.jobdir, target=normalized)][-_OUTCOMES:]
     found = places[0] if places else outcomes[-1] if outcomes else None
-    refused_by, judged_as = _refusal(view, settings, normalized, found, redirects)
+    key = KEYS[view.politeness_key](normalized)
+    shard = view.shard_of(key)
+    refused_by, judged_as = _refusal(shard, settings, normalized, found, redirects)
     exclusions = Exclusions.from_settings(settings)
     exclusions.open()
-    key = KEYS[view.politeness_key](normalized)
-    host = host_state(view, key, url=normalized)
+    host = host_state(shard, key, url=normalized)
     return Explanation(
         url=url,
         normalized=normalized,
@@ -134,8 +136,8 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         state=_state(view, places, outcomes, names, refused_by),
         as_of=as_of(view),
         host=host,
-        robots=robots_state(view, normalized, settings=settings),
-        trap=trap_state(view, normalized, settings=settings),
+        robots=robots_state(shard, normalized, settings=settings),
+        trap=trap_state(shard, normalized, settings=settings),
         excluded=any(map(exclusions.excludes, [host_of(normalized), *host.addresses])),
         refused_by=refused_by,
         judged_as=judged_as,
@@ -148,7 +150,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
 
 def as_of(view: JobView) -> AsOf:
     """The moment of the answers of *view*."""
-    checkpoint = view.checkpoint
+    checkpoint = view.checkpoint.own
     process = process_of(view.jobdir)
     return AsOf(str(view.jobdir), checkpoint.sequence, checkpoint.written_at, process)
 
@@ -180,16 +182,17 @@ def _places(
     # With host rules another host's URL may be compared by the same form.
     host = b"" if settings.get("URL_HOST_RULES_FILE") else host_of(url).encode()
     places: list[Place] = []
-    finished = view.frontier.finished_keys()
-    for found in view.frontier.find(wanted, finished, containing=host):
-        places.append(_place(found))
-        if len(places) == _PLACES:
-            return places
-    if not places:
-        for submitted in view.seen.undecided(names):
-            entry = decode(submitted.payload)
-            if not finished.hides_entry(entry):
-                places.append(_place_of(entry, where="eliminator"))
+    for shard in view.shards:
+        finished = shard.frontier.finished_keys()
+        queued = shard.frontier.find(wanted, finished, containing=host)
+        places += map(_place, islice(queued, _PLACES - len(places)))
+        if not places:
+            entries = (decode(submitted.payload) for submitted in shard.seen.undecided(names))
+            places += [
+                _place_of(entry, where="eliminator")
+                for entry in entries
+                if not finished.hides_entry(entry)
+            ]
     return places
 
 
@@ -216,7 +219,7 @@ def _place_of(entry: Entry, *, where: str) -> Place:
 
 
 def _refusal(
-    view: JobView,
+    shard: ShardView,
     settings: BaseSettings,
     url: str,
     found: Place | OutcomeLine | None,
@@ -225,7 +228,7 @@ def _refusal(
     """What refuses *url* as it was *found*, as the target of the last of *redirects*, or else as a
     seed; and which of them."""
     scope = scope_of(settings)
-    table = view.table("domains") if scope != OPEN else None
+    table = shard.table("domains") if scope != OPEN else None
     chain = filters_of(
         settings,
         schemes=followed_schemes(settings) & SCHEMES,
@@ -269,6 +272,6 @@ def _state(
         return _STATES.get(places[0].where, "waiting")
     if outcomes:
         return "finished"
-    if any(map(view.seen.holds, names)):
+    if any(shard.seen.holds(name) for shard in view.shards for name in names):
         return "seen"
     return "refused" if refused_by else "unknown"

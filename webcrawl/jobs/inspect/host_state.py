@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier.view import HostTimes
-    from webcrawl.jobs.inspect.job_view import JobView
+    from webcrawl.jobs.inspect.job_view import ShardView
 
 _WITH_ROBOTS = ("http://", "https://", "ftp://")
 
@@ -60,12 +60,12 @@ class RobotsState(msgspec.Struct, frozen=True):
     crawl_delay: float = 0.0
 
 
-def host_state(view: JobView, host: str, *, url: str) -> HostState:
+def host_state(shard: ShardView, host: str, *, url: str) -> HostState:
     """The state of *host*, the politeness key of *url*, now."""
-    record = view.records.record(host) or HostRecord(host)
-    origin = view.records.record(origin_of(url)) or HostRecord(host)
+    record = shard.records.record(host) or HostRecord(host)
+    origin = shard.records.record(origin_of(url)) or HostRecord(host)
     failing = origin if origin.failures else record
-    times = clock_of(view, host)
+    times = clock_of(shard, host)
     now = wall_time()
     penalty = max(record.penalty_until, origin.penalty_until)
     state = state_of(times, now=now)
@@ -84,11 +84,11 @@ def host_state(view: JobView, host: str, *, url: str) -> HostState:
     )
 
 
-def clock_of(view: JobView, host: str) -> HostTimes:
+def clock_of(shard: ShardView, host: str) -> HostTimes:
     """When *host* may be contacted, by the frontier's own files and its rest store."""
-    times = view.frontier.times(host)
+    times = shard.frontier.times(host)
     if not times.ready_at and not times.contact:
-        data = view.records.rest(host)
+        data = shard.records.rest(host)
         if data is not None:
             until, min_rest = stored_rest(data)
             return times._replace(ready_at=until, min_rest=min_rest)
@@ -113,12 +113,12 @@ def _because(times: HostTimes, failing: HostRecord) -> str:
     return "the pause after a contact"
 
 
-def robots_state(view: JobView, url: str, *, settings: BaseSettings) -> RobotsState:
+def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> RobotsState:
     """What robots.txt says of *url*, as it is kept."""
     origin = origin_of(url)
     if not flag(settings, "ROBOTSTXT_OBEY", default=True) or not url.startswith(_WITH_ROBOTS):
         return RobotsState(origin, "not asked")
-    cache = RobotsCache.from_settings(settings, store=view.records)
+    cache = RobotsCache.from_settings(settings, store=shard.records)
     facts, rules = cache.facts(origin), cache.last(origin)
     if facts is None or rules is None:
         return RobotsState(origin, "unknown")

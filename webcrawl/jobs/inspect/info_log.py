@@ -34,6 +34,7 @@ class End(msgspec.Struct, frozen=True, gc=False):
     depth: int = 0
     kind: str = ""
     via: str = ""
+    at: float = 0.0
 
 
 _decode_end = msgspec.json.Decoder(End).decode

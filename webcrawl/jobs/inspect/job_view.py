@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from webcrawl.crawl.jobdir import read_checkpoint
 from webcrawl.crawl.seeds.ranks import HostRanks
+from webcrawl.crawl.state_directory import SHARDS, shard_names, shard_path
 from webcrawl.crawl.suffix_lists import use_suffix_list_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import FrontierView
@@ -22,15 +23,50 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from webcrawl.crawl.jobdir import Checkpoint
+    from webcrawl.crawl.state_directory import SavedState
 
 T = TypeVar("T")
 
 _LOCKS = "/proc/locks"
 # How often a question is asked again because a checkpoint was published meanwhile.
 _TRIES = 10
-_SHARD = "shards/00"
 # Of the tables of the seeds, as the crawl makes them (crawl/builder.py).
 _SEEDS = 1 << 20
+
+
+class ShardView:
+    """One shard, read-only, in the directory *path* as of *state*.
+
+    Its files are open, and closed by the owner of *stack*.
+    """
+
+    def __init__(self, *, path: Path, state: SavedState, stack: ExitStack) -> None:
+        self.path = path
+        self.state = state
+        try:
+            frontier, seen = (state.snapshots[name] for name in ("frontier", "seen"))
+        except KeyError as error:
+            raise CorruptRecordError(path / "CURRENT", 0, f"no part {error}") from None
+        self.frontier = FrontierView(
+            path=path / "frontier", snapshot=frontier, trust_done=state.trusted
+        )
+        self.seen = SeenView(path=path / "seen", snapshot=seen)
+        stack.callback(self.seen.close)
+        self.records = stack.enter_context(RecordsReader(path=path / "hosts"))
+
+    def table(self, name: str) -> HostRanks:
+        """The table of the seeds' ``ranks`` or ``domains``; reads it, a fifth of a second for a
+        million."""
+        table = HostRanks(path=self.path / name, capacity=_SEEDS)
+        table.load(self.state.snapshots.get(name))
+        return table
+
+    def knows(self, host: str) -> bool:
+        """Whether *host*, a politeness key, was contacted or has a queue."""
+        times = self.frontier.times(host)
+        return bool(times.length or times.ready_at or times.contact) or (
+            self.records.record(host) is not None
+        )
 
 
 class JobView:
@@ -39,7 +75,7 @@ class JobView:
     def __init__(self, *, jobdir: Path, checkpoint: Checkpoint) -> None:
         self.jobdir = jobdir
         self.checkpoint = checkpoint
-        self.shard = jobdir / _SHARD
+        self.shards: list[ShardView] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -52,17 +88,11 @@ class JobView:
 
     def _open(self) -> None:
         use_suffix_list_of(self.checkpoint)
-        snapshots = self.checkpoint.snapshots
-        try:
-            frontier, seen = (snapshots[f"{_SHARD}/{name}"] for name in ("frontier", "seen"))
-        except KeyError as error:
-            raise CorruptRecordError(self.jobdir / "CURRENT", 0, f"no part {error}") from None
-        self.frontier = FrontierView(
-            path=self.shard / "frontier", snapshot=frontier, trust_done=self.checkpoint.trusted
-        )
-        self.seen = SeenView(path=self.shard / "seen", snapshot=seen)
-        self._stack.callback(self.seen.close)
-        self.records = self._stack.enter_context(RecordsReader(path=self.shard / "hosts"))
+        for name, state in self.checkpoint.shards.items():
+            path = shard_path(self.jobdir, name)
+            self.shards.append(ShardView(path=path, state=state, stack=self._stack))
+        if not self.shards:
+            raise CorruptRecordError(self.jobdir / SHARDS, 0, "there is no shard")
 
     def __exit__(
         self,
@@ -72,17 +102,14 @@ class JobView:
     ) -> None:
         self._stack.close()
 
-    def table(self, name: str) -> HostRanks:
-        """The table of the seeds' ``ranks`` or ``domains``; reads it, a fifth of a second for a
-        million."""
-        table = HostRanks(path=self.shard / name, capacity=_SEEDS)
-        table.load(self.checkpoint.snapshots.get(f"{_SHARD}/{name}"))
-        return table
+    def shard_of(self, host: str) -> ShardView:
+        """The shard that knows *host*, a politeness key; any if none does."""
+        return next((shard for shard in self.shards if shard.knows(host)), self.shards[0])
 
     @property
     def politeness_key(self) -> str:
         """POLITENESS_KEY of the crawl."""
-        return str(self.checkpoint.facts.get("politeness_key", "host"))
+        return str(self.shards[0].state.facts.get("politeness_key", "host"))
 
 
 def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
@@ -118,10 +145,15 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
     )
 
 
-def _live(jobdir: Path) -> bytes:
-    """The name of the live checkpoint's manifest; empty if there is none."""
+def _live(jobdir: Path) -> list[bytes]:
+    """The names of the live manifests of the job and its shards; empty where there is none."""
+    paths = [jobdir, *(shard_path(jobdir, name) for name in shard_names(jobdir))]
+    return [_content(path / "CURRENT") for path in paths]
+
+
+def _content(path: Path) -> bytes:
     try:
-        return (jobdir / "CURRENT").read_bytes()
+        return path.read_bytes()
     except OSError:
         return b""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.crawl.saved_settings import as_given
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import Where
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
@@ -21,8 +21,6 @@ from webcrawl.urls import normalize_seed
 from webcrawl.urls.politeness_key import KEYS
 
 if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
     from webcrawl.jobs.inspect.job_view import JobView
 
 
@@ -73,13 +71,14 @@ class HostOverview(msgspec.Struct, frozen=True):
 def overview(view: JobView, *, top: int) -> Overview:
     """The frontier in figures, with the *top* longest queues of hosts. Reads what was submitted
     since the checkpoint, but no queue."""
-    lengths: dict[Where, dict[str, int]] = {where: {} for where in Where}
-    for queue in view.frontier.queues():
-        lengths[queue.where][queue.name] = queue.length
+    frontiers = [shard.frontier for shard in view.shards]
+    lengths: dict[Where, Counter[str]] = {where: Counter() for where in Where}
+    for queue in chain.from_iterable(frontier.queues() for frontier in frontiers):
+        lengths[queue.where][queue.name] += queue.length
     now = wall_time()
     states: Counter[str] = Counter({"ready": 0, "resting": 0, "in process": 0})
     rows = []
-    for name, times in view.frontier.hosts():
+    for name, times in chain.from_iterable(frontier.hosts() for frontier in frontiers):
         state = state_of(times, now=now)
         states[state] += 1
         rows.append(HostRow(name, state, times.ready_at, times.length))
@@ -93,14 +92,14 @@ def overview(view: JobView, *, top: int) -> Overview:
         top=heapq.nsmallest(top, rows, key=lambda row: (-row.waiting, row.name)),
         leased=sum(lengths[Where.LEASED].values()),
         parked=lengths[Where.PARKED],
-        submitted=view.seen.count_undecided(),
-        finished=view.frontier.finished,
-        finished_since=view.frontier.finished_since,
+        submitted=sum(shard.seen.count_undecided() for shard in view.shards),
+        finished=sum(frontier.finished for frontier in frontiers),
+        finished_since=sum(frontier.finished_since for frontier in frontiers),
         requeued=sum(lengths[Where.REQUEUED].values()),
     )
 
 
-def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverview:
+def host_overview(view: JobView, host: str) -> HostOverview:
     """The figures of one *host*, or of the host of a URL, as it was typed: what waits with it, so
     its domain if that is the politeness key. Reads all queues: a million URLs in a fifth of a
     second. FatalError if it is no host."""
@@ -109,10 +108,10 @@ def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverv
         raise FatalError(f"{host[:_TOLD_OF_HOST]!r} is not a host.")
     host = KEYS[view.politeness_key](url)
     places: Counter[str] = Counter()
-    finished = view.frontier.finished_keys()
-    found = view.frontier.find(lambda entry: entry.host == host, finished, containing=host.encode())
-    for one in found:
-        name = "" if one.queue.where is Where.HOST_QUEUE else one.queue.name
-        places[f"{one.queue.where.value} {name}".strip()] += 1
-    settings = as_given(settings, view.checkpoint.facts)
-    return HostOverview(as_of(view), host_state(view, host, url=url), dict(places))
+    for frontier in (shard.frontier for shard in view.shards):
+        finished = frontier.finished_keys()
+        wanted = host.encode()
+        for one in frontier.find(lambda entry: entry.host == host, finished, containing=wanted):
+            name = "" if one.queue.where is Where.HOST_QUEUE else one.queue.name
+            places[f"{one.queue.where.value} {name}".strip()] += 1
+    return HostOverview(as_of(view), host_state(view.shard_of(host), host, url=url), dict(places))

@@ -118,8 +118,8 @@ def _last_given_up(
 def _take_waiting(view: JobView, *, wanted: set[int]) -> int:
     """Take those out of *wanted* that wait in the frontier; how many they were."""
     before = len(wanted)
-    if wanted:
-        for found in view.frontier.entries(view.frontier.finished_keys()):
+    for shard in view.shards if wanted else ():
+        for found in shard.frontier.entries(shard.frontier.finished_keys()):
             if found.entry.kind not in NO_URLS:
                 wanted.discard(fingerprint(found.entry.url))
     return before - len(wanted)

@@ -100,7 +100,7 @@ def _write(lines: list[bytes], file: BinaryIO, path: Path) -> None:
 
 
 def _heading(view: JobView) -> str:
-    checkpoint = view.checkpoint
+    checkpoint = view.checkpoint.own
     return (
         f"# The frontier of {view.jobdir.name!r}, checkpoint {checkpoint.sequence} of "
         f"{checkpoint.written_at} and the logs since.\n"
@@ -109,13 +109,14 @@ def _heading(view: JobView) -> str:
 
 def _entries(view: JobView) -> Iterator[Entry]:
     """Each URL once: what comes out of the eliminator is in no queue."""
-    finished = view.frontier.finished_keys()
-    for found in view.frontier.entries(finished):
-        yield found.entry
-    for submitted in view.seen.undecided():
-        entry = decode(submitted.payload)
-        if not finished.hides_entry(entry):
-            yield entry
+    for shard in view.shards:
+        finished = shard.frontier.finished_keys()
+        for found in shard.frontier.entries(finished):
+            yield found.entry
+        for submitted in shard.seen.undecided():
+            entry = decode(submitted.payload)
+            if not finished.hides_entry(entry):
+                yield entry
 
 
 def _add(entry: Entry, lines: list[bytes], counts: Exported) -> None:

@@ -19,7 +19,7 @@ from webcrawl.urls.filters.pattern import patterns_of
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.jobs.inspect.job_view import JobView
+    from webcrawl.jobs.inspect.job_view import ShardView
 
 
 class PatternState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,16 +48,16 @@ class TrapState(msgspec.Struct, frozen=True):
     fruitless: int
 
 
-def trap_state(view: JobView, url: str, *, settings: BaseSettings) -> TrapState:
+def trap_state(shard: ShardView, url: str, *, settings: BaseSettings) -> TrapState:
     """Of *url*, normalized. FatalError when the exceptions cannot be read, CorruptRecordError."""
     host = host_of(url)
-    data = view.records.traps(host)
+    data = shard.records.traps(host)
     known = HostPatterns() if data is None else decode(data)
     name = settings.get("TRAP_EXCEPTIONS_FILE") or ""
     exceptions = exceptions_in(Path(name) if name else None, clock=now)
     exceptions.open()
     patterns = [pattern for pattern in patterns_of(url) if pattern]
-    record = view.records.record(host)
+    record = shard.records.record(host)
     return TrapState(
         patterns=[_state(known, pattern) for pattern in patterns],
         excepted=exceptions.rules.excepts(host, *patterns),

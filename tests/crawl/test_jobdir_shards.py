@@ -1,0 +1,326 @@
+"""The shards of a job: each has its own state, and no link between two is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import pytest
+from crash import die_between_lines
+from disk import PowerLoss
+from looking import contents
+from older_job import make_older
+from stored_job import Stored
+
+from webcrawl.crawl.jobdir import Job, read_checkpoint
+from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry, encode
+from webcrawl.jobs.check.whole import check_job
+from webcrawl.jobs.inspect.job_view import ask
+from webcrawl.jobs.inspect.overview import overview
+from webcrawl.jobs.inspect.seeds_file import export
+from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, read_records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webcrawl.crawl.state_directory import StateDirectory
+
+SHARDS = ("00", "01", "02")
+
+
+class Saved(msgspec.Struct):
+    end: int
+    finished: list[str]
+
+
+class Links:
+    """A part: the URLs that were submitted to a shard, in a log, and those of them that were
+    finished, which are told by the snapshot alone."""
+
+    def __init__(self, shard: StateDirectory) -> None:
+        data = shard.saved("links")
+        saved = Saved(HEADER_SIZE, [])
+        if data is not None:
+            saved = msgspec.msgpack.decode(data, type=Saved)
+        self.finished = saved.finished
+        shard.path.mkdir(parents=True, exist_ok=True)
+        self.path = shard.path / "links.log"
+        records = [*read_records(self.path, end=saved.end)] if data is not None else []
+        if self.path.exists():
+            records += read_records(self.path, start=saved.end)
+        self.known = [record.decode() for _, record in records]
+        end = records[-1][0] if records else HEADER_SIZE
+        self.log = RecordLog.open(self.path, size=end)
+        shard.attach("links", self)
+
+    def submit(self, url: str) -> None:
+        self.log.append(url.encode())
+        self.known.append(url)
+
+    def snapshot(self) -> bytes:
+        return msgspec.msgpack.encode(Saved(self.log.size, self.finished))
+
+    def written(self) -> list[Path]:
+        return [self.path, self.path.parent]
+
+    def forget(self) -> None:
+        pass
+
+
+class Seeds:
+    """A part of the job: how many seeds were submitted."""
+
+    def __init__(self, job: Job) -> None:
+        self.count = int(job.saved("seeds") or 0)
+        job.attach("seeds", self)
+
+    def snapshot(self) -> bytes:
+        return str(self.count).encode()
+
+    def written(self) -> list[Path]:
+        return []
+
+    def forget(self) -> None:
+        pass
+
+
+class Crawl(NamedTuple):
+    job: Job
+    seeds: Seeds
+    links: dict[str, Links]
+
+    @classmethod
+    def begin(cls, path: Path) -> Crawl:
+        job = Job(path=path)
+        job.open()
+        return cls(job, Seeds(job), {name: Links(job.shard(name)) for name in SHARDS})
+
+    def submit(self, url: str) -> None:
+        self.links[shard_of(url)].submit(url)
+
+    def work(self, rng: random.Random) -> None:
+        """Submit a seed, or fetch a page, whose links go to other shards, and finish it."""
+        shard = self.links[rng.choice(SHARDS)]
+        unfinished = sorted(set(shard.known).difference(shard.finished))
+        if rng.random() < 0.2 or not unfinished:
+            self.submit(f"{self.seeds.count}")
+            self.seeds.count += 1
+            return
+        url = rng.choice(unfinished)
+        for link in links_of(url):
+            self.submit(link)
+        shard.finished.append(url)
+
+    def checkpoint(self) -> None:
+        self.job.publish(self.job.prepare({}))
+        self.job.forget()
+
+    def close(self) -> None:
+        for links in self.links.values():
+            links.log.close()
+        self.job.close()
+
+    def lost(self) -> list[str]:
+        """Links of finished pages, and submitted seeds, that no shard knows."""
+        urls = [str(seed) for seed in range(self.seeds.count)]
+        urls += [
+            link
+            for links in self.links.values()
+            for url in links.finished
+            for link in links_of(url)
+        ]
+        return [url for url in urls if url not in self.links[shard_of(url)].known]
+
+
+def links_of(url: str) -> list[str]:
+    return [f"{url}.{number}" for number in range(2)]
+
+
+def shard_of(url: str) -> str:
+    return SHARDS[zlib.crc32(url.encode()) % len(SHARDS)]
+
+
+def lost_in(path: Path) -> list[str]:
+    """What the crawl lacks that goes on in *path*, also after its next checkpoint."""
+    crawl = Crawl.begin(path)
+    lost = crawl.lost()
+    crawl.checkpoint()
+    crawl.close()
+    crawl = Crawl.begin(path)
+    lost += crawl.lost()
+    crawl.close()
+    return lost
+
+
+def crawl_on(path: Path) -> None:
+    """What the lines are counted of."""
+    rng = random.Random(4)
+    crawl = Crawl.begin(path)
+    for _ in range(2):
+        for _ in range(6):
+            crawl.work(rng)
+        crawl.checkpoint()
+    crawl.close()
+
+
+@pytest.fixture
+def begun(jobdir):
+    """A crawl with a checkpoint in it."""
+    crawl = Crawl.begin(jobdir)
+    rng = random.Random(3)
+    for _ in range(20):
+        crawl.work(rng)
+    crawl.checkpoint()
+    crawl.close()
+    return jobdir
+
+
+def test_dying_between_any_two_lines_loses_no_link_between_shards(begun, tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    left = die_between_lines("tests.crawl.test_jobdir_shards:crawl_on", begun, tmp_path / "out")
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    apart = 0
+    for path in left:
+        checkpoint = read_checkpoint(path)
+        numbers = [state.sequence for state in checkpoint.shards.values()]
+        assert checkpoint.own.sequence == min(checkpoint.own.sequence, *numbers)
+        apart += len({checkpoint.own.sequence, *numbers}) > 1
+        assert lost_in(path) == []
+    assert apart >= 2 * len(SHARDS)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_power_loss_at_any_fsync_loses_no_link_between_shards(
+    jobdir, tmp_path, monkeypatch, seed
+):
+    rng = random.Random(seed)
+    worlds: list[Path] = []
+    power = PowerLoss(jobdir, monkeypatch)
+    crawl = Crawl.begin(jobdir)
+
+    def lose_power() -> None:
+        worlds.append(power.lose(tmp_path / str(len(worlds)), rng))
+
+    power.before_fsync = lose_power
+    for _ in range(5):
+        for _ in range(rng.randrange(30)):
+            crawl.work(rng)
+        prepared = crawl.job.prepare({})
+        for _ in range(rng.randrange(9)):
+            crawl.work(rng)
+        crawl.job.publish(prepared)
+        crawl.job.forget()
+    crawl.close()
+    power.close()
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # to look at the worlds
+    assert len(worlds) > 60
+    for path in worlds:
+        assert lost_in(path) == [], path
+
+
+def test_a_shard_is_behind_when_it_comes_from_another_boot(jobdir, tmp_path):
+    def checkpoint(path: Path, boot: str) -> None:
+        job = Job(path=path, read_boot_id=lambda: boot)
+        job.open()
+        Links(job.shard("00")).log.close()
+        job.publish(job.prepare({}))
+        job.close()
+
+    checkpoint(jobdir, "here")
+    checkpoint(tmp_path / "other", "there")
+    job = Job(path=jobdir, read_boot_id=lambda: "here")
+    job.open()
+    assert not job.is_behind
+    job.close()
+    (tmp_path / "other/shards/00").rename(jobdir / "shards/01")
+    job = Job(path=jobdir, read_boot_id=lambda: "here")
+    job.open()
+    assert job.shards == ["00", "01"]
+    assert job.is_behind
+    assert [job.shard(name).rebooted for name in job.shards] == [False, True]
+    assert (job.resumed, job.rebooted) == (True, False)
+    job.close()
+
+
+def test_a_shard_that_nothing_was_attached_to_is_left_as_it_is(begun):
+    before = contents(begun / "shards/01")
+    job = Job(path=begun)
+    job.open()
+    Links(job.shard("00")).log.close()
+    job.publish(job.prepare({}))
+    job.close()
+    assert contents(begun / "shards/01") == before
+
+
+# A shard moves
+
+
+def stored(path: Path, clock, host: str) -> list[str]:
+    """A stopped job with URLs of *host*, in its frontier and in its eliminator."""
+    job = Stored(path, clock)
+    urls = [f"http://{host}/{number}" for number in range(9)]
+    entries = [Entry(url, host) for url in urls]
+    job.rig.frontier.push([encode(entry) for entry in entries[:5]])
+    job.submit(*entries[5:])
+    job.publish(finished=0)
+    return urls
+
+
+def exported(path: Path, target: Path) -> list[str]:
+    ask(path, lambda view: export(view, target, on_progress=lambda _: None))
+    lines = target.read_text().splitlines()
+    return sorted(line.partition(",")[2] for line in lines if not line.startswith("#"))
+
+
+@pytest.mark.parametrize("place", ["00", "01"])
+def test_a_shard_moves_from_one_stopped_job_to_another(tmp_path, clock, place):
+    moved = stored(tmp_path / "a", clock, "a.test")
+    stays = stored(tmp_path / "b", clock, "b.test")
+    target = tmp_path / "b/shards" / place
+    if target.exists():
+        target.rename(tmp_path / "gone")
+        stays = []
+    (tmp_path / "a/shards/00").rename(target)
+    report = check_job(tmp_path / "b", warc=False)
+    assert (report.damage_count, report.note_count) == (0, 0)
+    assert exported(tmp_path / "b", tmp_path / "seeds.txt") == sorted(moved + stays)
+    told = ask(tmp_path / "b", lambda view: overview(view, top=9))
+    assert told.waiting + told.submitted == len(moved + stays)
+    # The job that it left is sound; that it is gone is noted.
+    report = check_job(tmp_path / "a", warc=False)
+    assert (report.damage_count, [one.file for one in report.notes]) == (0, ["shards/00"])
+    with pytest.raises(FatalError, match="there is no shard"):
+        exported(tmp_path / "a", tmp_path / "seeds.txt")
+
+
+# Jobs of before
+
+
+def test_a_job_of_before_goes_on_in_the_new_form(begun):
+    crawl = Crawl.begin(begun)
+    said = (crawl.seeds.count, {name: one.known for name, one in crawl.links.items()})
+    crawl.close()
+    make_older(begun)
+    assert not list((begun / "shards").glob("*/CURRENT"))
+    crawl = Crawl.begin(begun)
+    assert (crawl.seeds.count, {name: one.known for name, one in crawl.links.items()}) == said
+    assert crawl.lost() == []
+    crawl.checkpoint()
+    crawl.close()
+    checkpoint = read_checkpoint(begun)
+    assert list(checkpoint.own.snapshots) == ["seeds"]
+    assert [*checkpoint.shards] == sorted(one.parent.name for one in begun.glob("shards/*/CURRENT"))
+    assert lost_in(begun) == []
+
+
+def test_dying_between_any_two_lines_loses_no_link_of_a_job_of_before(begun, tmp_path, monkeypatch):
+    make_older(begun)
+    (tmp_path / "out").mkdir()
+    left = die_between_lines("tests.crawl.test_jobdir_shards:crawl_on", begun, tmp_path / "out")
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    for path in left:
+        assert lost_in(path) == []

@@ -1,0 +1,38 @@
+"""A job as webcrawl wrote it before 2026-11-21: one snapshot of the job and its shard."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from webcrawl.crawl.jobdir import read_checkpoint
+from webcrawl.crawl.state_directory import PreparedState, StateDirectory, shard_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def make_older(jobdir: Path) -> Path:
+    """Give the stopped job in *jobdir* that form, with all that it says."""
+    checkpoint = read_checkpoint(jobdir)
+    assert checkpoint is not None
+    own = checkpoint.own
+    snapshots, facts = dict(own.snapshots), dict(own.facts)
+    for name, state in checkpoint.shards.items():
+        shard = shard_path(jobdir, name)
+        snapshots |= {f"shards/{name}/{part}": data for part, data in state.snapshots.items()}
+        facts |= state.facts
+        for pattern in ("CURRENT", "manifest-*", "snapshot-*"):
+            for file in shard.glob(pattern):
+                file.unlink()
+    del facts["shards"]
+    job = StateDirectory(path=jobdir, boot=own.boot_id)
+    job.number_after(own.sequence)
+    prepared = PreparedState.of(snapshots, [], facts)
+    job.write(prepared)
+    job.publish(prepared)
+    manifest = jobdir / (jobdir / "CURRENT").read_text().strip()
+    content = {**json.loads(manifest.read_text()), "format": 1}
+    del content["crc32"]
+    manifest.write_text(json.dumps(content))
+    return jobdir
