@@ -19,10 +19,10 @@ from seen_rig import (
 )
 
 from webcrawl.seen import BloomEliminator
+from webcrawl.seen.bloom import SAMPLE, LossMeter, error_rate
 from webcrawl.seen.bloom_file import HEADER, SavedFilter, read_filter, write_filter
 from webcrawl.seen.drain import Cursor
 from webcrawl.seen.fingerprint import fingerprints
-from webcrawl.seen.loss import SAMPLE, LossMeter, error_rate
 from webcrawl.seen.snapshots import VERSION, BloomSnapshot
 from webcrawl.seen.url_log import Span
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFormatError

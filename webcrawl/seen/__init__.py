@@ -39,10 +39,10 @@ that the snapshot names to its end, the torn tail is cut, and what it holds is s
 
 Modules: fingerprint (URL to 64 bits); eliminator (URL log, stretches of it, and a set: what the
 scheduler calls); disk_set with cache (what is popular or recent), table (T), runs (one sorted run),
-levels (F), merge (T' with F) and compaction; bloom, bloom_file and loss (Nielsen's set); url_log
-(U), drain (what is to be taken of U), background (the worker), snapshots (what a checkpoint
-keeps); content (the content-seen test: the same runs under a test that answers at once); seen_view
-and run_scan (for readers beside the process).
+levels (F) and compaction; bloom and bloom_file (Nielsen's set); url_log (U), drain (what is to be
+taken of U), background (the worker), snapshots (what a checkpoint keeps); content (the content-seen
+test: the same runs under a test that answers at once); seen_view and run_scan (for readers beside
+the process).
 """
 
 from webcrawl.seen.bloom import BloomEliminator

@@ -3,7 +3,7 @@
 The set of ``BloomEliminator``, selected by ``SEEN_ELIMINATOR``. The invariant: no URL comes out of
 ``take`` twice and what comes out is in first-seen order, but a new URL whose bits happen to be set
 by others is lost. How many that are expected to be, and an estimate of how many there were, stand
-in the stats, see loss.py.
+in the stats.
 
 It answers at once and needs no merge, and 15 bits a URL at an error rate of 0.001; but those are
 memory, and it takes 5 us a URL. When it outgrows its capacity a filter of twice the size is
@@ -20,6 +20,7 @@ in the file already; the log says the same, so they do no harm.
 from __future__ import annotations
 
 import logging
+from array import array
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,16 +31,16 @@ from webcrawl.seen.background import Background
 from webcrawl.seen.bloom_file import SavedFilter, read_filter, write_filter
 from webcrawl.seen.drain import Cursor
 from webcrawl.seen.eliminator import Eliminator
-from webcrawl.seen.loss import LossMeter, error_rate
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, BloomSnapshot, LogState, decode_snapshot
 from webcrawl.seen.url_log import FILE_BYTES, Span, log_path, read_frames
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 
 if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
+
+    from pybloom_live import BloomFilter
 
     from webcrawl.seen.drain import Stretch
 
@@ -49,6 +50,52 @@ logger = logging.getLogger(__name__)
 # costs a bounded number of bytes for each URL however large the filter is.
 _SAVE_SHARE = 4
 _SAVE_AT_LEAST = 1 << 20
+
+# Fingerprints divisible by this are kept: 8 bytes each on disk and 100 in memory.
+SAMPLE = 1024
+# The filter's error rate is worked out again after this many new fingerprints.
+_EVERY = 100
+
+
+class LossMeter:
+    """Count of the URLs hidden. *sample*: the sampled fingerprints submitted so far; *expected*,
+    *lost*: counts so far."""
+
+    def __init__(self, *, sample: Iterable[int] = (), expected: float = 0.0, lost: int = 0) -> None:
+        self.expected = expected
+        self.lost = lost
+        self._sample = set(sample)
+        self._rate = 0.0
+        self._until_next = 0
+
+    def seen(self, fp: int) -> None:
+        """The filter called *fp* seen."""
+        if not fp % SAMPLE and fp not in self._sample:
+            self._sample.add(fp)
+            self.lost += 1
+
+    def new(self, fps: Sequence[int], filters: Sequence[BloomFilter]) -> None:
+        """The filter, which consists of *filters*, called *fps* new."""
+        self._until_next -= len(fps)
+        if self._until_next < 0:
+            self._rate = error_rate(filters)
+            self._until_next = _EVERY
+        # Of the new ones tested, 1 - rate are called new: for each there were rate / (1 - rate)
+        # that were not.
+        self.expected += len(fps) * self._rate / (1.0 - self._rate)
+        for fp in fps:
+            if not fp % SAMPLE:
+                self._sample.add(fp)
+
+    @property
+    def measured(self) -> int:
+        """New URLs hidden so far, from the sample: correct to about 1,024 times the square root
+        of the number of sampled losses."""
+        return self.lost * SAMPLE
+
+    def sample(self) -> array[int]:
+        """The sampled fingerprints."""
+        return array("Q", self._sample)
 
 
 class BloomSet:
@@ -127,7 +174,6 @@ class BloomSet:
         return len(fps) if with_payload else 0
 
     def seal(self, stretch: Stretch) -> None:
-        """See SeenSet."""
         self._ends[stretch.span.number] = stretch.span.end
         stretch.decide(None)
 
@@ -221,11 +267,9 @@ class BloomSet:
         self._background.start(save, install)
 
     def written(self) -> list[Path]:
-        """See SeenSet."""
         return [filter_path(self._path, self._saved)] if self._saved else []
 
     def forget(self) -> list[Path]:
-        """See SeenSet."""
         paths, self._deletable = self._deletable, []
         return paths
 
@@ -234,7 +278,6 @@ class BloomSet:
         return int(sum(held.num_bits for held in self._filter.filters)) // 8
 
     def stats(self) -> dict[str, int | float]:
-        """See SeenSet; docs/stats.md lists them."""
         return {
             "seen/new": self._new,
             "seen/fingerprints": len(self._filter),
@@ -249,7 +292,6 @@ class BloomSet:
         }
 
     def check(self) -> list[str]:
-        """See SeenSet."""
         try:
             if self._saved:
                 read_filter(filter_path(self._path, self._saved))
@@ -258,7 +300,6 @@ class BloomSet:
         return []
 
     def close(self) -> None:
-        """See SeenSet."""
         try:
             self._background.close()
         except Exception:
@@ -311,3 +352,13 @@ def _between(files: list[Span], start: tuple[int, int], end: tuple[int, int]) ->
         if start[0] <= number <= end[0] and low < high:
             spans.append(Span(number, low, high))
     return spans
+
+
+def error_rate(filters: Sequence[BloomFilter]) -> float:
+    """The probability that at least one of *filters*, as full as they are, calls a new one seen."""
+    right = 1.0
+    for held in filters:
+        # Each slice of bits_per_slice bits has had count bits set at random.
+        filled = 1.0 - (1.0 - 1.0 / held.bits_per_slice) ** held.count
+        right *= 1.0 - filled**held.num_slices
+    return 1.0 - right

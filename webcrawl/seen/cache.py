@@ -44,7 +44,6 @@ class ClockCache:
         self._hand = 0
 
     def misses(self, fps: Sequence[int]) -> list[int]:
-        """See FingerprintCache."""
         get, used = self._slot_of.get, self._used
         missed = []
         for index, fp in enumerate(fps):
@@ -56,7 +55,6 @@ class ClockCache:
         return missed
 
     def admit(self, fps: Iterable[int]) -> None:
-        """See FingerprintCache."""
         slot_of, held, used, hand = self._slot_of, self._held, self._used, self._hand
         size = self.size
         for fp in fps:

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from webcrawl.seen.compaction import Compactor
-from webcrawl.seen.levels import Levels, check_runs
-from webcrawl.seen.merge import merge
+from webcrawl.seen.levels import Levels, check_runs, find
+from webcrawl.seen.runs import write_run
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, DiskSnapshot, LogState, decode_snapshot
-from webcrawl.seen.table import SILENT, WITH_PAYLOAD, Buffer
+from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
 
 if TYPE_CHECKING:
     from array import array
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from webcrawl.seen.background import Background
     from webcrawl.seen.cache import FingerprintCache
     from webcrawl.seen.drain import Cursor, Stretch
-    from webcrawl.seen.merge import Merged
     from webcrawl.seen.runs import Run
     from webcrawl.seen.url_log import Span
 
@@ -51,6 +51,24 @@ _COUNTERS = (
     "seen/merge/entries",
     "seen/merge/seconds",
 )
+
+
+@dataclass(slots=True, frozen=True)
+class Merged:
+    """The result of a merge.
+
+    *marks*: a byte per ordinal, 1 where a new payload stands; *run*: the new fingerprints, None if
+    there were none; *seconds*: sorting, looking up, writing.
+    """
+
+    run: Run | None
+    marks: bytes
+    seconds: tuple[float, float, float]
+
+    @property
+    def new(self) -> int:
+        """How many fingerprints were new."""
+        return 0 if self.run is None else self.run.count
 
 
 @dataclass(slots=True)
@@ -122,12 +140,10 @@ class DiskSet:
         return new
 
     def keep(self, fps: array[int], *, with_payload: bool) -> None:
-        """See SeenSet."""
         self._buffer.append(fps, WITH_PAYLOAD if with_payload else SILENT)
         self._cache.admit(self._to_admit)
 
     def take_back(self, fps: array[int]) -> None:
-        """See SeenSet."""
         self._buffer.take_back(fps)
 
     def __contains__(self, fp: int) -> bool:
@@ -149,7 +165,6 @@ class DiskSet:
         return False
 
     def replay(self, fps: array[int], *, with_payload: bool) -> int:
-        """See SeenSet."""
         return self._buffer.replay(fps, with_payload=with_payload)
 
     # Merging
@@ -175,7 +190,6 @@ class DiskSet:
             self._start_merge(due)
 
     def work_failed(self) -> None:
-        """See SeenSet."""
         self._compactor.abandon()
 
     def _start_merge(self, sealed: _Sealed) -> None:
@@ -217,7 +231,6 @@ class DiskSet:
     # State on disk
 
     def open(self, snapshot: bytes | None) -> LogState:
-        """See SeenSet."""
         self._buffer = Buffer(size=self._buffer_size)
         if snapshot is None:
             self._levels.open([])
@@ -228,20 +241,16 @@ class DiskSet:
         return LogState(state.pending, state.cursor, state.active, first)
 
     def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
-        """See SeenSet."""
         runs = self._levels.snapshot()
         return msgspec.msgpack.encode(DiskSnapshot(VERSION, runs, pending, cursor, active))
 
     def written(self) -> list[Path]:
-        """See SeenSet."""
         return self._levels.written()
 
     def forget(self) -> list[Path]:
-        """See SeenSet."""
         return self._levels.forget()
 
     def stats(self) -> dict[str, int | float]:
-        """See SeenSet; docs/stats.md lists them."""
         runs = self._runs
         return {
             **self._counters,
@@ -254,11 +263,9 @@ class DiskSet:
         }
 
     def check(self) -> list[str]:
-        """See SeenSet."""
         return check_runs(self._runs)
 
     def close(self) -> None:
-        """See SeenSet."""
         self._compactor.give_way()
         try:
             self._background.close()
@@ -272,3 +279,31 @@ class DiskSet:
         self._sealed.clear()
         self._buffer.close()
         self._levels.close()
+
+
+# Mercator sorts T' by fingerprint, merges it linearly with F marking what was new, sorts it back by
+# ordinal and scans U' for the marked ones. Here the marks lie in a byte per ordinal, which needs no
+# second sort. All heavy steps are numpy calls that release the interpreter lock.
+def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: Callable[[], float]) -> Merged:
+    """Look *buffer*, which must not change, up in *runs* and write the new ones to *path*.
+
+    Blocks for a pass over *runs* when the buffer is large. Raises OSError (disk full) and
+    CorruptRecordError; then no file is left and the buffer is as it was.
+    """
+    started = clock()
+    kinds = np.frombuffer(buffer.kinds, dtype=np.uint8)
+    ordinals = np.flatnonzero(kinds != REPEAT)
+    keys = np.frombuffer(buffer.order, dtype=np.uint64)[ordinals]
+    by_value = np.argsort(keys)
+    keys = keys[by_value]
+    ordinals = ordinals[by_value]
+    sorted_at = clock()
+    is_new = ~find(runs, keys)
+    found_at = clock()
+    marks = np.zeros(len(kinds), dtype=np.bool_)
+    marks[ordinals[is_new]] = True
+    marks &= kinds == WITH_PAYLOAD
+    keys = keys[is_new]
+    run = write_run(path, [keys]) if len(keys) else None
+    seconds = (sorted_at - started, found_at - sorted_at, clock() - found_at)
+    return Merged(run, marks.tobytes(), seconds)
