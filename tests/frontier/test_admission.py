@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from frontier_rig import Rig, entry
-from host_rig import Records
+from host_rig import Records, live_settings
 
-from webcrawl.configuration.live_settings import LiveSettings
 from webcrawl.crawl.feeder import Feeder
 from webcrawl.frontier import Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
@@ -189,7 +188,7 @@ def feeder_of(rig: Rig, *gates: Gate, workers: int = 1) -> tuple[Feeder, Nothing
         eliminator=eliminator,  # type: ignore[arg-type]  # as much of it as is needed
         admission=Admission(frontier=rig.frontier, gates=gates),
         frontier=rig.frontier,
-        live=LiveSettings(workers=workers, lease_secs=1.0, grace_secs=0.0, item_secs=1.0),
+        live=live_settings(workers=workers),
         clock=rig.clock,
     )
     return made, eliminator

@@ -13,7 +13,7 @@ from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
-from webcrawl.hosts.budgets.quotas import budgets_of
+from webcrawl.hosts.budgets.quotas import BudgetGate, Ledger, Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ def settings(**values: object) -> Settings:
     return Settings(dict.fromkeys(names, 0) | values)
 
 
+def budgets(records: HostRecords, **values: object) -> tuple[Ledger, list[BudgetGate]]:
+    host, domain = (Quota.from_settings(settings(**values), word) for word in ("HOST", "DOMAIN"))
+    return budgets_of(records, host=host, domain=domain)
+
+
 def url(host: str, number: int = 0, *, rank: int = 0) -> Entry:
     return entry(host, number, rank=rank)
 
@@ -45,25 +50,34 @@ def url(host: str, number: int = 0, *, rank: int = 0) -> Entry:
 # --- hard budgets
 
 
-def test_without_budgets_there_is_no_gate_and_all_are_counted(records: HostRecords) -> None:
-    ledger, gates = budgets_of(settings(), records)
-    assert gates == []
+def test_without_budgets_nothing_is_held_and_all_are_counted(records: HostRecords) -> None:
+    ledger, gates = budgets(records)
     ledger.begun(url("www.example.com"))
     ledger.received(url("www.example.com"), 700)
+    assert not any(gate.holds(url("www.example.com", 1)) for gate in gates)
     found = records.domains.find("example.com")
     assert (found.pages, found.received) == (1, 700)
     assert records.servers.find("www.example.com").pages == 1
 
 
-def test_budget_that_comes_later_knows_what_was_had_before(records: HostRecords) -> None:
-    ledger, _ = budgets_of(settings(), records)
+def test_quota_holds_as_soon_as_it_is_changed(records: HostRecords) -> None:
+    quota = Quota(pages=0, size_bytes=0)
+    ledger, (gate, _) = budgets_of(records, host=quota, domain=Quota(0, 0))
     ledger.begun(url("a.test"))
-    _, gates = budgets_of(settings(BUDGET_HOST_PAGES=1), records)
+    assert not gate.holds(url("a.test", 1))
+    quota.pages = 1
+    assert gate.holds(url("a.test", 1))
+
+
+def test_budget_that_comes_later_knows_what_was_had_before(records: HostRecords) -> None:
+    ledger, _ = budgets(records)
+    ledger.begun(url("a.test"))
+    _, gates = budgets(records, BUDGET_HOST_PAGES=1)
     assert gates[0].holds(url("a.test"))
 
 
 def test_host_has_its_budget_of_pages_and_its_domain_another(records: HostRecords) -> None:
-    ledger, gates = budgets_of(settings(BUDGET_HOST_PAGES=2, BUDGET_DOMAIN_PAGES=3), records)
+    ledger, gates = budgets(records, BUDGET_HOST_PAGES=2, BUDGET_DOMAIN_PAGES=3)
     host, domain = gates
     assert [gate.name for gate in gates] == ["host_budget", "domain_budget"]
     for number in range(2):
@@ -80,16 +94,16 @@ def test_host_has_its_budget_of_pages_and_its_domain_another(records: HostRecord
 
 
 def test_budget_of_bytes_is_over_when_so_many_have_come(records: HostRecords) -> None:
-    ledger, gates = budgets_of(settings(BUDGET_DOMAIN_BYTES=1000), records)
+    ledger, (_, domain) = budgets(records, BUDGET_DOMAIN_BYTES=1000)
     ledger.begun(url("a.example.com"))
     ledger.received(url("a.example.com"), 999)
-    assert not gates[0].holds(url("b.example.com"))
+    assert not domain.holds(url("b.example.com"))
     ledger.received(url("a.example.com"), 1)
-    assert gates[0].holds(url("b.example.com"))
+    assert domain.holds(url("b.example.com"))
 
 
 def test_retry_belongs_to_a_page_that_was_counted(records: HostRecords) -> None:
-    ledger, gates = budgets_of(settings(BUDGET_HOST_PAGES=1), records)
+    ledger, gates = budgets(records, BUDGET_HOST_PAGES=1)
     first = url("a.test")
     again = msgspec.structs.replace(first, attempts=1)
     ledger.begun(first)
@@ -99,7 +113,7 @@ def test_retry_belongs_to_a_page_that_was_counted(records: HostRecords) -> None:
 
 
 def test_page_that_is_put_back_is_not_counted(records: HostRecords) -> None:
-    ledger, gates = budgets_of(settings(BUDGET_HOST_PAGES=1), records)
+    ledger, gates = budgets(records, BUDGET_HOST_PAGES=1)
     ledger.begun(url("a.test"))
     ledger.put_back(url("a.test"))
     assert not gates[0].holds(url("a.test"))
@@ -108,7 +122,7 @@ def test_page_that_is_put_back_is_not_counted(records: HostRecords) -> None:
 @pytest.mark.parametrize("value", [-1, "many"])
 def test_budget_that_cannot_be_is_one_sentence(records: HostRecords, value: object) -> None:
     with pytest.raises(FatalError, match="BUDGET_DOMAIN_BYTES must be"):
-        budgets_of(settings(BUDGET_DOMAIN_BYTES=value), records)
+        budgets(records, BUDGET_DOMAIN_BYTES=value)
 
 
 # --- reputation
@@ -177,7 +191,7 @@ def test_what_another_gate_stopped_frees_its_place(records: HostRecords) -> None
 def test_budgets_double_with_each_round_and_unused_shares_are_free_again(
     records: HostRecords,
 ) -> None:
-    ledger, _ = budgets_of(settings(), records)
+    ledger, _ = budgets(records)
     gate = Reputation(records)
     assert let_in(gate, "a.test") == 2
     ledger.begun(url("a.test"))  # the other one was forbidden
@@ -251,7 +265,7 @@ def test_what_waits_counts_in_a_round_that_began_beside_it(records: HostRecords)
     assert gate.news(Supply.LATER)
     assert let_in(gate, "a.test") == 2
     # Two were forbidden, as turns out when nothing is left.
-    ledger, _ = budgets_of(settings(), records)
+    ledger, _ = budgets(records)
     for number in range(2):
         ledger.begun(url("a.test", number))
     assert gate.may_relent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 
@@ -36,8 +37,9 @@ def politeness(clock, records, **changes):
         "rng": random.Random(1),
         "retries": RetryPolicy(times=2, backoff=0.0, most=4),
     }
-    given = {name: changes.pop(name) for name in PolitenessLimits._fields if name in changes}
-    return Politeness(**values | changes, limits=LIMITS._replace(**given))
+    names = [field.name for field in dataclasses.fields(PolitenessLimits)]
+    given = {name: changes.pop(name) for name in names if name in changes}
+    return Politeness(**values | changes, limits=dataclasses.replace(LIMITS, **given))
 
 
 @pytest.fixture

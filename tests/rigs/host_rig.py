@@ -11,7 +11,6 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
 from webcrawl.clock import Clock
-from webcrawl.configuration.live_settings import LiveSettings
 from webcrawl.crawl.job_state import ContactRules
 from webcrawl.crawl.shard import Budgets, HostServices, Shard, ShardSettings
 from webcrawl.hosts.budgets.quotas import Ledger
@@ -32,6 +31,7 @@ from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.crawl.shard import ShardTables
     from webcrawl.frontier import DelayPolicy, Entry, Frontier
     from webcrawl.frontier.admission import Gate
@@ -85,6 +85,11 @@ def robots_cache(records: Records, *, clock: Callable[[], float]) -> RobotsCache
     )
 
 
+def live_settings(*, workers: int = 1) -> LiveSettings:
+    """As much of them as a shard reads by itself."""
+    return SimpleNamespace(workers=workers)  # type: ignore[return-value]  # as said
+
+
 class HostRig(NamedTuple):
     """What a shard has for its hosts, and what holds for all of them."""
 
@@ -99,7 +104,7 @@ class HostRig(NamedTuple):
                 clock=Clock(),
                 key=self.rules.key,
                 is_limited=False,
-                live=LiveSettings(workers=1, lease_secs=900.0, grace_secs=0.0, item_secs=60.0),
+                live=live_settings(),
             ),
             frontier=frontier,
             tables=tables,

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
-    from webcrawl.configuration.live_settings import LiveSettings
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.job_state import ContactRules, JobState
+    from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.crawl.outcome_log import OutcomeLog
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.seeds import Seed

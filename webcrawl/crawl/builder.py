@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 
 from webcrawl.clock import Clock, now, wall_time
-from webcrawl.configuration.live_settings import LiveSettings
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive, whole
 from webcrawl.crawl._engine import wake
@@ -27,6 +26,7 @@ from webcrawl.crawl.job_state import ContactRules, JobResources, JobState
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.link_extractor import link_kinds, sitemap_max_bytes
+from webcrawl.crawl.live_settings import LiveSettings
 from webcrawl.crawl.outcome_log import OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -56,11 +56,16 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.hosts.budgets.depths import DepthBudgets
-from webcrawl.hosts.budgets.quotas import budgets_of
+from webcrawl.hosts.budgets.quotas import Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
 from webcrawl.hosts.politeness.addresses import HostAddresses
-from webcrawl.hosts.politeness.delays import Politeness, longest_crawl_delay, profile_of
+from webcrawl.hosts.politeness.delays import (
+    Politeness,
+    PolitenessLimits,
+    longest_crawl_delay,
+    profile_of,
+)
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage, OutageActions
@@ -117,6 +122,10 @@ class AgentBuilder:
             lease_secs=_lease_secs(settings),
             grace_secs=number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
             item_secs=positive(settings, "ITEM_TIMEOUT_SECS"),
+            politeness=PolitenessLimits.from_settings(settings),
+            quotas={
+                word: Quota.from_settings(settings, word.upper()) for word in ("host", "domain")
+            },
         )
         # Host records, which are written in place, by the names of the shards.
         self._copied: dict[str, Copy] = {}
@@ -300,7 +309,7 @@ class AgentBuilder:
         )
 
     def _budgets(self, records: HostRecords, frontier: Frontier, clock: Clock) -> Budgets:
-        ledger, quotas = budgets_of(self._settings, records)
+        ledger, quotas = budgets_of(records, **self._live.quotas)
         traps = TrapKeeper.from_settings(
             self._settings, jobdir=self._jobdir, records=records, clock=clock
         )
@@ -311,8 +320,8 @@ class AgentBuilder:
 
     def _host_services(self, records: HostRecords, budgets: Budgets, clock: Clock) -> HostServices:
         settings, rules = self._settings, self._rules
-        politeness = Politeness.from_settings(
-            settings,
+        politeness = Politeness(
+            limits=self._live.politeness,
             policy=self._delay,
             records=records,
             retries=rules.retries,

@@ -13,7 +13,7 @@ from webcrawl.frontier import Supply
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.configuration.live_settings import LiveSettings
+    from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission
     from webcrawl.seen.eliminator import Eliminator

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from webcrawl.clock import Clock
-    from webcrawl.configuration.live_settings import LiveSettings
     from webcrawl.crawl.link_intake import LinkBatch
+    from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.crawl.state_directory import Part, StateDirectory
     from webcrawl.frontier import Entry, Frontier, Lease, Supply

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from webcrawl.configuration.live_settings import LiveSettings
     from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.crawl.shard import Shards
     from webcrawl.frontier import Frontier
 

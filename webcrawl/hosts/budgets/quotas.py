@@ -12,7 +12,8 @@ when it was reached.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import whole
 from webcrawl.frontier.admission import Gate
@@ -72,10 +73,26 @@ class Ledger:
             counters.changed(name)
 
 
-class BudgetGate(Gate):
-    """Gate of a quota: holds URLs once their host or domain has *pages* or *size_bytes*.
+@dataclasses.dataclass(slots=True)
+class Quota:
+    """The most pages and bytes of a host or a domain; 0: no limit. It may change in a crawl."""
 
-    *name_of* gives the host or domain of an entry. 0: no limit.
+    pages: int
+    size_bytes: int
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings, word: str) -> Self:
+        """BUDGET_<*word*>_PAGES and BUDGET_<*word*>_BYTES; FatalError for a bad value."""
+        return cls(
+            whole(settings, f"BUDGET_{word}_PAGES", at_least=0),
+            whole(settings, f"BUDGET_{word}_BYTES", at_least=0),
+        )
+
+
+class BudgetGate(Gate):
+    """Gate of a quota: holds URLs once their host or domain has used it up.
+
+    *name_of* gives the host or domain of an entry.
     """
 
     def __init__(
@@ -84,42 +101,34 @@ class BudgetGate(Gate):
         name: str,
         counters: HostCounters,
         name_of: Callable[[Entry], str],
-        pages: int,
-        size_bytes: int,
+        quota: Quota,
     ) -> None:
         self.name = name
         self._counters = counters
         self._name_of = name_of
-        self._pages = pages
-        self._bytes = size_bytes
+        self._quota = quota
 
     def holds(self, entry: Entry) -> bool:
+        quota = self._quota
+        if not (quota.pages or quota.size_bytes):
+            return False
         counter = self._counters.find(self._name_of(entry))
-        if self._bytes and counter.received >= self._bytes:
+        if quota.size_bytes and counter.received >= quota.size_bytes:
             return True
         # A retry is of a page that was counted.
-        return bool(self._pages) and not entry.attempts and counter.pages >= self._pages
+        return bool(quota.pages) and not entry.attempts and counter.pages >= quota.pages
 
 
-def budgets_of(settings: BaseSettings, records: HostRecords) -> tuple[Ledger, list[Gate]]:
-    """The gates and the ledger that BUDGET_* set; FatalError with one sentence for a bad value.
-    Hosts and domains are counted in any case, as a later run may have a quota."""
-    gates: list[Gate] = []
-    for word, counters, name_of in (
-        ("HOST", records.servers, server_of),
-        ("DOMAIN", records.domains, domain_of),
-    ):
-        pages = whole(settings, f"BUDGET_{word}_PAGES", at_least=0)
-        size_bytes = whole(settings, f"BUDGET_{word}_BYTES", at_least=0)
-        if not pages and not size_bytes:
-            continue
-        gates.append(
-            BudgetGate(
-                name=f"{word.lower()}_budget",
-                counters=counters,
-                name_of=name_of,
-                pages=pages,
-                size_bytes=size_bytes,
-            )
+def budgets_of(
+    records: HostRecords, *, host: Quota, domain: Quota
+) -> tuple[Ledger, list[BudgetGate]]:
+    """The ledger and the gates of these quotas. Hosts and domains are counted in any case, as a
+    later run may have a quota."""
+    books = [(records.servers, server_of), (records.domains, domain_of)]
+    gates = [
+        BudgetGate(name=name, counters=counters, name_of=name_of, quota=quota)
+        for (counters, name_of), name, quota in zip(
+            books, ("host_budget", "domain_budget"), (host, domain), strict=True
         )
-    return Ledger([(records.domains, domain_of), (records.servers, server_of)]), gates
+    ]
+    return Ledger(books[::-1]), gates

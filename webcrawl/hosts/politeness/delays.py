@@ -13,8 +13,9 @@ because of another one while any of its host answers.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
@@ -131,11 +132,12 @@ class RestTimes(NamedTuple):
     origin: float
 
 
-class PolitenessLimits(NamedTuple):
+@dataclasses.dataclass(slots=True)
+class PolitenessLimits:
     """Limits of what a host may ask for, and the penalty of failing ones, in seconds.
 
-    *jitter* is the share of a rest that is added at random; *long_crawl_delay* says what happens
-    beyond *crawl_delay*: "skip", "cap" or "obey".
+    They may change in a crawl. *jitter* is the share of a rest that is added at random;
+    *long_crawl_delay* says what happens beyond *crawl_delay*: "skip", "cap" or "obey".
     """
 
     jitter: float
@@ -143,6 +145,17 @@ class PolitenessLimits(NamedTuple):
     long_crawl_delay: str
     retry_after: float
     penalty: float
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """POLITENESS_*; FatalError with one sentence for a bad value."""
+        return cls(
+            jitter=number(settings, "POLITENESS_JITTER", at_least=0),
+            crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
+            long_crawl_delay=settings["POLITENESS_LONG_CRAWL_DELAY"],
+            retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
+            penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
+        )
 
 
 class Politeness:
@@ -164,18 +177,6 @@ class Politeness:
         self._limits = limits
         self._clock = clock
         self._rng = rng
-
-    @classmethod
-    def from_settings(cls, settings: BaseSettings, **parts: Any) -> Politeness:
-        """*parts* are policy, records, retries, clock and rng. FatalError with one sentence."""
-        limits = PolitenessLimits(
-            jitter=number(settings, "POLITENESS_JITTER", at_least=0),
-            crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
-            long_crawl_delay=settings["POLITENESS_LONG_CRAWL_DELAY"],
-            retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
-            penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
-        )
-        return cls(limits=limits, **parts)
 
     def after(
         self,

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from webcrawl.hosts.budgets.quotas import Quota
+    from webcrawl.hosts.politeness.delays import PolitenessLimits
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -13,9 +20,13 @@ class LiveSettings:
     lease_secs: FRONTIER_LEASE_SECS.
     grace_secs: SHUTDOWN_GRACE_SECS.
     item_secs: ITEM_TIMEOUT_SECS.
+    politeness: limits of what hosts may ask for, of all shards.
+    quotas: those of hosts and of domains, of all shards.
     """
 
     workers: int
     lease_secs: float
     grace_secs: float
     item_secs: float
+    politeness: PolitenessLimits
+    quotas: Mapping[str, Quota]
