@@ -17,7 +17,7 @@ Modules. For every protocol: `guard` (the addresses and schemes that may be cont
 (the bounds, from the settings), `outcomes`. Names, in `dns`: `wire`, `channel` and `query` (DNS
 messages and their exchange), `servers` (the system's name servers), `resolver` and its cache,
 `shared` (the one resolver of a crawler). HTTP, in `http`: `handler`, `request` (as it is sent),
-`connections` (direct ones, and through proxies), `idle` (the pool of them), `exchange` (a request
+`connections` (direct ones, those through proxies, and the pool of idle ones), `exchange` (a request
 and its answer over one of them), `answers` (the responses made of them), `body`, `decoding`
 (content codings), `large_bodies`, `retry_after`. FTP and Gopher: `contact` (the connection),
 `documents` (responses, and lists as pages of links), `ftp`, `gopher`.
