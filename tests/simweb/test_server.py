@@ -210,7 +210,7 @@ def test_a_client_that_is_done_sending_still_gets_its_answer(web):
 def test_http_1_0_is_answered_and_closed_unless_asked_otherwise(web):
     host = host_with(web, scheme="http", framing=Framing.CHUNKED)
     raw = exchange(web, host, f"GET / HTTP/1.0\r\nHost: {netloc(host)}\r\n\r\n".encode())
-    reply = simweb_client.HostReply(raw)
+    reply = simweb_client.Reply(raw)
     assert reply.headers["Transfer-Encoding"] is None
     assert reply.body == b"".join(body_of(web.world, page(web.world, host, 0)))
 
