@@ -106,7 +106,7 @@ class Crawl:
         for name in ("frontier", "eliminator", "content", "ranks"):
             part = getattr(self, name)
             part.open(None)
-            self.job.attach(name, part)
+            self.job.own.attach(name, part)
 
     def links_of(self, host: int) -> list[tuple[int, int]]:
         """(host, page) of a page's links: four in five to its own host, half of them new."""

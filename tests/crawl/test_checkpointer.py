@@ -47,7 +47,7 @@ class Crawl:
         # What the copy of a part that writes in place does.
         self.copying: Callable[[], None] = lambda: None
         self.number = Number()
-        self.job.attach("number", self.number)
+        self.job.own.attach("number", self.number)
         self.signals = SignalManager()
         self.failures: list[Exception] = []
         self.stop = SimpleNamespace(has_begun=False, fail=self.failures.append)
@@ -78,7 +78,7 @@ class Crawl:
         job = Job(path=self.job.path)
         job.open()
         job.close()
-        return job.saved("number")
+        return job.own.saved("number")
 
 
 def _ignore(*_: object) -> None: ...
@@ -112,7 +112,7 @@ def test_the_crawl_goes_on_between_the_pieces_of_a_large_snapshot(crawl: Crawl) 
             return (b"%d" % n for n in range(self.value))
 
     async def run() -> None:
-        crawl.job.attach("number", large)
+        crawl.job.own.attach("number", large)
         large.value = 5
         turns = 0
         crawl.checkpoints.start()

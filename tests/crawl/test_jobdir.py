@@ -88,7 +88,7 @@ def names(path: Path) -> set[str]:
 def test_a_new_job_is_not_resumed_and_has_nothing_saved(tmp_path):
     job = Job(path=tmp_path / "crawls" / "web")
     job.open()
-    assert (job.resumed, job.rebooted) == (False, False)
+    assert (job.own.resumed, job.own.rebooted) == (False, False)
     assert job.shard("00").saved("queue") is None
     assert names(job.path) == {"LOCK", "shards"}
     job.close()
@@ -101,7 +101,7 @@ def test_a_checkpoint_is_found_by_the_next_process(jobdir):
     checkpoint(job)
     job.close()
     job, queue = opened(jobdir)
-    assert (job.resumed, job.rebooted) == (True, False)
+    assert (job.own.resumed, job.own.rebooted) == (True, False)
     assert drain(queue) == list(map(item, range(1, 20)))
     job.close()
 
@@ -113,7 +113,7 @@ def test_a_job_without_parts_can_be_saved(jobdir):
     job.close()
     job = Job(path=jobdir)
     job.open()
-    assert job.resumed
+    assert job.own.resumed
     job.close()
 
 
@@ -163,19 +163,19 @@ def test_another_boot_is_noticed_until_a_checkpoint_was_made_in_it(jobdir):
         return job
 
     job = resume("first")
-    assert not job.rebooted
+    assert not job.own.rebooted
     checkpoint(job)
     job.close()
     for boot, rebooted in (("first", False), ("second", True), ("second", True)):
         job = resume(boot)
-        assert job.rebooted is rebooted
+        assert job.own.rebooted is rebooted
         job.close()
     job = resume("second")
     checkpoint(job)
     job.close()
     for boot, rebooted in (("second", False), ("first", True)):
         job = resume(boot)
-        assert job.rebooted is rebooted
+        assert job.own.rebooted is rebooted
         job.close()
 
 
@@ -183,7 +183,7 @@ def test_a_system_that_does_not_name_its_boots_may_have_been_rebooted(jobdir):
     for resumed in (False, True):
         job = Job(path=jobdir, read_boot_id=lambda: "")
         job.open()
-        assert job.rebooted is resumed
+        assert job.own.rebooted is resumed
         checkpoint(job)
         job.close()
 
@@ -254,7 +254,7 @@ def saved(jobdir):
     """A job directory with a checkpoint in it."""
     job, queue = opened(jobdir)
     queue.push_many(map(item, range(20)))
-    job.attach("totals", part_of(b"of the job"))
+    job.own.attach("totals", part_of(b"of the job"))
     checkpoint(job)
     job.close()
     return jobdir
@@ -520,13 +520,13 @@ def test_a_snapshot_of_any_length_comes_back(jobdir, monkeypatch, length):
     state = bytes(range(length))
     job = Job(path=jobdir)
     job.open()
-    job.attach("large", part_of(state))
-    job.attach("other", part_of(state))
+    job.own.attach("large", part_of(state))
+    job.own.attach("other", part_of(state))
     checkpoint(job)
     job.close()
     job = Job(path=jobdir)
     job.open()
-    assert job.saved("large") == job.saved("other") == state
+    assert job.own.saved("large") == job.own.saved("other") == state
     job.close()
 
 
@@ -535,7 +535,7 @@ def test_a_snapshot_in_pieces_comes_back_also_when_the_disk_was_full_at_first(jo
     part = SimpleNamespace(snapshot=lambda: iter(pieces), written=list, forget=lambda: None)
     job = Job(path=jobdir)
     job.open()
-    job.attach("large", part)
+    job.own.attach("large", part)
     prepared = job.prepare({})
     for room in (60, 300):
         with file_size_limit(room), pytest.raises(OSError, match="File too large"):
@@ -544,7 +544,7 @@ def test_a_snapshot_in_pieces_comes_back_also_when_the_disk_was_full_at_first(jo
     job.close()
     job = Job(path=jobdir)
     job.open()
-    assert job.saved("large") == b"".join(pieces)
+    assert job.own.saved("large") == b"".join(pieces)
     job.close()
 
 

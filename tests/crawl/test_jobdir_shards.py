@@ -75,8 +75,8 @@ class Seeds:
     """A part of the job: how many seeds were submitted."""
 
     def __init__(self, job: Job) -> None:
-        self.count = int(job.saved("seeds") or 0)
-        job.attach("seeds", self)
+        self.count = int(job.own.saved("seeds") or 0)
+        job.own.attach("seeds", self)
 
     def snapshot(self) -> bytes:
         return str(self.count).encode()
@@ -242,7 +242,7 @@ def test_a_shard_is_behind_when_it_comes_from_another_boot(jobdir, tmp_path):
     assert job.shards == ["00", "01"]
     assert job.is_behind
     assert [job.shard(name).rebooted for name in job.shards] == [False, True]
-    assert (job.resumed, job.rebooted) == (True, False)
+    assert (job.own.resumed, job.own.rebooted) == (True, False)
     job.close()
 
 

@@ -17,12 +17,20 @@ from crash import die_between_lines
 from crawling import USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
 from killed_job import SHARD, WORLD, command, kill_in_the_middle, meaning
 from looking import contents
+from stored_job import Stored
 
 from webcrawl.crawl.jobdir import Job, read_checkpoint
+from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.state_directory import read_state
 from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.jobs.check.mend_checkpoint import Damaged, live_number, mend_checkpoint
+from webcrawl.jobs.check.mend_checkpoint import (
+    Damaged,
+    live_number,
+    mend_checkpoint,
+    publish_state,
+)
 from webcrawl.jobs.check.mending import Mending
 from webcrawl.jobs.check.repair import repair_job
 from webcrawl.jobs.check.text import repair_text
@@ -105,7 +113,7 @@ def openable(job):
     opened = Job(path=job)
     opened.open()
     opened.close()
-    return opened.resumed
+    return opened.own.resumed
 
 
 # What is done
@@ -212,6 +220,28 @@ def test_the_newest_kept_checkpoint_that_is_sound_is_chosen_or_mended_if_none_is
     assert "10:00:00Z" not in repair.lost[0].what
     assert repair.lost[1].what.startswith("ranks in ")
     assert len(repair.asides) == 1
+
+
+def test_all_shards_go_back_when_one_is_damaged(tmp_path, clock):
+    """What one has finished since may have links in another."""
+    job = tmp_path / "a"
+    for host in ("a", "b"):
+        stored = Stored(tmp_path / host, clock)
+        stored.rig.frontier.push([encode(Entry(f"http://{host}.test/", f"{host}.test"))])
+        stored.publish()
+    (tmp_path / "b/shards/00").rename(job / "shards/01")
+    assert KeptCheckpoints(path=job, count=1, every=0.0, copied={}).keep()
+    then = read_checkpoint(job).shards
+    for name, state in then.items():
+        publish_state(job / "shards" / name, state, state.snapshots, facts={"newer": True})
+    spoil(only(job / "shards/01", "snapshot-*.log"))
+    (loss,) = repaired(job).lost
+    assert "0 URLs finished since then are fetched again" in loss.what
+    now = read_checkpoint(job).shards
+    assert [state.facts for state in now.values()] == [{}, {}]
+    assert [state.snapshots["seen"] for state in now.values()] == [
+        state.snapshots["seen"] for state in then.values()
+    ]
 
 
 def test_when_there_is_no_way_it_is_said_and_nothing_is_changed(job):

@@ -34,8 +34,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import ASIDE, Entry, encode
 from webcrawl.jobs.inspect.explanation import AsOf
 from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.inspect.overview import HostRow, Overview, host_overview, overview
-from webcrawl.jobs.inspect.overview_text import overview_text
+from webcrawl.jobs.inspect.overview import HostRow, Overview, host_overview, overview, overview_text
 from webcrawl.jobs.inspect.seeds_file import export
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 from webcrawl.urls import host_of

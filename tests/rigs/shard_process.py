@@ -343,12 +343,12 @@ class Process:
         state = self.job.shard("00")
         self.shard.open(state)
         self.outcome_log.open()
-        if not self.job.resumed or self.job.rebooted:
+        if not self.job.own.resumed or self.job.own.rebooted:
             state.facts = facts
             self.job.publish(self.job.prepare({}))
             self.job.forget()
-        self.seeds.open(self.job.saved("seeds"))
-        self.job.attach("seeds", self.seeds)
+        self.seeds.open(self.job.own.saved("seeds"))
+        self.job.own.attach("seeds", self.seeds)
 
     def close(self) -> None:
         """The end of ``Agent.close``."""

@@ -295,7 +295,7 @@ class Reactor:
         if process.is_published:
             process.job.forget()
             job = process.job
-            assert not any(state._unsynced for state in (job._own, job.shard("00")))
+            assert not any(state._unsynced for state in (job.own, job.shard("00")))
             process.prepared, process.is_published = None, False
             self.events["checkpoints"] += 1
 

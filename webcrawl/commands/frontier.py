@@ -20,8 +20,12 @@ from webcrawl.crawl.seeds import split_sources
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.importing import import_seeds
 from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.inspect.overview import host_overview, overview
-from webcrawl.jobs.inspect.overview_text import host_overview_text, overview_text
+from webcrawl.jobs.inspect.overview import (
+    host_overview,
+    host_overview_text,
+    overview,
+    overview_text,
+)
 from webcrawl.jobs.inspect.printing import print_answer
 from webcrawl.jobs.inspect.retrying import retry, split_outcomes
 from webcrawl.jobs.inspect.seeds_file import export

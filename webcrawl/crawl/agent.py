@@ -137,14 +137,14 @@ class Agent:
         self._state.open()
         self.outcome_log.open()
         self.reading.open()
-        self.totals.open(self.job.saved("totals"))
-        self.job.attach("totals", self.totals)
+        self.totals.open(self.job.own.saved("totals"))
+        self.job.own.attach("totals", self.totals)
         for shard in self.shards:
             shard.feeder.open(awaits_seeds=awaits_seeds)
         if self._temporary is None and self.job.is_behind:
             # The word of the logs is good for as long as the machine runs that wrote them.
             self._checkpoints.make_first()
-        if self.job.resumed:
+        if self.job.own.resumed:
             self.stats.set_value("job/resumed", 1)
         self.is_open = True
 

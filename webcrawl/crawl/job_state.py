@@ -95,7 +95,7 @@ class JobState:
                 "on with that, or choose another JOBDIR."
             )
         rules.exclusions.open()
-        rules.outage.open(job.facts.get("known_names", ()))
+        rules.outage.open(job.own.facts.get("known_names", ()))
         for shard in self.shards:
             shard.open(states[shard.name])
 

@@ -1,4 +1,4 @@
-"""The job directory: who may use it, which state is live, how a checkpoint is made.
+"""The job directory: its lock, its live states, its checkpoints.
 
 The scheduler owns one Job and gives it the durable parts of the crawl. On disk::
 
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
-    from webcrawl.crawl.state_directory import Part
 
 # What shows that a directory is a job's; and what a power failure may leave of one.
 _MARKS: Final = frozenset({"LOCK", "CURRENT"})
@@ -68,8 +67,10 @@ _OWN: Final = re.compile(
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class Checkpoint:
-    """The live checkpoint of a job as it is on disk: the job's *own* state, and its *shards* by
-    their names."""
+    """The live checkpoint of a job as it is on disk.
+
+    It is the job's *own* state, and those of its *shards* by their names.
+    """
 
     own: SavedState
     shards: Mapping[str, SavedState]
@@ -143,8 +144,11 @@ def _of_older_job(own: SavedState, name: str) -> SavedState | None:
 
 
 class Job:
-    """One JOBDIR. ``open``, ``publish`` and ``keep`` block on the disk. *kept* are its older
-    checkpoints; None: nobody asks for any. *beside* are names that a new one may have in it."""
+    """One JOBDIR.
+
+    ``open``, ``publish`` and ``keep`` block on the disk. *kept* are its older checkpoints, None if
+    none are kept. *beside* are names that a new one may have in it.
+    """
 
     def __init__(
         self,
@@ -159,14 +163,14 @@ class Job:
         self._kept = kept
         self._lock = DirectoryLock(path=path / "LOCK")
         self._boot = read_boot_id()
-        self._own = StateDirectory(path=path, boot=self._boot)
+        #: The state of the job itself: totals, seed cursor, public suffix list.
+        self.own = StateDirectory(path=path, boot=self._boot)
         self._shards: dict[str, StateDirectory] = {}
         self._prepared: PreparedCheckpoint | None = None
         self._published: PreparedCheckpoint | None = None
 
     def open(self, *, spider: str = "") -> None:
-        """Lock the directory and load the live state of the job and of all its shards, to be asked
-        for with ``saved`` and ``shard``.
+        """Lock the directory and load the live state of the job, ``own``, and of all its shards.
 
         *spider* is the name of the spider whose crawl it must be, as the facts of its checkpoints
         have it; empty: anyone's. Raises FatalError with one sentence when the directory cannot be
@@ -220,7 +224,7 @@ class Job:
     def _load(self, spider: str) -> None:
         own, shards = _read(self.path)
         if own is None:
-            self._own.begin()
+            self.own.begin()
         else:
             owner = own.facts.get("spider", spider)
             if spider and owner != spider:
@@ -228,7 +232,7 @@ class Job:
                     f"JOBDIR {self.path} holds a crawl of the spider {owner}, not of {spider}: "
                     "choose another one with -s JOBDIR=DIR."
                 )
-            self._own.go_on(own)
+            self.own.go_on(own)
         for name, state in shards.items():
             self._shards[name] = self._state_of(name)
             self._shards[name].go_on(state)
@@ -249,41 +253,18 @@ class Job:
         return self._shards[name]
 
     @property
-    def resumed(self) -> bool:
-        """Whether there is a checkpoint to go on from."""
-        return self._own.resumed
-
-    @property
-    def rebooted(self) -> bool:
-        """As ``StateDirectory.rebooted``, of the job."""
-        return self._own.rebooted
-
-    @property
     def is_behind(self) -> bool:
         """Whether the job or a shard has no state that was saved since the machine was started."""
-        states = [self._own, *self._shards.values()]
+        states = [self.own, *self._shards.values()]
         return any(not state.resumed or state.rebooted for state in states)
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What the live checkpoint says of the job; empty for a new crawl."""
-        return self._own.facts
-
-    def saved(self, name: str) -> bytes | None:
-        """As ``StateDirectory.saved``, of a part of the job."""
-        return self._own.saved(name)
-
-    def attach(self, name: str, part: Part) -> None:
-        """As ``StateDirectory.attach``, of a part of the job."""
-        self._own.attach(name, part)
 
     def prepare(self, facts: Mapping[str, Any]) -> PreparedCheckpoint:
         """Take the snapshots; *facts* are put into the job's manifest for people to read."""
-        self._own.facts = {**facts, "shards": self.shards}
+        self.own.facts = {**facts, "shards": self.shards}
         # What is only in the job's own snapshot would be lost: see ``_of_older_job``.
         states = [state for _, state in sorted(self._shards.items()) if state.is_to_be_saved]
         self._prepared = PreparedCheckpoint(
-            [(state, state.prepare()) for state in (*states, self._own)]
+            [(state, state.prepare()) for state in (*states, self.own)]
         )
         return self._prepared
 

@@ -1,4 +1,4 @@
-"""A directory of saved state: which state is the live one, and how the next one is saved.
+"""Directory of saved state: CURRENT, manifest and snapshot.
 
 A job directory is one, and so is each of its shards (jobdir.py). On disk::
 
@@ -35,7 +35,7 @@ _SNAPSHOTS: Final = "snapshot-*.log"
 
 
 class Part(Protocol):
-    """Something with state that a checkpoint saves.
+    """A part with state that a checkpoint saves.
 
     ``snapshot`` is its state now; if it takes long to encode, in pieces that are taken while the
     crawl goes on. ``written`` are the files and directories that a snapshot names and that were
@@ -49,12 +49,14 @@ class Part(Protocol):
 
 
 class _SnapshotFile(msgspec.Struct, frozen=True):
+    """The snapshot file of a manifest, and its length."""
+
     file: str
     bytes: int
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    """What is read of the manifest that ``publish`` wrote."""
+    """A manifest that ``publish`` wrote."""
 
     boot_id: str
     snapshot: _SnapshotFile
@@ -85,8 +87,11 @@ class SavedState:
 
 @dataclasses.dataclass(slots=True)
 class PreparedState:
-    """The state of all parts of a directory at one moment, that of each in pieces; *paths* are to
-    be fsynced before it is published, *size* is that of its snapshot file when it is written."""
+    """The state of all parts of a directory at one moment, that of each in pieces.
+
+    *paths* are to be fsynced before it is published, *size* is that of its snapshot file when it is
+    written.
+    """
 
     snapshots: dict[str, Iterable[bytes]]
     paths: list[Path]
@@ -201,8 +206,8 @@ class StateDirectory:
         self.facts = state.facts
         self._snapshots = dict(state.snapshots)
         self.number_after(state.sequence)
-        # Who published it may have died before the last fsync. After a power failure CURRENT
-        # must not be found to name what we and the parts are about to delete.
+        # Its process may have died before the last fsync. After a power failure CURRENT must not be
+        # found to name what is about to be deleted here and by the parts.
         sync_path(self.path)
         self._delete_snapshots(keep=state.sequence)
         self.resumed = True

@@ -96,12 +96,14 @@ class CrawlStatistics:
     def beginning(self) -> str:
         """Whether the crawl is new, or goes on and from where."""
         job, shards = self._agent.job, self._agent.shards
-        if not job.resumed:
+        if not job.own.resumed:
             return f"A new crawl in {job.path}"
-        again = "; after a reboot, pages since the last checkpoint are fetched again"
+        again = ""
+        if job.own.rebooted:
+            again = "; after a reboot, pages since the last checkpoint are fetched again"
         return (
             f"Resuming the crawl in {job.path}: {shards.waiting} URLs waiting, "
-            f"{shards.in_eliminator} to be checked for duplicates{again if job.rebooted else ''}"
+            f"{shards.in_eliminator} to be checked for duplicates{again}"
         )
 
     def state(self) -> State:

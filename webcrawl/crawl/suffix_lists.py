@@ -67,7 +67,7 @@ def suffix_list_of(settings: BaseSettings) -> SuffixList:
 
 def open_suffix_list(job: Job, present: SuffixList) -> None:
     """Go by the list of *job*, which is open; a job without one takes *present* for good."""
-    saved = job.saved(_PART)
+    saved = job.own.saved(_PART)
     own = present if saved is None else _decoded(saved)
     if own.text != present.text:
         logger.info(
@@ -77,7 +77,7 @@ def open_suffix_list(job: Job, present: SuffixList) -> None:
             present.version,
         )
     use(own)
-    job.attach(_PART, SuffixListPart(own.text))
+    job.own.attach(_PART, SuffixListPart(own.text))
 
 
 def use_suffix_list_of(checkpoint: Checkpoint) -> None:

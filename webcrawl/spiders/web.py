@@ -132,10 +132,10 @@ class WebSpider(Spider):
         agent = self._agent
         try:
             # Standard input may take its time.
-            await _in_daemon_thread(partial(self._seeds.open, agent.job.saved("seeds")))
+            await _in_daemon_thread(partial(self._seeds.open, agent.job.own.saved("seeds")))
         except SeedsError as error:
             raise self._unusable(error) from error
-        agent.job.attach("seeds", self._seeds)
+        agent.job.own.attach("seeds", self._seeds)
         self._count_seeds()  # of earlier runs
         # The engine leaves this running when it closes.
         while not (self._seeds.exhausted or agent.is_ending):

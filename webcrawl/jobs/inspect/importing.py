@@ -60,9 +60,9 @@ def _import(
     seeds = SeedReader(sources=sources, spool_dir=Path(job.path) / "seeds", stdin=sys.stdin.buffer)
     try:
         seeds.open(None)
-        if not job.resumed:
+        if not job.own.resumed:
             # The crawl that is begun with the same list has read it.
-            job.attach("seeds", seeds)
+            job.own.attach("seeds", seeds)
         _decide(shards)
         waiting = shards.in_eliminator
         while not seeds.exhausted:

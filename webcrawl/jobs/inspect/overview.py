@@ -1,6 +1,7 @@
 """Overview of the frontier in figures: queues, hosts and their states, parked URLs.
 
-For ``scrapy frontier``. The result is data, which overview_text.py puts in words.
+For ``scrapy frontier``. The result is data, which ``overview_text`` and ``host_overview_text`` put
+in words.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier.view import Where
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostState, host_state, state_of
+from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment
 from webcrawl.urls import normalize_seed
 from webcrawl.urls.politeness_key import KEYS
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 # Characters of what is no host that an error repeats.
 _TOLD_OF_HOST = 200
+# Characters of a host's name that a table has room for.
+_LONGEST_NAME = 60
 
 
 class HostRow(msgspec.Struct, frozen=True):
@@ -115,3 +119,40 @@ def host_overview(view: JobView, host: str) -> HostOverview:
             name = "" if one.queue.where is Where.HOST_QUEUE else one.queue.name
             places[f"{one.queue.where.value} {name}".strip()] += 1
     return HostOverview(as_of(view), host_state(view.shard_of(host), host, url=url), dict(places))
+
+
+def overview_text(figures: Overview, *, now: float) -> str:
+    """The lines of *figures*."""
+    hosts = ", ".join(f"{count:,} {state}" for state, count in figures.hosts.items())
+    rows = [("waiting", f"{figures.waiting:,} URLs")]
+    rows += [(f"level {name}", f"{count:,}") for name, count in figures.levels.items() if count]
+    rows += [
+        ("host queues", f"{figures.in_host_queues:,}"),
+        ("hosts", hosts),
+        ("leased", f"{figures.leased:,}"),
+    ]
+    rows += [(f"parked {reason}", f"{count:,}") for reason, count in figures.parked.items()]
+    rows += [
+        (
+            "eliminator",
+            f"{figures.submitted:,} submitted and not in a queue yet, seen ones included",
+        ),
+        ("requeued", f"{figures.requeued:,} since the checkpoint"),
+        ("finished", f"{figures.finished:,}, {figures.finished_since:,} since the checkpoint"),
+        ("as of", as_of_text(figures.as_of)),
+    ]
+    text = "".join(f"{name:>14}  {value}\n" for name, value in rows)
+    if figures.top:
+        text += "\n  URLs waiting  host\n"
+    for row in figures.top:
+        until = f" until {moment(row.ready_at, now)}" if row.state == "resting" else ""
+        text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {row.state}{until}\n"
+    return text
+
+
+def host_overview_text(figures: HostOverview, *, now: float) -> str:
+    """The lines of *figures* of one host."""
+    rows = [("host", host_text(figures.host, now))]
+    rows += [(place, f"{count:,}") for place, count in sorted(figures.places.items())]
+    rows.append(("as of", as_of_text(figures.as_of)))
+    return "".join(f"{name:>14}  {value}\n" for name, value in rows)

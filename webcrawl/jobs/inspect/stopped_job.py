@@ -36,7 +36,7 @@ def opened(crawler: Crawler) -> Iterator[JobState]:
     try:
         state.open()
         yield state
-        job.publish(job.prepare({**job.facts, "spider": spider, **state.facts()}))
+        job.publish(job.prepare({**job.own.facts, "spider": spider, **state.facts()}))
         job.forget()
     except _DISK_ERRORS as error:
         if is_disk_full(error):
