@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,11 +22,13 @@ from crawling import (
 )
 from four_shards import NAMES
 
+from webcrawl.crawl.state_directory import shard_path
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset, start_in_process
 from webcrawl.urls import host_of
 
 MIN_DELAY = 0.2
+MOVED = "02"
 
 
 @pytest.fixture(autouse=True)
@@ -111,3 +114,35 @@ def test_a_crawl_over_four_shards_that_is_killed_loses_nothing(tmp_path):
 @pytest.mark.long
 def test_a_crawl_over_four_shards_that_is_killed_often_loses_nothing(tmp_path):
     crawl_through_kills(tmp_path, hosts=150, max_pages=80, kills=15, longest=1.5)
+
+
+def test_a_shard_that_is_moved_to_another_job_goes_on_there(tmp_path):
+    log, old, new = tmp_path / "access.log", tmp_path / "old", tmp_path / "new"
+    with start_in_process(world_of(hosts=40, max_pages=20), log_path=log) as web:
+        first, second = (command_of(web, tmp_path, job.name) for job in (old, new))
+        crawl = start_crawl(first)
+        time.sleep(1.5)
+        kill(crawl)
+        moved_at = time.time()
+        (new / "shards").mkdir(parents=True)
+        shutil.move(shard_path(old, MOVED), shard_path(new, MOVED))
+        finish(second)
+        finished_at = time.time()
+        finish(first)  # what it still has of the other shards, and of the moved one anew
+        assert damage_in(old) == damage_in(new) == []
+        allowed = allowed_urls(web.world, USER_AGENT)
+        fetchable = fetchable_urls(web.world, USER_AGENT)
+        web.stop()
+    record = [hit for hit in access_log(log) if "webcrawl" in hit.agent]
+    assert set(pages_asked_for(record)) == allowed
+    assert impolite(record, min_delay=MIN_DELAY) == []
+    before = [hit for hit in record if hit.start < moved_at]
+    after = [hit for hit in record if moved_at < hit.start < finished_at]
+    done, gone_on = (
+        {url for url in pages_asked_for(hits) if shard_of(url) == MOVED and url in fetchable}
+        for hits in (before, after)
+    )
+    assert len(done) > 10
+    assert gone_on - done
+    # Of each host at most what was under way is fetched again.
+    assert len(done & gone_on) <= len({host_of(url) for url in done})
