@@ -21,6 +21,7 @@ from scrapy import signals
 
 from webcrawl.clock import now
 from webcrawl.crawl.fetch import Fetch, PageState, Stage, fetch_of
+from webcrawl.crawl.finish_note import encode_note
 from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
 from webcrawl.errors import StoreError, is_disk_full
@@ -60,8 +61,8 @@ class Way(enum.Enum):
 
 
 class Completion:
-    """Gives URLs back. *stop* ends the crawl when a log could not be written: nothing that matters
-    has been lost then, but nothing may be finished any more."""
+    """Gives URLs back. When a log cannot be written the crawl is stopped: nothing that matters has
+    been lost then, but nothing may be finished any more."""
 
     def __init__(
         self,
@@ -110,9 +111,18 @@ class Completion:
 
     # --- the ways back
 
-    def begin(self, fetch: Fetch) -> None:
-        """The contact of *fetch* begins."""
-        self._under_way[fetch.lease.id] = fetch
+    def begin(
+        self, lease: Lease, *, address: str = "", robots_url: str = "", refusal: str = ""
+    ) -> Fetch:
+        """The contact for *lease* begins; see ``Fetch`` for the rest."""
+        fetch = self._under_way[lease.id] = Fetch(
+            lease=lease,
+            release=self.host_release.after_contact,
+            address=address,
+            robots_url=robots_url,
+            refusal=refusal,
+        )
+        return fetch
 
     def unsent(
         self,
@@ -124,6 +134,7 @@ class Completion:
         other: Entry | None = None,
     ) -> None:
         """Nothing is sent for *lease*: as ``end``, and its host rests for *rest* seconds."""
+        self._under_way.pop(lease.id, None)  # of a side download that does not wait any more
         if lease.entry.kind == ROBOTS_REDIRECT and way is Way.FINISH:
             self.host_release.learn(lease.entry.via, why, None)
         self.end(lease, way, why, other=other)
@@ -240,7 +251,7 @@ class Completion:
             self._discard(fetch)
         claim = 0 if fetch is None else fetch.page.claim
         shard: Shard = lease.shard
-        shard.frontier.finish(lease, note=claim.to_bytes(8, "little") if claim else b"")
+        shard.frontier.finish(lease, note=encode_note(claim))
         if claim:
             shard.content.commit(claim)
         self._requests.forget(lease.entry)

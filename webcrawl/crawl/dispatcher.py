@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.completion import Way
-from webcrawl.crawl.fetch import Fetch
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
 from webcrawl.net.guard import plain_address
@@ -117,10 +116,7 @@ class Dispatcher:
         if entry.kind != ASIDE:
             return self._send(lease, address=address)
         # The engine has the request already.
-        fetch = self._fetch(lease, address=address)
-        if self._side_downloads.give(entry.via, fetch):
-            self._completion.begin(fetch)
-        else:
+        if not self._side_downloads.give(entry.via, self._completion.begin(lease, address=address)):
             self._completion.unsent(lease, Way.DROP)
         return None
 
@@ -143,23 +139,8 @@ class Dispatcher:
             return None
         if not refusal:
             lease.shard.hosts.budgets.ledger.begun(lease.entry)
-        return self._begin(self._fetch(lease, address=address, refusal=refusal), request)
+        return self._completion.begin(lease, address=address, refusal=refusal).bind(request)
 
     def _send_robots(self, lease: Lease, url: str, address: str) -> Request:
-        fetch = self._fetch(lease, address=address, robots_url=url)
-        return self._begin(fetch, self._requests.for_robots(url))
-
-    def _begin(self, fetch: Fetch, request: Request) -> Request:
-        self._completion.begin(fetch)
-        return fetch.bind(request)
-
-    def _fetch(
-        self, lease: Lease, *, address: str = "", robots_url: str = "", refusal: str = ""
-    ) -> Fetch:
-        return Fetch(
-            lease=lease,
-            release=self._completion.host_release.after_contact,
-            address=address,
-            robots_url=robots_url,
-            refusal=refusal,
-        )
+        fetch = self._completion.begin(lease, address=address, robots_url=url)
+        return fetch.bind(self._requests.for_robots(url))

@@ -1,12 +1,12 @@
-"""Downloads that a callback or a processing module starts by itself, in their host's turn.
+"""Requests sent with ``engine.download_async()``: they wait in their host's queue like any URL.
 
-Scrapy lets anybody ask the engine for a download past the scheduler; its media pipelines do. Here
-such a request waits for its turn like any other, as an entry of its host's queue, before the URLs
-that wait there: somebody holds a page in process for it. The downloader asks for the turn, the
-dispatcher gives it. The invariant: nothing is sent to a host outside its turn.
+Scrapy's media pipelines send them, and callbacks may. Each becomes an entry that goes before the
+URLs of its host, since a page is held in process until it is answered. The downloader calls
+``turn`` and waits; when the entry's lease reaches the dispatcher, ``give`` ends that. The
+invariant: nothing is sent to a host outside its turn.
 
-Lost with the process: so is the callback that waits. Its page was not finished and is fetched
-again; an entry of which nobody knows any more is dropped.
+What waits is lost with the process, and so is the callback for which it waits: the callback's page
+was not finished and is fetched again, and the entry is dropped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SideDownloads:
         self._clock = clock
         self._waited_at = -math.inf
         self._waiting: dict[str, tuple[asyncio.Future[Fetch], Request]] = {}
-        # The frontiers and politeness keys of those who wait.
+        # Their frontiers and politeness keys.
         self._hosts: dict[str, tuple[Frontier, str]] = {}
         # The names of an earlier process must never meet a request of this one.
         self._process = secrets.token_hex(8)
@@ -53,7 +53,7 @@ class SideDownloads:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Requests that wait."""
         return len(self._waiting)
 
     def __contains__(self, name: str) -> bool:
@@ -88,11 +88,11 @@ class SideDownloads:
 
     @property
     def idle_secs(self) -> float:
-        """Seconds since somebody waited."""
+        """Seconds since one waited."""
         return 0.0 if self._waiting else self._clock() - self._waited_at
 
     def acquire(self) -> Lease | None:
-        """What is next in line at a host that somebody waits for, if one of them is ready."""
+        """What is next in line at a host that a request waits for, if one of these is ready."""
         for frontier, host in dict.fromkeys(self._hosts.values()):
             lease = frontier.acquire(host)
             if lease is not None:
@@ -100,7 +100,7 @@ class SideDownloads:
         return None
 
     def give(self, name: str, fetch: Fetch) -> bool:
-        """The host is in process for *name*; False when nobody waits any more."""
+        """The host is in process for *name*; False if that does not wait any more."""
         turn, request = self._waiting.get(name, (None, None))
         if turn is None or request is None or turn.done():
             return False
@@ -109,7 +109,7 @@ class SideDownloads:
         return True
 
     def refuse(self, name: str, error: Exception) -> None:
-        """Nothing is going to be sent for *name*, who gets *error*."""
+        """Nothing is going to be sent for *name*: its ``turn`` raises *error*."""
         turn, _ = self._waiting.get(name, (None, None))
         if turn is not None and not turn.done():
             turn.set_exception(error)
