@@ -22,7 +22,6 @@ from scrapy.utils.defer import deferred_from_coro
 from webcrawl.clock import now
 from webcrawl.crawl._engine import (
     Alarm,
-    abort_downloads,
     bound_items,
     check_engine,
     go_on_for_pages_in_process,
@@ -199,7 +198,7 @@ class MercatorScheduler(BaseScheduler):
             self._stopping_since = at
             self.agent.close_side_downloads()
         elif at - self._stopping_since >= self.agent.live.grace_secs:
-            abort_downloads(self._crawler.engine)
+            self.agent.completion.abort_downloads()
             self._items.cut(_ITEM_SECS_AT_END, at_end=True)
 
 

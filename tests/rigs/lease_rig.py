@@ -19,14 +19,13 @@ from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.fetch import PageState, Stage
 from webcrawl.crawl.host_release import HostRelease
-from webcrawl.crawl.lease_requests import LeaseRequests
+from webcrawl.crawl.lease_requests import BodyBounds, LeaseRequests
 from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard import Shards, ShardTables
 from webcrawl.crawl.side_downloads import SideDownloads
-from webcrawl.crawl.sitemaps import Sitemaps
 from webcrawl.crawl.submission import LinkRules, LinkSubmitter
 from webcrawl.frontier import decode
 from webcrawl.hosts.budgets.depths import DepthBudgets
@@ -126,16 +125,15 @@ class Desk:
             max_redirects=3,
             obeys_nofollow=True,
             depth_budgets=DepthBudgets(),
+            takes_robots_sitemaps=named_sitemaps,
         )
         links = LinkSubmitter(
             sink=self.shards, rules=rules, awaits_seeds=False, clock=self.rig.clock
         )
         self.woken = 0
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
-        sitemaps = Sitemaps(
-            links=links, max_bytes=50 << 20, page_max_bytes=5 << 20, named=named_sitemaps
-        )
-        self.requests = LeaseRequests(crawler=crawler, codec=self.codec, sitemaps=sitemaps)
+        bounds = BodyBounds(sitemap=50 << 20, page=5 << 20)
+        self.requests = LeaseRequests(crawler=crawler, codec=self.codec, bounds=bounds)
         services = ProcessServices(
             crawler=crawler,
             rules=rig.rules,
@@ -156,7 +154,7 @@ class Desk:
             side_downloads=self.side_downloads,
             requests=self.requests,
             completion=self.completion,
-            sitemaps=sitemaps,
+            links=links,
         )
 
     def _wake(self):

@@ -21,14 +21,13 @@ from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.jobdir import Job
-from webcrawl.crawl.lease_requests import LeaseRequests
+from webcrawl.crawl.lease_requests import BodyBounds, LeaseRequests
 from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard import Shards, ShardTables
 from webcrawl.crawl.side_downloads import SideDownloads
-from webcrawl.crawl.sitemaps import Sitemaps
 from webcrawl.crawl.submission import LinkRules, LinkSubmitter
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -289,11 +288,10 @@ class Process:
             reading=ReadingWatch(jobdir=machine.jobdir, max_secs=1.0),
             stop=self.stop,  # type: ignore[arg-type]  # likewise
         )
-        sitemaps = Sitemaps(links=self.links, max_bytes=1, page_max_bytes=1, named=True)
         requests = LeaseRequests(
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
-            sitemaps=sitemaps,
+            bounds=BodyBounds(sitemap=1, page=1),
         )
         self.completion = Completion(
             services=services,
@@ -307,7 +305,7 @@ class Process:
             side_downloads=SideDownloads(shards=shards, key_of=host_of, clock=machine.clock),
             requests=requests,
             completion=self.completion,
-            sitemaps=sitemaps,
+            links=self.links,
         )
         self.seeds = SeedReader(
             sources=[str(machine.seeds)],

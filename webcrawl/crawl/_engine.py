@@ -228,13 +228,6 @@ def is_closing(engine: ExecutionEngine) -> bool:
     return engine._slot is not None and engine._slot.closing is not None
 
 
-def abort_downloads(engine: ExecutionEngine) -> None:
-    """Give up the downloads under way; their URLs go back to the frontier."""
-    abort = getattr(engine.downloader, "abort", None)
-    if abort is not None:  # not with a DOWNLOADER of the user's
-        abort()
-
-
 class PlainStats(MemoryStatsCollector):
     """``STATS_CLASS`` without the search for a deprecated argument in every call.
 

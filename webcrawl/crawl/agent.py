@@ -19,7 +19,7 @@ from webcrawl.crawl.checkpointer import Checkpointer
 from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.host_release import HostRelease
-from webcrawl.crawl.lease_requests import LeaseRequests
+from webcrawl.crawl.lease_requests import BodyBounds, LeaseRequests
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.saved_settings import given
 from webcrawl.crawl.side_downloads import SideDownloads
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from webcrawl.crawl.outcome_log import OutcomeLog
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.seeds import Seed
-    from webcrawl.crawl.sitemaps import Sitemaps
     from webcrawl.crawl.stop import CrawlStop
     from webcrawl.items import Page
     from webcrawl.urls import Link
@@ -71,7 +70,7 @@ class Agent:
         *,
         state: JobState,
         services: ProcessServices,
-        sitemaps: Sitemaps,
+        bounds: BodyBounds,
         live: LiveSettings,
     ) -> None:
         self._state = state
@@ -97,7 +96,7 @@ class Agent:
             in_memory=self._temporary is not None,
         )
         self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)
-        self._requests = LeaseRequests(crawler=crawler, codec=self._codec, sitemaps=sitemaps)
+        self._requests = LeaseRequests(crawler=crawler, codec=self._codec, bounds=bounds)
         host_release = HostRelease(
             services=services, shards=shards, wake=lambda: wake(crawler.engine)
         )
@@ -113,7 +112,7 @@ class Agent:
             side_downloads=self.side_downloads,
             requests=self._requests,
             completion=self.completion,
-            sitemaps=sitemaps,
+            links=self.links,
         )
         self.totals = Totals(stats=self.stats, clock=now)
         self.bound = PolitenessBound(frontier=shards, live=live, clock=now)

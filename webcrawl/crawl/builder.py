@@ -25,6 +25,7 @@ from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.crawl.job_state import ContactRules, JobResources, JobState
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
+from webcrawl.crawl.lease_requests import BodyBounds
 from webcrawl.crawl.link_extractor import link_kinds, sitemap_max_bytes
 from webcrawl.crawl.live_settings import LiveSettings
 from webcrawl.crawl.outcome_log import OutcomeLog
@@ -38,7 +39,6 @@ from webcrawl.crawl.shard import (
     ShardSettings,
     ShardTables,
 )
-from webcrawl.crawl.sitemaps import Sitemaps
 from webcrawl.crawl.state_directory import shard_path
 from webcrawl.crawl.stop import CrawlStop
 from webcrawl.crawl.submission import SITEMAP, LinkRules, LinkSubmitter
@@ -196,12 +196,7 @@ class AgentBuilder:
                 ),
                 stop=CrawlStop(crawler=crawler, jobdir=jobdir),
             ),
-            sitemaps=Sitemaps(
-                links=state.links,
-                max_bytes=sitemap_max_bytes(settings),
-                page_max_bytes=page_max_bytes(settings),
-                named=SITEMAP in link_kinds(settings),
-            ),
+            bounds=BodyBounds(sitemap_max_bytes(settings), page_max_bytes(settings)),
             live=self._live,
         )
 
@@ -244,6 +239,7 @@ class AgentBuilder:
                 max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
                 obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
                 depth_budgets=DepthBudgets.from_settings(settings),
+                takes_robots_sitemaps=SITEMAP in link_kinds(settings),
             ),
             awaits_seeds=scope_of(settings) == SEEDS and reads_seeds,
             clock=wall_time,

@@ -192,6 +192,12 @@ class Completion:
             self._stats.inc_value("scheduler/expired")
             logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
 
+    def abort_downloads(self) -> None:
+        """Break off the downloads under way: their URLs go back."""
+        for fetch in [*self._under_way.values()]:
+            if fetch.abort is not None:
+                fetch.abort()
+
     def put_back_pages(self) -> None:
         """What is in process goes back when it is done, for the next run to fetch it again."""
         for fetch in self._under_way.values():

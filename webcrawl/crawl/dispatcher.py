@@ -14,6 +14,7 @@ from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import error_of
+from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease_requests import LeaseRequests
     from webcrawl.crawl.shard import Shard, Shards
     from webcrawl.crawl.side_downloads import SideDownloads
-    from webcrawl.crawl.sitemaps import Sitemaps
+    from webcrawl.crawl.submission import LinkSubmitter
     from webcrawl.frontier import Lease
+    from webcrawl.hosts.robots.lookup import RobotsSearch
 
 
 class Dispatcher:
@@ -38,14 +40,14 @@ class Dispatcher:
         side_downloads: SideDownloads,
         requests: LeaseRequests,
         completion: Completion,
-        sitemaps: Sitemaps,
+        links: LinkSubmitter,
     ) -> None:
         self._rules = services.rules
         self._shards = shards
         self._side_downloads = side_downloads
         self._requests = requests
         self._completion = completion
-        self._sitemaps = sitemaps
+        self._links = links
         self._reading = services.reading
 
     def dispatch(self, lease: Lease) -> Request | None:
@@ -65,7 +67,8 @@ class Dispatcher:
                 self._reading.set_aside(entry.url)
                 return request
         decision = shard.hosts.preconditions.decide(entry)
-        self._sitemaps.submit_named(entry, shard.hosts.robots)
+        if entry.kind not in NO_URLS:
+            self._submit_sitemaps(entry, shard.hosts.robots)
         match decision.verdict:
             case FetchAction.FETCH | FetchAction.FETCH_ROBOTS:
                 return self._contact(lease, decision)
@@ -81,6 +84,15 @@ class Dispatcher:
                 robots_redirect = completion.host_release.robots_redirect(entry.url)
                 completion.unsent(lease, Way.PUT_BACK, rest=decision.secs, other=robots_redirect)
         return None
+
+    def _submit_sitemaps(self, entry: Entry, robots: RobotsSearch) -> None:
+        """Submit the sitemaps that the robots.txt for *entry* names, if it was read since the last
+        call: after its fetch, or by a later run from the host's record, so that no crash can lose
+        them. OSError when the disk is full."""
+        urls = robots.take_sitemaps(entry.url)
+        if urls:
+            via = f"{origin_of(entry.url)}/robots.txt"
+            self._links.submit_sitemaps(urls, via=via, depth=entry.depth)
 
     def _is_wanted(self, entry: Entry) -> bool:
         """False if the download beside the scheduler is over, or a newer robots redirect began."""

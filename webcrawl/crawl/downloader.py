@@ -61,7 +61,7 @@ class MercatorDownloader:
         lease = number(crawler.settings, "FRONTIER_LEASE_SECS", _LEASE_SECS, at_least=1)
         self._longest = _OF_LEASE * lease
         self.active: set[Request] = set()
-        # The tasks that may be cancelled, with the requests whose middlewares they run.
+        # The tasks of downloads, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
         # Add-ons made for Scrapy's downloader look for slots; there are none.
         self.slots: dict[str, Slot] = {}
@@ -200,11 +200,6 @@ class MercatorDownloader:
     def needs_backout(self) -> bool:
         """Whether all workers are busy; a concurrency of 0 means no limit."""
         return 0 < self._concurrency <= len(self.active)
-
-    def abort(self) -> None:
-        """Cancel the downloads of the frontier's requests."""
-        for task in list(self._tasks):
-            task.cancel()
 
     def close(self) -> None:
         """The handlers close themselves when the engine stops."""

@@ -8,13 +8,15 @@ back as they were, see request_codec.py.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl.crawl.request_codec import LostRequestError
+from webcrawl.crawl.submission import SITEMAP
 from webcrawl.hosts.robots.grammar import MAX_BYTES
+from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.signals import unforeseen
 
@@ -23,22 +25,38 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from webcrawl.crawl.request_codec import RequestCodec
-    from webcrawl.crawl.sitemaps import Sitemaps
     from webcrawl.frontier import Entry
 
 logger = logging.getLogger(__name__)
 
 _LINK_META: Final = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
+# Sitemaps and pages of more than 1 MiB at once: each may be held as received, decoded and stored.
+_SITEMAPS_AT_ONCE: Final = 4
+_PAGES_AT_ONCE: Final = 16
+# Shorter than the time in which a server that sends nothing is given up (NET_MIN_RATE_SECS).
+_PATIENCE_SECS: Final = 10.0
+
+
+class BodyBounds(NamedTuple):
+    """Bytes of a *sitemap* on the wire, and once more decoded, and of any other *page*."""
+
+    sitemap: int
+    page: int
 
 
 class LeaseRequests:
     """Makes and ends them."""
 
-    def __init__(self, *, crawler: Crawler, codec: RequestCodec, sitemaps: Sitemaps) -> None:
+    def __init__(self, *, crawler: Crawler, codec: RequestCodec, bounds: BodyBounds) -> None:
         self._signals = crawler.signals
         self._stats = crawler.stats
         self._codec = codec
-        self._sitemaps = sitemaps
+        self._large_sitemaps = LargeBodies(
+            max_bytes=bounds.sitemap, at_once=_SITEMAPS_AT_ONCE, patience=_PATIENCE_SECS
+        )
+        self._large_pages = LargeBodies(
+            max_bytes=bounds.page, at_once=_PAGES_AT_ONCE, patience=_PATIENCE_SECS
+        )
         self._warned = False
 
     def for_robots(self, url: str) -> Request:
@@ -51,7 +69,7 @@ class LeaseRequests:
     def for_entry(self, entry: Entry) -> Request | None:
         """For the URL of *entry*; None for a Request that a restart has lost."""
         if not entry.extra:
-            meta = {"depth": entry.depth, **_LINK_META, **self._sitemaps.meta(entry)}
+            meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
             return Request(entry.url, errback=self._unforeseen, meta=meta, dont_filter=True)
         try:
             request = self._codec.unpack(entry.extra)
@@ -60,8 +78,11 @@ class LeaseRequests:
             self._stats.inc_value("scheduler/lost")
             return None
         if "download_maxsize" not in request.meta:
-            request.meta.update(self._sitemaps.meta(entry))
+            request.meta[LARGE_BODY] = self._permit(entry)
         return request
+
+    def _permit(self, entry: Entry) -> Permit:
+        return (self._large_sitemaps if entry.kind == SITEMAP else self._large_pages).permit()
 
     def adopt(self, request: Request) -> Request | None:
         """What to enqueue for *request*, which a spider or a middleware wants to be fetched.
@@ -79,7 +100,9 @@ class LeaseRequests:
 
     def done(self, request: Request) -> None:
         """The engine is through with *request*."""
-        self._sitemaps.done(request)
+        permit: Permit | None = request.meta.get(LARGE_BODY)
+        if permit is not None:
+            permit.give_back()
 
     def forget(self, entry: Entry) -> None:
         """*entry* is finished."""

@@ -50,6 +50,7 @@ class LinkRules:
     max_redirects: how many may follow one another.
     obeys_nofollow: links that a page asks not to follow are not submitted.
     depth_budgets: bounds of depth within host and domain.
+    takes_robots_sitemaps: those that a robots.txt names are submitted.
     """
 
     filters: FilterChain
@@ -57,6 +58,7 @@ class LinkRules:
     max_redirects: int
     obeys_nofollow: bool
     depth_budgets: DepthBudgets
+    takes_robots_sitemaps: bool = True
 
 
 class LinkSubmitter:
@@ -146,6 +148,8 @@ class LinkSubmitter:
         """Submit the sitemaps that the robots.txt *via* names, at *depth*: that of the URL for
         which it was fetched. No more than ``MAX_SITEMAPS`` of them; *urls* may be relative to it.
         """
+        if not self._rules.takes_robots_sitemaps:
+            return
         found = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
         links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(found) if url is not None]
         self.sitemaps += len(links)
