@@ -66,7 +66,7 @@ def kill_in_the_middle(command: list[str], job: Path, *, keeps: bool = False) ->
 def _spilled(job: Path) -> int:
     """How many URLs the longest queue of a host has on disk, as of the live checkpoint."""
     try:
-        return _longest(job).body.overflow
+        return _longest(job).overflow.overflow
     except (AttributeError, CorruptRecordError, OSError, ValueError):
         return 0  # no checkpoint yet, no queue, or another checkpoint meanwhile
 
