@@ -66,9 +66,11 @@ def kill_in_the_middle(command: list[str], job: Path, *, keeps: bool = False) ->
 def _spilled(job: Path) -> int:
     """How many URLs the longest queue of a host has on disk, as of the live checkpoint."""
     try:
+        if read_checkpoint(job) is None:
+            return 0
         return _longest(job).overflow.overflow
-    except (AttributeError, CorruptRecordError, OSError, ValueError):
-        return 0  # no checkpoint yet, no queue, or another checkpoint meanwhile
+    except (CorruptRecordError, OSError, ValueError):
+        return 0  # no queue, or another checkpoint meanwhile
 
 
 def _has_gone_on(job: Path) -> bool:
