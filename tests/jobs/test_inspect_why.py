@@ -84,6 +84,7 @@ class Crawled:
             seeds,
             self.job,
             POLITENESS_MIN_DELAY=0.3,
+            POLITENESS_MAX_DELAY=1,  # also of the contacts that the kill cuts off
             CHECKPOINT_INTERVAL_SECS=0.5,
             INFO_LOG_MAX_FILE_BYTES=20_000,
             URL_REFUSE="/nobody-wants-it/",
