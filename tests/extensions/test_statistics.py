@@ -9,7 +9,7 @@ from crawling import clean_web, crawl_command, run_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.statistics import State
+from webcrawl.crawl.statistics import CrawlActivity
 from webcrawl.errors import FatalError
 from webcrawl.extensions.statistics import Rates, Statistics, progress_line
 
@@ -99,7 +99,7 @@ def test_the_rate_is_that_of_the_last_interval(log):
 
 
 PREFIX = "2026-11-21 14:00:00 [webcrawl] INFO: "
-BUSY = State(
+BUSY = CrawlActivity(
     waiting=9_999_900_000,
     in_process=1_000,
     robots=0,

@@ -6,7 +6,7 @@ import pytest
 
 from webcrawl.frontier import back_queue, overflow
 from webcrawl.frontier.back_end import BackEnd
-from webcrawl.frontier.back_queue import State
+from webcrawl.frontier.back_queue import QueueState
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.rests import HostClocks
 
@@ -147,7 +147,7 @@ def test_host_in_process_is_in_neither_the_line_nor_the_heap(
     back.push("a.test", b"2")
     assert back.first_ready(clock()) is None
     assert back.earliest() is None
-    assert back.find_in_process("a.test").state is State.IN_PROCESS
+    assert back.find_in_process("a.test").state is QueueState.IN_PROCESS
     assert back.check() == []
 
 
@@ -343,8 +343,8 @@ def test_check_reports_each_broken_invariant(back: BackEnd, clock: FakeClock) ->
     give(back, "b", clock() + 5, clock())
     table = back._table
     table["a"].ready_at += 1  # in the heap for another time
-    table["b"].state = State.READY  # in the heap, though ready
-    table["c"].state = State.SNOOZED  # in process, though snoozed
+    table["b"].state = QueueState.READY  # in the heap, though ready
+    table["c"].state = QueueState.SNOOZED  # in process, though snoozed
     table["d"].items.clear()  # empty, yet ready
     table["e"].host = "x"  # under another's name
     table["f"].overflow = back.overflows.take()  # an overflow with nothing in it

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl.crawl.outcome_log import NAMES, is_outcome
+from webcrawl.crawl.outcome_log import NAMES
 from webcrawl.errors import FatalError
 from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 from webcrawl.net.outcomes import OUTCOMES
@@ -63,8 +63,6 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
     decided |= set(re.findall(r'_reasons\.get\(.*, "(\w+)"\)', source))
     assert len(decided) == 9
     assert decided | OUTCOMES == NAMES
-    assert all(map(is_outcome, [*NAMES, "http_200", "http_999"]))
-    assert not any(map(is_outcome, ["", "http_", "http_2000", "http_20x", "HTTP_200", "whatever"]))
 
 
 def test_general_settings_scale_the_table():

@@ -61,8 +61,11 @@ class Way(enum.Enum):
 
 
 class Completion:
-    """Gives URLs back. When a log cannot be written the crawl is stopped: nothing that matters has
-    been lost then, but nothing may be finished any more."""
+    """Gives URLs back.
+
+    When a log cannot be written the crawl is stopped: nothing that matters has been lost then, but
+    nothing may be finished any more.
+    """
 
     def __init__(
         self,

@@ -72,7 +72,6 @@ NAMES: Final = OUTCOMES | {
     "host_failing",
     "replaced",
 }
-_HTTP: Final = re.compile(r"http_[1-9]\d\d", re.ASCII)
 #: Of these, the ones of URLs that are given up: a replaced Request goes on as another one.
 GIVEN_UP: Final = NAMES - {"replaced"}
 _HTTP_ERROR: Final = re.compile(r"http_[4-9]\d\d", re.ASCII)
@@ -81,11 +80,6 @@ _HTTP_ERROR: Final = re.compile(r"http_[4-9]\d\d", re.ASCII)
 def is_given_up(outcome: str) -> bool:
     """Whether a URL that ended so was given up, so that it may be tried again."""
     return outcome in GIVEN_UP or bool(_HTTP_ERROR.fullmatch(outcome))
-
-
-def is_outcome(name: str) -> bool:
-    """Whether *name* is one that a line of the log may have."""
-    return name in NAMES or bool(_HTTP.fullmatch(name))
 
 
 class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Frontier
 
 
-class State(NamedTuple):
+class CrawlActivity(NamedTuple):
     """What a crawl is doing at one moment.
 
     *waiting* are URLs; *in_process* contacts and pages, of which *robots* are of robots.txt files
@@ -106,11 +106,11 @@ class CrawlStatistics:
             f"{shards.in_eliminator} to be checked for duplicates{again}"
         )
 
-    def state(self) -> State:
+    def state(self) -> CrawlActivity:
         """What the crawl is doing now."""
         agent, completion = self._agent, self._agent.completion
         stats = agent.shards.frontier_stats()
-        return State(
+        return CrawlActivity(
             waiting=agent.shards.waiting + agent.shards.in_eliminator,
             in_process=completion.in_process,
             robots=completion.fetching_robots,

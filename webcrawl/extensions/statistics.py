@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.statistics import State
+    from webcrawl.crawl.statistics import CrawlActivity
 
 # A short name: the line is read on a terminal.
 logger = logging.getLogger("webcrawl")
@@ -90,7 +90,9 @@ class Rates(NamedTuple):
     contacts: float
 
 
-def progress_line(state: State, rates: Rates, *, secs: float, pages: int, given_up: int) -> str:
+def progress_line(
+    state: CrawlActivity, rates: Rates, *, secs: float, pages: int, given_up: int
+) -> str:
     """The line without the prefix of the log. *secs*, *pages* and *given_up* URLs are those of this
     run."""
     minutes, seconds = divmod(int(secs), 60)
@@ -101,7 +103,7 @@ def progress_line(state: State, rates: Rates, *, secs: float, pages: int, given_
     )
 
 
-def _reasons(state: State, rates: Rates) -> Iterator[str]:
+def _reasons(state: CrawlActivity, rates: Rates) -> Iterator[str]:
     """Reasons for a low rate, the most important first; none if the rate is high."""
     if state.pauses:
         yield f"paused: {', '.join(name.replace('_', ' ') for name in state.pauses)}"
@@ -120,7 +122,7 @@ def _reasons(state: State, rates: Rates) -> Iterator[str]:
         yield f"{state.robots:,} of them robots.txt"
 
 
-def _hosts(state: State) -> str:
+def _hosts(state: CrawlActivity) -> str:
     return f"{_short(state.ready)} hosts ready, {_short(state.resting)} resting"
 
 

@@ -21,7 +21,7 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, State
+from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, QueueState
 from webcrawl.frontier.entry import host_of
 from webcrawl.frontier.overflow import Overflows
 
@@ -199,10 +199,10 @@ class BackEnd:
     def _line_up(self, queue: BackQueue, now: float, *, since: float) -> None:
         """In line or into the heap; *since* is when the host's last contact began."""
         if queue.ready_at <= now:
-            queue.state = State.READY
+            queue.state = QueueState.READY
             self._ready.append(queue)
         else:
-            queue.state = State.SNOOZED
+            queue.state = QueueState.SNOOZED
             queue.is_far = queue.ready_at - since > self._soon
             self.near += not queue.is_far
             heapq.heappush(self._snoozed, (queue.ready_at, next(self._order), queue))
@@ -220,7 +220,7 @@ class BackEnd:
         if snoozed and snoozed[0][0] <= now:
             for _ in range(_WOKEN_PER_CALL):
                 queue = heapq.heappop(snoozed)[2]
-                queue.state = State.READY
+                queue.state = QueueState.READY
                 self.near -= not queue.is_far
                 ready.append(queue)
                 if not snoozed or snoozed[0][0] > now:
@@ -228,7 +228,7 @@ class BackEnd:
         shares = self._shares
         while ready and not shares.is_within(ready[0].domain):
             queue = ready.popleft()
-            queue.state = State.HELD
+            queue.state = QueueState.HELD
             shares.hold(queue)
         return ready[0] if ready else None
 
@@ -239,7 +239,7 @@ class BackEnd:
         return self._back_in_line(self._shares.take())
 
     def _back_in_line(self, queue: BackQueue) -> BackQueue:
-        queue.state = State.READY
+        queue.state = QueueState.READY
         self._ready.append(queue)
         return queue
 
@@ -254,10 +254,10 @@ class BackEnd:
         queue = self._table.get(host)
         if queue is None or not self._shares.is_within(queue.domain):
             return False
-        if queue.state is State.HELD:
+        if queue.state is QueueState.HELD:
             self._shares.release(queue)
             self._back_in_line(queue)
-        if queue.state is not State.READY:
+        if queue.state is not QueueState.READY:
             return False
         if self._ready[0] is not queue:
             self._ready.remove(queue)
@@ -290,7 +290,7 @@ class BackEnd:
         assert queue.ready_at <= now, f"{queue.host} handed out {queue.ready_at - now} s early"
         first = self._ready.popleft()
         assert first is queue, f"{queue.host} is not the first in line"
-        queue.state = State.IN_PROCESS
+        queue.state = QueueState.IN_PROCESS
         queue.contact = now
         queue.journaled = 0
         self.in_process += 1
@@ -308,7 +308,7 @@ class BackEnd:
         """The queue of a host in process, which the caller may change. Raises LookupError when
         it is not."""
         queue = self._table.get(host)
-        if queue is None or queue.state is not State.IN_PROCESS:
+        if queue is None or queue.state is not QueueState.IN_PROCESS:
             raise LookupError(f"{host} is not in process")
         if queue.saved != self._saving.number:
             self._saving.keep(queue)
@@ -402,15 +402,15 @@ class BackEnd:
         waiting = in_process = spilled = 0
         for host, queue in self._table.items():
             waiting += len(queue)
-            in_process += queue.state is State.IN_PROCESS
+            in_process += queue.state is QueueState.IN_PROCESS
             spilled += queue.overflow is not None
             if queue.host != host:
                 problems.append(f"{host} leads to the queue of {queue.host}")
-            if not queue and queue.state is not State.IN_PROCESS:
+            if not queue and queue.state is not QueueState.IN_PROCESS:
                 problems.append(f"the queue of {host} is empty, yet {queue.state.value}")
-            if (id(queue) in line) != (queue.state is State.READY):
+            if (id(queue) in line) != (queue.state is QueueState.READY):
                 problems.append(f"{host} is {queue.state.value}, which the line contradicts")
-            if (id(queue) in heap) != (queue.state is State.SNOOZED):
+            if (id(queue) in heap) != (queue.state is QueueState.SNOOZED):
                 problems.append(f"{host} is {queue.state.value}, which the heap contradicts")
             if queue.overflow is not None:
                 problems += queue.overflow.check()

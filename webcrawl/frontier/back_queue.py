@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 INLINE = 16
 
 
-class State(enum.Enum):
+class QueueState(enum.Enum):
     """The states of a back-end queue, in Heritrix's words."""
 
     READY = "ready"  # in line to be handed out
@@ -70,7 +70,7 @@ class BackQueue:
         self.journaled = 0
         # The last snapshot that has this queue as it was then, or was begun before it was made.
         self.saved = saved
-        self.state = State.READY
+        self.state = QueueState.READY
         # A list, not a deque: an empty deque takes 600 bytes, and pop(0) of 16 costs nothing.
         self.items: list[bytes] = []
         self.overflow: DiskFifo | None = None
@@ -131,7 +131,7 @@ class QueueSnapshots:
         return QueueSnapshot(
             queue.host,
             queue.ready_at,
-            queue.contact if queue.state is State.IN_PROCESS else 0.0,
+            queue.contact if queue.state is QueueState.IN_PROCESS else 0.0,
             queue.min_rest,
             [*queue.items],
             0 if overflow is None else number_of(overflow),

@@ -23,7 +23,12 @@ from webcrawl.frontier.parked import Parked
 from webcrawl.frontier.recovery import replay, take_up_rests
 from webcrawl.frontier.rests import HostClocks
 from webcrawl.frontier.shared import SharedClocks
-from webcrawl.frontier.snapshot import Counts, FrontierSnapshot, decode_snapshot, encode_snapshot
+from webcrawl.frontier.snapshot import (
+    FrontierCounts,
+    FrontierSnapshot,
+    decode_snapshot,
+    encode_snapshot,
+)
 from webcrawl.frontier.supply import Supply, supply_of
 
 if TYPE_CHECKING:
@@ -100,7 +105,7 @@ class Frontier:
         self.parked = Parked(path=path / "parked", front=self._front, finished=self._finished)
         self._durable = (self._front, self._back.overflows, self.parked, self._log)
         self._leases = Leases()
-        self._counts = Counts()
+        self._counts = FrontierCounts()
         # Directories that were there before this process: a process that was killed may have
         # made them and not come to sync their names.
         self._inherited: list[Path] = []

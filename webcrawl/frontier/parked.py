@@ -16,7 +16,7 @@ import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier.snapshot import Counts
+from webcrawl.frontier.snapshot import FrontierCounts
 from webcrawl.storage.fifo import DiskFifo
 
 if TYPE_CHECKING:
@@ -46,13 +46,13 @@ class Parked:
         self.path = path
         self._front = front
         self._finished = finished
-        self._counts = Counts()
+        self._counts = FrontierCounts()
         self.size = 0
         self.due = 0
         self._fifos: dict[str, DiskFifo] = {}
         self._due: dict[str, int] = {}
 
-    def open(self, snapshots: Mapping[str, FifoSnapshot], *, counts: Counts) -> None:
+    def open(self, snapshots: Mapping[str, FifoSnapshot], *, counts: FrontierCounts) -> None:
         """Take up *snapshots*, and delete what a process left that did not come to its own.
 
         From now on *counts* are the frontier's.

@@ -51,7 +51,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     overflow: FifoSnapshot | None
 
 
-class Counts(msgspec.Struct):
+class FrontierCounts(msgspec.Struct):
     """What happened since the crawl began, as of the last snapshot after a ``kill -9``."""
 
     pushed: int = 0
@@ -87,7 +87,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     leased: list[bytes] = []
     remembered: list[tuple[str, float, float]] = []
     finished: bytes = b""
-    counts: Counts = msgspec.field(default_factory=Counts)
+    counts: FrontierCounts = msgspec.field(default_factory=FrontierCounts)
     shared: list[tuple[str, float]] = []
     parked: dict[str, FifoSnapshot] = {}
     quiet: float = 0.0

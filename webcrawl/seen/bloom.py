@@ -58,8 +58,10 @@ _EVERY = 100
 
 
 class LossMeter:
-    """Count of the URLs hidden. *sample*: the sampled fingerprints submitted so far; *expected*,
-    *lost*: counts so far."""
+    """Count of the URLs hidden.
+
+    *sample*: the sampled fingerprints submitted so far; *expected*, *lost*: counts so far.
+    """
 
     def __init__(self, *, sample: Iterable[int] = (), expected: float = 0.0, lost: int = 0) -> None:
         self.expected = expected

@@ -44,8 +44,11 @@ BUFFER_SIZE = 1 << 16
 
 
 class ContentSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="content"):
-    """Snapshot of the content-seen test. runs: (number, count); committed: the
-    fingerprints in none of them, u64 little-endian."""
+    """Snapshot of the content-seen test.
+
+    runs: (number, count).
+    committed: the fingerprints in none of them, u64 little-endian.
+    """
 
     version: int
     runs: list[tuple[int, int]]
