@@ -72,7 +72,7 @@ _server: _Server | None = None
 
 def stop() -> None:
     """End the process to fork from, if there is one."""
-    global _server  # noqa: PLW0603 - one for all tests of this process
+    global _server  # noqa: PLW0603  one for all tests of this process
     if _server is not None:
         _server.stop()
         _server = None
@@ -82,7 +82,7 @@ class Popen(subprocess.Popen):
     """`subprocess.Popen` but for how a process of Python comes to be; others as usual."""
 
     def _execute_child(self, args, *rest):
-        global _server  # noqa: PLW0603
+        global _server  # noqa: PLW0603  likewise
         program, *command = map(os.fspath, args)
         if program != sys.executable:
             super()._execute_child(args, *rest)
@@ -91,7 +91,7 @@ class Popen(subprocess.Popen):
         _server = _server or _Server()
         order = {
             "command": command,
-            "cwd": os.path.abspath(cwd or "."),  # noqa: PTH100
+            "cwd": os.path.abspath(cwd or "."),  # noqa: PTH100  may be bytes
             "env": dict(os.environ if env is None else env),
         }
         descriptors = [
@@ -103,7 +103,7 @@ class Popen(subprocess.Popen):
         self._close_pipe_fds(*pipes)
 
 
-def run(command, *, timeout=120, input=None, **options):  # noqa: A002
+def run(command, *, timeout=120, input=None, **options):  # noqa: A002  subprocess' name
     """`subprocess.run` of *command*, in the project's directory, without input; output and errors
     are captured as text. *options* are those of `Popen`."""
     options = {
@@ -190,7 +190,7 @@ def _run(command: list[str], cwd: str, env: dict[str, str]) -> None:
         exec(compile(code, "<string>", "exec"), main.__dict__)
     else:
         sys.argv.insert(0, option)
-        sys.path[0] = os.path.dirname(os.path.abspath(option))  # noqa: PTH100, PTH120
+        sys.path[0] = os.path.dirname(os.path.abspath(option))  # noqa: PTH100, PTH120  as Python
         runpy.run_path(option, run_name="__main__")
 
 
