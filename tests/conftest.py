@@ -120,6 +120,7 @@ def everything_is_given_back(tmp_path_factory: pytest.TempPathFactory) -> Iterat
         patch.setenv("TMPDIR", directory)
         patch.setattr(tqdm, "monitor_interval", 0)  # its thread would stay
         patch.setattr(tempfile, "tempdir", directory)
+        patch.setattr("webcrawl.simweb.process.Popen", warm.Popen)
         before = Resources()
         yield
         warm.stop()

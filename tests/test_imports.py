@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -76,8 +77,10 @@ class Module(NamedTuple):
         return {parts[1] for parts in inside} - {self.room, "__version__"}
 
 
-def _modules(folder: Path) -> list[Module]:
-    found = []
+@functools.cache
+def modules(name: str = "webcrawl") -> list[Module]:
+    """The modules in the folder *name*, read when a test first needs them."""
+    folder, found = ROOT / name, []
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder).with_suffix("").parts
         name = ".".join(part for part in parts if part != "__init__")
@@ -85,11 +88,8 @@ def _modules(folder: Path) -> list[Module]:
     return found
 
 
-MODULES = _modules(ROOT / "webcrawl")
-
-
 def test_every_room_has_its_floor():
-    rooms = {module.room for module in MODULES if module.name} - {"simweb"}
+    rooms = {module.room for module in modules() if module.name} - {"simweb"}
     assert rooms == FLOOR.keys()
 
 
@@ -97,7 +97,7 @@ def test_every_room_has_its_floor():
 def test_room_imports_only_what_lies_beneath_it(room):
     wrong = {
         module.name: above
-        for module in MODULES
+        for module in modules()
         if module.room == room
         and (above := {one for one in module.rooms() if FLOOR.get(one, 99) >= FLOOR[room]})
         and (module.room, above) != ("commands", {"simweb"})
@@ -107,23 +107,23 @@ def test_room_imports_only_what_lies_beneath_it(room):
 
 def test_simweb_imports_nothing_of_the_crawler():
     assert {
-        room for module in MODULES if module.room == "simweb" for room in module.rooms()
+        room for module in modules() if module.room == "simweb" for room in module.rooms()
     } == set()
 
 
 def test_what_looks_on_is_used_by_commands_only():
-    assert {module.room for module in MODULES if "jobs" in module.rooms()} == {"commands"}
+    assert {module.room for module in modules() if "jobs" in module.rooms()} == {"commands"}
 
 
 def test_packages_of_many_rooms_are_a_docstring_and_no_more():
-    packages = [module for module in MODULES if module.name in ONLY_DOCSTRINGS]
+    packages = [module for module in modules() if module.name in ONLY_DOCSTRINGS]
     assert [len(package.tree.body) for package in packages] == [1, 1, 1]
 
 
 def test_core_rooms_import_no_scrapy_twisted_or_redis():
     wrong = {
         module.name: sorted(outside)
-        for module in MODULES
+        for module in modules()
         if f"{module.name}.".startswith(tuple(f"{room}." for room in WITHOUT_SCRAPY))
         and module.name not in WITH_SETTINGS
         and (outside := {name for name in module.imports() if name.split(".")[0] in SCRAPY_SIDE})
@@ -145,7 +145,7 @@ def test_core_rooms_load_no_scrapy_through_others():
 def test_only_engine_modules_touch_private_attributes_of_scrapy():
     touched = [
         f"{module.name}:{node.lineno}: {ast.unparse(node)}"
-        for module in MODULES
+        for module in modules()
         if module.name not in TOUCH_PRIVATE_ATTRIBUTES
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Attribute)
@@ -158,7 +158,7 @@ def test_only_engine_modules_touch_private_attributes_of_scrapy():
 def test_only_engine_modules_and_http_import_private_modules_of_scrapy():
     touched = {
         module.name
-        for module in MODULES
+        for module in modules()
         for name in module.imports()
         if name.split(".")[0] in {"scrapy", "twisted"} and any(map(_is_private, name.split(".")))
     }
@@ -167,7 +167,7 @@ def test_only_engine_modules_and_http_import_private_modules_of_scrapy():
 
 def test_engine_module_is_where_private_attributes_are_found():
     """The search above finds something where something is."""
-    engine = next(module for module in MODULES if module.name == "crawl._engine")
+    engine = next(module for module in modules() if module.name == "crawl._engine")
     private = {
         node.attr
         for node in ast.walk(engine.tree)
@@ -191,7 +191,7 @@ def test_what_is_imported_is_pinned(folder, pins):
     providers = packages_distributions()
     unpinned = {
         name
-        for module in _modules(ROOT / folder)
+        for module in modules(folder)
         for name in (full.split(".")[0] for full in module.imports())
         if not pinned & {_normalized(provider) for provider in providers.get(name, [name])}
         and name not in STANDARD_LIBRARY

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Final, Self
 
 from webcrawl.simweb.world import SimWebError, World
@@ -24,7 +24,7 @@ class SimWebProcess:
     def __init__(
         self,
         *,
-        process: subprocess.Popen[bytes],
+        process: Popen[bytes],
         world: World,
         dns: str,
         ca_path: Path | None,
@@ -48,7 +48,7 @@ class SimWebProcess:
 
     def wait(self, timeout: float) -> bool:
         """Wait *timeout* seconds for the server to end by itself, which it should not."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(TimeoutExpired):
             self._process.wait(timeout)
         return not self.running
 
@@ -61,7 +61,7 @@ class SimWebProcess:
             process.stdin.close()
         try:
             process.wait(_STOP_SECS)
-        except subprocess.TimeoutExpired:
+        except TimeoutExpired:
             process.kill()
             process.wait()
         process.stdout.close()
@@ -98,10 +98,10 @@ def start_in_process(
         "dns_latency": dns_latency,
         "pool_bytes": pool_bytes,
     }
-    process = subprocess.Popen(
+    process = Popen(
         [sys.executable, "-m", "webcrawl.simweb"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdin=PIPE,
+        stdout=PIPE,
         cwd=_ROOT,
         start_new_session=True,
     )
