@@ -27,8 +27,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from scrapy.settings import Settings
-
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
@@ -39,7 +37,7 @@ from webcrawl.frontier import (
     encode,
 )
 from webcrawl.frontier.admission import Admission
-from webcrawl.hosts.budgets.quotas import budgets_of
+from webcrawl.hosts.budgets.quotas import Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
@@ -49,12 +47,7 @@ from webcrawl.hosts.records import HostRecords
 URLS, PAGES = 200_000, 50_000
 # As the eliminator gives them, see crawl/feeder.py.
 BATCH = 256
-BUDGETS = {
-    "BUDGET_HOST_PAGES": 1000,
-    "BUDGET_HOST_BYTES": 10**9,
-    "BUDGET_DOMAIN_PAGES": 5000,
-    "BUDGET_DOMAIN_BYTES": 10**9,
-}
+HOST, DOMAIN = Quota(1000, 10**9), Quota(5000, 10**9)
 
 
 def keeper_of(records: HostRecords, directory: Path) -> TrapKeeper:
@@ -69,7 +62,7 @@ def keeper_of(records: HostRecords, directory: Path) -> TrapKeeper:
             retry_secs=86_400.0,
             clock=time.time,
         ),
-        space=UrlSpace(records=records, base=1000, clock=time.monotonic),
+        space=UrlSpace(records=records, exceptions=exceptions, base=1000, clock=time.monotonic),
     )
 
 
@@ -125,7 +118,7 @@ def admission(directory: Path, executor: ThreadPoolExecutor, parked: int) -> Non
         max_queues=3000,
     )
     frontier.open(None)
-    _, budgets = budgets_of(Settings(BUDGETS), records)
+    _, budgets = budgets_of(records, host=HOST, domain=DOMAIN)
     gates = [
         *budgets,
         *keeper.gates(),
@@ -206,18 +199,18 @@ def main() -> None:
             asked.append(1e6 * (time.process_time() - started) / URLS)
             held += URLS - len(waiting)
             for entry in waiting:
-                keeper.space.let_out(entry.host)
+                keeper.space.let_out(entry)
             started = time.process_time()
             for entry, seen in pages:
                 keeper.learned.learn(entry.url, seen=seen)
-                keeper.space.ended(entry.host, fresh=not seen, fruitless=seen)
+                keeper.space.ended(entry, fresh=not seen, fruitless=seen)
             judged.append(1e6 * (time.process_time() - started) / PAGES)
             records.flush()
         for what, spent in (("URL", asked), ("page", judged)):
             print(
                 f"{statistics.median(spent):.2f} µs a {what} ({min(spent):.2f} to {max(spent):.2f})"
             )
-        print(f"{held / URLS / options.rounds:.1%} held; {keeper.stats()}")
+        print(f"{held / URLS / options.rounds:.1%} held; {keeper.learned.stats()}")
         keeper.close()
         records.close()
 

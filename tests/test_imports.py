@@ -32,7 +32,7 @@ WITHOUT_SCRAPY = [
     *("storage", "urls", "frontier", "seen", "items", "crawl.seeds", "jobs.audit"),
     *("hosts.records", "hosts.budgets.traps"),
 ]
-# The gates of traps and what makes them of settings.
+# It makes traps of settings.
 WITH_SETTINGS = {"hosts.budgets.traps.keeper"}
 ONLY_DOCSTRINGS = {"crawl", "hosts", "jobs"}
 SCRAPY_SIDE = {"scrapy", "twisted", "redis", "scrapy_redis"}

@@ -12,7 +12,7 @@ from webcrawl.crawl.feeder import Feeder
 from webcrawl.frontier import Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.hosts.budgets.traps import UrlSpace
-from webcrawl.hosts.budgets.traps.keeper import UrlSpaceGate, exceptions_in
+from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -244,8 +244,13 @@ def test_what_was_fetched_before_a_crash_takes_up_no_room_for_good(rig: Rig) -> 
     rig.frontier.push(found[:3])
     rig.drain()
     rig.crash()
-    space = UrlSpace(records=Records(), base=3, per_page=0, clock=rig.clock)
-    gate = UrlSpaceGate(space, exceptions_in(None, clock=rig.clock))
+    gate = UrlSpace(
+        records=Records(),
+        exceptions=exceptions_in(None, clock=rig.clock),
+        base=3,
+        per_page=0,
+        clock=rig.clock,
+    )
     feeder, eliminator = feeder_of(rig, gate)
     feeder.open(awaits_seeds=False)
     eliminator.batches = [found]

@@ -34,7 +34,7 @@ def keeper(tmp_path, records):
             retry_secs=3600.0,
             clock=clock,
         ),
-        space=UrlSpace(records=records, base=10, per_page=2, clock=clock),
+        space=UrlSpace(records=records, exceptions=exceptions, base=10, per_page=2, clock=clock),
     )
     made.open()
     made.test_clock = clock
@@ -112,14 +112,14 @@ def test_requests_of_a_spider_itself_pass(keeper):
     admission = Admission(frontier=frontier, gates=keeper.gates())
     for number in range(50):
         keeper.ended(entry(number), "http_200", **fetch(tested=True, duplicate=True))
-    before = keeper.stats()
+    before = keeper.learned.stats()
     own = [entry(number, extra=b"post") for number in range(50)]
     admission.push([encode(one) for one in own])
     assert len(frontier.pushed) == 50
     assert admission.stops(own[0]) == ""
     for one in own:
         keeper.ended(one, "http_200", **fetch(tested=True, duplicate=True))
-    assert keeper.stats() == before
+    assert keeper.learned.stats() == before
 
 
 def test_an_excepted_host_is_held_by_neither(keeper):
@@ -139,7 +139,8 @@ def test_an_excepted_host_is_held_by_neither(keeper):
     keeper._exceptions.reading.result(timeout=10)
     assert [gate.news(Supply.NOW) for gate in gates] == [True, True]
     assert [gate.holds(entry(1)) for gate in gates] == [False, False]
-    assert keeper.stats()["traps/exceptions/rules"] == 1
+    assert [gate.news(Supply.NOW) for gate in gates] == [False, False]
+    assert keeper.learned.stats()["traps/exceptions/rules"] == 1
 
 
 def test_hosts_have_accounts_of_their_own_whatever_the_politeness_key_is(keeper, records):
@@ -153,14 +154,3 @@ def test_hosts_have_accounts_of_their_own_whatever_the_politeness_key_is(keeper,
     assert {host: record.fruitless for host, record in records.hosts.items()} == {"www.a.test": 1}
     keeper._exceptions.rules.add("www.a.test")
     assert not gate.holds(www)
-
-
-def test_what_is_held_for_room_relents_when_nothing_else_is_left(keeper):
-    gate = keeper.gates()[1]
-    for number in range(10):
-        gate.let_in(entry(number))
-    assert not gate.may_relent
-    assert gate.holds(entry(11))
-    assert gate.may_relent
-    gate.relent()
-    assert not gate.may_relent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 from conftest import FakeClock
@@ -11,22 +12,30 @@ from host_rig import Records
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.hosts.budgets.traps import UrlSpace
+from webcrawl.frontier import Entry, Supply
+from webcrawl.hosts.budgets.traps import ExceptionRules, UrlSpace
 from webcrawl.hosts.budgets.traps import url_space as module
+
+A = Entry("http://a.test/", "a.test")
 
 
 def space_of(records=None, clock=None, *, base=100, per_page=10):
     return UrlSpace(
-        records=records or Records(), base=base, per_page=per_page, clock=clock or FakeClock()
+        records=records or Records(),
+        exceptions=SimpleNamespace(rules=ExceptionRules(), reloads=0),
+        base=base,
+        per_page=per_page,
+        clock=clock or FakeClock(),
     )
 
 
 def let_in(space, count, host="a.test"):
     """How many of *count* URLs found room."""
     found = 0
+    entry = Entry(f"http://{host}/", host)
     for _ in range(count):
-        if not space.holds(host):
-            space.let_in(host)
+        if not space.holds(entry):
+            space.let_in(entry)
             found += 1
     return found
 
@@ -48,10 +57,10 @@ class Crawl:
 
     def found(self, count):
         for _ in range(count):
-            if self.space.holds("a.test"):
+            if self.space.holds(A):
                 self.held.append(1)
             else:
-                self.space.let_in("a.test")
+                self.space.let_in(A)
                 self.waiting.append(1)
         self.most_waiting = max(self.most_waiting, len(self.waiting))
 
@@ -65,14 +74,14 @@ class Crawl:
             if idle:
                 self.space.relent()
                 self.relented += 1
-            if idle or self.space.news():
+            if idle or self.space.news(Supply.NOW):
                 count, self.held = len(self.held), deque()
                 self.found(count)
                 continue
             self.waiting.popleft()
             fresh, fruitless, links = self.page(self.fetched)
             self.fetched += 1
-            self.space.ended("a.test", fresh=fresh, fruitless=fruitless)
+            self.space.ended(A, fresh=fresh, fruitless=fruitless)
             self.found(links)
         return self
 
@@ -80,14 +89,14 @@ class Crawl:
 def test_base_is_for_nothing_and_each_page_earns_more():
     space = space_of()
     assert let_in(space, 150) == 100
-    space.ended("a.test", fresh=True, fruitless=False)
+    space.ended(A, fresh=True, fruitless=False)
     # One place is free again, and ten are new.
     assert let_in(space, 150) == 11
     for _ in range(5):
-        space.ended("a.test", fresh=False, fruitless=True)
+        space.ended(A, fresh=False, fruitless=True)
     assert let_in(space, 150) == 0
     for _ in range(5):
-        space.ended("a.test", fresh=False, fruitless=False)
+        space.ended(A, fresh=False, fruitless=False)
     assert let_in(space, 150) == 5
     assert let_in(space, 150, "b.test") == 100
 
@@ -143,14 +152,14 @@ def test_room_that_was_given_in_advance_is_for_hosts_that_have_some():
     space = space_of()
     let_in(space, 1000)
     for _ in range(100):
-        space.ended("a.test", fresh=False, fruitless=False)
+        space.ended(A, fresh=False, fruitless=False)
     space.relent()
     assert let_in(space, 1000) == 100
     for number in range(100):
-        space.ended("a.test", fresh=False, fruitless=number < 99)
+        space.ended(A, fresh=False, fruitless=number < 99)
     space.relent()
     assert let_in(space, 1000) == 101  # as many as were on nobody's account so far
-    space.ended("a.test", fresh=False, fruitless=True)
+    space.ended(A, fresh=False, fruitless=True)
     space.relent()
     assert let_in(space, 1000) == 0
 
@@ -174,7 +183,7 @@ def test_what_pages_earned_survives_a_restart():
     space = space_of(records)
     let_in(space, 100)
     for number in range(60):
-        space.ended("a.test", fresh=number < 20, fruitless=number >= 20)
+        space.ended(A, fresh=number < 20, fruitless=number >= 20)
     again = space_of(records)
     assert let_in(again, 1000) == 100 + 10 * 20 - 40
     assert (records.get("a.test").fresh, records.get("a.test").fruitless) == (20, 40)
@@ -183,10 +192,10 @@ def test_what_pages_earned_survives_a_restart():
 def test_what_left_the_frontier_without_an_answer_gives_its_room_back():
     space = space_of()
     let_in(space, 100)
-    space.let_out("a.test")
+    space.let_out(A)
     assert let_in(space, 5) == 1
     for _ in range(200):
-        space.let_out("a.test")
+        space.let_out(A)
     assert let_in(space, 500) == 100
 
 
@@ -194,44 +203,46 @@ def test_held_urls_are_looked_at_now_and_then_if_there_is_room():
     clock = FakeClock()
     space = space_of(clock=clock)
     clock.advance(1000)
-    assert not space.news()
+    assert not space.news(Supply.NOW)
     let_in(space, 101)
-    assert not space.news()
-    space.let_out("a.test")
-    assert space.news()
-    assert not space.news()
+    assert not space.news(Supply.NOW)
+    space.let_out(A)
+    assert space.news(Supply.NOW)
+    assert not space.news(Supply.NOW)
     let_in(space, 2)
-    space.let_out("a.test")
+    space.let_out(A)
     clock.advance(9.9)
-    assert not space.news()
+    assert not space.news(Supply.NOW)
     clock.advance(0.1)
-    assert space.news()
+    assert space.news(Supply.NOW)
     # A look at a million takes 5 s.
     let_in(space, 1_000_000)
-    space.let_out("a.test")
+    space.let_out(A)
     clock.advance(99)
-    assert not space.news()
+    assert not space.news(Supply.NOW)
     clock.advance(1)
-    assert space.news()
+    assert space.news(Supply.NOW)
 
 
 def test_a_host_that_has_nothing_to_expect_is_no_reason_to_look_again():
     space = space_of()
     let_in(space, 100)
     for _ in range(100):
-        space.ended("a.test", fresh=False, fruitless=True)
+        space.ended(A, fresh=False, fruitless=True)
     assert let_in(space, 10) == 0
     assert not space.may_relent
     let_in(space, 101, "b.test")
     assert space.may_relent
+    space.relent()
+    assert not space.may_relent
 
 
 def test_it_can_be_switched_off():
     records = Records()
     space = space_of(records, base=0)
     assert let_in(space, 10_000) == 10_000
-    space.ended("a.test", fresh=True, fruitless=False)
-    space.let_out("a.test")
+    space.ended(A, fresh=True, fruitless=False)
+    space.let_out(A)
     assert records.hosts == {}
     assert not space.may_relent
 
@@ -255,18 +266,18 @@ def test_the_account_is_never_overdrawn(events, base, per_page):
     for event in events:
         if event == "found":
             room = base + per_page * fresh - fruitless
-            assert space.holds("a.test") == (waiting >= room)
+            assert space.holds(A) == (waiting >= room)
             if waiting < room:
-                space.let_in("a.test")
+                space.let_in(A)
                 waiting += 1
             continue
         if not waiting:
             continue
         waiting -= 1
         if event == "out":
-            space.let_out("a.test")
+            space.let_out(A)
             continue
-        space.ended("a.test", fresh=event == "fresh", fruitless=event == "fruitless")
+        space.ended(A, fresh=event == "fresh", fruitless=event == "fruitless")
         fresh += event == "fresh"
         fruitless += event == "fruitless"
 

@@ -154,6 +154,7 @@ def host_rig(
         clock=clock,
     )
     pauses = Pauses(clock=clock, wake=lambda: None)
+    exceptions = exceptions_in(None, clock=clock)
     return HostRig(
         HostServices(
             records=records,  # type: ignore[arg-type]  # as much of it as is needed
@@ -171,16 +172,16 @@ def host_rig(
             budgets=Budgets(
                 ledger=ledger or Ledger([]),
                 traps=TrapKeeper(
-                    exceptions=exceptions_in(None, clock=clock),
+                    exceptions=exceptions,
                     learned=LearnedTraps(
                         store=MemoryStore(),
-                        exceptions=exceptions_in(None, clock=clock),
+                        exceptions=exceptions,
                         notes=Notes(Path("/nowhere/traps.txt")),
                         min_duplicates=30,
                         retry_secs=0.0,
                         clock=clock,
                     ),
-                    space=UrlSpace(records=records, base=1000, clock=clock),
+                    space=UrlSpace(records=records, exceptions=exceptions, base=1000, clock=clock),
                 ),
                 origins=OriginRests(records=records, clock=clock),
                 gates=gates,

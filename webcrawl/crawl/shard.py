@@ -234,7 +234,6 @@ class Shard:
             **self.eliminator.stats(),
             **self.content.stats(),
             **self.hosts.records.stats(),
-            **self.hosts.budgets.traps.stats(),
             **self.admission.stats(),
             "seen/waiting": self.eliminator.waiting,
         }

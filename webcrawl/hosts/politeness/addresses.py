@@ -16,7 +16,7 @@ from webcrawl.net.dns.resolver import DnsError, LookupFailedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from webcrawl.hosts.politeness.delays import DelayRecords
+    from webcrawl.hosts.records import HostRecords
     from webcrawl.net.dns.resolver import Resolver
     from webcrawl.net.guard import AddressGuard
 
@@ -29,7 +29,7 @@ class HostAddresses:
         *,
         resolver: Resolver,
         guard: AddressGuard,
-        records: DelayRecords,
+        records: HostRecords,
         clock: Callable[[], float],
     ) -> None:
         self._resolver = resolver

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import DelayPolicy
+    from webcrawl.hosts.records import HostRecords
     from webcrawl.hosts.retry_policy import RetryPolicy
 
 # A server notices some milliseconds later that we hung up, and for it the pause begins then.
@@ -111,13 +112,6 @@ def longest_crawl_delay(settings: BaseSettings) -> float:
     return longest if what == "skip" else math.inf
 
 
-class DelayRecords(Protocol):
-    """Protocol of the store of what is learned of hosts: ``HostRecords``."""
-
-    def get(self, host: str) -> HostRecord: ...
-    def put(self, record: HostRecord) -> None: ...
-
-
 class RestTimes(NamedTuple):
     """The rest of a host after a contact, in seconds.
 
@@ -165,7 +159,7 @@ class Politeness:
         self,
         *,
         policy: DelayPolicy,
-        records: DelayRecords,
+        records: HostRecords,
         retries: RetryPolicy,
         limits: PolitenessLimits,
         clock: Callable[[], float],

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webcrawl.frontier import Entry, Supply
-    from webcrawl.hosts.politeness.delays import DelayRecords
+    from webcrawl.hosts.records import HostRecords
 
 # Origins whose rests are in memory, 0.2 kB each; the oldest are forgotten, and tried earlier.
 _ORIGINS: Final = 1 << 14
@@ -38,7 +38,7 @@ class OriginRests(Gate):
     name = "failing_origin"
     outlasts_crawl = False
 
-    def __init__(self, *, records: DelayRecords, clock: Callable[[], float]) -> None:
+    def __init__(self, *, records: HostRecords, clock: Callable[[], float]) -> None:
         self._records = records
         self._clock = clock
         # When each origin's rest is over.

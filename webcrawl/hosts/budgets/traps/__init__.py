@@ -33,8 +33,7 @@ Invariants
 4. What is in the store survives ``kill -9`` but for its last two seconds: a few pages of a trap
    are then fetched to learn it again.
 
-The room imports only hosts and urls. What must last is in the stores it is given (hosts/); times
-are epoch seconds.
+What must last is in the stores it is given (hosts/records/); times are epoch seconds.
 """
 
 from webcrawl.hosts.budgets.traps.learned import LearnedTraps

@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import number, whole
-from webcrawl.frontier.admission import Gate
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.trap_files import Notes
 from webcrawl.storage.watched_rules import RulesFile
-from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.frontier import Entry, Supply
-    from webcrawl.hosts.budgets.traps.learned import Exceptions
+    from webcrawl.frontier import Entry
+    from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.records import HostRecords
 
 
@@ -82,6 +80,7 @@ class TrapKeeper:
             ),
             space=UrlSpace(
                 records=records,
+                exceptions=exceptions,
                 base=whole(settings, "URL_SPACE_BASE_URLS", at_least=0),
                 clock=clock,
             ),
@@ -89,7 +88,7 @@ class TrapKeeper:
 
     def gates(self) -> list[Gate]:
         """The gates that each new URL passes."""
-        return [LearnedTrapGate(self.learned), UrlSpaceGate(self.space, self._exceptions)]
+        return [self.learned, self.space]
 
     def ended(self, entry: Entry, outcome: str, *, tested: bool, seen: bool) -> None:
         """Note that *entry* has ended, with a document that the content-seen test has *tested*, or
@@ -102,8 +101,7 @@ class TrapKeeper:
         if tested:
             self.learned.learn(entry.url, seen=seen)
         missing = outcome.startswith("http_4") and outcome not in _LATER
-        host = host_of(entry.url)
-        self.space.ended(host, fresh=tested and not seen, fruitless=seen or missing)
+        self.space.ended(entry, fresh=tested and not seen, fruitless=seen or missing)
 
     def open(self) -> None:
         """Open it, with an open store. FatalError if the file cannot be read, and what the store
@@ -118,87 +116,3 @@ class TrapKeeper:
     def close(self) -> None:
         """Stop reading the file. Idempotent."""
         self._exceptions.close()
-
-    def stats(self) -> dict[str, int]:
-        """Counts by their names in the crawl's statistics."""
-        rules = {f"exceptions/{name}": count for name, count in self._exceptions.stats().items()}
-        return {f"traps/{name}": count for name, count in (self.learned.stats() | rules).items()}
-
-
-class LearnedTrapGate(Gate):
-    """Gate of learned traps: holds the URLs of a parked pattern until it is tried again or freed.
-
-    Requests that a spider made itself (they have an ``extra``) pass both gates.
-    """
-
-    name = "learned_trap"
-
-    def __init__(self, traps: LearnedTraps) -> None:
-        self._traps = traps
-
-    def holds(self, entry: Entry) -> bool:
-        """0.4 us for a host without patterns, 3 us for others."""
-        return not entry.extra and self._traps.holds(entry.url)
-
-    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the protocol
-        """Whether a pattern is due, or the exceptions have changed."""
-        return self._traps.news()
-
-    @property
-    def may_relent(self) -> bool:
-        """Whether a pattern is due."""
-        return self._traps.may_relent
-
-    def relent(self) -> None:
-        """Note that a pass over the held URLs begins."""
-        self._traps.relent()
-
-
-class UrlSpaceGate(Gate):
-    """Gate of URL space: holds the URLs of a host beyond what its pages have earned.
-
-    By the host's name, whatever its politeness key is; hosts of the exceptions pass.
-    """
-
-    name = "url_space"
-
-    def __init__(self, space: UrlSpace, exceptions: Exceptions) -> None:
-        self._space = space
-        self._exceptions = exceptions
-        self._heard_of = exceptions.reloads
-
-    def holds(self, entry: Entry) -> bool:
-        """0.8 us."""
-        if entry.extra:
-            return False
-        host = host_of(entry.url)
-        return self._space.holds(host) and not self._exceptions.rules.excepts(host)
-
-    def stops(self, entry: Entry) -> bool:  # noqa: ARG002  part of the protocol
-        """False: a URL that was let in is on its host's account."""
-        return False
-
-    def let_in(self, entry: Entry) -> None:
-        """Add a waiting URL to its host's account."""
-        if not entry.extra:
-            self._space.let_in(host_of(entry.url))
-
-    def let_out(self, entry: Entry) -> None:
-        """Take off a URL that another gate has stopped."""
-        if not entry.extra:
-            self._space.let_out(host_of(entry.url))
-
-    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the protocol
-        """Whether there is room again where there was none, or the exceptions have changed."""
-        changed = self._exceptions.reloads != self._heard_of
-        self._heard_of = self._exceptions.reloads
-        return self._space.news() or changed
-
-    @property
-    def may_relent(self) -> bool:
-        """Whether there is room once all that waited has ended."""
-        return self._space.may_relent
-
-    def relent(self) -> None:
-        """Note that a pass over the held URLs begins."""
-        self._space.relent()

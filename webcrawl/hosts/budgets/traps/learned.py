@@ -1,15 +1,15 @@
-"""Trap learning: counts duplicates by URL pattern, per host, and parks patterns.
+"""Learned traps: counts duplicates by URL pattern, per host, and holds URLs of parked patterns.
 
-``learn`` is called for each document that the content-seen test has judged, ``holds`` for each new
-URL. The package's docstring has the invariants. Everything runs in the crawl's thread; a host that
-is not in memory is read from the store, 10 us.
+``learn`` is called for each document that the content-seen test has judged. The package's docstring
+has the invariants. A host that is not in memory is read from the store, 10 us.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from webcrawl.frontier.admission import Gate
 from webcrawl.hosts.budgets.traps.pattern_record import (
     HostPatterns,
     PatternRecord,
@@ -17,7 +17,6 @@ from webcrawl.hosts.budgets.traps.pattern_record import (
     decode,
     decode_counts,
     encode,
-    encode_counts,
 )
 from webcrawl.urls import host_of
 from webcrawl.urls.filters.pattern import is_broad, is_root, patterns_of
@@ -25,7 +24,10 @@ from webcrawl.urls.filters.pattern import is_broad, is_root, patterns_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from webcrawl.frontier import Entry, Supply
     from webcrawl.hosts.budgets.traps.trap_files import ExceptionRules, Notes
+    from webcrawl.hosts.records.key_value_cache import KeyValueCache
+    from webcrawl.storage.watched_rules import RulesFile
 
 # Hosts whose patterns are held, decoded, and patterns kept for one host: 30 MB if all of them are
 # of an unknown kind.
@@ -55,27 +57,13 @@ _LOOK_EVERY_PER_URL: Final = 1e-4
 _ALL: Final = "*"
 
 
-class Store(Protocol):
-    """Protocol of the store of the records: a ``KeyValueCache`` of hosts/records."""
-
-    def get(self, key: str) -> bytes | None: ...
-
-    def put(self, key: str, data: bytes) -> None: ...
-
-
-class Exceptions(Protocol):
-    """Protocol of the exceptions in force: a ``RulesFile``."""
-
-    rules: ExceptionRules
-    reloads: int
-
-
-class LearnedTraps:
-    """The patterns of all hosts.
+class LearnedTraps(Gate):
+    """The patterns of all hosts, and the gate that holds the URLs of parked ones.
 
     *min_duplicates* pages with content seen before, nine in ten of the recent ones, park a pattern
     for *retry_secs*, then for twice as long (0: until it is excepted). With 0 *min_duplicates*
-    nothing is learned, and nothing held.
+    nothing is learned, and nothing held. Nor are requests that a spider made itself (they have an
+    ``extra``).
 
     All methods raise what the store raises: OSError, CorruptRecordError.
     """
@@ -85,8 +73,8 @@ class LearnedTraps:
     def __init__(
         self,
         *,
-        store: Store,
-        exceptions: Exceptions,
+        store: KeyValueCache,
+        exceptions: RulesFile[ExceptionRules],
         notes: Notes,
         min_duplicates: int,
         retry_secs: float,
@@ -116,12 +104,13 @@ class LearnedTraps:
             self._all = decode_counts(data)
 
     def stats(self) -> dict[str, int]:
-        """Counts by their names after ``traps/``; all but ``hosts`` are of the whole crawl."""
+        """All but ``hosts`` and the exceptions are of the whole crawl."""
         return {
-            "parked": self._all.parked,
-            "learned": self._all.learned,
-            "tried_again": self._all.tried_again,
-            "hosts": len(self._hosts),
+            "traps/parked": self._all.parked,
+            "traps/learned": self._all.learned,
+            "traps/tried_again": self._all.tried_again,
+            "traps/hosts": len(self._hosts),
+            **{f"traps/exceptions/{what}": n for what, n in self._exceptions.stats().items()},
         }
 
     # --- learning
@@ -164,7 +153,7 @@ class LearnedTraps:
         if known.patterns:
             self._store.put(host, encode(known))
         if before != (self._all.parked, self._all.tried_again):
-            self._store.put(_ALL, encode_counts(self._all))
+            self._store.put(_ALL, encode(self._all))
 
     def _judge(self, record: PatternRecord, url: str, *, excepted: bool) -> None:
         """Park *record* if it is time to, unless *url* is excepted."""
@@ -223,22 +212,20 @@ class LearnedTraps:
 
     # --- holding
 
-    def holds(self, url: str) -> bool:
-        """Whether *url* has a parked pattern and is not excepted. 0.4 us for a host without
+    def holds(self, entry: Entry) -> bool:
+        """Whether *entry* has a parked pattern and is not excepted. 0.4 us for a host without
         patterns, 4 us for others."""
-        if not self._min_duplicates:
+        if not self._min_duplicates or entry.extra:
             return False
-        host = host_of(url)
+        host = host_of(entry.url)
         known = self._known(host)
         if known is None:
             return False
-        record = self._parked(known, host, url)
+        while (record := self._parked(known, host, entry.url)) and self._free_if_due(record):
+            self._store.put(host, encode(known))
+            self._store.put(_ALL, encode(self._all))
         if record is None:
             return False
-        if self._free_if_due(record):
-            self._store.put(host, encode(known))
-            self._store.put(_ALL, encode_counts(self._all))
-            return self.holds(url)
         self._due_at = min(self._due_at, record.parked_until)
         self._held += 1
         return True
@@ -252,9 +239,9 @@ class LearnedTraps:
                 return None if excepted else record
         return None
 
-    def news(self) -> bool:
-        """Whether the held URLs should be passed over again: the exceptions have changed, or a
-        pattern is due or was dropped. True once, and then when there is more.
+    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
+        """Whether the exceptions have changed, or a pattern is due or was dropped. True once, and
+        then when there is more.
 
         URLs that an earlier process has held are passed over once in any case.
         """

@@ -50,26 +50,8 @@ class TrapCounts(msgspec.Struct, array_like=True):
     tried_again: int = 0
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(HostPatterns).decode
-_decode_counts = msgspec.msgpack.Decoder(TrapCounts).decode
-
-
-def encode(patterns: HostPatterns) -> bytes:
-    """The bytes of the record in the store."""
-    return _encode(patterns)
-
-
-def decode(data: bytes) -> HostPatterns:
-    """The record of ``encode``. msgspec.DecodeError for other bytes."""
-    return _decode(data)
-
-
-def encode_counts(counts: TrapCounts) -> bytes:
-    """The bytes of the counts in the store."""
-    return _encode(counts)
-
-
-def decode_counts(data: bytes) -> TrapCounts:
-    """The counts of ``encode_counts``. msgspec.DecodeError for other bytes."""
-    return _decode_counts(data)
+#: The bytes of ``HostPatterns`` or ``TrapCounts`` in the store.
+encode = msgspec.msgpack.Encoder().encode
+#: Their inverses. msgspec.DecodeError for other bytes.
+decode = msgspec.msgpack.Decoder(HostPatterns).decode
+decode_counts = msgspec.msgpack.Decoder(TrapCounts).decode

@@ -22,14 +22,20 @@ nothing else is left.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from webcrawl.frontier.admission import Gate
+from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.hosts.records import HostRecord
+    from webcrawl.frontier import Entry, Supply
+    from webcrawl.hosts.budgets.traps.trap_files import ExceptionRules
+    from webcrawl.hosts.records import HostRecords
+    from webcrawl.storage.watched_rules import RulesFile
 
 # Hosts whose counts are in memory, 0.3 kB each.
 _HOSTS: Final = 1 << 14
@@ -37,14 +43,6 @@ _HOSTS: Final = 1 << 14
 # is at most a twentieth of the time.
 _LOOK_EVERY: Final = 10.0
 _LOOK_EVERY_PER_URL: Final = 1e-4
-
-
-class UrlSpaceRecords(Protocol):
-    """Protocol of the store of the accounts: ``HostRecords``."""
-
-    def get(self, host: str) -> HostRecord: ...
-
-    def put(self, record: HostRecord) -> None: ...
 
 
 class _Account(msgspec.Struct, gc=False):
@@ -58,13 +56,28 @@ class _Account(msgspec.Struct, gc=False):
     advance: int = 0
 
 
-class UrlSpace:
-    """The accounts of all hosts. *base* 0: nothing is held. Raises what the records raise."""
+class UrlSpace(Gate):
+    """The accounts of all hosts, and the gate that holds what they have no room for.
+
+    By the host's name, whatever its politeness key is; hosts of the *exceptions*, and requests that
+    a spider made itself (they have an ``extra``), pass. *base* 0: nothing is held. Raises what the
+    records raise.
+    """
+
+    name = "url_space"
 
     def __init__(
-        self, *, records: UrlSpaceRecords, base: int, clock: Callable[[], float], per_page: int = 10
+        self,
+        *,
+        records: HostRecords,
+        exceptions: RulesFile[ExceptionRules],
+        base: int,
+        clock: Callable[[], float],
+        per_page: int = 10,
     ) -> None:
         self._records = records
+        self._exceptions = exceptions
+        self._heard_of = exceptions.reloads
         self._base = base
         self._per_page = per_page
         self._clock = clock
@@ -76,36 +89,41 @@ class UrlSpace:
         self._held_for_room = False
         self._has_room = False
 
-    def holds(self, host: str) -> bool:
-        """Whether there is no room for another URL of *host*. 0.5 us; 10 us for one that is not in
-        memory."""
-        if not self._base:
+    def holds(self, entry: Entry) -> bool:
+        """Whether there is no room for *entry*. 0.8 us; 10 us for a host that is not in memory."""
+        if not self._base or entry.extra:
             return False
+        host = host_of(entry.url)
         account = self._account(host)
         room = self._base + self._per_page * account.fresh - account.fruitless
         if room > 0 and account.waiting < max(room, account.advance):
             return False
         self._held += 1
         self._held_for_room |= room > 0
-        return True
+        return not self._exceptions.rules.excepts(host)
 
-    def let_in(self, host: str) -> None:
-        """Count one more waiting URL."""
-        if self._base:
-            self._account(host).waiting += 1
+    def stops(self, entry: Entry) -> bool:  # noqa: ARG002  part of the interface
+        """False: a URL that was let in is on its host's account."""
+        return False
 
-    def let_out(self, host: str) -> None:
-        """Uncount a URL that has left the frontier without an answer."""
-        if self._base:
-            account = self._account(host)
+    def let_in(self, entry: Entry) -> None:
+        """Add a waiting URL to its host's account."""
+        if self._base and not entry.extra:
+            self._account(host_of(entry.url)).waiting += 1
+
+    def let_out(self, entry: Entry) -> None:
+        """Take off a URL that has left the frontier without an answer."""
+        if self._base and not entry.extra:
+            account = self._account(host_of(entry.url))
             account.waiting = max(0, account.waiting - 1)
             self._has_room = True
 
-    def ended(self, host: str, *, fresh: bool, fruitless: bool) -> None:
+    def ended(self, entry: Entry, *, fresh: bool, fruitless: bool) -> None:
         """Move a URL that has ended: with new content, in vain, or neither."""
-        self.let_out(host)
+        self.let_out(entry)
         if not self._base:
             return
+        host = host_of(entry.url)
         account = self._account(host)
         if not (fresh or fruitless):
             account.neutral += 1
@@ -115,15 +133,16 @@ class UrlSpace:
             account.fruitless = record.fruitless = record.fruitless + fruitless
             self._records.put(record)
 
-    def news(self) -> bool:
-        """Whether the held URLs should be passed over again: now and then, if there is room."""
-        if not (self._held_for_room and self._has_room):
-            return False
+    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
+        """Whether the exceptions have changed, or, now and then, there is room again."""
+        changed = self._exceptions.reloads != self._heard_of
+        self._heard_of = self._exceptions.reloads
         pause = max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held)
-        if self._clock() < self._looked_at + pause:
-            return False
-        self._look()
-        return True
+        is_due = self._clock() >= self._looked_at + pause
+        if self._held_for_room and self._has_room and is_due:
+            self._look()
+            return True
+        return changed
 
     @property
     def may_relent(self) -> bool:
