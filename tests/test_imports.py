@@ -45,6 +45,13 @@ SCRAPY_OBJECTS = {
 TOUCH_PRIVATE_ATTRIBUTES = {"crawl._engine", "crawl._fast_path"}
 IMPORTS_PRIVATE_MODULES = {*TOUCH_PRIVATE_ATTRIBUTES, "net.http.handler"}
 
+# What all commands may load: small, and without other packages.
+LOADED_BY_COMMANDS = {
+    "webcrawl",
+    *(f"webcrawl.{name}" for name in ("settings", "errors", "clock")),
+    *(f"webcrawl.{name}" for name in ("configuration", "configuration.values")),
+    *(f"webcrawl.{name}" for name in ("crawl", "crawl.counts", "crawl.user_messages")),
+}
 
 STANDARD_LIBRARY = sys.stdlib_module_names | {"compression"}  # that one from Python 3.14 on
 PLACES = (".", "tests", "tests/rigs", "benchmarks")
@@ -140,6 +147,27 @@ def test_core_rooms_load_no_scrapy_through_others():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert run.stdout.split() == []
+
+
+def test_commands_load_little_before_they_are_run():
+    """Scrapy loads all of them for each command, its own too."""
+    code = (
+        "import sys, scrapy.cmdline\n"
+        "from scrapy.utils.misc import walk_modules\n"
+        "walk_modules('scrapy.commands')\n"
+        "before = set(sys.modules)\n"
+        "walk_modules('webcrawl.commands')\n"
+        "print(*sys.modules.keys() - before)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = {
+        name
+        for name in run.stdout.split()
+        if name.partition(".")[0] not in STANDARD_LIBRARY and name not in LOADED_BY_COMMANDS
+    }
+    assert {name for name in loaded if not f"{name}.".startswith("webcrawl.commands.")} == set()
 
 
 def test_only_engine_modules_touch_private_attributes_of_scrapy():

@@ -1,19 +1,27 @@
 """``scrapy`` commands of this project (COMMANDS_MODULE).
 
-Scrapy's tools (shell, fetch, view, parse, check, bench) have modules of their names here, in place
-of Scrapy's own, only to run on Scrapy's scheduler.
+Scrapy loads all of them for each of its commands, so a module here imports what it needs when it is
+run. Scrapy's tools (shell, fetch, view, parse, check, bench) have modules of their names here, in
+place of Scrapy's own, only to run on Scrapy's scheduler.
 """
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import TYPE_CHECKING, Final
 
+from scrapy.commands import ScrapyCommand
 from scrapy.settings import SETTINGS_PRIORITIES, default_settings
+
+from webcrawl.errors import FatalError
+from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Iterator
 
-    from scrapy.commands import ScrapyCommand
+    from scrapy.settings import Settings
 
 # Above what a spider sets for its crawls; the command line says what it wants.
 _PRIORITY: Final = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
@@ -40,3 +48,59 @@ def on_scrapys_scheduler(
         settings.set(name, {**settings.getdict(name), **handlers}, priority=_PRIORITY)
 
     return type("Command", (command,), {"__module__": module, "process_options": process_options})
+
+
+def offline(
+    run: Callable[[list[str], argparse.Namespace, Settings], int],
+    *,
+    syntax: str,
+    options: Callable[[argparse._ArgumentGroup], None],
+) -> type[ScrapyCommand]:
+    """The command without a crawl that *run* makes: it returns the exit code, and FatalError is a
+    sentence and exit code 2. The docstring of its module is its help."""
+    module = run.__module__
+    name = module.rpartition(".")[2]
+    short, _, long = (sys.modules[module].__doc__ or "").partition("\n\n")
+
+    def add_options(self: ScrapyCommand, parser: argparse.ArgumentParser) -> None:
+        ScrapyCommand.add_options(self, parser)
+        options(parser.add_argument_group(name.capitalize()))
+
+    def run_command(self: ScrapyCommand, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings is not None
+        try:
+            self.exitcode = run(args, opts, self.settings)
+        except FatalError as error:
+            sys.stderr.write(f"{name}: {error}\n")
+            self.exitcode = 2
+
+    attributes = {
+        "__module__": module,
+        "requires_project": True,
+        "requires_crawler_process": False,
+        "default_settings": {**web_spider, "LOG_ENABLED": False},
+        "syntax": lambda _: syntax,
+        "short_desc": lambda _: short.removesuffix("."),
+        "long_desc": lambda _: long,
+        "add_options": add_options,
+        "run": run_command,
+    }
+    return type("Command", (ScrapyCommand,), attributes)
+
+
+@contextlib.contextmanager
+def progress(unit: str) -> Iterator[Callable[..., None]]:
+    """``on_progress(count)`` or ``on_progress(count, unit)``: a count on the terminal, erased at
+    the end; silent if stderr is no terminal."""
+    from tqdm import tqdm
+
+    # The size is given because a terminal of unknown size would get no progress.
+    with tqdm(
+        unit=unit, leave=False, disable=None, bar_format="{n:,} {unit}", ncols=80, nrows=2
+    ) as bar:
+
+        def on_progress(count: int, unit: str = unit) -> None:
+            bar.unit = unit
+            bar.update(count - bar.n)
+
+        yield on_progress

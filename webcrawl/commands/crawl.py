@@ -25,12 +25,10 @@ from scrapy.utils.log import configure_logging
 from scrapy.utils.misc import load_object
 
 from webcrawl import __version__
-from webcrawl.commands.exit_codes import exit_code_of_start
 from webcrawl.commands.setting_check import check_crawl, check_process
 from webcrawl.crawl.counts import Counts, refused_seeds
-from webcrawl.crawl.totals import PREFIX
 from webcrawl.crawl.user_messages import print_error, tell
-from webcrawl.errors import FatalError
+from webcrawl.errors import DiskError, FatalError
 
 if TYPE_CHECKING:
     import argparse
@@ -122,9 +120,31 @@ class Command(crawl.Command):
             self.exitcode = 2
 
 
+def exit_code_of_start(task: asyncio.Task[None]) -> int:
+    """The exit code of the ended crawl *task*: 0; 2 or 3 for bad input, after printing one
+    sentence; 1 for an error of the program, after logging its traceback."""
+    error = None if task.cancelled() else task.exception()
+    if error is None:
+        return 0
+    # The engine raises another error while it cleans up after the first.
+    causes: list[BaseException] = [error]
+    while causes[-1].__context__ is not None:
+        causes.append(causes[-1].__context__)
+    bad_input = [cause for cause in causes if isinstance(cause, ValueError)]
+    bad_input.sort(key=lambda cause: not isinstance(cause, FatalError))
+    if not bad_input:
+        logger.error("The crawl could not start", exc_info=error)
+        return 1
+    logger.debug("The crawl could not start", exc_info=error)
+    tell(f"webcrawl: {bad_input[0]}\n")
+    return 3 if isinstance(bad_input[0], DiskError) else 2
+
+
 def _nothing_fetched(stats: Mapping[str, Any]) -> str:
     """The reason for which a crawl of seeds ended without contacting a host, in all of its runs; ""
     if it contacted one."""
+    from webcrawl.crawl.totals import PREFIX
+
     counts = Counts.of(stats, PREFIX)
     if "seeds/read" not in stats or stats.get(f"{PREFIX}contacts", 0) or counts.pages:
         return ""

@@ -1,162 +1,144 @@
-"""``scrapy frontier``: shows, exports, imports and retries the URLs of a job.
+"""Show, export or import what waits to be fetched.
 
-Exit codes: 0 done; 2 unusable input or job, one sentence saying why.
+Shows the frontier of a crawl that runs or was stopped: lengths of its queues, states of its hosts.
+Exports it as a seed list, or imports one into a job that is not running, which is made if it is not
+there. Puts URLs that were given up back in line, if the job is not running. Exit code: 0 done, 2
+unusable input or job.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scrapy.commands import ScrapyCommand
-from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
-from scrapy.spiderloader import get_spider_loader
 
 from webcrawl.clock import wall_time
-from webcrawl.commands.progress import progress
-from webcrawl.crawl.seeds import split_sources
-from webcrawl.errors import FatalError
-from webcrawl.jobs.inspect.importing import import_seeds
-from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.inspect.overview import (
-    host_overview,
-    host_overview_text,
-    overview,
-    overview_text,
-)
-from webcrawl.jobs.inspect.printing import print_answer
-from webcrawl.jobs.inspect.retrying import retry, split_outcomes
-from webcrawl.jobs.inspect.seeds_file import export
-from webcrawl.settings import web_spider
+from webcrawl.commands import offline, progress
 
 if TYPE_CHECKING:
     import argparse
+
+    import msgspec
+    from scrapy.crawler import Crawler
+    from scrapy.settings import Settings
 
 _TOP: Final = 10
 _SPIDER: Final = "web"
 
 
-class Command(ScrapyCommand):
-    """Reads a job directory; only --import and --retry change it."""
+def _options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--hosts",
+        type=int,
+        default=_TOP,
+        metavar="N",
+        help=f"show the N hosts with the longest queues (default: {_TOP})",
+    )
+    add("--host", metavar="NAME", help="show where the URLs of one host, or of a URL's, wait")
+    add("--json", action="store_true", help="for machines")
+    add(
+        "--export",
+        metavar="FILE",
+        help="write all URLs that wait as a seed list; gzip if FILE ends in .gz",
+    )
+    add(
+        "--import",
+        dest="sources",
+        metavar="FILE",
+        help="submit the seeds in FILE (several joined by commas, - for standard input)",
+    )
+    add(
+        "--retry",
+        dest="outcomes",
+        metavar="OUTCOME[,...]",
+        help="put URLs that ended so, as dns_failed, back in line, with their hosts tried anew",
+    )
 
-    requires_project = True
-    requires_crawler_process = False
-    default_settings = {**web_spider, "LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
-    def syntax(self) -> str:
-        return "[options]"
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    from webcrawl.jobs.inspect.printing import print_answer
 
-    def short_desc(self) -> str:
-        return "Show, export or import what waits to be fetched"
-
-    def long_desc(self) -> str:
-        return (
-            "Show the frontier of a crawl that runs or was stopped: lengths of its queues, states "
-            "of its hosts. Export it as a seed list, or import one into a job that is not running, "
-            "which is made if it is not there. Put URLs that were given up back in line, if the "
-            "job is not running. Exit code: 0 done, 2 unusable input."
+    if args:
+        raise UsageError("it takes options only: see --help", print_help=False)
+    wanted = (opts.host, opts.export, opts.sources, opts.outcomes)
+    if sum(value is not None for value in wanted) > 1:
+        raise UsageError(
+            "--host, --export, --import and --retry exclude each other", print_help=False
         )
+    if opts.hosts < 0:
+        raise UsageError("--hosts cannot be negative", print_help=False)
+    if opts.sources is not None:
+        result, text = _import(opts.sources, settings)
+    elif opts.outcomes is not None:
+        result, text = _retry(opts.outcomes, settings)
+    elif opts.export is not None:
+        result, text = _export(Path(opts.export), settings)
+    else:
+        result, text = _show(opts, settings)
+    print_answer(result, lambda: text, as_json=opts.json)
+    return 0
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        add = parser.add_argument_group("Frontier").add_argument
-        add(
-            "--hosts",
-            type=int,
-            default=_TOP,
-            metavar="N",
-            help=f"show the N hosts with the longest queues (default: {_TOP})",
-        )
-        add("--host", metavar="NAME", help="show where the URLs of one host, or of a URL's, wait")
-        add("--json", action="store_true", help="for machines")
-        add(
-            "--export",
-            metavar="FILE",
-            help="write all URLs that wait as a seed list; gzip if FILE ends in .gz",
-        )
-        add(
-            "--import",
-            dest="sources",
-            metavar="FILE",
-            help="submit the seeds in FILE (several joined by commas, - for standard input)",
-        )
-        add(
-            "--retry",
-            dest="outcomes",
-            metavar="OUTCOME[,...]",
-            help="put URLs that ended so, as dns_failed, back in line, with their hosts tried anew",
-        )
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        if args:
-            raise UsageError("it takes options only: see --help", print_help=False)
-        asked = (opts.host, opts.export, opts.sources, opts.outcomes)
-        if sum(value is not None for value in asked) > 1:
-            raise UsageError(
-                "--host, --export, --import and --retry exclude each other", print_help=False
-            )
-        if opts.hosts < 0:
-            raise UsageError("--hosts cannot be negative", print_help=False)
-        try:
-            if opts.sources is not None:
-                self._import(opts)
-            elif opts.outcomes is not None:
-                self._retry(opts)
-            elif opts.export is not None:
-                self._export(opts)
-            else:
-                self._show(opts)
-        except FatalError as error:
-            sys.stderr.write(f"frontier: {error}\n")
-            self.exitcode = 2
+def _show(opts: argparse.Namespace, settings: Settings) -> tuple[msgspec.Struct, str]:
+    from webcrawl.jobs.inspect.job_view import ask
+    from webcrawl.jobs.inspect.overview import (
+        host_overview,
+        host_overview_text,
+        overview,
+        overview_text,
+    )
 
-    @property
-    def _jobdir(self) -> Path:
-        assert self.settings is not None
-        return Path(self.settings["JOBDIR"])
+    jobdir = Path(settings["JOBDIR"])
+    if opts.host is not None:
+        host = ask(jobdir, lambda view: host_overview(view, opts.host))
+        return host, host_overview_text(host, now=wall_time())
+    figures = ask(jobdir, lambda view: overview(view, top=opts.hosts))
+    return figures, overview_text(figures, now=wall_time())
 
-    def _show(self, opts: argparse.Namespace) -> None:
-        settings = self.settings
-        assert settings is not None
-        now = wall_time()
-        if opts.host is not None:
-            host = ask(self._jobdir, lambda view: host_overview(view, opts.host))
-            print_answer(host, lambda: host_overview_text(host, now=now), as_json=opts.json)
-        else:
-            result = ask(self._jobdir, lambda view: overview(view, top=opts.hosts))
-            print_answer(result, lambda: overview_text(result, now=now), as_json=opts.json)
 
-    def _export(self, opts: argparse.Namespace) -> None:
-        path = Path(opts.export)
-        with progress("URLs") as on_progress:
-            done = ask(self._jobdir, lambda view: export(view, path, on_progress=on_progress))
-        left_out = f"{done.requests:,} ordinary Requests and {done.unsayable:,} odd URLs left out"
-        text = f"{done.urls:,} URLs written to {path}; {left_out}\n"
-        print_answer(done, lambda: text, as_json=opts.json)
+def _export(path: Path, settings: Settings) -> tuple[msgspec.Struct, str]:
+    from webcrawl.jobs.inspect.job_view import ask
+    from webcrawl.jobs.inspect.seeds_file import export
 
-    def _import(self, opts: argparse.Namespace) -> None:
-        with progress("URLs") as on_progress:
-            done = import_seeds(
-                self._web_crawler(), split_sources(opts.sources), on_progress=on_progress
-            )
-        text = (
-            f"{done.read:,} seeds read, {done.bad:,} bad lines, {done.refused:,} refused by "
-            f"filters; {done.new:,} new URLs in {self._jobdir}\n"
-        )
-        print_answer(done, lambda: text, as_json=opts.json)
+    with progress("URLs") as on_progress:
+        jobdir = Path(settings["JOBDIR"])
+        done = ask(jobdir, lambda view: export(view, path, on_progress=on_progress))
+    left_out = f"{done.requests:,} ordinary Requests and {done.unsayable:,} odd URLs left out"
+    return done, f"{done.urls:,} URLs written to {path}; {left_out}\n"
 
-    def _retry(self, opts: argparse.Namespace) -> None:
-        outcomes = split_outcomes(opts.outcomes)
-        with progress("URLs") as on_progress:
-            done = retry(self._web_crawler(), outcomes, on_progress=on_progress)
-        text = (
-            f"{done.urls:,} URLs put back in line in {self._jobdir}; {done.waiting:,} wait "
-            f"already, {done.left_out:,} ordinary Requests and cut URLs left out\n"
-        )
-        print_answer(done, lambda: text, as_json=opts.json)
 
-    def _web_crawler(self) -> Crawler:
-        assert self.settings is not None
-        return Crawler(get_spider_loader(self.settings).load(_SPIDER), self.settings)
+def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
+    from webcrawl.crawl.seeds import split_sources
+    from webcrawl.jobs.inspect.importing import import_seeds
+
+    with progress("URLs") as on_progress:
+        crawler = _web_crawler(settings)
+        done = import_seeds(crawler, split_sources(sources), on_progress=on_progress)
+    return done, (
+        f"{done.read:,} seeds read, {done.bad:,} bad lines, {done.refused:,} refused by "
+        f"filters; {done.new:,} new URLs in {settings['JOBDIR']}\n"
+    )
+
+
+def _retry(outcomes: str, settings: Settings) -> tuple[msgspec.Struct, str]:
+    from webcrawl.jobs.inspect.retrying import retry, split_outcomes
+
+    names = split_outcomes(outcomes)
+    with progress("URLs") as on_progress:
+        done = retry(_web_crawler(settings), names, on_progress=on_progress)
+    return done, (
+        f"{done.urls:,} URLs put back in line in {settings['JOBDIR']}; {done.waiting:,} wait "
+        f"already, {done.left_out:,} ordinary Requests and cut URLs left out\n"
+    )
+
+
+def _web_crawler(settings: Settings) -> Crawler:
+    from scrapy.crawler import Crawler
+    from scrapy.spiderloader import get_spider_loader
+
+    return Crawler(get_spider_loader(settings).load(_SPIDER), settings)
+
+
+Command = offline(_run, syntax="[options]", options=_options)

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
-from tqdm import tqdm
 
-from webcrawl.commands.exit_codes import exit_code_of_start
-from webcrawl.errors import FatalError
-from webcrawl.jobs.replay import ReplaySpider
+from webcrawl.commands.crawl import exit_code_of_start
 from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:
@@ -83,22 +81,26 @@ class Command(ScrapyCommand):
             raise UsageError("name a WARC file, for example crawls/web/warc/*.warc.gz")
         if opts.start < 0:
             raise UsageError("--from cannot be negative", print_help=False)
-        try:
-            files = _files(args, opts.start)
-        except FatalError as error:
-            sys.stderr.write(f"replay: {error}\n")
+        paths = [*dict.fromkeys(map(Path, args))]
+        missing = next((path for path in paths if not path.is_file()), None)
+        if missing is not None:
+            sys.stderr.write(f"replay: there is no file {missing}; name WARC files.\n")
             self.exitcode = 2
             return
-        self._replay(files)
+        self._replay([(path, 0 if number else opts.start) for number, path in enumerate(paths)])
 
     def _replay(self, files: Sequence[tuple[Path, int]]) -> None:
+        from tqdm import tqdm
+
+        from webcrawl.jobs.replay import ReplaySpider
+
         assert self.crawler_process is not None
         crawler = self.crawler_process.create_crawler(ReplaySpider)
-        sizes = {path: path.stat().st_size for path, _ in files}
-        before = dict(zip(sizes, _running_sums(list(sizes.values())), strict=True))
+        *offsets, total = accumulate((path.stat().st_size for path, _ in files), initial=0)
+        before = {path: offset for (path, _), offset in zip(files, offsets, strict=True)}
         at = files[0]
         # Silent if stderr is no terminal.
-        with tqdm(total=sum(sizes.values()), unit="B", unit_scale=True, disable=None) as bar:
+        with tqdm(total=total, unit="B", unit_scale=True, disable=None) as bar:
 
             def on_progress(path: Path, offset: int) -> None:
                 nonlocal at
@@ -132,20 +134,3 @@ def _leave_the_crawl_out(settings: Settings) -> None:
     if not settings["WARC_DIR"]:
         pipelines.pop(_WARC_PIPELINE, None)
     settings.setdict({**_NO_CRAWL, "ITEM_PIPELINES": pipelines}, priority="cmdline")
-
-
-def _files(names: Sequence[str], start: int) -> list[tuple[Path, int]]:
-    """The files, each once, with the offset to begin at."""
-    paths = [*dict.fromkeys(Path(name) for name in names)]
-    for path in paths:
-        if not path.is_file():
-            raise FatalError(f"there is no file {path}; name WARC files.")
-    return [(path, 0 if i else start) for i, path in enumerate(paths)]
-
-
-def _running_sums(sizes: Sequence[int]) -> list[int]:
-    """What comes before each."""
-    sums = [0]
-    for size in sizes[:-1]:
-        sums.append(sums[-1] + size)
-    return sums

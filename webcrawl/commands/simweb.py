@@ -1,8 +1,11 @@
-"""``scrapy simweb``: serves the simulated internet, alone or around a command.
+"""Serve a simulated internet on loopback.
 
-Exit codes: that of COMMAND if there is one (128 + the number of the signal that ended it); else 0
-after Ctrl-C, SIGTERM or ``--seconds``; 1 if the server died; 2 for unusable options, one sentence
-saying why.
+Serves a simulated internet (HTTP, HTTPS, FTP, Gopher, DNS) on loopback addresses; FTP and Gopher
+for the shares of the hosts that --world ftp=0.02 and --world gopher=0.02 ask for. With a COMMAND,
+serves it while COMMAND runs; in COMMAND, {seeds}, {dns} and {log} stand for the seeds file, the
+name server and the access log. Exit code: that of COMMAND if there is one (128 + the number of the
+signal that ended it); else 0 after Ctrl-C, SIGTERM or --seconds, 1 if the server died; 2 unusable
+options.
 """
 
 from __future__ import annotations
@@ -20,23 +23,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from scrapy.commands import ScrapyCommand
-
-from webcrawl.simweb import (
-    PRESETS,
-    Faults,
-    SimWebError,
-    SimWebProcess,
-    World,
-    preset,
-    start_in_process,
-    write_seeds,
-    write_truth,
-)
+from webcrawl.commands import offline
+from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     import argparse
     from types import FrameType
+
+    from scrapy.settings import Settings
+
+    from webcrawl.simweb import SimWebProcess, World
 
 DNS_PORT: Final = 8453
 _DIRECTORY: Final = Path("crawls/simweb")
@@ -44,117 +40,102 @@ _DIRECTORY: Final = Path("crawls/simweb")
 _POLL_SECS: Final = 0.1
 
 
-class Command(ScrapyCommand):
-    """Starts the server in a child process and writes the seeds file."""
+def _options(group: argparse._ArgumentGroup) -> None:
+    from webcrawl.simweb import PRESETS
 
-    requires_project = True
-    requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
+    add = group.add_argument
+    add("--hosts", type=int, metavar="N", help="number of hosts (default: 2000)")
+    add("--seed", type=int, metavar="N", help="the same seed is the same web (default: 1)")
+    add(
+        "--profile",
+        dest="preset",
+        choices=sorted(PRESETS),
+        default="mercator",
+        help="mercator: the web of 2000, with faults (default); today: larger pages, gzip; "
+        "clean: no faults; bench: a million equal pages; bench-today: a million of today's",
+    )
+    add("--http-port", type=int, metavar="PORT", help="default: 8480; 0 for any free port")
+    add("--https-port", type=int, metavar="PORT", help="default: 8443; 0 for any free port")
+    add(
+        "--dns-port",
+        type=int,
+        metavar="PORT",
+        default=DNS_PORT,
+        help=f"UDP on 127.0.0.1 (default: {DNS_PORT}); 0 for any free port",
+    )
+    add(
+        "--access-log",
+        type=Path,
+        metavar="FILE",
+        help=f"is appended to (default: {_DIRECTORY}/access.log)",
+    )
+    add(
+        "--seeds-file",
+        type=Path,
+        metavar="FILE",
+        default=_DIRECTORY / "seeds.txt",
+        help=f"is written (default: {_DIRECTORY}/seeds.txt)",
+    )
+    add("--truth", type=Path, metavar="FILE", help="write which URLs a crawl has to find")
+    add("--seconds", type=float, metavar="N", help="stop after N seconds")
+    add(
+        "--world",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="any parameter of World in webcrawl/simweb/world.py, such as mean_pages=20 or, "
+        "for the shares of faulty hosts, faults.stall=0; ftp=0.02 and gopher=0.02 make hosts "
+        "that speak these (may be repeated)",
+    )
+    # "--profile" of Scrapy has lost its name; its value is asked for nevertheless.
+    group.set_defaults(profile=None)
 
-    def syntax(self) -> str:
-        return "[options] [-- COMMAND ...]"
 
-    def short_desc(self) -> str:
-        return "Serve a simulated internet on loopback"
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    from webcrawl.simweb import SimWebError
 
-    def long_desc(self) -> str:
-        return (
-            "Serve a simulated internet (HTTP, HTTPS, FTP, Gopher, DNS) on loopback addresses; FTP "
-            "and Gopher for the shares of the hosts that --world ftp=0.02 and --world gopher=0.02 "
-            "ask for. With a COMMAND, serve it while COMMAND runs, and end with its exit code; in "
-            "COMMAND, {seeds}, {dns} and {log} stand for the seeds file, the name server and the "
-            "access log."
-        )
+    command = args[1:] if args[:1] == ["--"] else args
+    try:
+        with _Signals() as signals:
+            return _serve(command, opts, signals, settings)
+    except SimWebError as error:
+        raise FatalError(str(error)) from error
+    except OSError as error:
+        raise FatalError(f"{error.strerror}: {error.filename}") from error
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        group = parser.add_argument_group("Simulated internet")
-        add = group.add_argument
-        add("--hosts", type=int, metavar="N", help="number of hosts (default: 2000)")
-        add("--seed", type=int, metavar="N", help="the same seed is the same web (default: 1)")
-        add(
-            "--profile",
-            dest="preset",
-            choices=sorted(PRESETS),
-            default="mercator",
-            help="mercator: the web of 2000, with faults (default); today: larger pages, gzip; "
-            "clean: no faults; bench: a million equal pages; bench-today: a million of today's",
-        )
-        add("--http-port", type=int, metavar="PORT", help="default: 8480; 0 for any free port")
-        add("--https-port", type=int, metavar="PORT", help="default: 8443; 0 for any free port")
-        add(
-            "--dns-port",
-            type=int,
-            metavar="PORT",
-            default=DNS_PORT,
-            help=f"UDP on 127.0.0.1 (default: {DNS_PORT}); 0 for any free port",
-        )
-        add(
-            "--access-log",
-            type=Path,
-            metavar="FILE",
-            help=f"is appended to (default: {_DIRECTORY}/access.log)",
-        )
-        add(
-            "--seeds-file",
-            type=Path,
-            metavar="FILE",
-            default=_DIRECTORY / "seeds.txt",
-            help=f"is written (default: {_DIRECTORY}/seeds.txt)",
-        )
-        add("--truth", type=Path, metavar="FILE", help="write which URLs a crawl has to find")
-        add("--seconds", type=float, metavar="N", help="stop after N seconds")
-        add(
-            "--world",
-            action="append",
-            default=[],
-            metavar="NAME=VALUE",
-            help="any parameter of World in webcrawl/simweb/world.py, such as mean_pages=20 or, "
-            "for the shares of faulty hosts, faults.stall=0; ftp=0.02 and gopher=0.02 make hosts "
-            "that speak these (may be repeated)",
-        )
-        # "--profile" of Scrapy has lost its name; its value is asked for nevertheless.
-        parser.set_defaults(profile=None)
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        command = args[1:] if args[:1] == ["--"] else args
-        try:
-            with _Signals() as signals:
-                self.exitcode = self._serve(command, opts, signals)
-        except SimWebError as error:
-            sys.stderr.write(f"simweb: {error}\n")
-            self.exitcode = 2
-        except OSError as error:
-            sys.stderr.write(f"simweb: {error.strerror}: {error.filename}\n")
-            self.exitcode = 2
+def _serve(
+    command: list[str], opts: argparse.Namespace, signals: _Signals, settings: Settings
+) -> int:
+    from webcrawl.simweb import start_in_process, write_seeds, write_truth
 
-    def _serve(self, command: list[str], opts: argparse.Namespace, signals: _Signals) -> int:
-        if command and command[0].startswith("-"):
-            raise SimWebError(f"there is no option {command[0]}; a command follows after --")
-        if opts.seconds is not None and not opts.seconds > 0:
-            raise SimWebError(f"--seconds must be positive, not {opts.seconds:g}")
-        if not 0 <= opts.dns_port <= 65535:
-            raise SimWebError(f"--dns-port must be from 0 to 65535, not {opts.dns_port}")
-        world = _world(opts)
-        log_path: Path = opts.access_log or _DIRECTORY / "access.log"
-        for path in (log_path, opts.seeds_file, opts.truth):
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-        with start_in_process(world, log_path=log_path, dns_port=opts.dns_port) as web:
-            write_seeds(web.world, opts.seeds_file)
-            if opts.truth is not None:
-                assert self.settings is not None
-                agent = self.settings["ROBOTSTXT_USER_AGENT"] or self.settings["USER_AGENT"]
-                write_truth(web.world, agent, opts.truth)
-            if command:
-                names = {"seeds": opts.seeds_file, "dns": web.dns, "log": log_path}
-                return _run_command(_filled(command, names), web, opts.seconds, signals)
-            _describe(web, log_path, opts)
-            return _wait(web, opts.seconds, signals)
+    if command and command[0].startswith("-"):
+        raise FatalError(f"there is no option {command[0]}; a command follows after --")
+    if opts.seconds is not None and not opts.seconds > 0:
+        raise FatalError(f"--seconds must be positive, not {opts.seconds:g}")
+    if not 0 <= opts.dns_port <= 65535:
+        raise FatalError(f"--dns-port must be from 0 to 65535, not {opts.dns_port}")
+    world = _world(opts)
+    log_path: Path = opts.access_log or _DIRECTORY / "access.log"
+    for path in (log_path, opts.seeds_file, opts.truth):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+    with start_in_process(world, log_path=log_path, dns_port=opts.dns_port) as web:
+        write_seeds(web.world, opts.seeds_file)
+        if opts.truth is not None:
+            agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
+            write_truth(web.world, agent, opts.truth)
+        if command:
+            names = {"seeds": opts.seeds_file, "dns": web.dns, "log": log_path}
+            return _run_command(_filled(command, names), web, opts.seconds, signals)
+        _describe(web, log_path, opts)
+        return _wait(web, opts.seconds, signals)
 
 
 def _world(opts: argparse.Namespace) -> World:
     """The world of the options."""
+    from webcrawl.simweb import Faults, World, preset
+
     changes: dict[str, Any] = {
         name: value
         for name in ("hosts", "seed", "http_port", "https_port")
@@ -169,14 +150,14 @@ def _world(opts: argparse.Namespace) -> World:
         name, separator, value = text.partition("=")
         if name not in types or not separator:
             known = ", ".join(types)
-            raise SimWebError(f"--world takes NAME=VALUE, not {text!r}; the names are {known}")
+            raise FatalError(f"--world takes NAME=VALUE, not {text!r}; the names are {known}")
         try:
             parsed = types[name](value)
         except ValueError:
             kind = "a whole number" if types[name] is int else "a number"
-            raise SimWebError(f"--world {name} needs {kind}, not {value!r}") from None
+            raise FatalError(f"--world {name} needs {kind}, not {value!r}") from None
         if isinstance(parsed, float) and not math.isfinite(parsed):
-            raise SimWebError(f"--world {name} must be finite")
+            raise FatalError(f"--world {name} must be finite")
         if name.startswith("faults."):
             faults[name.removeprefix("faults.")] = parsed
         else:
@@ -295,7 +276,7 @@ def _run_command(
             command, env=environment, process_group=0
         )
     except OSError as error:
-        raise SimWebError(f"cannot run {command[0]}: {error.strerror}") from error
+        raise FatalError(f"cannot run {command[0]}: {error.strerror}") from error
     signals.pass_on(process.pid)
     died = False
     while True:
@@ -313,3 +294,6 @@ def _run_command(
     if died:
         return code or 1
     return code if code >= 0 else 128 - code
+
+
+Command = offline(_run, syntax="[options] [-- COMMAND ...]", options=_options)

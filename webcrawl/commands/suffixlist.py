@@ -1,27 +1,26 @@
-"""``scrapy suffixlist``: shows or updates the public suffix list of new crawls.
+"""Show or update the public suffix list, by which hosts belong to domains.
 
-Exit codes: 0 done; 1 the list could not be downloaded, and nothing was changed; 2 unusable input,
-one sentence saying why.
+Shows the date of the public suffix list that a new crawl takes. With --update it downloads the list
+of today to SUFFIX_LIST_FILE; a file that is there stays until the new one is complete. Crawls that
+have begun keep the list that they began with. Exit code: 0 done, 1 the list could not be
+downloaded, and nothing was changed, 2 unusable input.
 """
 
 from __future__ import annotations
 
-import http.client
 import sys
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawl.suffix_lists import suffix_list_of
+from webcrawl.commands import offline
 from webcrawl.errors import FatalError
-from webcrawl.storage.atomic import make_directory, write_atomic
-from webcrawl.urls.registered_domain import SuffixList
 
 if TYPE_CHECKING:
     import argparse
+
+    from scrapy.settings import Settings
 
 _URL: Final = "https://publicsuffix.org/list/public_suffix_list.dat"
 _TIMEOUT_SECS: Final = 60.0
@@ -29,54 +28,39 @@ _TIMEOUT_SECS: Final = 60.0
 _MAX_BYTES: Final = 16 << 20
 
 
-class Command(ScrapyCommand):
-    """Shows or updates SUFFIX_LIST_FILE."""
+def _options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--update", action="store_true", help="download the list of today")
+    group.add_argument("--url", default=_URL, help=f"where from (default: {_URL})")
 
-    requires_project = True
-    requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 (declared so by ScrapyCommand)
 
-    def syntax(self) -> str:
-        return "[options]"
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    import http.client
 
-    def short_desc(self) -> str:
-        return "Show or update the public suffix list, by which hosts belong to domains"
+    from webcrawl.crawl.suffix_lists import suffix_list_of
 
-    def long_desc(self) -> str:
-        return (
-            "Show the date of the public suffix list that a new crawl takes. With --update "
-            "download the list of today to SUFFIX_LIST_FILE; a file that is there stays until the "
-            "new one is complete. Crawls that have begun keep the list that they began with. Exit "
-            "code: 0 done, 1 the list could not be downloaded, 2 unusable input."
-        )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        add = parser.add_argument_group("Public suffix list").add_argument
-        add("--update", action="store_true", help="download the list of today")
-        add("--url", default=_URL, help=f"where from (default: {_URL})")
-
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        settings = self.settings
-        assert settings is not None
-        if args:
-            raise UsageError("it takes options only: see --help", print_help=False)
-        if not opts.url.startswith(("http://", "https://")):
-            raise UsageError(f"--url must be http or https, not {opts.url}", print_help=False)
-        try:
-            if opts.update:
-                _update(settings["SUFFIX_LIST_FILE"] or "", opts.url)
-            print(f"New crawls take the public suffix list {suffix_list_of(settings).version}.")
-        except FatalError as error:
-            sys.stderr.write(f"suffixlist: {error}\n")
-            self.exitcode = 2
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            sys.stderr.write(f"suffixlist: {opts.url}: {error}; nothing was changed.\n")
-            self.exitcode = 1
+    if args:
+        raise UsageError("it takes options only: see --help", print_help=False)
+    if not opts.url.startswith(("http://", "https://")):
+        raise UsageError(f"--url must be http or https, not {opts.url}", print_help=False)
+    try:
+        if opts.update:
+            _update(settings["SUFFIX_LIST_FILE"] or "", opts.url)
+        print(f"New crawls take the public suffix list {suffix_list_of(settings).version}.")
+    except FatalError:
+        raise
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        sys.stderr.write(f"suffixlist: {opts.url}: {error}; nothing was changed.\n")
+        return 1
+    return 0
 
 
 def _update(file: str, url: str) -> None:
     """Put the list at *url* into *file*. Raises FatalError, OSError, HTTPException, ValueError."""
+    import urllib.request
+
+    from webcrawl.storage.atomic import make_directory, write_atomic
+    from webcrawl.urls.registered_domain import SuffixList
+
     if not file:
         raise FatalError("SUFFIX_LIST_FILE is empty: name the file to write.")
     path = Path(file)
@@ -86,3 +70,6 @@ def _update(file: str, url: str) -> None:
     SuffixList(body.decode("utf-8"))
     make_directory(path.parent)
     write_atomic(path, body)
+
+
+Command = offline(_run, syntax="[options]", options=_options)
