@@ -68,7 +68,6 @@ def test_feed_exports_write_text_and_numbers_and_all_else_by_its_name(kind):
                 "robots": {
                     **dict.fromkeys(["nofollow", "noarchive"], False),
                     "noindex": True,
-                    "unavailable_after": None,
                 },
             }
         ]

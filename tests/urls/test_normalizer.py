@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from webcrawl.urls import HTTP_SCHEMES, SCHEMES, host_of, normalize, normalize_seed, origin_of
+from webcrawl.urls import SCHEMES, host_of, normalize, normalize_seed, origin_of
 
 # The URL parsing vectors of web-platform-tests (BSD-3-Clause), as of its README.
 VECTORS = [
@@ -152,16 +152,6 @@ def test_ftp_and_gopher_urls_have_one_spelling_too(given_url, spelling):
 )
 def test_seed_may_lack_its_scheme(line, url):
     assert normalize_seed(line) == url
-
-
-def test_seeds_may_be_held_to_some_schemes():
-    assert normalize_seed("ftp://a.test/", schemes=HTTP_SCHEMES) is None
-    assert normalize_seed("a.test", schemes=HTTP_SCHEMES) == "http://a.test/"
-
-
-def test_scheme_that_seeds_get_can_be_chosen():
-    assert normalize_seed("example.com", scheme="https") == "https://example.com/"
-    assert normalize_seed("http://example.com", scheme="https") == "http://example.com/"
 
 
 @given(any_text | st.binary(), st.none() | any_text)

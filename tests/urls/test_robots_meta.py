@@ -14,8 +14,6 @@ NOINDEX = RobotsDirectives(noindex=True)
 NOFOLLOW = RobotsDirectives(nofollow=True)
 NOARCHIVE = RobotsDirectives(noarchive=True)
 BOTH = RobotsDirectives(noindex=True, nofollow=True)
-JUNE = 1277506800.0  # 25 June 2010, 15:00 in California, where summer time was not said
-UNTIL_JUNE = RobotsDirectives(unavailable_after=JUNE)
 
 
 def header(*values, agent="webcrawl/2.0"):
@@ -33,19 +31,9 @@ def header(*values, agent="webcrawl/2.0"):
         ("otherbot: noindex, nofollow, webcrawl: nofollow", NOFOLLOW), ("*: noindex", NOINDEX),
         ("noindex, otherbot: nofollow", NOINDEX), ("max-snippet: -1, noindex", NOINDEX),
         ("otherbot: max-snippet: 5, noindex", NOTHING), ("noindex:", NOTHING),
-        ("unavailable_after: 25 Jun 2010 15:00:00 PST", UNTIL_JUNE),
-        ("unavailable_after: Fri, 25 Jun 2010 15:00:00 PST, noindex",
-         RobotsDirectives(noindex=True, unavailable_after=JUNE)),
-        ("unavailable_after: Friday, 25-Jun-10 15:00:00 PST", UNTIL_JUNE),
-        ("unavailable_after: 2010-06-25T15:00:00-08:00", UNTIL_JUNE),
-        ("unavailable_after: 2010-06-25T23:00", UNTIL_JUNE),
-        ("unavailable_after: 2010-06-26, unavailable_after: 2010-06-25T23:00Z",
-         UNTIL_JUNE),
-        ("webcrawl: unavailable_after: 25 Jun 2010 15:00:00 PST",
-         UNTIL_JUNE),
-        ("otherbot: unavailable_after: 25 Jun 2010 15:00:00 PST", NOTHING),
-        ("unavailable_after: 25 Jun 99999999 15:00:00 GMT", NOTHING),
-        ("unavailable_after: some day, noindex", NOINDEX), ("unavailable_after", NOTHING),
+        ("unavailable_after: Fri, 25 Jun 2010 15:00:00 PST, noindex", NOINDEX),
+        ("webcrawl: unavailable_after: 2010-06-25T15:00-08:00, nofollow", NOFOLLOW),
+        ("unavailable_after", NOTHING),
     ],
 )  # fmt: skip
 def test_header_is_read_by_its_grammar(value, expected):

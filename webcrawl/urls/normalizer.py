@@ -48,21 +48,18 @@ def normalize(
     return fetchable(href, schemes)
 
 
-def normalize_seed(
-    text: str, *, scheme: str = "http", schemes: frozenset[str] = SCHEMES
-) -> str | None:
+def normalize_seed(text: str) -> str | None:
     """Like ``normalize`` for what people write in seed lists, where the scheme may be missing.
 
-    ``example.com``, ``example.com:8080/x`` and ``//example.com`` get *scheme*. Without *schemes*
-    all that the crawler knows are read, and the crawl's filters refuse those that it does not
-    follow, by name.
+    ``example.com``, ``example.com:8080/x`` and ``//example.com`` get http. All of ``SCHEMES`` are
+    read, and the crawl's filters refuse those that it does not follow, by name.
     """
     text = text.strip()
     if text.startswith("//"):
-        text = f"{scheme}:{text}"
+        text = f"http:{text}"
     elif _SCHEME.match(text) is None:
-        text = f"{scheme}://{text}"
-    return normalize(text, schemes=schemes)
+        text = f"http://{text}"
+    return normalize(text, schemes=SCHEMES)
 
 
 def fetchable(href: str, schemes: frozenset[str]) -> str | None:
