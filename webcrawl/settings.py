@@ -223,10 +223,8 @@ NOFOLLOW_OBEY = True
 # Where WARC files go; empty: JOBDIR/warc. Their names begin with WARC_PREFIX.
 WARC_DIR = ""
 WARC_PREFIX = "webcrawl"
-# Bytes at which a file is ended (the WARC standard recommends 1 GB), and how hard ISA-L tries
-# from 0 to 3: 2 is four times as fast as zlib's 6 for a tenth more bytes.
+# Bytes at which a file is ended (the WARC standard recommends 1 GB).
 WARC_MAX_FILE_BYTES = 1 << 30
-WARC_COMPRESSION_LEVEL = 2
 
 # --- URLs ------------------------------------------------------------------------------------
 
@@ -347,8 +345,6 @@ DNS_CACHE_SIZE = None
 # Take a page from the scheduler to the last pipeline in one task, past some of Scrapy's own parts:
 # a quarter of all CPU time. Off, and with another Scrapy than 2.19: the same pages, Scrapy's ways.
 FAST_PATH_ENABLED = True
-# When Python's cyclic garbage collector runs (gc.set_threshold); empty: as Python has it.
-GARBAGE_THRESHOLDS = [50_000, 10, 10]
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 DOWNLOADER_MIDDLEWARES_BASE = default_settings.DOWNLOADER_MIDDLEWARES_BASE | {
     # The frontier asks for robots.txt, in its host's turn.

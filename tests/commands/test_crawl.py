@@ -311,7 +311,6 @@ def test_settings_that_cannot_be_are_found_before_the_disk_is_touched(jobdir, se
     [
         ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, ["SCHEDULER=webcrawl"]),
         ({"JOBDIR": ""}, ["JOBDIR is empty"]),
-        ({"GARBAGE_THRESHOLDS": "1,2"}, ["GARBAGE_THRESHOLDS"]),
         ({"CONCURRENT_REQUESTS": "soon"}, ["CONCURRENT_REQUESTS must be a whole number"]),
         ({"REDIRECT_MAX_TIMES": "soon"}, ["REDIRECT_MAX_TIMES must be a whole number"]),
         ({"ALLOW_PRIVATE_ADDRESSES": ""}, ["ALLOW_PRIVATE_ADDRESSES must be true or false"]),

@@ -29,7 +29,6 @@ def written(tmp_path):
             directory=tmp_path / "warc",
             prefix="x",
             max_file_bytes=1 << 30,
-            level=1,
             warcinfo=[("software", "tests")],
         )
         writer.open()

@@ -269,7 +269,6 @@ def test_settings_say_where_and_how(tmp_path, jobdir):
             "WARC_DIR": str(tmp_path / "elsewhere"),
             "WARC_PREFIX": "My-crawl",
             "WARC_MAX_FILE_BYTES": "1",
-            "WARC_COMPRESSION_LEVEL": "0",
         }
         pipeline = WarcPipeline.from_crawler(crawler_with(**settings))
         await pipeline.open_spider()
@@ -287,8 +286,6 @@ def test_settings_say_where_and_how(tmp_path, jobdir):
     [
         ("WARC_MAX_FILE_BYTES", "0", "a whole number of at least 1, not '0'."),
         ("WARC_MAX_FILE_BYTES", "1 GB", "a whole number of at least 1, not '1 GB'."),
-        ("WARC_COMPRESSION_LEVEL", "9", "from 0 to 3, not 9."),
-        ("WARC_COMPRESSION_LEVEL", "-1", "a whole number of at least 0, not '-1'."),
         ("WARC_PREFIX", "a/b", "of letters, digits, dots, dashes and underscores, not 'a/b'."),
         ("WARC_PREFIX", "", "of letters, digits, dots, dashes and underscores, not ''."),
     ],

@@ -19,7 +19,7 @@ from disk import PowerLoss, file_size_limit
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.errors import is_disk_full
-from webcrawl.pipelines.warc.writer import LEVELS, WarcWriteError, WarcWriter
+from webcrawl.pipelines.warc.writer import WarcWriteError, WarcWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,6 @@ def writer(directory, clock=lambda: 1_700_000_000.0, **more):
         "directory": directory,
         "prefix": "test",
         "max_file_bytes": 1 << 30,
-        "level": 2,
         "warcinfo": [("software", "tests"), ("robots", "obey")],
         **more,
     }
@@ -150,14 +149,6 @@ def test_writers_that_share_a_directory_and_a_clock_get_different_files(tmp_path
     assert len(names(tmp_path)) == 3
     assert third.written.recovered == 0  # the second's file is locked, so it is left alone
     assert len([name for name in names(tmp_path) if name.endswith(".open")]) == 2
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_every_level_is_read_back(tmp_path, opened, level):
-    one = opened(level=level)
-    one.write(page(1, body=b"abc" * 10_000))
-    one.close()
-    assert records(tmp_path / names(tmp_path)[0])[1].body == b"abc" * 10_000
 
 
 # --- recovery ---------------------------------------------------------------------------------

@@ -175,7 +175,6 @@ class CriticalErrors:
                 directory=self._jobdir / CRITICAL_PAGES,
                 prefix="critical",
                 max_file_bytes=_WARC_FILE_BYTES,
-                level=1,
                 warcinfo=[("software", "webcrawl"), ("description", "pages that met an error")],
             )
             writer.open()

@@ -47,24 +47,20 @@ _MALLOC_OPTIONS: Final = {
     -3: 512 * 1024,  # M_MMAP_THRESHOLD
     -1: 16 << 20,  # M_TRIM_THRESHOLD
 }
-_MAX_THRESHOLD = (1 << 31) - 1  # a C int
+_GARBAGE_THRESHOLDS: Final = (50_000, 10, 10)
 
 
 class ProcessLimits:
     """Extension: sets malloc's options when it is made, the rest when the spider is opened."""
 
-    def __init__(self, *, open_files: int, garbage: tuple[int, ...] | None) -> None:
+    def __init__(self, *, open_files: int) -> None:
         self._open_files = open_files
-        self._garbage = garbage
         self._garbage_before = gc.get_threshold()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """FatalError, with one sentence, for limits that cannot be set."""
-        extension = cls(
-            open_files=_allowed_open_files(crawler.settings),
-            garbage=_garbage_thresholds(crawler.settings),
-        )
+        extension = cls(open_files=_allowed_open_files(crawler.settings))
         # Now: the heap grows with all that a crawl opens.
         return_large_blocks()
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
@@ -76,15 +72,13 @@ class ProcessLimits:
         if soft != resource.RLIM_INFINITY and soft < self._open_files:
             resource.setrlimit(resource.RLIMIT_NOFILE, (self._open_files, hard))
             logger.info("Raised the limit of open files from %d to %d", soft, self._open_files)
-        if self._garbage:
-            # What start-up has made stays to the end: the collector need not look at it again.
-            gc.freeze()
-            gc.set_threshold(*self._garbage)
+        # What start-up has made stays to the end: the collector need not look at it again.
+        gc.freeze()
+        gc.set_threshold(*_GARBAGE_THRESHOLDS)
 
     def engine_stopped(self) -> None:
-        if self._garbage:
-            gc.set_threshold(*self._garbage_before)
-            gc.unfreeze()
+        gc.set_threshold(*self._garbage_before)
+        gc.unfreeze()
 
 
 def most_open_files(settings: BaseSettings) -> int:
@@ -113,17 +107,3 @@ def _allowed_open_files(settings: BaseSettings) -> int:
             "NET_KEEPALIVE_CONNECTIONS."
         )
     return needed
-
-
-def _garbage_thresholds(settings: BaseSettings) -> tuple[int, ...] | None:
-    value = settings["GARBAGE_THRESHOLDS"]
-    if not value:
-        return None
-    sentence = f"GARBAGE_THRESHOLDS must be three whole numbers from 0, not {value!r}."
-    try:
-        first, second, third = map(int, value.split(",") if isinstance(value, str) else value)
-    except (TypeError, ValueError) as error:
-        raise FatalError(sentence) from error
-    if not all(0 <= threshold <= _MAX_THRESHOLD for threshold in (first, second, third)):
-        raise FatalError(sentence)
-    return first, second, third

@@ -7,9 +7,8 @@ page to the operating system, so a page counts as done only when kill -9 cannot 
 are never more pages here than the engine lets through.
 
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
-ended before the page that would exceed it), WARC_COMPRESSION_LEVEL (0 to 3, of ISA-L). Stats, of
-this run: ``warc/records``, ``warc/bytes`` (compressed), ``warc/files``, ``warc/recovered`` (files
-that an earlier run left unfinished).
+ended before the page that would exceed it). Stats, of this run: ``warc/records``, ``warc/bytes``
+(compressed), ``warc/files``, ``warc/recovered`` (files that an earlier run left unfinished).
 
 On opening, files that a killed run left behind are cut to whole pages and given their final names.
 An ``OSError`` of ``write`` reaches the engine as the item's error; the file stays whole.
@@ -30,7 +29,7 @@ import scrapy
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError, refusal
 from webcrawl.items import Page
-from webcrawl.pipelines.warc.writer import LEVELS, WarcWriteError, WarcWriter
+from webcrawl.pipelines.warc.writer import WarcWriteError, WarcWriter
 from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_PREFIX: Final = "webcrawl"
 DEFAULT_MAX_FILE_BYTES: Final = 1 << 30  # the size that the WARC standard recommends (annex C)
-DEFAULT_LEVEL: Final = 2
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]+")
 _SPECIFICATIONS: Final = "http://iipc.github.io/warc-specifications/specifications"
@@ -72,7 +70,6 @@ class WarcPipeline:
             max_file_bytes=whole(
                 settings, "WARC_MAX_FILE_BYTES", DEFAULT_MAX_FILE_BYTES, at_least=1
             ),
-            level=_level(settings),
             warcinfo=_warcinfo(settings),
         )
         assert crawler.stats is not None
@@ -196,13 +193,6 @@ def _prefix(settings: BaseSettings) -> str:
             f"WARC_PREFIX must be of letters, digits, dots, dashes and underscores, not {prefix!r}."
         )
     return prefix
-
-
-def _level(settings: BaseSettings) -> int:
-    level = whole(settings, "WARC_COMPRESSION_LEVEL", DEFAULT_LEVEL, at_least=0)
-    if level not in LEVELS:
-        raise FatalError(f"WARC_COMPRESSION_LEVEL must be from 0 to {LEVELS[-1]}, not {level}.")
-    return level
 
 
 def _warcinfo(settings: BaseSettings) -> list[tuple[str, str]]:

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
 
 OPEN_SUFFIX: Final = ".open"
-LEVELS: Final = range(4)
-"""Compression levels of ISA-L. Real pages of 20 kB: level 0 23 µs to 26.3 %, 1 and 2 32 µs to
-23.9 %, 3 64 µs to 23.2 %; zlib's level 6 takes 212 µs to 21.5 % (one core, November 2026)."""
 
+# ISA-L's. Real pages of 20 kB: level 0 23 µs to 26.3 %, 1 and 2 32 µs to 23.9 %, 3 64 µs to 23.2 %;
+# zlib's level 6 takes 212 µs to 21.5 % (one core, November 2026).
+_LEVEL: Final = 2
 _GZIP_FORMAT: Final = 31  # wbits: a gzip header and trailer around 32 kB windows
 
 
@@ -67,7 +67,7 @@ class WarcWriter:
     """Writer of WARC files in *directory*. Not thread-safe, but for ``sync``.
 
     *max_file_bytes* starts the next file before a page that would exceed it; a file has one page at
-    least. *level* is one of ``LEVELS``. *warcinfo* are the fields of each file's first record.
+    least. *warcinfo* are the fields of each file's first record.
     Nothing is touched before ``open``, and there is no file before the first page.
     """
 
@@ -77,7 +77,6 @@ class WarcWriter:
         directory: Path,
         prefix: str,
         max_file_bytes: int,
-        level: int,
         warcinfo: Sequence[tuple[str, str]],
         clock: Callable[[], float] = wall_time,
     ) -> None:
@@ -85,7 +84,6 @@ class WarcWriter:
         self._directory = directory
         self._prefix = prefix
         self._max_file_bytes = max_file_bytes
-        self._level = level
         self._warcinfo = tuple(warcinfo)
         self._clock = clock
         self._serial = 0
@@ -119,9 +117,7 @@ class WarcWriter:
         WarcWriteError if they are not; the file then ends where it ended before.
         """
         records = page_records(page)
-        members = b"".join(
-            [isal_zlib.compress(record, self._level, _GZIP_FORMAT) for record in records]
-        )
+        members = b"".join([isal_zlib.compress(record, _LEVEL, _GZIP_FORMAT) for record in records])
         if self._fd >= 0 and self._size + len(members) > self._max_file_bytes:
             self.close()
         if self._fd < 0:
@@ -177,7 +173,7 @@ class WarcWriter:
             self._fd, self._path, self._size = fd, path, 0
         record = warcinfo_record(filename=name, at=at, fields=self._warcinfo)
         try:
-            self._append(isal_zlib.compress(record, self._level, _GZIP_FORMAT), records=1)
+            self._append(isal_zlib.compress(record, _LEVEL, _GZIP_FORMAT), records=1)
         except WarcWriteError:
             if self._fd >= 0:
                 self._let_go()
