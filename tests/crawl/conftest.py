@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from lease_rig import Desk, Names
+from soundness import problems
 
 
 @pytest.fixture
 def desk(tmp_path, clock):
     made = Desk(tmp_path, clock, obey=False)
     yield made
-    assert made.frontier.check() == []
+    assert problems(made.frontier) == []
     made.close()
 
 
@@ -18,7 +19,7 @@ def desk(tmp_path, clock):
 def obedient(tmp_path, clock):
     made = Desk(tmp_path, clock, obey=True)
     yield made
-    assert made.frontier.check() == []
+    assert problems(made.frontier) == []
     made.close()
 
 
@@ -31,5 +32,5 @@ def names():
 def resolving(tmp_path, clock, names):
     made = Desk(tmp_path, clock, obey=False, addresses=names)
     yield made
-    assert made.frontier.check() == []
+    assert problems(made.frontier) == []
     made.close()

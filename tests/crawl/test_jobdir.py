@@ -18,6 +18,7 @@ import warm
 from contracts.fifo import drain, item
 from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
+from soundness import problems
 
 from webcrawl.crawl import state_directory
 from webcrawl.crawl.jobdir import Job, PreparedCheckpoint
@@ -66,13 +67,13 @@ def checkpoint(job: Job) -> None:
 def found_in(path: Path) -> list[bytes]:
     """What a process finds in the queue that starts now; the queue is sound and can go on."""
     job, queue = opened(path)
-    assert queue.check() == []
+    assert problems(queue) == []
     items = drain(queue)
     queue.push_many(map(item, range(9)))
     checkpoint(job)
     job.close()
     job, queue = opened(path)
-    assert queue.check() == []
+    assert problems(queue) == []
     assert drain(queue) == list(map(item, range(9)))
     job.close()
     return items

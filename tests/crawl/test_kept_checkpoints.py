@@ -20,6 +20,7 @@ from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
 from frontier_rig import Rig
 from seen_rig import bloom_eliminator, disk_eliminator
+from soundness import problems
 
 from webcrawl.crawl.jobdir import Job, read_checkpoint
 from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
@@ -81,7 +82,7 @@ def resumed(path: Path, copy: Path) -> list[bytes]:
     found = []
     for n in range(3):
         job, queue = opened(copy)
-        assert queue.check() == []
+        assert problems(queue) == []
         found.append(drain(queue))
         queue.push_many(map(item, range(9 * n)))
         assert checkpoint(job)
@@ -396,7 +397,7 @@ def found_in(copy: Path, clock: FakeClock, make: Callable[[Path], Any], *, hosts
     rig.start()
     seen = make(shard / "seen")
     seen.open(job.shard("00").saved("seen"))
-    assert rig.frontier.check() + seen.check() == []
+    assert problems(rig.frontier) + problems(seen) == []
     seen.merge()
     while seen.waiting:
         rig.frontier.push(seen.take(50))

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import warm
 from frontier_rig import POLICY, Rig, entry, urls_of
+from soundness import problems
 
 from webcrawl.frontier import back_queue, front_end, overflow
 from webcrawl.frontier.delay_policy import HostFacts, cut_off
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
     found = Rig(jobdir / "frontier", clock)
     yield found
-    assert found.frontier.check() == []
+    assert problems(found.frontier) == []
     found.frontier.close()
 
 
@@ -261,7 +262,7 @@ def test_crash_between_snapshot_and_publication_falls_back_to_the_published_one(
         rig.fetch(lease)
         done.append(lease)
     rig.crash()
-    assert rig.frontier.check() == []
+    assert problems(rig.frontier) == []
     assert urls_of([lease.entry for lease in done] + rig.drain()) == urls_of(entries)
 
 
@@ -605,11 +606,11 @@ def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig: Rig, small: None) ->
         for cut in [*range(0, max(synced - 100, 0), 11), *range(max(synced - 100, 0), len(data))]:
             try:
                 wreck.restart(path, cut)
-                problems = rig.frontier.check()
+                wrong = problems(rig.frontier)
             except CorruptRecordError as error:
-                problems = [str(error)]
-            if problems:
-                assert cut < synced, problems
+                wrong = [str(error)]
+            if wrong:
+                assert cut < synced, wrong
                 reported += 1
             else:
                 assert len(rig.frontier) == size
@@ -635,7 +636,7 @@ def test_no_cut_of_the_done_log_loses_an_entry_or_repeats_a_finished_one(
             continue
         for cut in range(len(wreck.files[path])):
             wreck.restart(path, cut)
-            assert rig.frontier.check() == []
+            assert problems(rig.frontier) == []
             notes = len(rig.notes)
             again = Counter(wreck.drain()) - unfinished
             gone = unfinished - Counter({"http://r.test/0": 1})
@@ -656,7 +657,7 @@ def test_file_that_is_gone_is_damage(rig: Rig, small: None) -> None:
         path.unlink(missing_ok=True)
         try:
             rig.start()
-            assert rig.frontier.check() == [] or path.parent.name != "done"
+            assert problems(rig.frontier) == [] or path.parent.name != "done"
         except CorruptRecordError:
             missed += 1
         rig.kill()
@@ -691,7 +692,7 @@ def test_all_that_a_published_snapshot_names_was_synced(rig: Rig, small: None, r
     while rig.frontier.refill(7):
         pass
     rig.reboot(lost=True)
-    assert rig.frontier.check() == []
+    assert problems(rig.frontier) == []
     assert urls_of(rig.drain()) == [url for url in urls_of(entries) if url not in done]
 
 

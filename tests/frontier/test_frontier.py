@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from frontier_rig import Rig, entry, urls_of
+from soundness import problems
 
 from webcrawl.frontier import GeometricSelector, Supply, front_end, overflow
 from webcrawl.frontier.snapshot import VERSION, FrontierSnapshot
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
     found = Rig(jobdir / "frontier", clock)
     yield found
-    assert found.frontier.check() == []
+    assert problems(found.frontier) == []
     found.frontier.close()
 
 
@@ -573,7 +574,7 @@ def test_full_disk_hands_nothing_out_and_loses_nothing(rig: Rig) -> None:
         ):
             with pytest.raises(OSError, match="File too large"):
                 write()
-            assert rig.frontier.check() == []
+            assert problems(rig.frontier) == []
             assert (len(rig.frontier), rig.frontier.leased) == (9, 1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -613,18 +614,6 @@ def test_snapshot_of_the_first_format_is_taken_up(rig: Rig) -> None:
     rig.start()
     assert rig.frontier.stats()["frontier/hosts/snoozed"] == snoozed > 0
     assert len(rig.drain()) == 5
-
-
-def test_check_reports_leases_that_cannot_be(rig: Rig) -> None:
-    rig.push(entry("a.test"))
-    lease = rig.acquire()
-    assert lease is not None
-    rig.clock.now -= 5
-    assert rig.frontier.check() == [f"lease {lease.id} on http://a.test/0 begins in the future"]
-    rig.clock.now += 5
-    rig.frontier._leases._hosts.clear()
-    assert rig.frontier.check() == ["0 contacts, 1 hosts in process"]
-    rig.frontier._leases._hosts["a.test"] = lease
 
 
 def test_order_of_the_hosts_follows_from_the_seed_of_chance(jobdir: Path, clock: FakeClock) -> None:

@@ -8,6 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from records_rig import PatientExecutor, records_in, save
+from soundness import problems
 
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -246,7 +247,7 @@ class Rig:
             self.fetch(lease)
             out.append(lease.entry)
         assert len(self.frontier) == 0
-        assert self.frontier.check() == []
+        assert problems(self.frontier) == []
         return out
 
 

@@ -17,6 +17,7 @@ from seen_rig import (
     publish,
     submit,
 )
+from soundness import problems
 
 from webcrawl.seen import BloomEliminator
 from webcrawl.seen.bloom import SAMPLE, LossMeter, error_rate
@@ -125,7 +126,7 @@ def test_submitting_goes_on_while_the_filter_is_saved(tmp_path):
     found.open(saved)
     assert drain(found) == names(50)
     assert submit(found, names(50)) == 0
-    assert found.check() == []
+    assert problems(found) == []
     found.close()
 
 

@@ -14,6 +14,7 @@ from disk import file_size_limit
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill
+from soundness import problems
 from strategies import examples
 
 from webcrawl.seen import ContentSeen
@@ -75,7 +76,7 @@ def test_thousands_are_kept_exactly(content):
     stats = content.stats()
     assert stats["content/fingerprints"] == 2000
     assert stats["content/spill/count"] > 100
-    assert content.check() == []
+    assert problems(content) == []
 
 
 def test_testing_goes_on_while_a_spill_runs(held, worker):
@@ -100,7 +101,7 @@ def test_a_spill_goes_between_the_slices_of_a_compaction(held, worker):
         held.test(1)
     assert held.stats()["content/compact/count"] == 1
     assert held.stats()["content/runs"] == 2
-    assert held.check() == []
+    assert problems(held) == []
 
 
 def test_snapshot_holds_what_is_in_memory_and_what_is_being_spilled(held, worker, tmp_path):
@@ -127,7 +128,7 @@ def test_after_a_death_the_callers_log_is_committed_again(tmp_path, content):
         found.commit(fp)
     seen = [fp for fp in range(1, 100) if found.test(fp)]
     assert seen == [*range(1, 26), *range(30, 60)]
-    assert found.check() == []
+    assert problems(found) == []
     found.close()
 
 
@@ -136,7 +137,7 @@ def test_a_commit_of_what_a_run_holds_makes_no_second_copy(content):
     for fp in range(1, 21):
         content.commit(fp)
     process(content, *range(30, 50))
-    assert content.check() == []
+    assert problems(content) == []
 
 
 def test_a_spill_of_nothing_new_makes_no_run(content):
@@ -165,7 +166,7 @@ def test_a_full_disk_costs_memory_and_is_logged_once(held, worker, caplog):
         held.test(1)
     assert held.stats()["content/spill/count"] >= 1
     assert all(held.test(fp) for fp in range(1, 60))
-    assert held.check() == []
+    assert problems(held) == []
 
 
 def test_close_logs_a_spill_that_failed(held, worker, caplog):
@@ -188,7 +189,7 @@ def test_a_damaged_run_is_raised_at_use(tmp_path):
     assert not content.test(10**6)
     with pytest.raises(CorruptRecordError, match="does not add up"):
         content.test(1500)
-    assert "does not add up" in content.check()[0]
+    assert "does not add up" in problems(content)[0]
     content.close()
 
 
@@ -232,7 +233,7 @@ def test_real_threads_keep_all(tmp_path):
         content.open(None)
         process(content, *range(1, 5001))
         assert all(content.test(fp) for fp in range(1, 5001))
-        assert content.check() == []
+        assert problems(content) == []
         content.close()
 
 
@@ -313,7 +314,7 @@ class ContentMachine(RuleBasedStateMachine):
         self.content.test(1000)
         while self.worker.step():
             self.content.test(1000)
-        assert self.content.check() == []
+        assert problems(self.content) == []
         assert {fp for fp in range(1, 81) if self.content.test(fp)} == self.committed
         self.stop()
         shutil.rmtree(self.root)

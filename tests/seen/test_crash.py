@@ -21,6 +21,7 @@ from seen_rig import (
     submit,
     unique,
 )
+from soundness import problems
 
 from webcrawl.seen import ContentSeen
 from webcrawl.storage.atomic import sync_paths, write_atomic
@@ -99,7 +100,7 @@ def come_back(kind: str, path: Path, snapshot: bytes | None) -> list[str]:
         eliminator.open(snapshot)
         out = drain(eliminator, limit=50)
         eliminator.take(1)
-        if wrong := eliminator.check():
+        if wrong := problems(eliminator):
             raise CorruptRecordError(path, 0, wrong[0])
         return out
     finally:
@@ -318,7 +319,7 @@ def test_content_snapshots_survive_a_power_loss(tmp_path, monkeypatch):
         left = power.lose(tmp_path / str(world), rng)
         found = ContentSeen(path=left / "content", executor=InlineExecutor(), buffer_size=5)
         found.open(saved)
-        assert found.check() == []
+        assert problems(found) == []
         assert {fp for fp in range(1, 5000) if found.test(fp)} == kept
         found.close()
         if rng.random() < 0.6:

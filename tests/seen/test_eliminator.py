@@ -19,6 +19,7 @@ from seen_rig import (
     submit,
     unique,
 )
+from soundness import problems
 
 from webcrawl.seen import levels
 from webcrawl.seen.cache import ClockCache
@@ -187,7 +188,7 @@ class TestWorker:
             held.take(99)
         assert held.stats()["seen/compact/count"] == 1
         assert held.stats()["seen/runs"] == 2
-        assert held.check() == []
+        assert problems(held) == []
 
     def test_a_merge_does_not_wait_for_the_end_of_a_compaction(self, tmp_path, worker, monkeypatch):
         monkeypatch.setattr(levels, "_MERGED_BLOCKS", 1)  # many small steps
@@ -217,7 +218,7 @@ class TestWorker:
         while worker.step():
             eliminator.take(1)
         assert eliminator.stats()["seen/compact/count"] == 1
-        assert eliminator.check() == []
+        assert problems(eliminator) == []
         eliminator.close()
 
     def test_real_threads_lose_nothing_and_repeat_nothing(self, tmp_path):
@@ -243,7 +244,7 @@ class TestWorker:
                     assert told.wait(10)
                 out += taken
             assert [p.decode() for p in out] == unique(url for page in pages for url in page)
-            assert eliminator.check() == []
+            assert problems(eliminator) == []
             eliminator.close()
 
     def test_the_callback_comes_from_the_worker_thread(self, tmp_path):
@@ -303,7 +304,7 @@ class TestTrouble:
         held.take(10)  # begins it again
         worker.step()
         assert len(held.take(10)) == 5
-        assert held.check() == []
+        assert problems(held) == []
 
     def test_merge_raises_what_stopped_the_last_one(self, held, worker):
         submit(held, names(5))
@@ -329,7 +330,7 @@ class TestTrouble:
         worker.step()
         held.take(1)
         assert held.stats()["seen/compact/count"] == 1
-        assert held.check() == []
+        assert problems(held) == []
 
     def test_a_damaged_run_is_raised_with_path_and_offset(self, tmp_path):
         eliminator = disk_eliminator(tmp_path, buffer_size=50_000, log_file_bytes=1 << 20)
@@ -342,7 +343,7 @@ class TestTrouble:
         with pytest.raises(CorruptRecordError, match=run.name) as caught:
             drain(eliminator, limit=50_000)
         assert (caught.value.path, caught.value.offset) == (run, 4096 + 2 * 8192)
-        assert "does not add up" in eliminator.check()[0]
+        assert "does not add up" in problems(eliminator)[0]
         eliminator.close()
 
     def test_close_logs_a_merge_that_failed(self, tmp_path, caplog):

@@ -8,11 +8,12 @@ from conftest import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 from seen_rig import HeldExecutor, InlineExecutor
+from soundness import wrong_runs
 from strategies import examples
 
 from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compaction, Compactor
-from webcrawl.seen.levels import FAN_OUT, Levels, check_runs, find, merged
+from webcrawl.seen.levels import FAN_OUT, Levels, find, merged
 from webcrawl.seen.runs import RunWriter, write_run
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -89,7 +90,7 @@ def test_there_are_few_runs_and_all_words_whatever_comes(tmp_path_factory, count
         # Counts up to 3.6 million are five levels.
         assert len(levels.runs) <= 5 * (FAN_OUT - 1)
         assert sum(run.count for run in levels.runs) == total
-    assert check_runs(levels.runs) == []
+    assert wrong_runs(levels.runs) == []
     levels.close()
 
 
@@ -167,7 +168,7 @@ def test_check_reports_a_fingerprint_in_two_runs(levels):
     same = random_words(5000, 1)
     for _ in range(2):
         levels.add(write_run(levels.next_file(), [same]))
-    assert "stands in two runs" in check_runs(levels.runs)[0]
+    assert wrong_runs(levels.runs) == ["a fingerprint stands in two runs"]
 
 
 def test_compacting_runs_that_are_not_disjoint_fails_and_leaves_no_file(levels, tmp_path):

@@ -9,10 +9,10 @@ import pytest
 from disk import file_size_limit
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from soundness import wrong_runs
 from strategies import examples
 
 from webcrawl.seen import runs
-from webcrawl.seen.levels import check_runs
 from webcrawl.seen.runs import (
     BLOCK,
     BLOCK_BYTES,
@@ -69,7 +69,7 @@ def test_every_word_is_found_again_and_its_neighbours_are_not(tmp_path, count):
         assert ((word + 1) & TOP) not in run
     assert np.concatenate(list(run.chunks(blocks=7))).tolist() == held.tolist()
     assert run.size_bytes == run.path.stat().st_size
-    assert check_runs([run]) == []
+    assert wrong_runs([run]) == []
     run.close()
     run.close()
 
@@ -221,7 +221,7 @@ def test_damage_in_a_block_is_raised_with_path_and_offset_at_use(tmp_path, large
         with pytest.raises(CorruptRecordError, match="does not add up") as caught:
             use()
         assert (caught.value.path, caught.value.offset) == (run.path, offset)
-    assert str(offset) in check_runs([run])[0]
+    assert str(offset) in wrong_runs([run])[0]
     run.close()
 
 
@@ -259,5 +259,5 @@ def test_check_reports_words_out_of_order(tmp_path, large):
         file.seek(-16, 1)
         file.write(two + one)
     run = Run.open(copy)
-    assert "does not add up" in check_runs([run])[0]
+    assert "does not add up" in wrong_runs([run])[0]
     run.close()

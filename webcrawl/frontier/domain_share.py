@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from webcrawl.frontier.back_queue import BackQueue
 
@@ -116,22 +116,3 @@ class DomainShares:
         del self._holding[domain]
         if domain.held:
             self._holding[domain] = None
-
-    def check(self, queues: Iterable[BackQueue], in_process: int) -> list[str]:
-        """Count again; empty means sound. *in_process* of *queues* are."""
-        hosts = [queue.domain for queue in queues]
-        domains = set(hosts)
-        wanted = sum(max(0, min(one.hosts, self._most) - one.busy) for one in domains)
-        counts = [
-            ("domains", len(self._domains), len(domains)),
-            ("hosts of domains", sum(domain.hosts for domain in domains), len(hosts)),
-            ("busy hosts", sum(domain.busy for domain in domains), in_process),
-            ("held queues", self.held, sum(len(domain.held) for domain in self._holding)),
-            ("workers wanted", self._wanted, wanted),
-        ]
-        stuck = [d.name for d in self._holding if self.is_within(d) and d.hosts == len(d.held)]
-        return [
-            f"domain shares: {counted} {name} counted, {found} found"
-            for name, counted, found in counts
-            if counted != found
-        ] + [f"domain shares: all queues of {name} are held" for name in stuck]

@@ -113,23 +113,3 @@ class FrontEnd:
         """See ``Frontier.forget``."""
         for fifo in self._fifos:
             fifo.forget()
-
-    def close(self) -> None:
-        """Nothing is kept open, nothing is written."""
-        for fifo in self._fifos:
-            fifo.close()
-
-    def check(self) -> list[str]:
-        """Count again; empty means sound. Reads every waiting entry from disk."""
-        problems = [problem for fifo in self._fifos for problem in fifo.check()]
-        for index, fifo in enumerate(self._fifos):
-            if len(fifo) != self._waiting[index]:
-                problems.append(
-                    f"level {index + 1}: {len(fifo)} entries, {self._waiting[index]} counted"
-                )
-        if self.size != sum(self._waiting):
-            problems.append(f"front end: {sum(self._waiting)} entries, {self.size} counted")
-        filled = [index + 1 for index, waiting in enumerate(self._waiting) if waiting]
-        if filled != self._filled:
-            problems.append(f"non-empty levels: {filled}, but {self._filled} offered for choice")
-        return problems

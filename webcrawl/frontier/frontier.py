@@ -455,16 +455,4 @@ class Frontier:
 
     def close(self) -> None:
         """Close the done log. Writes no snapshot; without one, a restart replays the log."""
-        self._front.close()
         self._log.close()
-
-    def check(self) -> list[str]:
-        """Count everything again; empty means sound. Reads all waiting entries from disk."""
-        parts = (self._front, self._back, self._shared, self.parked)
-        problems = [problem for part in parts for problem in part.check()]
-        problems += self._leases.check(self._clock())
-        if self._leases.contacts != self._back.in_process:
-            problems.append(
-                f"{self._leases.contacts} contacts, {self._back.in_process} hosts in process"
-            )
-        return problems

@@ -85,14 +85,6 @@ class Leases:
         """Those handed out before *at*: of entries, and of hosts. O(found)."""
         return _before(self._entries.values(), at), _before(self._hosts.values(), at)
 
-    def check(self, now: float) -> list[str]:
-        """Empty means sound."""
-        return [
-            f"lease {lease.id} on {lease.entry.url} begins in the future"
-            for lease in self._entries.values()
-            if lease.acquired_at > now
-        ]
-
 
 def _before(leases: Iterable[Lease], at: float) -> list[Lease]:
     """The first of *leases*, which are in order of time: those acquired before *at*."""

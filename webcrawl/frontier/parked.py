@@ -158,18 +158,3 @@ class Parked:
         """See ``Frontier.forget``."""
         for fifo in self._fifos.values():
             fifo.forget()
-
-    def check(self) -> list[str]:
-        """Count again; empty means sound. Reads every parked entry from disk."""
-        problems = [problem for fifo in self._fifos.values() for problem in fifo.check()]
-        found = sum(map(len, self._fifos.values()))
-        if found != self.size:
-            problems.append(f"parked: {found} entries, {self.size} counted")
-        if sum(self._due.values()) != self.due:
-            problems.append(f"parked: {sum(self._due.values())} to look at, {self.due} counted")
-        problems += [
-            f"parked for {reason}: {len(self._fifos[reason])} entries, {due} to look at"
-            for reason, due in self._due.items()
-            if due > len(self._fifos[reason])
-        ]
-        return problems

@@ -179,16 +179,3 @@ class HostClocks:
     def written(self) -> Iterable[Path]:
         """See ``Frontier.written``."""
         return () if self._store is None else self._store.written()
-
-    def check(self) -> list[str]:
-        """Empty means sound."""
-        first, last = set(self._first), set(self._last)
-        problems = [
-            f"the clock of {host} is not in both heaps"
-            for host, (ready_at, _) in self._rests.items()
-            if (ready_at, host) not in first
-            or (self._store is not None and (-ready_at, host) not in last)
-        ]
-        if self._store is not None and len(self._rests) > self._limit:
-            problems.append(f"{len(self._rests)} rests in memory, {self._limit} allowed")
-        return problems

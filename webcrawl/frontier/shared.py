@@ -123,10 +123,3 @@ class SharedClocks:
         del self._claims[host]
         self._held.discard(claim.name)
         self._rests.remember(claim.name, now + rest, 0.0, now=now)
-
-    def check(self) -> list[str]:
-        """Empty means sound."""
-        names = sorted(claim.name for claim in self._claims.values())
-        if names != sorted(self._held):
-            return [f"shared clocks: {names} claimed, {sorted(self._held)} held"]
-        return []

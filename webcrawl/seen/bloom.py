@@ -33,7 +33,7 @@ from webcrawl.seen.drain import Cursor
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, BloomSnapshot, LogState, decode_snapshot
 from webcrawl.seen.url_log import FILE_BYTES, Span, log_path, read_frames
-from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
+from webcrawl.storage.record_log import HEADER_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -292,14 +292,6 @@ class BloomSet:
             "seen/bloom/saves": self._saves,
             "seen/bloom/save_seconds": self._save_secs,
         }
-
-    def check(self) -> list[str]:
-        try:
-            if self._saved:
-                read_filter(filter_path(self._path, self._saved))
-        except CorruptRecordError as error:
-            return [str(error)]
-        return []
 
     def close(self) -> None:
         try:

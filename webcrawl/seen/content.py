@@ -24,7 +24,7 @@ import numpy as np
 from webcrawl.clock import now
 from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compactor
-from webcrawl.seen.levels import Levels, check_runs, find
+from webcrawl.seen.levels import Levels, find
 from webcrawl.seen.runs import write_run
 from webcrawl.seen.snapshots import VERSION, decode_snapshot
 from webcrawl.storage.atomic import make_directory
@@ -223,13 +223,6 @@ class ContentSeen:
             "content/runs": len(runs),
             "content/bytes": sum(run.size_bytes for run in runs),
         }
-
-    def check(self) -> list[str]:
-        """Read all runs; what is wrong with them. Empty means sound. Waits for the worker."""
-        while self._background.busy:
-            self._background.settle(wait=True)
-            self._settle()
-        return check_runs(self._levels.runs)
 
     def close(self) -> None:
         """Wait for the worker and close all files. The directory stays recoverable."""

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from webcrawl.seen.compaction import Compactor
-from webcrawl.seen.levels import Levels, check_runs, find
+from webcrawl.seen.levels import Levels, find
 from webcrawl.seen.runs import write_run
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, DiskSnapshot, LogState, decode_snapshot
 from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
@@ -261,9 +261,6 @@ class DiskSet:
             "seen/fingerprints": sum(run.count for run in runs),
             "seen/bytes": sum(run.size_bytes for run in runs),
         }
-
-    def check(self) -> list[str]:
-        return check_runs(self._runs)
 
     def close(self) -> None:
         self._compactor.give_way()

@@ -26,7 +26,7 @@ from webcrawl.seen.disk_set import DiskSet
 from webcrawl.seen.drain import Stretch
 from webcrawl.seen.url_log import FILE_BYTES, Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
+from webcrawl.storage.record_log import HEADER_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,9 +108,6 @@ class SeenSet(Protocol):
 
     def stats(self) -> dict[str, int | float]:
         """Counters and gauges by their names in Scrapy's stats."""
-
-    def check(self) -> list[str]:
-        """Read the set's files; what is wrong with them."""
 
     def close(self) -> None:
         """Wait for the worker and close all files."""
@@ -359,26 +356,6 @@ class Eliminator:
             "seen/waiting": self.waiting,
             **self._set.stats(),
         }
-
-    def check(self) -> list[str]:
-        """Read all that may still be needed; what is wrong with it. Waits for the worker."""
-        while self._background.busy:
-            self._background.settle(wait=True)
-            self._settle()
-        wrong = self._set.check()
-        undecided = {stretch.span for stretch in self._stretches if not stretch.is_decided}
-        active = self._log.span
-        try:
-            for span in [*(stretch.span for stretch in self._stretches), active]:
-                known = span != active and span not in undecided
-                if span.end > span.start:
-                    file = self._log.file(span.number)
-                    for frame in read_frames(file, start=span.start, end=span.end):
-                        if not known and not all(fp in self._set for fp in frame.fps):
-                            wrong.append(f"{file}: the set lacks one before byte {frame.end}")
-        except CorruptRecordError as error:
-            wrong.append(str(error))
-        return wrong
 
     def close(self) -> None:
         """Wait for the worker and close all files. The directory stays recoverable."""

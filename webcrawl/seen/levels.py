@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import Run
-from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -172,19 +170,6 @@ def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
         chunk = np.concatenate(parts)
         chunk.sort(kind="stable")  # finds the presorted pieces and merges them
         yield chunk
-
-
-def check_runs(runs: Sequence[Run]) -> list[str]:
-    """Read all of *runs*; what is wrong with one of them or between them. Empty means sound."""
-    wrong = [
-        str(CorruptRecordError(run.path, block.offset, block.wrong))
-        for run in runs
-        for block in scan_run(run.path, count=run.count)
-        if block.wrong
-    ]
-    if not wrong and overlap(runs):
-        return [f"{runs[0].path.parent}: a fingerprint stands in two runs"]
-    return wrong
 
 
 def overlap(runs: Sequence[Run]) -> bool:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # index  := fence u64 * blocks | sum u64 * blocks
 #           fence = the block's first fingerprint; sum = of its words modulo 2^64. In a sorted
 #           block a plain sum misses no single damaged word and no swapped words (the order shows
-#           those to check()), and numpy adds up 10 GB/s where zlib's crc32 does 4 (2026-11-20).
+#           those to a check), and numpy adds up 10 GB/s where zlib's crc32 does 4 (2026-11-20).
 #           Both stay in memory: 16 MB for a billion fingerprints.
 # A run that no snapshot names is disposable.
 MAGIC = b"WCRN"

@@ -137,11 +137,6 @@ class DiskFifo:
     def __len__(self) -> int:
         return len(self._head) + self._overflow + len(self._tail)
 
-    @property
-    def on_disk(self) -> int:
-        """The number of items on disk."""
-        return self._overflow
-
     def push(self, item: bytes) -> None:
         """Append *item*. In memory until the tail is full; OSError leaves it in memory."""
         self._tail.append(item)
@@ -199,29 +194,6 @@ class DiskFifo:
         self._needed_from = self._snapshot_from
         self._delete(_DELETED_BYTES // self._segment_bytes)
         return self._kept_from < self._head_segment
-
-    def close(self) -> None:
-        """Do nothing: no file is held open, and what is in memory is in the last snapshot."""
-
-    def check(self) -> list[str]:
-        """Read all items on disk and compare with the counters; empty means sound."""
-        found = 0
-        problems: list[str] = []
-        for segment in range(self._head_segment, self._tail_segment + 1):
-            if segment == self._tail_segment and not self._tail_offset:
-                continue
-            start = self._head_offset if segment == self._head_segment else HEADER_SIZE
-            path = self._file(segment)
-            try:
-                for _, payload in read_records(path, start=start, end=self._end(segment)):
-                    if payload == SEGMENT_END:
-                        break
-                    found += len(unpack_many(payload))
-            except (CorruptRecordError, OSError, ValueError) as error:
-                problems.append(f"{path}: {error}")
-        if found != self._overflow and not problems:
-            problems.append(f"{self.path}: {found} items on disk, {self._overflow} expected")
-        return problems
 
     def _delete(self, limit: int) -> None:
         """Delete up to *limit* of the segments that no snapshot needs."""
