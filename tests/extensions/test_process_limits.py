@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from crawling import clean_web, crawl_command, run_crawl
 from frontier_rig import Rig, entry
-from records_rig import records_in
+from records_rig import opened
 from scrapy import signals
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.test import get_crawler
@@ -59,8 +59,7 @@ def test_many_hosts_and_runs_are_few_open_files(tmp_path, clock):
     content.open(None)
     ranks = HostRanks(path=tmp_path / "ranks")
     ranks.open(None)
-    records = records_in(tmp_path / "hosts", InlineExecutor())
-    records.open()
+    records = opened(tmp_path / "hosts", InlineExecutor())
     most = 0
     for first in range(0, 30_000, 100):
         urls = names(100, first)

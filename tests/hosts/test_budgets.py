@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from conftest import FakeClock
 from frontier_rig import entry
-from records_rig import PatientExecutor, records_in
+from records_rig import PatientExecutor, opened
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def records(tmp_path: Path) -> Iterator[HostRecords]:
-    found = records_in(tmp_path / "hosts", PatientExecutor())
-    found.open()
+    found = opened(tmp_path / "hosts", PatientExecutor())
     yield found
     found._executor.run()  # type: ignore[attr-defined]  # the rig's, which waits to be told
     found.close()

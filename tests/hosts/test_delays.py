@@ -19,7 +19,6 @@ from webcrawl.hosts.politeness.delays import (
     PROFILES,
     Politeness,
     PolitenessLimits,
-    longest_crawl_delay,
     profile_of,
 )
 from webcrawl.hosts.retry_policy import RetryPolicy, Rule
@@ -138,6 +137,8 @@ def test_a_long_crawl_delay_is_capped_or_obeyed_or_the_host_skipped(clock, what,
     polite = politeness(clock, Records(), crawl_delay=300.0, long_crawl_delay=what)
     assert after(polite, crawl_delay=1000.0).secs == secs
     assert after(polite, crawl_delay=300.0).secs == 300
+    assert polite.skips(300.1) is (what == "skip")
+    assert not polite.skips(300.0)
 
 
 def test_a_host_that_fails_too_often_is_left_alone_for_the_penalty(polite, clock):
@@ -374,14 +375,6 @@ def test_impossible_politeness_is_one_sentence(values, sentence):
         chosen(**values)
 
 
-@pytest.mark.parametrize(
-    ("what", "longest"), [("skip", 300.0), ("cap", math.inf), ("obey", math.inf)]
-)
-def test_a_long_crawl_delay_is_skipped_capped_or_obeyed(what, longest):
-    settings = Settings({"POLITENESS_LONG_CRAWL_DELAY": what, "POLITENESS_MAX_CRAWL_DELAY": 300})
-    assert longest_crawl_delay(settings) == longest
-
-
 def test_another_way_with_long_crawl_delays_is_refused():
     with pytest.raises(FatalError, match="must be skip or cap or obey"):
-        longest_crawl_delay(Settings({"POLITENESS_LONG_CRAWL_DELAY": "ignore"}))
+        PolitenessLimits.from_settings(Settings({"POLITENESS_LONG_CRAWL_DELAY": "ignore"}))

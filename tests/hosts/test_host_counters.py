@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records_rig import PatientExecutor, left_behind, records_in, save
+from records_rig import PatientExecutor, left_behind, opened, records_in, save
 
 from webcrawl.hosts.records.host_counters import HostCounter, HostCounters, _with
 from webcrawl.storage.record_log import CorruptRecordError
@@ -27,8 +27,7 @@ def executor() -> PatientExecutor:
 
 @pytest.fixture
 def records(tmp_path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
-    found = records_in(tmp_path / "hosts", executor)
-    found.open()
+    found = opened(tmp_path / "hosts", executor)
     yield found
     executor.run()
     assert found.check() == []
@@ -57,8 +56,7 @@ def test_counts_survive_the_process_once_they_are_saved(
     records.domains.begin_round(4, counted_since=3)
     save(records, executor)
     count(records.domains, "a.test", 1)
-    again = records_in(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
-    again.open()
+    again = opened(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
     assert again.domains.find("a.test").pages == 3
     assert (again.domains.current_round, again.domains.counted_since) == (4, 3)
     again.domains.link("x.test", ["a.test"])  # known, by the same key
@@ -68,8 +66,7 @@ def test_counts_survive_the_process_once_they_are_saved(
 
 
 def test_counts_are_written_at_the_end(tmp_path: Path, executor: PatientExecutor) -> None:
-    records = records_in(tmp_path / "hosts", executor)
-    records.open()
+    records = opened(tmp_path / "hosts", executor)
     count(records.domains, "a.test", 3)
     records.close()
     records.open()
@@ -105,8 +102,7 @@ def test_key_of_the_bits_is_written_before_them(tmp_path: Path, executor: Patien
     records.domains.link("x.test", ["a.test"])
     records.domains.find("b.test")
     save(records, executor)
-    again = records_in(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
-    again.open()
+    again = opened(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
     assert again.domains._all == records.domains._all
     assert again.domains.find("a.test").in_degree == 1
     again.close()
@@ -177,8 +173,7 @@ def test_linking_domain_is_known_by_its_hash_alone(marks: list[int], data: st.Da
 
 
 def test_each_job_has_a_key_of_its_own(records: HostRecords, tmp_path: Path) -> None:
-    other = records_in(tmp_path / "other", PatientExecutor())
-    other.open()
+    other = opened(tmp_path / "other", PatientExecutor())
     assert other.domains._all.key != records.domains._all.key
     other.close()
 

@@ -118,7 +118,7 @@ def test_an_unreachable_robots_txt_refuses_all_with_its_reason(clock):
 
 
 def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(clock):
-    hosts = preconditions(clock, longest_crawl_delay=300.0)
+    hosts = preconditions(clock, crawl_delay_cap=300.0, long_crawl_delay="skip")
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 300\n")
     assert decide(hosts, PAGE).verdict is FetchAction.FETCH
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
@@ -143,7 +143,7 @@ def test_a_robots_redirect_needs_an_address_and_no_rules(clock):
 
 
 def test_a_host_skipped_for_its_crawl_delay_gets_no_robots_redirects(clock):
-    hosts = preconditions(clock, longest_crawl_delay=300.0)
+    hosts = preconditions(clock, crawl_delay_cap=300.0, long_crawl_delay="skip")
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
     robots_redirect = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
     assert decide(hosts, robots_redirect) == Decision(FetchAction.REFUSE, "crawl_delay_too_long")

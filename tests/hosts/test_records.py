@@ -6,6 +6,7 @@ import errno
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +14,7 @@ import pytest
 from disk import file_size_limit
 from hypothesis import given
 from hypothesis import strategies as st
-from records_rig import PatientExecutor, records_in, save
+from records_rig import PatientExecutor, opened, records_in, save
 
 from webcrawl.errors import is_disk_full
 from webcrawl.hosts.records import HostRecord, database
@@ -22,9 +23,11 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from webcrawl.hosts.records import HostRecords
+
+
+HOST, FILE = "a.test", Path("records.sqlite")
 
 
 @pytest.fixture
@@ -39,8 +42,7 @@ def path(jobdir: Path) -> Path:
 
 @pytest.fixture
 def records(path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
-    found = records_in(path, executor, size=3, robots_size=3, robots_bytes=1000)
-    found.open()
+    found = opened(path, executor, size=3, robots_size=3, robots_bytes=1000)
     yield found
     executor.run()
     assert found.check() == []
@@ -67,17 +69,17 @@ def a_record(number: int) -> HostRecord:
     )
 )
 def test_record_is_read_as_it_was_written(record: HostRecord) -> None:
-    assert decode(encode(record)) == record
+    assert decode(encode(record), HOST, FILE) == record
 
 
 def test_record_of_a_later_version_is_read_without_what_was_added() -> None:
     known = a_record(3)
     later = [*msgspec.msgpack.decode(encode(known)), "a field", {"of": "later"}]
-    assert decode(msgspec.msgpack.encode(later)) == known
+    assert decode(msgspec.msgpack.encode(later), HOST, FILE) == known
 
 
 def test_record_of_an_earlier_version_has_the_defaults() -> None:
-    assert decode(msgspec.msgpack.encode(["a.test"])) == HostRecord("a.test")
+    assert decode(msgspec.msgpack.encode([HOST]), HOST, FILE) == HostRecord(HOST)
 
 
 # --- get and put
@@ -98,14 +100,12 @@ def test_record_counts_as_it_was_when_it_was_put(records: HostRecords) -> None:
 
 
 def test_facts_survive_a_restart(path: Path, executor: PatientExecutor) -> None:
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     records.put(a_record(1))
     records.put_robots("https://a.test:443", b"rules")
     records.rests.put("a.test", b"rest")
     records.close()
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     assert records.get("h1.test") == a_record(1)
     assert records.robots("https://a.test:443") == b"rules"
     assert records.rests.get("a.test") == b"rest"
@@ -233,8 +233,7 @@ def test_unsaved_facts_are_listed_the_newer_last(
 
 def test_close_writes_what_is_new_and_what_is_being_written(path: Path) -> None:
     pool = ThreadPoolExecutor(1)
-    records = records_in(path, pool)
-    records.open()
+    records = opened(path, pool)
     gate = threading.Event()
     pool.submit(gate.wait)
     records.put(a_record(1))
@@ -244,31 +243,27 @@ def test_close_writes_what_is_new_and_what_is_being_written(path: Path) -> None:
     pool.shutdown()
     records.close()
     records.close()
-    again = records_in(path, pool)
-    again.open()
+    again = opened(path, pool)
     assert [again.get(f"h{n}.test") for n in (1, 2)] == [a_record(1), a_record(2)]
     again.close()
 
 
 def test_executor_that_is_shut_down_loses_nothing(path: Path) -> None:
     pool = ThreadPoolExecutor(1)
-    records = records_in(path, pool)
-    records.open()
+    records = opened(path, pool)
     pool.shutdown()
     records.put(a_record(1))
     with pytest.raises(RuntimeError):
         records.flush()
     records.close()
-    again = records_in(path, pool)
-    again.open()
+    again = opened(path, pool)
     assert again.get("h1.test") == a_record(1)
     again.close()
 
 
 def test_batch_of_many_transactions_is_written(path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
-        records = records_in(path, pool, size=10)
-        records.open()
+        records = opened(path, pool, size=10)
         for number in range(20_001):
             records.put(a_record(number))
         records.close()
@@ -282,8 +277,7 @@ def test_batch_of_many_transactions_is_written(path: Path) -> None:
 def test_readers_do_not_keep_the_log_from_being_emptied(path: Path) -> None:
     """A statement that was not read to its end would: the log would grow for ever."""
     with ThreadPoolExecutor(1) as pool:
-        records = records_in(path, pool, size=1)
-        records.open()
+        records = opened(path, pool, size=1)
         for number in range(200):
             for each in range(50):
                 records.put(HostRecord(f"h{each}.test", addresses=["x" * 500], pages=number))
@@ -301,8 +295,7 @@ def test_readers_do_not_keep_the_log_from_being_emptied(path: Path) -> None:
 def test_full_disk_is_reported_and_nothing_is_lost(
     path: Path, executor: PatientExecutor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records = records_in(path, executor, size=2)
-    records.open()
+    records = opened(path, executor, size=2)
     records.put(a_record(0))
     save(records, executor)
     size = max(file.stat().st_size for file in path.iterdir())
@@ -339,8 +332,7 @@ def test_full_disk_is_reported_and_nothing_is_lost(
 def test_disk_that_is_full_at_the_end_is_an_error_and_all_is_closed(
     path: Path, executor: PatientExecutor
 ) -> None:
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     records.put(a_record(0))
     save(records, executor)
     size = max(file.stat().st_size for file in path.iterdir())
@@ -362,8 +354,7 @@ def test_a_copy_has_what_was_on_disk_when_it_was_begun(
 ) -> None:
     monkeypatch.setattr(database, "_PAGES_PER_STEP", 50)
     filled(path, facts=5000)
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     looks = 0
 
     def go_on() -> bool:
@@ -377,8 +368,7 @@ def test_a_copy_has_what_was_on_disk_when_it_was_begun(
     assert records.check() == []
     records.close()
     assert 5 < looks < 100
-    copied = records_in(tmp_path, executor)
-    copied.open()
+    copied = opened(tmp_path, executor)
     assert copied.check() == []
     assert copied.get(a_record(4999).host) == a_record(4999)
     assert copied.get(a_record(100_001).host).failures == 0
@@ -390,8 +380,7 @@ def test_a_copy_can_be_ended_early(
 ) -> None:
     monkeypatch.setattr(database, "_PAGES_PER_STEP", 50)
     filled(path, facts=5000)
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     answers = [True, True, False]
     records.copy_to(tmp_path, lambda: answers.pop(0))
     assert answers == []
@@ -403,8 +392,7 @@ def test_a_copy_for_which_there_is_no_room_is_an_os_error(
     path: Path, executor: PatientExecutor, tmp_path: Path
 ) -> None:
     filled(path)
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     with file_size_limit(8192), pytest.raises(OSError, match=r"records\.sqlite"):
         records.copy_to(tmp_path, lambda: True)
     assert records.check() == []
@@ -425,8 +413,7 @@ def test_directory_that_cannot_be_is_an_os_error(jobdir: Path, executor: Patient
 
 def filled(path: Path, *, facts: int = 300) -> Path:
     """A file of *facts* host records and as many others, cleanly closed."""
-    records = records_in(path, PatientExecutor())
-    records.open()
+    records = opened(path, PatientExecutor())
     for number in range(facts):
         records.put(a_record(number))
         records.put_robots(f"h{number}", b"%d" % number * 40)
@@ -470,8 +457,7 @@ def test_value_that_changed_on_the_disk_is_damage(path: Path, executor: PatientE
     connection.execute("UPDATE facts SET data = x'00' WHERE key = 'h7' OR key = 'h7.test'")
     connection.commit()
     connection.close()
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     with pytest.raises(
         CorruptRecordError, match=r"checksum mismatch in what is kept of 'h7\.test'"
     ):
@@ -483,8 +469,7 @@ def test_value_that_changed_on_the_disk_is_damage(path: Path, executor: PatientE
 
 
 def test_records_that_are_none_are_found(path: Path, executor: PatientExecutor) -> None:
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     records._hosts.put("a.test", b"\xc1")
     records._hosts.put("b.test", encode(HostRecord("c.test")))
     save(records, executor)
@@ -497,8 +482,7 @@ def test_records_that_are_none_are_found(path: Path, executor: PatientExecutor) 
 
 
 def test_check_finds_what_memory_and_disk_differ_in(path: Path, executor: PatientExecutor) -> None:
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     records.put_robots("a", b"1")
     save(records, executor)
     records._robots._held["a"] = b"12"
@@ -556,8 +540,7 @@ def with_a_page_overwritten(file: Path, key: bytes) -> None:
 
 def test_damage_that_a_read_meets_is_reported(path: Path, executor: PatientExecutor) -> None:
     with_a_page_overwritten(filled(path, facts=2000), b"h1500.test")
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     assert records.get("h1.test") == a_record(1)
     with pytest.raises(CorruptRecordError, match=r"records\.sqlite: damaged"):
         records.get("h1500.test")
@@ -569,8 +552,7 @@ def test_damage_that_a_write_meets_is_raised_by_the_next_flush(
     path: Path, executor: PatientExecutor
 ) -> None:
     with_a_page_overwritten(filled(path, facts=2000), b"h1500.test")
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     records.put(a_record(1500))
     records.flush()
     executor.run()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import warm
 from crash import die_between_lines
-from records_rig import PatientExecutor, left_behind, records_in, save
+from records_rig import PatientExecutor, left_behind, opened, save
 
 from webcrawl.hosts.records import HostRecord
 
@@ -26,7 +26,7 @@ import os, sys, time
 sys.path[:0] = sys.argv[1].split(os.pathsep)
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from records_rig import records_in
+from records_rig import opened, records_in
 from webcrawl.hosts.records import HostRecord
 
 records = records_in(Path(sys.argv[2]), ThreadPoolExecutor(1), size=20, robots_bytes=2000)
@@ -67,8 +67,7 @@ def test_killed_at_random_moments_it_keeps_all_that_was_flushed(tmp_path: Path) 
     found = 0
     for _ in range(15):
         told = run_and_kill(tmp_path / "hosts", found, rng.randrange(1, 80))
-        records = records_in(tmp_path / "hosts", PatientExecutor())
-        records.open()
+        records = opened(tmp_path / "hosts", PatientExecutor())
         assert records.check() == []
         pages = [records.get(f"h{host}").pages for host in range(HOSTS)]
         found = max(pages)
@@ -96,8 +95,7 @@ class PromptExecutor(Executor):
 
 def write_twice(path: Path) -> None:
     """The action that is cut off: three facts are put, then two of them again."""
-    records = records_in(path / "hosts", PromptExecutor())
-    records.open()
+    records = opened(path / "hosts", PromptExecutor())
     for pages in (1, 2):
         records.put(HostRecord("a.test", pages=pages))
         records.put_robots("a.test", b"%d" % pages)
@@ -113,8 +111,7 @@ def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path: P
     out.mkdir()
     states = []
     for left in die_between_lines("tests.hosts.test_records_crash:write_twice", start, out):
-        records = records_in(left / "hosts", PatientExecutor())
-        records.open()
+        records = opened(left / "hosts", PatientExecutor())
         assert records.check() == []
         states.append((records.get("a.test").pages, records.robots("a.test")))
         # It goes on from there.
@@ -133,8 +130,7 @@ def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path: P
 def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path: Path) -> None:
     """A power failure: the log was not synced. The file is as it was at some moment before."""
     executor = PatientExecutor()
-    records = records_in(tmp_path / "hosts", executor)
-    records.open()
+    records = opened(tmp_path / "hosts", executor)
     for pages in range(1, 6):
         for host in range(20):
             records.put(HostRecord(f"h{host}", pages=pages))
@@ -149,8 +145,7 @@ def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path: Path) -> None:
                 if file.name != "records.sqlite":
                     file.unlink()
             (killed / "records.sqlite-wal").write_bytes(whole[:size] + end)
-            records = records_in(left_behind(killed, tmp_path / "cut"), PatientExecutor())
-            records.open()
+            records = opened(left_behind(killed, tmp_path / "cut"), PatientExecutor())
             assert records.check() == []
             found = {records.get(f"h{host}").pages for host in range(20)}
             assert len(found) == 1, "a batch is there in part"
@@ -165,8 +160,7 @@ def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path: Path) -> None:
 def test_files_to_sync_are_listed(tmp_path: Path) -> None:
     executor = PatientExecutor()
     path = tmp_path / "shards" / "hosts"
-    records = records_in(path, executor)
-    records.open()
+    records = opened(path, executor)
     records.put(HostRecord("a.test", pages=1))
     save(records, executor)
     paths = records.rests.written()

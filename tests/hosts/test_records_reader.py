@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
 
 import pytest
 from looking import contents
-from records_rig import PatientExecutor, left_behind, records_in, save
+from records_rig import PatientExecutor, left_behind, opened, save
 
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.records.database import checksum
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
-NOTHING = (checksum("a.test", b"\0"),)
+NOTHING = checksum("a.test", b"\0")
 LOOK = """
 import sys
 from pathlib import Path
@@ -29,8 +30,7 @@ with RecordsReader(path=Path(sys.argv[1])) as reader:
 def owner(tmp_path):
     """Records with something in the log and something in the file, of an open owner."""
     executor = PatientExecutor()
-    records = records_in(tmp_path / "hosts", executor)
-    records.open()
+    records = opened(tmp_path / "hosts", executor)
     records.put(HostRecord("a.test", failures=3))
     records.put_robots("http://a.test", b"rules")
     records.rests.put("a.test", b"rest")
@@ -102,30 +102,21 @@ def test_a_later_format_is_refused(tmp_path):
         pass
 
 
-def test_damage_is_reported(tmp_path, owner):
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("UPDATE facts SET crc = 1 WHERE key = 'a.test'", "checksum mismatch"),
+        (f"UPDATE facts SET data = x'00', crc = {NOTHING} WHERE key = 'a.test'", "no record of"),
+        ("DROP TABLE facts", "no such table"),
+    ],
+)
+def test_damage_is_reported(tmp_path, owner, statement, why):
     owner.close()
-    file = tmp_path / "hosts" / "records.sqlite"
-    with sqlite3.connect(file) as database:
-        database.execute("UPDATE facts SET crc = 1 WHERE key = 'a.test'")
-    database.close()
-    reader = RecordsReader(path=tmp_path / "hosts")
-    reader.open()
-    with pytest.raises(CorruptRecordError, match="checksum mismatch"):
+    with contextlib.closing(sqlite3.connect(tmp_path / "hosts" / "records.sqlite")) as database:
+        database.execute(statement)
+        database.commit()
+    with (
+        RecordsReader(path=tmp_path / "hosts") as reader,
+        pytest.raises(CorruptRecordError, match=why),
+    ):
         reader.record("a.test")
-    database = sqlite3.connect(file)
-    database.execute("UPDATE facts SET data = x'00', crc = ? WHERE key = 'a.test'", NOTHING)
-    database.commit()
-    database.close()
-    reader.close()
-    reader.open()
-    with pytest.raises(CorruptRecordError, match="no record of"):
-        reader.record("a.test")
-    reader.close()
-    with sqlite3.connect(file) as database:
-        database.execute("DROP TABLE facts")
-    database.close()
-    reader.open()
-    with pytest.raises(CorruptRecordError, match="no such table"):
-        reader.record("a.test")
-    reader.close()
-    reader.close()

@@ -10,7 +10,7 @@ from conftest import FakeClock
 from host_rig import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
-from records_rig import PatientExecutor, left_behind, records_in, save
+from records_rig import PatientExecutor, left_behind, opened, save
 
 from webcrawl.frontier import Entry, Supply
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps
@@ -356,14 +356,12 @@ def test_hosts_in_memory_are_bounded_and_none_is_forgotten(tmp_path, clock, monk
 
 def test_what_is_learned_survives_a_kill(tmp_path, clock):
     executor = PatientExecutor()
-    records = records_in(tmp_path / "hosts", executor)
-    records.open()
+    records = opened(tmp_path / "hosts", executor)
     traps = traps_of(tmp_path, clock, store=records.traps)
     learn(traps, CALENDAR)
     learn(traps, "http://b.test/x/{}", 19)
     save(records, executor)
-    again = records_in(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
-    again.open()
+    again = opened(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
     resumed = traps_of(tmp_path, clock, store=again.traps)
     assert resumed.stats()["traps/parked"] == resumed.stats()["traps/learned"] == 1
     assert holds(resumed, CALENDAR.format(5))

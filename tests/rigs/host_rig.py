@@ -120,8 +120,8 @@ def host_rig(
     records: Records | None = None,
     addresses: HostAddresses | None = None,
     exclusion_file: Path | None = None,
-    longest_crawl_delay: float = float("inf"),
     crawl_delay_cap: float = float("inf"),
+    long_crawl_delay: str = "cap",
     longest_retry_after: float = 86_400.0,
     max_failures: int = 1000,
     key: str = "host",
@@ -144,7 +144,9 @@ def host_rig(
         clock=clock,
         rng=random.Random(1),
         retries=retries,
-        limits=PolitenessLimits(0.0, crawl_delay_cap, "cap", longest_retry_after, 3600.0),
+        limits=PolitenessLimits(
+            0.0, crawl_delay_cap, long_crawl_delay, longest_retry_after, 3600.0
+        ),
     )
     robots = RobotsSearch(
         robots=robots_cache(records, clock=clock),
@@ -166,7 +168,6 @@ def host_rig(
                 politeness=politeness,
                 addresses=addresses,
                 robots=robots,
-                longest_crawl_delay=longest_crawl_delay,
                 doubts_names=lambda: False,
             ),
             budgets=Budgets(

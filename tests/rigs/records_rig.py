@@ -56,6 +56,13 @@ def records_in(
     )
 
 
+def opened(path: Path, executor: Executor, **sizes: int) -> HostRecords:
+    """Host records, open; the caller closes them."""
+    records = records_in(path, executor, **sizes)
+    records.open()
+    return records
+
+
 def left_behind(path: Path, copy: Path) -> Path:
     """The files of *path* as they are, as a process that is killed now leaves them."""
     return shutil.copytree(path, copy)

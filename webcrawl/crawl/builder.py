@@ -63,7 +63,6 @@ from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.politeness.delays import (
     Politeness,
     PolitenessLimits,
-    longest_crawl_delay,
     profile_of,
 )
 from webcrawl.hosts.politeness.exclusions import Exclusions
@@ -347,7 +346,6 @@ class AgentBuilder:
                 politeness=politeness,
                 addresses=asked,
                 robots=robots,
-                longest_crawl_delay=longest_crawl_delay(settings),
                 doubts_names=self._doubts_names,
             ),
             budgets=budgets,

@@ -14,7 +14,6 @@ because of another one while any of its host answers.
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from webcrawl.configuration.values import number
@@ -101,17 +100,6 @@ def profile_of(settings: BaseSettings) -> PolitenessProfile:
     return chosen._replace(floor=max(chosen.floor, delay), ceiling=max(chosen.ceiling, delay))
 
 
-def longest_crawl_delay(settings: BaseSettings) -> float:
-    """Seconds of Crawl-delay beyond which a host is skipped: POLITENESS_MAX_CRAWL_DELAY if
-    POLITENESS_LONG_CRAWL_DELAY is "skip", infinite with "cap" and "obey". FatalError otherwise."""
-    what = settings.get("POLITENESS_LONG_CRAWL_DELAY")
-    if what not in _LONG_CRAWL_DELAY:
-        allowed = " or ".join(_LONG_CRAWL_DELAY)
-        raise FatalError(f"POLITENESS_LONG_CRAWL_DELAY must be {allowed}, not {what!r}.")
-    longest = number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0)
-    return longest if what == "skip" else math.inf
-
-
 class RestTimes(NamedTuple):
     """The rest of a host after a contact, in seconds.
 
@@ -143,10 +131,14 @@ class PolitenessLimits:
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
         """POLITENESS_*; FatalError with one sentence for a bad value."""
+        what = settings.get("POLITENESS_LONG_CRAWL_DELAY")
+        if what not in _LONG_CRAWL_DELAY:
+            allowed = " or ".join(_LONG_CRAWL_DELAY)
+            raise FatalError(f"POLITENESS_LONG_CRAWL_DELAY must be {allowed}, not {what!r}.")
         return cls(
             jitter=number(settings, "POLITENESS_JITTER", at_least=0),
             crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
-            long_crawl_delay=settings["POLITENESS_LONG_CRAWL_DELAY"],
+            long_crawl_delay=what,
             retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
             penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
         )
@@ -250,6 +242,10 @@ class Politeness:
     def is_too_long(self, crawl_delay: float) -> bool:
         """Whether a Crawl-delay is longer than what is honoured in full."""
         return crawl_delay > self._limits.crawl_delay
+
+    def skips(self, crawl_delay: float) -> bool:
+        """Whether a host with that Crawl-delay is let alone."""
+        return self._limits.long_crawl_delay == "skip" and self.is_too_long(crawl_delay)
 
     def _honoured(self, crawl_delay: float) -> float:
         """The part of a Crawl-delay that is kept; 0.0 if it is too long: such a host is skipped and

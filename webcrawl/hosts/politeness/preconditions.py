@@ -65,7 +65,6 @@ class Preconditions:
         politeness: Politeness,
         addresses: HostAddresses | None,
         robots: RobotsSearch,
-        longest_crawl_delay: float,
         doubts_names: Callable[[], bool],
     ) -> None:
         """*doubts_names* says whether name servers that do not find a name may know none."""
@@ -74,11 +73,9 @@ class Preconditions:
         self._politeness = politeness
         self._addresses = addresses
         self._robots = robots
-        self._longest_crawl_delay = longest_crawl_delay
 
     def decide(self, entry: Entry) -> Decision:
-        """Whether *entry* may be fetched now. A host with a Crawl-delay beyond
-        *longest_crawl_delay*, in seconds, is skipped."""
+        """Whether *entry* may be fetched now."""
         host = host_of(entry.url)
         if self._exclusions.excludes(host):
             return Decision(FetchAction.REFUSE, "excluded")
@@ -113,7 +110,7 @@ class Preconditions:
         finding = RobotsStatus.ALLOWED if entry.kind == ROBOTS_REDIRECT else self._robots.look(url)
         match finding:
             case RobotsStatus.ALLOWED:
-                if self._robots.crawl_delay(url) > self._longest_crawl_delay:
+                if self._politeness.skips(self._robots.crawl_delay(url)):
                     return Decision(FetchAction.REFUSE, "crawl_delay_too_long")
                 return Decision(FetchAction.FETCH, address=address)
             case RobotsStatus.UNKNOWN:

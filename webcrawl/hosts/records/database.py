@@ -39,7 +39,7 @@ _CREATE = (
     "CREATE TABLE facts (kind INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL,"
     " crc INTEGER NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID"
 )
-READ = "SELECT data, crc FROM facts WHERE kind = ? AND key = ?"
+_READ = "SELECT data, crc FROM facts WHERE kind = ? AND key = ?"
 SCAN = "SELECT kind, key, data, crc FROM facts"
 _HOLDS = "SELECT EXISTS(SELECT 1 FROM facts WHERE kind = ?)"
 _ROW = "(?, ?, ?, ?)"
@@ -105,12 +105,7 @@ class Database:
         return sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > VERSION:
-            raise NewerFormatError(
-                f"{self.file} has format {version}, this webcrawl reads up to {VERSION}: "
-                "use the newer webcrawl that wrote it"
-            )
+        version = version_of(connection, self.file)
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = NORMAL")
         # No file but the three in the directory.
@@ -132,15 +127,7 @@ class Database:
         """
         assert self._reader is not None, "the host records are not open"
         with self._translated():
-            # All rows are fetched: a statement left in the middle would keep the log from being
-            # moved to the file.
-            rows = self._reader.execute(READ, (kind, key)).fetchall()
-        if not rows:
-            return None
-        data: bytes = rows[0][0]
-        if checksum(key, data) != rows[0][1]:
-            raise CorruptRecordError(self.file, 0, f"checksum mismatch in what is kept of {key!r}")
-        return data
+            return value_of(self._reader, self.file, kind, key)
 
     def holds(self, kind: int) -> bool:
         """Whether there is any value of *kind*."""
@@ -257,6 +244,30 @@ def _checked(go_on: Callable[[], bool]) -> Callable[[int, int, int], None]:
             raise _EndedEarly
 
     return progress
+
+
+def version_of(connection: sqlite3.Connection, file: Path) -> int:
+    """The format of *file*, 0 if it is new. NewerFormatError if a later webcrawl wrote it."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise NewerFormatError(
+            f"{file} has format {version}, this webcrawl reads up to {VERSION}: "
+            "use the newer webcrawl that wrote it"
+        )
+    return int(version)
+
+
+def value_of(connection: sqlite3.Connection, file: Path, kind: int, key: str) -> bytes | None:
+    """The value of *key* in *file*, or None. CorruptRecordError, sqlite3.Error."""
+    # All rows are fetched: a statement left in the middle would keep the log from being moved to
+    # the file.
+    rows: list[tuple[bytes, int]] = connection.execute(_READ, (kind, key)).fetchall()
+    if not rows:
+        return None
+    ((data, crc),) = rows
+    if checksum(key, data) != crc:
+        raise CorruptRecordError(file, 0, f"checksum mismatch in what is kept of {key!r}")
+    return data
 
 
 def damage_in(connection: sqlite3.Connection) -> Iterator[str]:

@@ -6,7 +6,14 @@ skipped.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
+
+from webcrawl.storage.record_log import CorruptRecordError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class HostRecord(msgspec.Struct, array_like=True):
@@ -40,17 +47,15 @@ class HostRecord(msgspec.Struct, array_like=True):
     answered: str = ""
 
 
-# 2026-11, Python 3.11, one core of the development machine, record of 100 bytes: encode 0.4 us,
-# decode 0.8 us.
-_encode = msgspec.msgpack.Encoder().encode
+#: The bytes of a record on disk: 0.4 us for 100 bytes, and 0.8 us to decode them.
+encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(HostRecord).decode
 
 
-def encode(record: HostRecord) -> bytes:
-    """The bytes of the record on disk."""
-    return _encode(record)
-
-
-def decode(data: bytes) -> HostRecord:
-    """The record of ``encode``. msgspec.DecodeError for other bytes."""
-    return _decode(data)
+def decode(data: bytes, host: str, file: Path) -> HostRecord:
+    """The record of ``encode``. CorruptRecordError, which names *host* and *file*, for other
+    bytes."""
+    try:
+        return _decode(data)
+    except msgspec.DecodeError as error:
+        raise CorruptRecordError(file, 0, f"no record of {host!r} ({error})") from error

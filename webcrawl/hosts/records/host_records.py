@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from webcrawl.hosts.records.database import Database
 from webcrawl.hosts.records.host_counters import HostCounters
 from webcrawl.hosts.records.host_record import HostRecord, decode, encode
@@ -128,14 +126,7 @@ class HostRecords:
         99 in 100 take less than 0.2 ms). Raises CorruptRecordError, OSError.
         """
         data = self._hosts.get(host)
-        if data is None:
-            return HostRecord(host)
-        try:
-            return decode(data)
-        except msgspec.DecodeError as error:
-            raise CorruptRecordError(
-                self._database.file, 0, f"no record of {host!r} ({error})"
-            ) from error
+        return HostRecord(host) if data is None else decode(data, host, self._database.file)
 
     def put(self, record: HostRecord) -> None:
         """Keep *record* as it is now. On disk with the next ``flush``."""
@@ -257,10 +248,9 @@ class HostRecords:
             problems += cache.check(on_disk[cache.kind])
         return problems
 
-    @staticmethod
-    def _check_record(host: str, data: bytes) -> list[str]:
+    def _check_record(self, host: str, data: bytes) -> list[str]:
         try:
-            found = decode(data).host
-        except msgspec.DecodeError as error:
-            return [f"no record of {host!r} ({error})"]
+            found = decode(data, host, self._database.file).host
+        except CorruptRecordError as error:
+            return [str(error)]
         return [] if found == host else [f"the record of {found!r} is kept for {host!r}"]

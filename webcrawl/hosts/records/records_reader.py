@@ -14,55 +14,53 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
-import msgspec
-
-from webcrawl.hosts.records.database import FILE, READ, SCAN, VERSION, checksum, damage_in
+from webcrawl.hosts.records.database import (
+    FILE,
+    SCAN,
+    checksum,
+    damage_in,
+    value_of,
+    version_of,
+)
 from webcrawl.hosts.records.host_record import HostRecord, decode
 from webcrawl.hosts.records.host_records import HOSTS, RESTS, ROBOTS, TRAPS
-from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from webcrawl.hosts.records.database import Fact
 
 
 class RecordsReader:
-    """The host records in the directory *path*; empty without a file."""
+    """The host records in the directory *path*, a context manager; empty without a file.
+
+    It raises CorruptRecordError if that is another file, NewerFormatError, OSError.
+    """
 
     def __init__(self, *, path: Path) -> None:
         self._file = path / FILE
         self._connection: sqlite3.Connection | None = None
         self._stack = ExitStack()
 
-    def open(self) -> None:
-        """Open the file. CorruptRecordError if it is another file, NewerFormatError, OSError."""
-        if not self._file.exists():
-            return
-        try:
-            self._connection = self._connect()
-            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        except sqlite3.Error as error:
-            self.close()
-            raise CorruptRecordError(self._file, 0, str(error)) from error
-        if version > VERSION:
-            self.close()
-            raise NewerFormatError(
-                f"{self._file} has format {version}, this webcrawl reads up to {VERSION}: "
-                "use the newer webcrawl that wrote it"
-            )
+    def __enter__(self) -> Self:
+        if self._file.exists():
+            with ExitStack() as stack, self._translated():
+                self._connection = connection = self._connect(stack)
+                version_of(connection, self._file)
+                self._stack = stack.pop_all()
+        return self
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, stack: ExitStack) -> sqlite3.Connection:
         file, how = self._file, "mode=ro&readonly_shm=1"
         if not _beside(file, "-shm").exists():
             if _beside(file, "-wal").exists():
-                copy = Path(self._stack.enter_context(tempfile.TemporaryDirectory())) / FILE
+                copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / FILE
                 shutil.copyfile(_beside(file, "-wal"), _beside(copy, "-wal"))
                 shutil.copyfile(file, copy)
                 file, how = copy, "mode=rw"
@@ -70,36 +68,25 @@ class RecordsReader:
                 how = "immutable=1"
         uri = f"file:{quote(str(file.absolute()))}?{how}"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None)
-        self._stack.callback(connection.close)
+        stack.callback(connection.close)
         connection.execute("PRAGMA temp_store = MEMORY")
         return connection
 
-    def __enter__(self) -> Self:
-        self.open()
-        return self
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise CorruptRecordError(self._file, 0, str(error)) from error
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close it. Idempotent."""
+    def __exit__(self, *_: object) -> None:
         self._connection = None
         self._stack.close()
 
     def record(self, host: str) -> HostRecord | None:
         """The record of *host*; None without one. CorruptRecordError if it is damaged."""
         data = self._read(HOSTS, host)
-        if data is None:
-            return None
-        try:
-            return decode(data)
-        except msgspec.DecodeError as error:
-            raise CorruptRecordError(self._file, 0, f"no record of {host!r} ({error})") from error
+        return None if data is None else decode(data, host, self._file)
 
     def robots(self, origin: str) -> bytes | None:
         """The last value put for *origin*, as the robots room packs it."""
@@ -144,16 +131,8 @@ class RecordsReader:
     def _read(self, kind: int, key: str) -> bytes | None:
         if self._connection is None:
             return None
-        try:
-            rows = self._connection.execute(READ, (kind, key)).fetchall()
-        except sqlite3.Error as error:
-            raise CorruptRecordError(self._file, 0, str(error)) from error
-        if not rows:
-            return None
-        data: bytes = rows[0][0]
-        if checksum(key, data) != rows[0][1]:
-            raise CorruptRecordError(self._file, 0, f"checksum mismatch in what is kept of {key!r}")
-        return data
+        with self._translated():
+            return value_of(self._connection, self._file, kind, key)
 
 
 def _beside(file: Path, suffix: str) -> Path:
