@@ -169,8 +169,6 @@ ROBOTS_CACHE_SIZE = None
 # Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
 ROBOTS_EXPIRE_SECS = 24 * 3600.0
 ROBOTS_RETRY_SECS = 600.0
-# Seconds of nothing but failures after which a host counts as having no robots.txt (RFC 9309).
-ROBOTS_UNREACHABLE_SECS = 30 * 24 * 3600.0
 # A file of hosts and domains that asked not to be crawled, read again when it changes: a name a
 # line for it and all below it, =name for it alone, addresses, networks; empty: none.
 EXCLUSION_FILE = ""

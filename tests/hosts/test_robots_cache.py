@@ -17,7 +17,6 @@ from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
 
 DAY = 86_400.0
 RETRY = 600.0
-LIMIT = 30 * DAY
 A = "http://a.test:80"
 X = "http://a.test/x"
 FORBIDDING = b"User-agent: *\nDisallow: /x\nCrawl-delay: 7\n"
@@ -51,7 +50,7 @@ def clock():
 def opened(store, clock, **changes) -> RobotsCache:
     values = {"size": 100, "max_bytes": 1 << 20, **changes}
     return RobotsCache(
-        store=store, user_agent="webcrawl", times=AnswerTimes(DAY, RETRY, LIMIT),
+        store=store, user_agent="webcrawl", times=AnswerTimes(DAY, RETRY),
         clock=clock, **values,
     )  # fmt: skip
 
@@ -228,20 +227,16 @@ def test_garbage_in_the_store_is_as_unknown(cache, store, clock):
 def test_facts_tell_how_the_rules_came_about(cache, store, clock):
     start = clock.now
     cache.put(A, 200, FORBIDDING)
-    assert cache.facts(A) == (200, start, start + DAY, 0.0, start)
+    assert cache.facts(A) == (200, start, start + DAY)
     clock.advance(DAY)
     cache.put(A, 503)
     clock.advance(RETRY)
     cache.put(A, None)
-    facts = opened(store, clock).facts(A)
-    assert facts == (None, clock.now, clock.now + RETRY, RETRY, start)
+    assert opened(store, clock).facts(A) == (None, clock.now, clock.now + RETRY)
     for _ in range(31):
         clock.advance(DAY)
         cache.put(A, 500)
-    assert cache.facts(A).file_at is None
-    assert cache.facts(A).expires_at == clock.now + DAY
-    cache.put(A, 404)
-    assert cache.facts(A) == (404, clock.now, clock.now + DAY, 0.0, None)
+    assert cache.facts(A) == (500, clock.now, clock.now + DAY)
 
 
 def test_rules_survive_a_restart_in_the_host_records(tmp_path, clock):
@@ -370,22 +365,21 @@ TestCacheMachine = CacheMachine.TestCase
 TestCacheMachine.settings = examples(150, stateful_step_count=40)
 
 
-def test_the_cache_is_built_from_the_settings(store):
-    cache = RobotsCache.from_settings(Settings({"USER_AGENT": "webcrawl/1.0"}), store=store)
-    assert cache.user_agent == "webcrawl"
-    assert cache.put(A, 404) is cache.get(A)
-    facts = cache.facts(A)
-    assert facts.expires_at - facts.fetched_at == DAY
+SETTINGS = {"USER_AGENT": "webcrawl/1.0", "ROBOTS_EXPIRE_SECS": DAY, "ROBOTS_RETRY_SECS": RETRY}
+
+
+def test_the_cache_is_built_from_the_settings(store, clock):
+    cache = RobotsCache.from_settings(Settings(SETTINGS), store=store, clock=clock)
+    assert not cache.put(A, 200, b"User-agent: webcrawl\nDisallow: /x").allowed(X)
+    assert cache.facts(A) == (200, clock.now, clock.now + DAY)
+    clock.advance(DAY)
+    cache.put(A, 503)
+    assert cache.facts(A) == (503, clock.now, clock.now + RETRY)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("ROBOTS_EXPIRE_SECS", 0),
-        ("ROBOTS_RETRY_SECS", "soon"),
-        ("ROBOTS_UNREACHABLE_SECS", "nan"),
-    ],
+    ("name", "value"), [("ROBOTS_EXPIRE_SECS", 0), ("ROBOTS_RETRY_SECS", "soon")]
 )
 def test_settings_that_cannot_work_are_refused_by_name(store, name, value):
     with pytest.raises(FatalError, match=f"^{name} must be"):
-        RobotsCache.from_settings(Settings({name: value}), store=store)
+        RobotsCache.from_settings(Settings({**SETTINGS, name: value}), store=store)

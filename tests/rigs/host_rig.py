@@ -80,7 +80,7 @@ def robots_cache(records: Records, *, clock: Callable[[], float]) -> RobotsCache
         user_agent="webcrawl",
         size=100,
         max_bytes=1 << 20,
-        times=AnswerTimes(86_400.0, 600.0, 30 * 86_400.0),
+        times=AnswerTimes(86_400.0, 600.0),
         clock=clock,
     )
 

@@ -76,10 +76,6 @@ class HostAddresses:
 
         self._begin(check())
 
-    def forget_failures(self) -> None:
-        """Forget which names were not found, so that they are queried anew."""
-        self._resolver.forget_failures()
-
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None

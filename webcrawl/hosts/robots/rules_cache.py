@@ -7,8 +7,8 @@ answer holds:
 * A file, or the lack of one (4xx), holds for *expire* seconds, a day by default (2.4).
 * A failure (429, 5xx, no answer) disallows everything, and is tried again after *retry* seconds.
   If there was a file before, it goes on to be followed meanwhile (2.4).
-* A host that has been failing for *unreachable_limit* seconds in a row, 30 days by default, counts
-  as having no robots.txt (2.3.1.4). Only time in which the crawl looked counts.
+* A host that has been failing for 30 days in a row counts as having no robots.txt (2.3.1.4). Only
+  time in which the crawl looked counts.
 
 Times are epoch seconds, since they outlive the process. If the clock is set back, an answer from
 the future holds as if just fetched.
@@ -20,7 +20,7 @@ store does and the parsing of one file takes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
@@ -34,27 +34,14 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-# Defaults of the settings of the same names.
-ROBOTS_EXPIRE_SECS = 24 * 3600.0  # RFC 9309, section 2.4: no longer than a day
-ROBOTS_RETRY_SECS = 600.0  # after a failure
-ROBOTS_UNREACHABLE_SECS = 30 * 24 * 3600.0  # RFC 9309, section 2.3.1.4: "for example, 30 days"
+    from webcrawl.hosts.records import HostRecords
+    from webcrawl.hosts.records.records_reader import RecordsReader
 
+# RFC 9309, section 2.3.1.4: "for example, 30 days".
+_UNREACHABLE_SECS = 30 * 24 * 3600.0
 # Rules kept ready: those of the hosts in use. Others take 0.05 ms to be read again.
 _READY = 2**13
 _READY_BYTES = 64 * 2**20  # five of the largest files there can be, or 30,000 usual ones
-
-
-class RobotsStore(Protocol):
-    """Protocol of the store of packed entries, which outlives the process.
-
-    It may lose entries; what it raises is raised here too.
-    """
-
-    def robots(self, origin: str) -> bytes | None:
-        """The last value put for *origin*; None if there is none."""
-
-    def put_robots(self, origin: str, data: bytes) -> None:
-        """Keep *data* for *origin*."""
 
 
 class RobotsFacts(NamedTuple):
@@ -63,8 +50,6 @@ class RobotsFacts(NamedTuple):
     status: int | None  # of the last answer, None if none came
     fetched_at: float  # when that was
     expires_at: float  # when it will be fetched again
-    failing_for: float  # seconds for which every try has failed
-    file_at: float | None  # when the file that is followed came, None if none is
 
 
 class _Ready(NamedTuple):
@@ -80,7 +65,7 @@ class AnswerTimes(NamedTuple):
 
     expire: float
     retry: float
-    unreachable_limit: float
+    unreachable_limit: float = _UNREACHABLE_SECS
 
 
 class RobotsCache:
@@ -89,7 +74,7 @@ class RobotsCache:
     def __init__(
         self,
         *,
-        store: RobotsStore,
+        store: HostRecords | RecordsReader,
         user_agent: str,
         size: int,
         max_bytes: int,
@@ -100,7 +85,7 @@ class RobotsCache:
 
         *size* and *max_bytes* bound the rules that are kept ready in memory.
         """
-        self.user_agent = user_agent
+        self._user_agent = user_agent
         self._store = store
         self._size = size
         self._max_bytes = max_bytes
@@ -112,20 +97,21 @@ class RobotsCache:
 
     @classmethod
     def from_settings(
-        cls, settings: BaseSettings, *, store: RobotsStore, clock: Callable[[], float] = wall_time
+        cls,
+        settings: BaseSettings,
+        *,
+        store: HostRecords | RecordsReader,
+        clock: Callable[[], float] = wall_time,
     ) -> Self:
-        """Build by ROBOTS_EXPIRE_SECS, ROBOTS_RETRY_SECS, ROBOTS_UNREACHABLE_SECS and the user
-        agent of the settings; *clock* gives epoch seconds. Raises FatalError with one sentence.
-        """
+        """Build by ROBOTS_EXPIRE_SECS, ROBOTS_RETRY_SECS and the user agent of the settings;
+        *clock* gives epoch seconds. Raises FatalError with one sentence."""
         return cls(
             store=store,
             user_agent=user_agent_token(settings),
             size=_READY,
             max_bytes=_READY_BYTES,
             times=AnswerTimes(
-                positive(settings, "ROBOTS_EXPIRE_SECS", ROBOTS_EXPIRE_SECS),
-                positive(settings, "ROBOTS_RETRY_SECS", ROBOTS_RETRY_SECS),
-                positive(settings, "ROBOTS_UNREACHABLE_SECS", ROBOTS_UNREACHABLE_SECS),
+                positive(settings, "ROBOTS_EXPIRE_SECS"), positive(settings, "ROBOTS_RETRY_SECS")
             ),
             clock=clock,
         )
@@ -186,14 +172,7 @@ class RobotsCache:
         entry = self._entry(origin, self._clock())
         if entry is None:
             return None
-        follows_file = entry.file is not None and not self._gave_up(entry)
-        return RobotsFacts(
-            status=entry.status,
-            fetched_at=entry.fetched_at,
-            expires_at=self._expires_at(entry),
-            failing_for=entry.failing_for,
-            file_at=entry.file_at if follows_file else None,
-        )
+        return RobotsFacts(entry.status, entry.fetched_at, self._expires_at(entry))
 
     def __len__(self) -> int:
         """The number of rules in memory."""
@@ -225,7 +204,7 @@ class RobotsCache:
             status = 404
         elif entry.file is not None:
             status = 200
-        return RobotsRules.from_outcome(status, entry.file or b"", user_agent=self.user_agent)
+        return RobotsRules.from_outcome(status, entry.file or b"", user_agent=self._user_agent)
 
     def _remember(self, origin: str, entry: RobotsRecord) -> RobotsRules:
         self._forget(origin)
