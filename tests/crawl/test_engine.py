@@ -13,9 +13,6 @@ from scrapy import Request
 from scrapy.core import engine as scrapy_engine
 from scrapy.core import scraper as scrapy_scraper
 from scrapy.core.downloader import Downloader
-from scrapy.core.downloader.handlers import DownloadHandlers
-from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
-from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Response
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.settings import Settings
@@ -31,7 +28,7 @@ from webcrawl.crawl._engine import (
     check_engine,
     takes_fast_path,
 )
-from webcrawl.crawl._fast_path import DirectMiddlewares, DirectSignals, process_directly
+from webcrawl.crawl._fast_path import DirectSignals, process_directly
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.errors import FatalError
 
@@ -133,7 +130,7 @@ def test_a_redirect_of_an_ordinary_request_leads_nowhere_that_a_link_may_not(loc
 
 
 def test_what_the_engine_does_between_the_scheduler_and_the_callback_is_what_is_done_here():
-    """``serve_in_one_task`` takes the place of these; read it again when they have changed."""
+    """``_Service`` takes the place of these; read it again when they have changed."""
     engine, scraper = scrapy_engine.ExecutionEngine, scrapy_scraper.Scraper
     taken_over = [
         engine._start_scheduled_request,
@@ -144,17 +141,13 @@ def test_what_the_engine_does_between_the_scheduler_and_the_callback_is_what_is_
         scraper.call_spider_async,
         scraper.start_itemproc_async,
         scrapy_scraper.Slot,
-        DownloaderMiddlewareManager._process_request,
-        DownloaderMiddlewareManager._process_response,
-        DownloaderMiddlewareManager.download_async,
-        DownloadHandlers.download_request_async,
         ItemPipelineManager.process_item_async,
         ItemPipelineManager._process_chain,
         SignalManager.send_catch_log,
         SignalManager.send_catch_log_async,
     ]
     sources = "".join(inspect.getsource(part) for part in taken_over)
-    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "8ac8073c69534a0e"
+    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "eef78a637a345a07"
     assert "self._start_scheduled_request()" in inspect.getsource(engine._start_scheduled_requests)
     assert "__getattribute__" in vars(StatsCollector)
 
@@ -162,48 +155,6 @@ def test_what_the_engine_does_between_the_scheduler_and_the_callback_is_what_is_
 async def later(answer):
     await asyncio.sleep(0)
     return answer
-
-
-class Middleware:
-    def __init__(self, *, on_request, on_response):
-        self.on_request, self.on_response = on_request, on_response
-
-    def process_request(self, request):
-        return self.on_request(request)
-
-    def process_response(self, request, response):
-        return self.on_response(response)
-
-
-REQUEST, RESPONSE, OTHER = Request("http://a.test/"), Response("http://a.test/"), Response("x:")
-
-
-@pytest.mark.parametrize(
-    ("on_request", "on_response", "expected"),
-    [
-        (lambda _: None, lambda response: response, RESPONSE),
-        (lambda _: later(None), later, RESPONSE),
-        (lambda _: OTHER, later, OTHER),
-        (lambda _: later(OTHER), lambda response: response, OTHER),
-        (lambda request: request, lambda _: OTHER, REQUEST),
-        (lambda _: None, lambda _: REQUEST, REQUEST),
-        (lambda _: None, lambda _: None, _InvalidOutput),
-        (lambda _: later("no"), lambda response: response, _InvalidOutput),
-    ],
-)
-@pytest.mark.parametrize("manager", [DownloaderMiddlewareManager, DirectMiddlewares])
-def test_downloader_middlewares_of_both_kinds_answer_as_with_scrapy_s_manager(
-    manager, on_request, on_response, expected
-):
-    middleware = Middleware(on_request=on_request, on_response=on_response)
-    download = manager(middleware, crawler=get_crawler()).download_async(
-        lambda _: later(RESPONSE), REQUEST
-    )
-    if expected is _InvalidOutput:
-        with pytest.raises(_InvalidOutput):
-            asyncio.run(download)
-    else:
-        assert asyncio.run(download) is expected
 
 
 @pytest.mark.parametrize("manager", [SignalManager, DirectSignals])

@@ -1,10 +1,9 @@
 """The downloader: middlewares, then the protocol module, and the host goes back to the frontier.
 
 Between dispatcher and completion in the life of a lease. The engine builds it itself and calls
-``fetch``; requests of the frontier come by ``download`` (see ``serve_in_one_task`` in
-_fast_path.py). Scrapy's downloader keeps a slot with timers for every host, which the frontier
-makes superfluous: a host that is in process is not in its heap, so two requests to one host are
-impossible, not merely delayed.
+``fetch``; requests of the frontier come by ``download``, see _fast_path.py. Scrapy's downloader
+keeps a slot with timers for every host, which the frontier makes superfluous: a host that is in
+process is not in its heap, so two requests to one host are impossible, not merely delayed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.configuration.values import flag, number, whole
-from webcrawl.crawl._engine import takes_fast_path
 from webcrawl.crawl.fetch import PageState, fetch_of
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.outcomes import error_of
@@ -67,13 +65,8 @@ class MercatorDownloader:
         self.slots: dict[str, Slot] = {}
         # DownloaderStats would count the same, and measure each request and response again.
         self._counts = not flag(crawler.settings, "DOWNLOADER_STATS", True)
-        handlers, middlewares = DownloadHandlers, DownloaderMiddlewareManager
-        if takes_fast_path(crawler.settings):
-            from webcrawl.crawl import _fast_path  # noqa: PLC0415  # of one Scrapy only
-
-            handlers, middlewares = _fast_path.DirectHandlers, _fast_path.DirectMiddlewares
-        self.handlers = handlers(crawler)
-        self.middleware = build_from_crawler(middlewares, crawler)
+        self.handlers = DownloadHandlers(crawler)
+        self.middleware = build_from_crawler(DownloaderMiddlewareManager, crawler)
 
     def fetch(self, request: Request) -> Deferred[Response | Request]:
         """Scrapy's interface to ``download``."""
