@@ -13,9 +13,9 @@ from scrapy.signals import item_error, spider_error
 from twisted.python.failure import Failure
 
 from webcrawl.crawl.fetch import PageState
-from webcrawl.crawl.finish_note import content_of
 from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
+from webcrawl.crawl.shard import content_of
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.net.outcomes import ConnectRefusedError, HostNotFoundError
 

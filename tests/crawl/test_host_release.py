@@ -92,7 +92,7 @@ def test_a_crawl_delay_of_hours_is_cut(obedient):
     obedient.rig.push(entry("a.test", 0))
     obedient.end(obedient.next(), page(200, b"User-agent: *\nCrawl-delay: 7200\n"))
     assert obedient.rests() == pytest.approx(MAX_DELAY)
-    assert obedient.counts("robots/") == {"http_200": 1, "origins": 1, "long_crawl_delays": 1}
+    assert obedient.counts("robots/") == {"http_200": 1, "long_crawl_delays": 1}
 
 
 def test_a_host_is_looked_up_once_while_its_urls_wait(resolving, names):

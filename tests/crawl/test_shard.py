@@ -8,12 +8,15 @@ from scrapy.utils.project import get_project_settings
 
 from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
+from webcrawl.crawl.shard import content_of, encode_note
 from webcrawl.errors import FatalError
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.spiders.web import WebSpider
+from webcrawl.storage.record_log import NewerFormatError
 from webcrawl.urls import Link
 
 SOURCE = LinkSource("http://a.test/", 1, 0, Depths(), b"", 1.0)
+LARGEST = (1 << 64) - 1
 
 
 def opened(jobdir, **values):
@@ -70,3 +73,25 @@ def test_seeds_take_their_ranks_along_and_the_sites_of_refused_ones():
         (1, LinkBatch([links[1]], ["a.test"], [2], SOURCE, SeedFacts([7], ["a.test"]))),
         (3, LinkBatch([], [], [], SOURCE, SeedFacts([], ["refused.test"]))),
     ]
+
+
+# The note of a finished URL
+
+
+@pytest.mark.parametrize("content", [0, 1, 77, LARGEST])
+def test_what_is_written_is_read(content):
+    assert content_of(encode_note(content)) == content
+
+
+@pytest.mark.parametrize("content", [1, LARGEST])
+def test_a_note_without_a_version_is_read(content):
+    assert content_of(content.to_bytes(8, "little")) == content
+
+
+def test_fields_that_are_added_are_skipped():
+    assert content_of(encode_note(77) + b"more") == 77
+
+
+def test_a_later_version_is_refused():
+    with pytest.raises(NewerFormatError, match="notes have format 2, this webcrawl reads up to 1"):
+        content_of(b"\x02" + encode_note(77)[1:])

@@ -17,7 +17,7 @@ from seen_rig import InlineExecutor, disk_eliminator
 from webcrawl.crawl.agent import ProcessServices
 from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
-from webcrawl.crawl.fetch import PageState, Stage
+from webcrawl.crawl.fetch import PageState
 from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.lease_requests import BodyBounds, LeaseRequests
 from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
@@ -112,7 +112,7 @@ class Desk:
         self.ranks = HostRanks(path=path / "ranks")
         self.ranks.open(None)
         tables = ShardTables(
-            eliminator=self.eliminator, content=self.content, ranks=self.ranks, domains=self.ranks
+            seen=self.eliminator, content=self.content, ranks=self.ranks, domains=self.ranks
         )
         self.shard = rig.shard(self.rig.frontier, tables)
         self.shards = Shards([self.shard])
@@ -175,7 +175,7 @@ class Desk:
     def end(self, request, result, *, during=lambda fetch: None):
         """The download of *request* ends in *result*; *during* is its callback and pipelines."""
         fetch = request.meta["fetch"]
-        if not isinstance(result, Request) and fetch.stage is Stage.LEASED:
+        if not isinstance(result, Request) and fetch.sent_at is None and not fetch.is_released:
             fetch.begin_download()
             fetch.transferred(result)
         fetch.end_download(result)

@@ -264,7 +264,7 @@ class Process:
             retry_times=RETRY_TIMES,
         )
         tables = ShardTables(
-            eliminator=self.eliminator,
+            seen=self.eliminator,
             content=self.content,
             ranks=HostRanks(path=shard / "ranks", capacity=16),
             domains=HostRanks(path=shard / "domains"),

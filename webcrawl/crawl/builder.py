@@ -269,7 +269,7 @@ class AgentBuilder:
             ),
             frontier=frontier,
             tables=ShardTables(
-                eliminator=MercatorDupeFilter.build_eliminator(
+                seen=MercatorDupeFilter.build_eliminator(
                     settings, path=path / "seen", executor=merging
                 ),
                 content=ContentSeen(path=path / "content", executor=merging),

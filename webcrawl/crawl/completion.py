@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from scrapy import signals
 
-from webcrawl.clock import now
-from webcrawl.crawl.fetch import Fetch, PageState, Stage, fetch_of
-from webcrawl.crawl.finish_note import encode_note
+from webcrawl.crawl.fetch import Fetch, PageState, fetch_of
 from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
 from webcrawl.errors import StoreError, is_disk_full
@@ -44,8 +42,6 @@ logger = logging.getLogger(__name__)
 
 # URLs given up for a bug that the next run may try again.
 _MOST_LOST: Final = 1000
-# A contact that has been on the wire for so long keeps its worker from others.
-_SLOW_SECS: Final = 3.0
 # What a broken or damaged disk makes the parts raise.
 _DISK_ERRORS: Final = (OSError, CorruptRecordError)
 
@@ -83,8 +79,8 @@ class Completion:
         self._requests = requests
         self._outcome_log = services.outcome_log
         self._stop = services.stop
-        # The contacts that are not done, by the ids of their leases.
-        self._under_way: dict[int, Fetch] = {}
+        #: The contacts that are not done, by the ids of their leases.
+        self.under_way: dict[int, Fetch] = {}
         self._lost_to_bugs: deque[Entry] = deque(maxlen=_MOST_LOST)
         self._is_over_for_bugs = False
 
@@ -93,32 +89,13 @@ class Completion:
         self._signals.connect(self._spider_error, signal=signals.spider_error)
         self._signals.connect(self._item_error, signal=signals.item_error)
 
-    @property
-    def in_process(self) -> int:
-        """Contacts under way, and pages of such that are being processed."""
-        return len(self._under_way)
-
-    @property
-    def fetching_robots(self) -> int:
-        """How many of them are for a robots.txt."""
-        return sum(bool(fetch.robots_url) for fetch in self._under_way.values())
-
-    @property
-    def slow(self) -> int:
-        """How many of them have been on the wire for some seconds."""
-        sent_before = now() - _SLOW_SECS
-        return sum(
-            fetch.stage is Stage.SENT and fetch.sent_at is not None and fetch.sent_at < sent_before
-            for fetch in self._under_way.values()
-        )
-
     # --- the ways back
 
     def begin(
         self, lease: Lease, *, address: str = "", robots_url: str = "", refusal: str = ""
     ) -> Fetch:
         """The contact for *lease* begins; see ``Fetch`` for the rest."""
-        fetch = self._under_way[lease.id] = Fetch(
+        fetch = self.under_way[lease.id] = Fetch(
             lease=lease,
             release=self.host_release.after_contact,
             address=address,
@@ -137,7 +114,7 @@ class Completion:
         other: Entry | None = None,
     ) -> None:
         """Nothing is sent for *lease*: as ``end``, and its host rests for *rest* seconds."""
-        self._under_way.pop(lease.id, None)  # of a side download that does not wait any more
+        self.under_way.pop(lease.id, None)  # of a side download that does not wait any more
         if lease.entry.kind == ROBOTS_REDIRECT and way is Way.FINISH:
             self.host_release.learn(lease.entry.via, why, None)
         self.end(lease, way, why, other=other)
@@ -150,7 +127,7 @@ class Completion:
             return
         fetch.release_host()
         self._requests.done(request)
-        self._under_way.pop(fetch.lease.id, None)
+        self.under_way.pop(fetch.lease.id, None)
         if fetch.holds_url:
             try:
                 self._done(fetch)
@@ -181,12 +158,12 @@ class Completion:
         """
 
         def is_spared(lease: Lease) -> bool:
-            fetch = self._under_way.get(lease.id)
+            fetch = self.under_way.get(lease.id)
             return spares_pages and fetch is not None and fetch.is_released
 
         for lease in self._shards.expire(older_than, except_if=is_spared):
             self.host_release.expire(lease)
-            fetch = self._under_way.pop(lease.id, None)
+            fetch = self.under_way.pop(lease.id, None)
             if fetch is not None:  # else it is done, but for a log that could not be written
                 if fetch.abort is not None and not fetch.is_released:
                     fetch.abort()
@@ -197,13 +174,13 @@ class Completion:
 
     def abort_downloads(self) -> None:
         """Break off the downloads under way: their URLs go back."""
-        for fetch in [*self._under_way.values()]:
+        for fetch in [*self.under_way.values()]:
             if fetch.abort is not None:
                 fetch.abort()
 
     def put_back_pages(self) -> None:
         """What is in process goes back when it is done, for the next run to fetch it again."""
-        for fetch in self._under_way.values():
+        for fetch in self.under_way.values():
             fetch.page.becomes(PageState.PUT_BACK)
 
     def end(
@@ -260,9 +237,7 @@ class Completion:
             self._discard(fetch)
         claim = 0 if fetch is None else fetch.page.claim
         shard: Shard = lease.shard
-        shard.frontier.finish(lease, note=encode_note(claim))
-        if claim:
-            shard.content.commit(claim)
+        shard.finish(lease, content=claim)
         self._requests.forget(lease.entry)
 
     def _take_back(self, fetch: Fetch) -> None:

@@ -5,14 +5,8 @@ The dispatcher makes a ``Fetch`` for every contact of a host and puts it into
 test and all that can go wrong with a page change the state of its ``PageResult``; completion.py
 reads both when the lease comes back.
 
-``Stage``, which only advances::
-
-    LEASED ──► SENT ──► RELEASED ──► ENDED
-       └──────────────────┘            ▲     refused, or failed before anything was sent
-       └─────────┴──── expired ────────┘     the frontier took URL and host back
-
 ``PageState``, which only rises: of two findings the one that says more counts. All but PUT_BACK and
-EXPIRED are found while the lease is RELEASED. What comes of it, see ``Completion.done``::
+EXPIRED are found when the host was given back. What comes of it, see ``Completion.done``::
 
     STORED DUPLICATE            finished, or tried again if the download failed
     FAILED                      likewise, and its document does not count as seen
@@ -40,15 +34,6 @@ if TYPE_CHECKING:
     from scrapy.http import Request
 
     from webcrawl.frontier import Lease
-
-
-class Stage(enum.IntEnum):
-    """How far a lease has come."""
-
-    LEASED = enum.auto()  # the host is in process, and nothing was sent
-    SENT = enum.auto()  # the request was handed to the protocol module
-    RELEASED = enum.auto()  # the host rests, callback and processing modules have the page
-    ENDED = enum.auto()
 
 
 class PageState(enum.IntEnum):
@@ -112,6 +97,7 @@ class Fetch:
     outcome: one of the names in net/outcomes.py; "" while the download goes on.
     response: the answer, once there is one.
     abort: breaks the download off, soon; None when it cannot be.
+    is_released: the host was given back, or the frontier has taken URL and host back.
     """
 
     lease: Lease
@@ -120,13 +106,13 @@ class Fetch:
     robots_url: str = ""
     refusal: str = ""
     request_id: int = 0
-    stage: Stage = Stage.LEASED
     sent_at: float | None = None
     took: float = 0.0
     on_wire: Response | Exception | None = None
     outcome: str = ""
     response: Response | None = None
     abort: Callable[[], object] | None = None
+    is_released: bool = False
     page: PageResult = dataclasses.field(default_factory=PageResult)
 
     def bind(self, request: Request) -> Request:
@@ -137,8 +123,9 @@ class Fetch:
 
     def begin_download(self) -> None:
         """The request goes to the protocol module now."""
+        assert self.sent_at is None, self.url
+        assert not self.is_released, self.url
         self.sent_at = now()
-        self.advance(Stage.SENT)
 
     def transferred(self, result: Response | Exception | None) -> None:
         """What came of the transfer before any middleware sees it; None if it was broken off."""
@@ -160,36 +147,25 @@ class Fetch:
     def release_host(self) -> None:
         """Nothing more goes over the wire for this request: give the host back, once."""
         if not self.is_released:
-            self.advance(Stage.RELEASED)
+            self.is_released = True
             self.release(self)
             self.on_wire = None
 
     def expire(self) -> None:
         """The frontier has taken URL and host back: what still comes is too late."""
         self.page.becomes(PageState.EXPIRED)
-        self.advance(Stage.ENDED)
+        self.is_released = True
 
     def end(self) -> None:
         """The engine is through with the request. The answer leads back here by it, and a page must
         not wait for the garbage collector to be freed; a later request may get the id of this."""
-        self.advance(Stage.ENDED)
         self.response = self.on_wire = None
         self.request_id = 0
-
-    def advance(self, stage: Stage) -> None:
-        """To *stage*, which is a later one; an expired lease ends twice."""
-        assert stage > self.stage or stage is self.stage is Stage.ENDED, f"{self.stage}, {stage}"
-        self.stage = stage
 
     @property
     def url(self) -> str:
         """What is asked for."""
         return self.robots_url or self.lease.entry.url
-
-    @property
-    def is_released(self) -> bool:
-        """Whether the host was given back, or taken back."""
-        return self.stage >= Stage.RELEASED
 
     @property
     def holds_url(self) -> bool:

@@ -123,7 +123,6 @@ class HostRelease:
             outcome = "robots_unreachable"
             robots_redirect = robots.answered(url, outcome, None)
         self._stats.inc_value(f"robots/{outcome}")
-        self._stats.set_value("robots/origins", self._shards.robots_settled)
         delay = robots.crawl_delay(url)
         if outcome.startswith("http_2") and hosts.politeness.is_too_long(delay):
             self._stats.inc_value("robots/long_crawl_delays")

@@ -18,19 +18,18 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections import Counter
+import struct
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from webcrawl.clock import now
 from webcrawl.crawl.feeder import Feeder
-from webcrawl.crawl.finish_note import content_of
 from webcrawl.crawl.link_intake import LinkIntake
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.errors import FatalError
 from webcrawl.frontier.admission import Admission
 from webcrawl.seen.fingerprint import fingerprint
-from webcrawl.storage.record_log import CorruptRecordError
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls import host_of
 from webcrawl.urls.politeness_key import KEYS
 from webcrawl.urls.registered_domain import registered_domain
@@ -60,19 +59,25 @@ N = TypeVar("N", int, int | float)
 
 # Of all shards the same.
 _NOT_SUMMED = frozenset({"reputation/round"})
+# What a restart has to know of the page of a finished URL, in the frontier's done log; none for one
+# without content that counts. Later versions add fields, and are never eight bytes. Little-endian:
+#   note := version u8 (1), content u64, fields of later versions
+#   note := content u64                                            before version 1
+_NOTE: Final = struct.Struct("<BQ")
+_NOTE_VERSION: Final = 1
+_OLD_NOTE_SIZE: Final = 8
 # Seconds between two writes of what is new in the records.
 _FLUSH_SECS = 1.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ShardTables:
-    """The tables of URLs and seeds of one shard.
+class ShardTables(NamedTuple):
+    """The tables of URLs and seeds of one shard, by the names of their directories.
 
     Duplicate URL eliminator, content-seen test, ranks of the seeds' hosts, registered domains of
     the seeds.
     """
 
-    eliminator: Eliminator
+    seen: Eliminator
     content: ContentSeen
     ranks: HostRanks
     domains: HostRanks
@@ -135,21 +140,19 @@ class Shard:
         self.name = settings.name
         self.clock = settings.clock
         self.frontier = frontier
-        self.eliminator = tables.eliminator
-        self.content = tables.content
-        self.ranks = tables.ranks
-        self.domains = tables.domains
+        self._tables = tables
+        self.eliminator, self.content, self.ranks, _ = tables
         self.hosts = hosts
         self.admission = Admission(frontier=frontier, gates=hosts.budgets.gates)
         self.feeder = Feeder(
-            eliminator=tables.eliminator,
+            eliminator=tables.seen,
             admission=self.admission,
             frontier=frontier,
             live=settings.live,
             clock=settings.clock,
         )
         self.intake = LinkIntake(
-            eliminator=tables.eliminator,
+            eliminator=tables.seen,
             ranks=tables.ranks,
             domains=SeedDomains(tables.domains) if settings.is_limited else None,
             key_of=KEYS[settings.key],
@@ -161,13 +164,7 @@ class Shard:
     @property
     def parts(self) -> dict[str, Part]:
         """What a checkpoint saves of it, by the names of their directories."""
-        return {
-            "frontier": self.frontier,
-            "seen": self.eliminator,
-            "content": self.content,
-            "ranks": self.ranks,
-            "domains": self.domains,
-        }
+        return {"frontier": self.frontier, **self._tables._asdict()}
 
     def open(self, state: StateDirectory) -> None:
         """Open all of it as *state* has saved it, and attach the parts to that. Blocks.
@@ -181,17 +178,14 @@ class Shard:
             )
         if "clock_offset" in state.facts and not state.rebooted:
             self.clock.go_on(state.facts["clock_offset"])
-        saved = {name: state.saved(name) for name in self.parts}
         with _no_garbage():
             self.hosts.records.open()
             self.hosts.budgets.traps.open()
-            self.eliminator.open(saved["seen"])
-            self.content.open(saved["content"])
-            self.ranks.open(saved["ranks"])
-            self.domains.open(saved["domains"])
+            for name, table in self._tables._asdict().items():
+                table.open(state.saved(name))
             # The last: its log tells of pages that the content-seen test must know again.
             self.frontier.open(
-                saved["frontier"], trust_done=not state.rebooted, on_done=self._commit_again
+                state.saved("frontier"), trust_done=not state.rebooted, on_done=self._commit_again
             )
         for name, part in self.parts.items():
             state.attach(name, part)
@@ -203,8 +197,15 @@ class Shard:
 
     def _commit_again(self, note: bytes) -> None:
         """A page finished since the last checkpoint."""
-        if fingerprint := content_of(note):
-            self.content.commit(fingerprint)
+        if content := content_of(note):
+            self.content.commit(content)
+
+    def finish(self, lease: Lease, *, content: int) -> None:
+        """The URL of *lease* has come to its end; *content* is the fingerprint of a document of
+        it that counts as seen from now on, 0 for none."""
+        self.frontier.finish(lease, note=encode_note(content))
+        if content:
+            self.content.commit(content)
 
     def submit(self, batch: LinkBatch) -> None:
         """As ``LinkSink.submit``, for links to hosts of this shard."""
@@ -236,6 +237,9 @@ class Shard:
             **self.hosts.records.stats(),
             **self.admission.stats(),
             "seen/waiting": self.eliminator.waiting,
+            "links/submitted": self.intake.submitted,
+            "robots/origins": self.hosts.robots.settled,
+            **{f"urls/refused/{name}": count for name, count in self.intake.refused.items()},
         }
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
@@ -245,15 +249,29 @@ class Shard:
             self.hosts.addresses.close()
         self.hosts.budgets.traps.close()
         # The frontier's rests are with the records, the last.
-        closes = (
-            *(self.frontier.close, self.eliminator.close, self.content.close),
-            *(self.ranks.close, self.domains.close, self.hosts.records.close),
-        )
-        for close in closes:
+        for part in (self.frontier, *self._tables, self.hosts.records):
             try:
-                close()
+                part.close()
             except (OSError, CorruptRecordError) as error:
                 on_error(error)
+
+
+def encode_note(content: int) -> bytes:
+    """The note of a page whose document has the fingerprint *content*, 0 for none that counts."""
+    return _NOTE.pack(_NOTE_VERSION, content) if content else b""
+
+
+def content_of(note: bytes) -> int:
+    """The fingerprint in *note*, 0 without. Raises NewerFormatError, struct.error."""
+    if len(note) in {0, _OLD_NOTE_SIZE}:
+        return int.from_bytes(note, "little")
+    version, content = _NOTE.unpack_from(note)
+    if version > _NOTE_VERSION:
+        raise NewerFormatError(
+            f"the done log's notes have format {version}, this webcrawl reads up to "
+            f"{_NOTE_VERSION}: use the newer webcrawl that wrote them"
+        )
+    return int(content)
 
 
 class Shards:
@@ -282,16 +300,6 @@ class Shards:
             return
         for number, part in batch.split(self._number_of):
             self._shards[number].submit(part)
-
-    @property
-    def submitted(self) -> int:
-        """Links and seeds that were taken."""
-        return sum(shard.intake.submitted for shard in self._shards)
-
-    @property
-    def refused(self) -> Counter[str]:
-        """How many links each filter has refused that goes by the target's records, by its name."""
-        return sum((shard.intake.refused for shard in self._shards), Counter())
 
     def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
         """As ``Frontier.requeue``, of the shard that *entry* belongs to."""
@@ -340,11 +348,6 @@ class Shards:
         """As ``Frontier.expire``, of all of them."""
         found = (shard.frontier.expire(older_than, except_if=except_if) for shard in self._shards)
         return [lease for leases in found for lease in leases]
-
-    @property
-    def robots_settled(self) -> int:
-        """Origins whose robots.txt is known or given up."""
-        return sum(shard.hosts.robots.settled for shard in self._shards)
 
     def starve(self) -> None:
         """A worker found nothing to do."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.clock import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.crawl.shard import Shards
     from webcrawl.frontier import Frontier
+
+# A contact that has been on the wire for so long keeps its worker from others.
+_SLOW_SECS: Final = 3.0
 
 
 class CrawlActivity(NamedTuple):
@@ -85,9 +91,8 @@ class CrawlStatistics:
         for name, value in agent.rules.exclusions.stats().items():
             put(f"exclusions/{name}", value)
         put("politeness/bound_secs", round(agent.bound.secs, 1))
-        put("links/submitted", agent.shards.submitted)
         put("links/sitemaps", agent.links.sitemaps)
-        for name, value in (agent.links.refused + agent.shards.refused).items():
+        for name, value in agent.links.refused.items():
             put(f"urls/refused/{name}", value)
         for name, value in agent.links.seeds_refused.items():
             put(f"seeds/refused/{name}", value)
@@ -109,12 +114,13 @@ class CrawlStatistics:
     def state(self) -> CrawlActivity:
         """What the crawl is doing now."""
         agent, completion = self._agent, self._agent.completion
+        under_way = completion.under_way.values()
         stats = agent.shards.frontier_stats()
         return CrawlActivity(
             waiting=agent.shards.waiting + agent.shards.in_eliminator,
-            in_process=completion.in_process,
-            robots=completion.fetching_robots,
-            slow=completion.slow,
+            in_process=len(under_way),
+            robots=sum(bool(fetch.robots_url) for fetch in under_way),
+            slow=sum(_is_slow(fetch) for fetch in under_way),
             looking_up=completion.host_release.looking_up,
             ready=stats["frontier/hosts/ready"],
             resting=stats["frontier/hosts/snoozed"],
@@ -123,3 +129,8 @@ class CrawlStatistics:
             bound_for=agent.bound.secs_left,
             awaits_seeds=agent.links.awaits_seeds,
         )
+
+
+def _is_slow(fetch: Fetch) -> bool:
+    sent_at = fetch.sent_at
+    return not fetch.is_released and sent_at is not None and now() - sent_at > _SLOW_SECS
