@@ -25,7 +25,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,8 +33,8 @@ import psutil
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.extensions.process_limits import most_open_files
-from webcrawl.simweb import pauses, preset, read_access_log, start_in_process, write_seeds
-from webcrawl.simweb.robots import PATH
+from webcrawl.jobs.audit import RequiredDelays, as_text, audit_logs
+from webcrawl.simweb import preset, start_in_process, write_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -227,17 +226,18 @@ def growth(rows: Sequence[Minute]) -> list[str]:
 
 def judge(log: Path) -> list[str]:
     """Print what the server saw; a sentence if a host was contacted too early or twice at once."""
-    hits = list(read_access_log(log))
-    impolite = [pause for pause in pauses(hits) if pause.secs < MIN_DELAY]
-    statuses = Counter(hit.status // 100 for hit in hits)
-    print(
-        f"the server's record: {len(hits):,} requests to {len({hit.host for hit in hits}):,} "
-        f"hosts, {sum(hit.target == PATH for hit in hits):,} for robots.txt, {statuses[2]:,} "
-        f"answered 2xx; {len(impolite)} impolite"
+    auditor, counts = audit_logs(
+        [str(log)],
+        key="host",
+        delays=RequiredDelays(min_delay=MIN_DELAY, hosts={}),
+        agent="webcrawl",
+        host="-",
+        keep=5,
     )
+    print(*as_text(auditor, counts, key="host", top=5), sep="\n")
     return [
-        f"{pause.host} was left alone for {pause.secs:.3f} s before {pause.after.target}"
-        for pause in impolite[:5]
+        f"{one.key} was left alone for {one.gap / 1e6:.3f} s before {one.after.url}"
+        for one in auditor.worst()
     ]
 
 

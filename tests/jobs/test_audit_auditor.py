@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from webcrawl.jobs.audit import Auditor, LoggedRequest, RequiredDelays
 from webcrawl.jobs.audit.access_logs import by_start
 from webcrawl.jobs.audit.log_line import MICRO
-from webcrawl.simweb import AnswerEnd, Hit, pauses
 
 
 def contact(start, end, *, host="a", blur=0, line=0, robots_moved=False):
@@ -90,36 +89,6 @@ def test_exact_contacts_are_judged_as_a_naive_judge_does(spans, least, own, rng)
     assert auditor.smallest == min(
         (gap for gap, *_ in expected.values() if gap is not None), default=None
     )
-
-
-@given(EXACT)
-def test_simwebs_own_judge_sees_the_same_gaps(spans):
-    contacts = [contact(start, start + took, host=host) for start, took, host in spans]
-    hits = [
-        Hit(
-            start=float(one.start),
-            end=float(one.end),
-            client="",
-            method="GET",
-            target="/",
-            version="1.1",
-            status=200,
-            size=0,
-            referer="",
-            agent="",
-            origin=f"http://{one.host}:80",
-            address="",
-            outcome=AnswerEnd.OK,
-        )
-        for one in sorted(contacts, key=lambda one: (one.start, one.end))
-    ]
-    smallest = {}
-    for pause in pauses(hits):
-        smallest[pause.host] = min(pause.secs, smallest.get(pause.host, pause.secs))
-    found = judged(contacts).keys
-    assert {
-        key: record.smallest for key, record in found.items() if record.contacts > 1
-    } == smallest
 
 
 @given(

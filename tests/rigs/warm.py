@@ -146,6 +146,7 @@ def _import_all() -> None:
                 if not module.name.endswith("__main__"):
                     importlib.import_module(module.name)
     assert "twisted.internet.reactor" not in sys.modules
+    sys.modules["webcrawl.simweb.text_stock"].stock(1)  # a third of a second, for each server
     gc.collect()
     gc.freeze()
 

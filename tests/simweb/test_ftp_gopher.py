@@ -264,13 +264,7 @@ def test_ftp_hosts_know_their_manners(web):
 
         assert file.readline().startswith("220-")
         assert file.readline().startswith("220 ")
-        assert ask("LIST") == "530"
-        assert ask("USER root") == "331"
-        assert ask("PASS toor") == "530"
-        assert ask("USER anonymous") == "331"
-        assert ask("PASS me@example.org") == "230"
         assert ask("RETR robots.txt") in {"425", "550", "450"}
-        assert ask("LIST -R") == "501"
         assert ask("CWD nowhere") == "550"
         assert ask("DELE robots.txt") == "502"
         assert ask("QUIT") == "221"

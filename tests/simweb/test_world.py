@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 import re
 import tracemalloc
 from collections import Counter
@@ -39,7 +40,7 @@ def test_equal_worlds_have_equal_hosts():
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_world_survives_the_way_to_another_process(name):
     world = preset(name, hosts=500, seed=3, http_port=1234)
-    again = World.from_json(world.to_json())
+    again = pickle.loads(pickle.dumps(world))
     assert again == world
     assert hosts_of(again) == hosts_of(world)
 

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 _SAFE: Final = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\')
 
-# Flushed at this size whatever the time.
-_BUFFER_BYTES: Final = 1 << 16
-
 _LINE = re.compile(
     r"(?P<client>\S+) - - \[(?P<start>\d+\.\d{6}) (?P<end>\d+\.\d{6})\] "
     r'"(?P<method>\S*) (?P<target>\S*) [A-Z]+/(?P<version>\S*)" (?P<status>\d+) (?P<size>\d+) '
@@ -106,37 +103,15 @@ def escaped(text: str) -> str:
     return quote(text, safe=_SAFE, encoding="latin-1")
 
 
-class AccessLog:
-    """The writer of the access log.
-
-    Call `flush` at least every 0.2 s; `add` does so when the buffer is full.
-    """
-
-    def __init__(self, *, path: Path) -> None:
-        self._lines: list[str] = []
-        self._size = 0
-        self._file = path.open("ab", buffering=0)
-
-    def add(self, line: str) -> None:
-        """Append *line*, which ends with a newline."""
-        self._lines.append(line)
-        self._size += len(line)
-        if self._size >= _BUFFER_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Hand everything to the operating system."""
-        if self._lines:
-            data = "".join(self._lines).encode("ascii", "backslashreplace")
-            self._lines.clear()
-            self._size = 0
-            while data:
-                data = data[self._file.write(data) :]
-
-    def close(self) -> None:
-        """Flush and close. The object cannot be used afterwards."""
-        self.flush()
-        self._file.close()
+def line_of(hit: Hit) -> bytes:
+    """The line of *hit*."""
+    protocol = hit.origin.partition(":")[0].upper().removesuffix("S")
+    return (
+        f"{hit.client} - - [{hit.start:.6f} {hit.end:.6f}] "
+        f'"{hit.method} {escaped(hit.target)} {protocol}/{hit.version}" {hit.status} {hit.size} '
+        f'"{escaped(hit.referer)}" "{escaped(hit.agent)}" '
+        f"{escaped(hit.origin).replace(' ', '%20')} {hit.address} {hit.outcome.value}\n"
+    ).encode("ascii", "backslashreplace")
 
 
 def read_access_log(path: str | Path) -> Iterator[Hit]:

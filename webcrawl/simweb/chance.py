@@ -39,6 +39,11 @@ def draws(seed: int, stream: int, first: int, second: int, count: int) -> list[i
     return memoryview(hashlib.shake_128(key).digest(8 * count)).cast("Q").tolist()
 
 
+def noise(seed: int, index: int) -> bytes:
+    """The bytes that host *index* sends if it sends garbage."""
+    return b"".join(value.to_bytes(8, "little") for value in draws(seed, FAULT, index, 1, 40))
+
+
 def unit(value: int) -> float:
     """The upper 53 bits of a draw as a number in [0, 1)."""
     return (value >> 11) * (1.0 / (1 << 53))

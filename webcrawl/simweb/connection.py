@@ -1,13 +1,13 @@
 """HTTP connections to the simulated web: requests in; replies, delays and faults out.
 
-Requests may be pipelined; they are answered one after another in their order. Every request that
-is begun to be answered leaves exactly one line in the access log, whatever becomes of the answer.
+Requests may be pipelined; they are answered one after another in their order. A reply of a sound
+host is written at once, all else is a task. Every request that is begun to be answered leaves
+exactly one line in the access log, whatever becomes of the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import socket
 import struct
 import time
@@ -16,14 +16,14 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from webcrawl.simweb import chance
-from webcrawl.simweb.accesslog import AnswerEnd, escaped
-from webcrawl.simweb.host_spec import Behaviour, Framing
+from webcrawl.simweb.accesslog import AnswerEnd, Hit
+from webcrawl.simweb.host_spec import DNS_FAULTS, Behaviour, Framing
 from webcrawl.simweb.replies import STATUS_LINES, HostReply, error
 from webcrawl.simweb.requests import Request, RequestReader
 from webcrawl.simweb.robots import MOVED_PATH, PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.server_state import ServerState
@@ -31,14 +31,12 @@ if TYPE_CHECKING:
 # Bodies above this are written in parts, as fast as the client takes them.
 _AT_ONCE_BYTES: Final = 1 << 18
 _DRIPS: Final = 8
-_MAX_TARGET: Final = 8000  # characters
-_MAX_WAITING: Final = 64  # pipelined requests, before reading pauses
+_MAX_WAITING: Final = 1024  # pipelined requests
 # Linger for zero seconds: closing sends RST.
 _LINGER_NONE = struct.pack("ii", 1, 0)
 # What was written before a reset must be on the line by then, or it would be dropped.
 _RESET_SECS: Final = 0.01
 
-_DNS_FAULTS: Final = frozenset({Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT})
 _HANDED_OVER: Final = frozenset({AnswerEnd.OK, AnswerEnd.GARBAGE, AnswerEnd.BAD})
 _SPOILING: Final = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE})
 
@@ -46,23 +44,23 @@ _SPOILING: Final = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAG
 class HttpConnection(asyncio.Protocol):
     """One HTTP connection, as an asyncio protocol."""
 
-    def __init__(self, *, shared: ServerState, secure: bool) -> None:
+    def __init__(self, shared: ServerState, scheme: str) -> None:
         self._shared = shared
         self._world = shared.world
-        self._scheme = "https" if secure else "http"
+        self._scheme = scheme
+        self._reader = RequestReader(shared.clock)
         self._waiting: deque[Request] = deque()
-        self._reader = RequestReader(clock=shared.clock, received=self._waiting.append)
-        # The request being answered: what its log line will say, and what goes on with it.
+        self._can_write = asyncio.Event()
+        self._can_write.set()
+        # The request being answered by a task, and what any log line will say.
         self._current: Request | None = None
+        self._task: asyncio.Task[None] | None = None
         self._status = 0
         self._sent = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._parts: deque[bytes] = deque()
         self._last_write = 0.0  # when the last part of an answer went to the transport
         self._is_last = False  # the connection ends with the current answer
         self._pages = 0  # answers in this connection but to requests for robots.txt
         self._at_eof = False  # it ends when all requests have been answered
-        self._paused = False
         self._is_stalling = False
 
     # called by the event loop
@@ -72,25 +70,23 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._address: str = transport.get_extra_info("sockname")[0]
         self._client: str = transport.get_extra_info("peername")[0]
-        self._shared.opened(self._transport)
+        self._shared.connections.add(self._transport)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Log what was going on, and end it."""
-        self._shared.closed(self._transport)
+        self._shared.connections.discard(self._transport)
         self._waiting.clear()
-        self._parts.clear()
-        if self._timer is not None:
-            self._timer.cancel()
         if self._current is not None:
-            self._log(AnswerEnd.CLOSED)
+            self._log(self._current, AnswerEnd.CLOSED)
+        if self._task is not None:
+            self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Read on."""
-        self._reader.feed(data)
-        if self._current is None:
-            self._serve_waiting()
-        if len(self._waiting) > _MAX_WAITING and not self._transport.is_closing():
-            self._transport.pause_reading()
+        self._waiting.extend(self._reader.feed(data))
+        self._serve_waiting()
+        if len(self._waiting) > _MAX_WAITING:
+            self._transport.abort()
 
     def eof_received(self) -> bool:
         """Finish the answers that are due. TLS cannot be half open, so it ends here.
@@ -102,79 +98,64 @@ class HttpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Wait: the client takes no more for now."""
-        self._paused = True
+        self._can_write.clear()
 
     def resume_writing(self) -> None:
-        """Go on with a long answer and those after it."""
-        self._paused = False
-        if self._parts:
-            self._write_parts()
-            if self._current is None:
-                self._serve_waiting()
+        """Go on with a long answer."""
+        self._can_write.set()
 
     # answers
 
     def _serve_waiting(self) -> None:
-        waiting = self._waiting
-        while waiting and self._current is None and not self._transport.is_closing():
-            if len(waiting) == _MAX_WAITING:
-                self._transport.resume_reading()
-            self._current = request = waiting.popleft()
+        while self._waiting and self._current is None and not self._transport.is_closing():
+            request = self._waiting.popleft()
             self._status = self._sent = 0
             self._serve(request)
 
     def _serve(self, request: Request) -> None:
-        if request.is_bad:
-            self._refuse(request, 400)
-            return
-        host = self._shared.find(request.host)
-        if host is None or host.address != self._address or host.behaviour in _DNS_FAULTS:
-            # A name that does not belong to this address: it was resolved wrongly.
-            self._refuse(request, 421)
-            return
-        if host.behaviour is Behaviour.SLOW:
-            self._serve_slowly(request, host)
+        host = None if request.is_bad else self._shared.find(request.host)
+        if host is None or host.address != self._address or host.behaviour in DNS_FAULTS:
+            # 421: the name does not belong to this address, it was resolved wrongly.
+            self._is_last = True
+            answer = error(400 if request.is_bad else 421)
+            self._write(self._framed(request, Framing.LENGTH, answer))
+            self._end(request, AnswerEnd.BAD)
+        elif host.behaviour is Behaviour.SLOW:
+            self._start(request, lambda: self._drip(request, host))
         elif host.behaviour in _SPOILING:
-            self._spoil(request, host)
+            self._start(request, lambda: self._spoil(request, host))
         else:
-            self._send(request, host, self._answer(request, host))
+            if request.target != PATH:
+                self._pages += 1
+                self._is_last = self._pages == self._world.pages_per_connection
+            parts = self._framed(request, host.framing, self._answer(request, host))
+            if self._sent <= _AT_ONCE_BYTES:
+                self._write(parts)
+                self._end(request, AnswerEnd.OK)
+            else:
+                self._start(request, lambda: self._write_long(parts))
 
     def _answer(self, request: Request, host: HostSpec) -> HostReply:
-        if request.method not in {"GET", "HEAD"}:
-            return error(405, "Allow: GET, HEAD\r\n")
-        if host.scheme != self._scheme or not self._is_its_port(request, host):
+        if request.method != "GET":
+            return error(405, "Allow: GET\r\n")
+        _, _, port = request.host.partition(":")
+        is_its_port = host.origin.endswith(f":{port}") if port else self._world.portless
+        if host.scheme != self._scheme or not is_its_port:
             return error(301, f"Location: {host.origin}{request.target}\r\n")
-        if len(request.target) > _MAX_TARGET:
-            return error(414)
         if host.behaviour is Behaviour.THROTTLE and request.target not in {PATH, MOVED_PATH}:
             left = self._shared.too_soon(host)
             if left:
                 return _throttled(host, left)
         return self._shared.pool.reply_to(host, request.target, gzip=request.gzip)
 
-    def _is_its_port(self, request: Request, host: HostSpec) -> bool:
-        colon = request.host.find(":")
-        if colon < 0:
-            return bool(self._world.portless)
-        return host.origin.endswith(request.host[colon:])
-
-    def _refuse(self, request: Request, status: int) -> None:
-        self._is_last = True
-        head, parts = self._framed(request, error(status), Framing.LENGTH)
-        self._write(b"".join((head, *parts)))
-        self._finish(AnswerEnd.BAD)
-
-    def _framed(
-        self, request: Request, answer: HostReply, framing: Framing
-    ) -> tuple[bytes, list[bytes]]:
+    def _framed(self, request: Request, framing: Framing, answer: HostReply) -> list[bytes]:
         """Head and body parts as they are sent. Sets what the log line will have."""
-        status, headers, parts = answer
-        self._status = status
-        length = sum(map(len, parts))
+        self._status, headers, parts = answer
+        self._sent = sum(map(len, parts))
         if framing is Framing.CHUNKED and request.version != "1.1":
             framing = Framing.CLOSE
-        if request.method == "HEAD" or framing is Framing.LENGTH:
-            frame = b"Content-Length: %d\r\n" % length
+        if framing is Framing.LENGTH:
+            frame = b"Content-Length: %d\r\n" % self._sent
         elif framing is Framing.CHUNKED:
             frame = b"Transfer-Encoding: chunked\r\n"
             parts = [b"%x\r\n%b\r\n" % (len(part), part) for part in parts if part]
@@ -182,133 +163,97 @@ class HttpConnection(asyncio.Protocol):
         else:
             frame = b""
             self._is_last = True
-        if request.method == "HEAD":
-            length = 0
-            parts = []
         if self._is_last or not request.keep_alive:
             self._is_last = True
             frame += b"Connection: close\r\n"
-        elif request.version == "1.0":
-            frame += b"Connection: keep-alive\r\n"
-        self._sent = length
-        head = b"".join((STATUS_LINES[status], self._shared.date(), headers, frame, b"\r\n"))
-        return head, parts
+        head = (STATUS_LINES[self._status], self._shared.date(), headers, frame, b"\r\n")
+        return [b"".join(head), *parts]
 
-    def _send(self, request: Request, host: HostSpec, answer: HostReply) -> None:
-        if request.target != PATH:
-            self._pages += 1
-            self._is_last |= self._pages == self._world.pages_per_connection
-        head, parts = self._framed(request, answer, host.framing)
-        if self._sent <= _AT_ONCE_BYTES:
-            self._write(b"".join((head, *parts)))
-            self._finish(AnswerEnd.OK)
-        else:
-            self._sent = 0
-            self._write(head)
-            self._parts.extend(parts)
-            self._write_parts()
-
-    def _write(self, data: bytes) -> None:
+    def _write(self, parts: list[bytes]) -> None:
         # Noted before: when the call returns, the client may have had the last byte for a while,
         # and its pause has begun.
         self._last_write = self._shared.clock()
-        self._transport.write(data)
+        self._transport.write(b"".join(parts))
 
-    def _write_parts(self) -> None:
-        parts = self._parts
-        while parts and not self._paused and not self._transport.is_closing():
-            batch = [parts.popleft()]
-            size = len(batch[0])
-            while parts and size < 1 << 16:
-                batch.append(parts.popleft())
-                size += len(batch[-1])
-            self._sent += size
-            self._write(b"".join(batch))
-        if not parts:
-            self._finish(AnswerEnd.OK)
-
-    def _finish(self, outcome: AnswerEnd) -> None:
-        """The answer has been handed over: log it, and close if it was the last."""
-        self._log(outcome)
-        if self._is_last or (self._at_eof and not self._waiting):
+    def _end(self, request: Request, outcome: AnswerEnd) -> None:
+        """The answer has been handed over or given up: log it, and close if it was the last."""
+        self._log(request, outcome)
+        if outcome is AnswerEnd.RESET:
+            sock: Any = self._transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
+            self._transport.abort()
+        elif self._is_last or (self._at_eof and not self._waiting):
             self._waiting.clear()
             self._transport.close()
 
-    def _log(self, outcome: AnswerEnd) -> None:
-        request = self._current
-        assert request is not None
-        self._current = None
-        end = self._last_write if outcome in _HANDED_OVER else self._shared.clock()
-        if self._shared.log is not None:
-            self._shared.log.add(
-                f"{self._client} - - [{request.start:.6f} {end:.6f}] "
-                f'"{request.method} {escaped(request.target)} HTTP/{request.version}" '
-                f"{self._status} {self._sent} "
-                f'"{escaped(request.referer)}" "{escaped(request.agent)}" '
-                f"{self._scheme}://{escaped(request.host).replace(' ', '%20')} "
-                f"{self._address} {outcome.value}\n"
+    def _log(self, request: Request, outcome: AnswerEnd) -> None:
+        self._shared.record(
+            Hit(
+                start=request.start,
+                end=self._last_write if outcome in _HANDED_OVER else self._shared.clock(),
+                client=self._client,
+                method=request.method,
+                target=request.target,
+                version=request.version,
+                status=self._status,
+                size=self._sent,
+                referer=request.referer,
+                agent=request.agent,
+                origin=f"{self._scheme}://{request.host}",
+                address=self._address,
+                outcome=outcome,
             )
+        )
 
-    # delays and faults
+    # answers that take time
 
-    def _later(self, delay: float, callback: Callable[[], None]) -> None:
-        self._timer = asyncio.get_running_loop().call_later(delay, self._resume, callback)
+    def _start(self, request: Request, answer: Callable[[], Awaitable[AnswerEnd]]) -> None:
+        self._current = request
+        self._task = self._shared.start(self._run(request, answer))
 
-    def _resume(self, callback: Callable[[], None]) -> None:
-        self._timer = None
-        if not self._transport.is_closing():
-            callback()
-            if self._current is None:
-                self._serve_waiting()
+    async def _run(self, request: Request, answer: Callable[[], Awaitable[AnswerEnd]]) -> None:
+        outcome = await answer()  # if the connection is lost, that logs it and cancels this
+        self._current = None
+        self._end(request, outcome)
+        self._serve_waiting()
 
-    def _serve_slowly(self, request: Request, host: HostSpec) -> None:
+    async def _write_long(self, parts: list[bytes]) -> AnswerEnd:
+        self._sent = 0
+        self._write(parts[:1])  # the head
+        for part in parts[1:]:
+            await self._can_write.wait()
+            self._write([part])
+            self._sent += len(part)
+        return AnswerEnd.OK
+
+    async def _drip(self, request: Request, host: HostSpec) -> AnswerEnd:
         """Half of the slow hosts begin late, the others take their time over it."""
-        answer = self._answer(request, host)
-        if chance.draw(self._world.seed, chance.FAULT, host.index) & 1:
-            send = functools.partial(self._send, request, host, answer)
-            self._later(self._world.slow_secs, send)
-            return
-        head, parts = self._framed(request, answer, host.framing)
-        data = b"".join((head, *parts))
-        step = len(data) // _DRIPS + 1
-        drips = deque(data[at : at + step] for at in range(0, len(data), step))
-        self._drip(drips, self._world.slow_secs / len(drips))
+        data = b"".join(self._framed(request, host.framing, self._answer(request, host)))
+        is_late = chance.draw(self._world.seed, chance.FAULT, host.index) & 1
+        step = len(data) if is_late else len(data) // _DRIPS + 1
+        for at in range(0, len(data), step):
+            await asyncio.sleep(self._world.slow_secs * step / len(data))
+            self._write([data[at : at + step]])
+        return AnswerEnd.OK
 
-    def _drip(self, drips: deque[bytes], pause: float) -> None:
-        self._write(drips.popleft())
-        if drips:
-            self._later(pause, functools.partial(self._drip, drips, pause))
-        else:
-            self._finish(AnswerEnd.OK)
-
-    def _spoil(self, request: Request, host: HostSpec) -> None:
+    async def _spoil(self, request: Request, host: HostSpec) -> AnswerEnd:
         """Reset, stall or send garbage: half of the hosts at once, the others within the answer."""
         self._is_last = True
-        self._waiting.clear()
         seed = self._world.seed
         if host.behaviour is Behaviour.GARBAGE:
-            noise = chance.draws(seed, chance.FAULT, host.index, 1, 40)
-            self._write(b"".join(number.to_bytes(8, "little") for number in noise))
-            self._finish(AnswerEnd.GARBAGE)
-            return
+            self._write([chance.noise(seed, host.index)])
+            return AnswerEnd.GARBAGE
         if chance.draw(seed, chance.FAULT, host.index) & 1:
-            answer = self._answer(request, host)
-            head, parts = self._framed(request, answer, Framing.LENGTH)
+            head, *parts = self._framed(request, Framing.LENGTH, self._answer(request, host))
             half = b"".join(parts)[: self._sent // 2]
             self._sent = len(half)
-            self._write(head + half)
+            self._write([head, half])
         if host.behaviour is Behaviour.STALL:
             self._is_stalling = True
-            end = functools.partial(self._finish, AnswerEnd.STALL)
-            self._later(self._world.stall_secs, end)
-        else:
-            self._later(_RESET_SECS, self._reset)
-
-    def _reset(self) -> None:
-        sock: Any = self._transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
-        self._log(AnswerEnd.RESET)
-        self._transport.abort()
+            await asyncio.sleep(self._world.stall_secs)
+            return AnswerEnd.STALL
+        await asyncio.sleep(_RESET_SECS)
+        return AnswerEnd.RESET
 
 
 def _throttled(host: HostSpec, left: float) -> HostReply:

@@ -32,21 +32,21 @@ async def talk_gopher(talk: Talk) -> None:
     if selector is None:
         return
     found = _find(talk.world, talk.host, selector)
-    outcome = AnswerEnd.CLOSED
     target = found.path if found else "/0" + quote(selector, safe="/", encoding="latin-1")
-    status = 200 if found is not None and found.leaf.status == 200 else 404
+    is_there = found is not None and found.leaf.status == 200
+    parts = _answer(talk.world, found) if found and is_there else [_MISSING]
+    outcome = AnswerEnd.CLOSED
     size = 0
     try:
         if talk.host.behaviour is Behaviour.SLOW:
             await asyncio.sleep(talk.world.slow_secs)
-        parts = _answer(talk.world, found) if found and status == 200 else [_MISSING]
         for part in parts:
             await talk.say(part)
             size += len(part)
         outcome = AnswerEnd.OK
     finally:
-        end = talk.last_write if outcome is AnswerEnd.OK else talk.shared.clock()
-        talk.log(method="GOPHER", target=target, status=status, size=size, end=end, outcome=outcome)
+        status = 200 if is_there else 404
+        talk.log("GOPHER", target, status, size, outcome, is_over=outcome is AnswerEnd.OK)
 
 
 def _find(world: World, host: HostSpec, selector: str) -> PageSpec | None:

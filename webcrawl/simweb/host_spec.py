@@ -23,15 +23,11 @@ class Behaviour(StrEnum):
     DNS_TIMEOUT = "dns_timeout"  # its name server does not answer
 
 
+DNS_FAULTS: Final = frozenset({Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT})
 # What a host can be that speaks a protocol without statuses: the truth about the others would
 # depend on how often they are asked, or on a robots.txt that they cannot have.
 FTP_BEHAVIOURS: Final = frozenset(Behaviour) - {Behaviour.THROTTLE}
-GOPHER_BEHAVIOURS: Final = frozenset(
-    {
-        *(Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE),
-        *(Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT),
-    }
-)
+GOPHER_BEHAVIOURS: Final = DNS_FAULTS | {Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE}
 ANSWERING: Final = frozenset(
     {Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, Behaviour.SERVER_ERROR}
 )

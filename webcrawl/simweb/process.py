@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import pickle
 import sys
 from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Final, Self
 
-from webcrawl.simweb.world import SimWebError, World
+from webcrawl.simweb.world import SimWebError
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from webcrawl.simweb.world import World
 
 _STOP_SECS: Final = 10.0
 _ROOT = Path(__file__).resolve().parents[2]
@@ -23,8 +23,8 @@ class SimWebProcess:
 
     def __init__(
         self,
-        *,
         process: Popen[bytes],
+        *,
         world: World,
         dns: str,
         ca_path: Path | None,
@@ -34,12 +34,8 @@ class SimWebProcess:
         self.dns = dns  # address:port
         self.ca_path = ca_path  # exists as long as the process runs
         self.log_path = log_path
+        self.pid = process.pid
         self._process = process
-
-    @property
-    def pid(self) -> int:
-        """The process id of the server."""
-        return self._process.pid
 
     @property
     def running(self) -> bool:
@@ -54,27 +50,16 @@ class SimWebProcess:
 
     def stop(self) -> None:
         """End it and wait for that: afterwards the log is complete. May be called again."""
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with contextlib.suppress(OSError):
-            process.stdin.close()
         try:
-            process.wait(_STOP_SECS)
+            self._process.communicate(timeout=_STOP_SECS)
         except TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+            self._process.kill()
+            self._process.communicate()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.stop()
 
 
@@ -91,9 +76,8 @@ def start_in_process(
     The child ends with `stop`, or when this process ends for whatever reason. It is in a session
     of its own, so a Ctrl-C at the terminal does not reach it. Raises SimWebError as `SimWeb` does.
     """
-    orders = {
-        "world": world.to_json(),
-        "log_path": str(log_path.resolve()) if log_path else "",
+    options = {
+        "log_path": log_path and log_path.resolve(),
         "dns_port": dns_port,
         "dns_latency": dns_latency,
         "pool_bytes": pool_bytes,
@@ -107,20 +91,14 @@ def start_in_process(
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(json.dumps(orders).encode() + b"\n")
+    try:
+        pickle.dump((world, options), process.stdin)
         process.stdin.flush()
-    line = process.stdout.readline()
-    answer = json.loads(line) if line else {"error": "the simulated web ended before it began"}
-    if "error" in answer:
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()
-        raise SimWebError(answer["error"])
-    return SimWebProcess(
-        process=process,
-        world=World.from_json(answer["world"]),
-        dns=answer["dns"],
-        ca_path=Path(answer["ca_path"]) if answer["ca_path"] else None,
-        log_path=log_path,
-    )
+        answer = pickle.load(process.stdout)  # noqa: S301  of the child
+    except (BrokenPipeError, EOFError):
+        answer = SimWebError("the simulated web ended before it began")
+    if isinstance(answer, SimWebError):
+        process.communicate()
+        raise answer
+    served, dns, ca_path = answer
+    return SimWebProcess(process, world=served, dns=dns, ca_path=ca_path, log_path=log_path)

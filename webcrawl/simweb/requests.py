@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
 
 import httptools
 
@@ -12,56 +11,50 @@ if TYPE_CHECKING:
 
 
 class Request(NamedTuple):
-    """One complete request."""
+    """One complete request. What is not HTTP is one with the method "-"."""
 
     start: float
-    method: str
-    target: str
-    version: str
-    host: str
-    agent: str
-    referer: str
-    gzip: bool
-    keep_alive: bool
+    method: str = "-"
+    target: str = "-"
+    version: str = "-"
+    host: str = "-"
+    agent: str = ""
+    referer: str = ""
+    gzip: bool = False
+    keep_alive: bool = False
 
     @property
     def is_bad(self) -> bool:
-        """Whether it cannot be answered: not HTTP, or HTTP/1.1 without a Host."""
-        return self.method == "-" or (not self.host and self.version != "1.0")
+        """Whether it cannot be answered: not HTTP, without a path, or without a Host."""
+        return not (self.host and self.target.startswith("/"))
 
 
 class RequestReader:
-    """Parser of one connection's requests; *received* gets each with the time when it was complete.
+    """Parser of one connection's requests, with the times when they were complete.
 
-    After something that is not HTTP it passes one request that `is_bad`; after that, or after a
-    request that ends the connection, it ignores the rest.
+    After something that is not HTTP there is one request that `is_bad`; after that, or after a
+    request that ends the connection, the rest is ignored.
     """
 
-    def __init__(
-        self, *, clock: Callable[[], float], received: Callable[[Request], object]
-    ) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._received = received
         self._parser = httptools.HttpRequestParser(self)
+        self._found: list[Request] = []
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._ended = False
 
-    def feed(self, data: bytes) -> None:
-        """Take *data* as the next bytes of the connection."""
-        if self._ended:
-            return
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._ended = True  # answered as if it had not been asked for
-        except httptools.HttpParserError:
-            if not self._ended:
-                self._ended = True
-                bad = Request(
-                    self._clock(), "-", "-", "-", "-", "", "", gzip=False, keep_alive=False
-                )
-                self._received(bad)
+    def feed(self, data: bytes) -> list[Request]:
+        """The requests that *data*, the next bytes of the connection, completes."""
+        self._found = []
+        if not self._ended:
+            try:
+                self._parser.feed_data(data)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+                if not self._ended:
+                    self._ended = True
+                    self._found.append(Request(self._clock()))
+        return self._found
 
     def on_message_begin(self) -> None:
         self._url = b""
@@ -79,34 +72,18 @@ class RequestReader:
             return
         headers = self._headers
         parser = self._parser
-        target = self._url.decode("latin-1")
-        host = headers.get(b"host", b"").decode("latin-1").lower()
-        if not target.startswith("/"):
-            target, host = _absolute_form(target, host)
         keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
         self._ended = not keep_alive
-        self._received(
+        self._found.append(
             Request(
                 self._clock(),
                 parser.get_method().decode("ascii"),
-                target,
+                self._url.decode("latin-1"),
                 parser.get_http_version(),
-                host,
+                headers.get(b"host", b"").decode("latin-1").lower(),
                 headers.get(b"user-agent", b"").decode("latin-1"),
                 headers.get(b"referer", b"").decode("latin-1"),
                 b"gzip" in headers.get(b"accept-encoding", b""),
                 keep_alive,
             )
         )
-
-
-def _absolute_form(target: str, host: str) -> tuple[str, str]:
-    """Path and host of a request in absolute form (RFC 9112, section 3.2.2)."""
-    try:
-        parts = urlsplit(target)
-    except ValueError:
-        return target, ""
-    if not parts.netloc:
-        return target, host
-    path = parts.path or "/"
-    return f"{path}?{parts.query}" if parts.query else path, parts.netloc.lower()

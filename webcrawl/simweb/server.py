@@ -11,26 +11,27 @@ import contextlib
 import dataclasses
 import errno
 import functools
-import ipaddress
+import os
 import resource
 import socket
+import ssl
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
-from webcrawl.simweb.accesslog import AccessLog
-from webcrawl.simweb.certificates import server_context
+import trustme
+
 from webcrawl.simweb.connection import HttpConnection
 from webcrawl.simweb.ftp_server import talk_ftp
 from webcrawl.simweb.gopher_server import talk_gopher
 from webcrawl.simweb.nameserver import NameServer, bind_udp
 from webcrawl.simweb.server_state import ServerState
-from webcrawl.simweb.talks import Talks
+from webcrawl.simweb.talks import talk_protocol
 from webcrawl.simweb.text_stock import stock
-from webcrawl.simweb.world import SimWebError
+from webcrawl.simweb.world import ZONE, SimWebError
 
 if TYPE_CHECKING:
-    import ssl
+    from collections.abc import Callable
 
     from webcrawl.simweb.world import World
 
@@ -38,8 +39,6 @@ DNS_ADDRESS: Final = "127.0.0.1"
 _FLUSH_SECS: Final = 0.1
 _BACKLOG: Final = 1024
 _PORT_TRIES: Final = 50
-# The protocols in which no request names its host, by scheme.
-_TALKS: Final = {"ftp": talk_ftp, "gopher": talk_gopher}
 
 
 class SimWeb:
@@ -86,44 +85,31 @@ class SimWeb:
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
         _raise_file_limit()
         loop = asyncio.get_running_loop()
-        addresses = self.world.address_list()
-        plain, http_port = _listen(stack, addresses, self.world.http_port)
-        secure: list[socket.socket] = []
-        https_port = self.world.https_port
-        context: ssl.SSLContext | None = None
-        if self.world.https_share:
-            secure, https_port = _listen(stack, addresses, https_port)
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="simweb-"))
-            context, self.ca_path = server_context(Path(directory))
-        others = {scheme: self.world.hosts_by_address(scheme) for scheme in _TALKS}
-        ports = {"ftp": self.world.ftp_port, "gopher": self.world.gopher_port}
-        sockets_of: dict[str, list[socket.socket]] = {}
-        for scheme, hosts in others.items():
-            sockets_of[scheme] = []
-            if hosts:
-                sockets_of[scheme], ports[scheme] = _listen(stack, list(hosts), ports[scheme])
+        web = self.world.address_list()
+        addresses = {
+            "http": web,
+            "https": web if self.world.https_share else [],
+            "ftp": list(self.world.hosts_by_address("ftp")),
+            "gopher": list(self.world.hosts_by_address("gopher")),
+        }
+        listening: dict[str, list[socket.socket]] = {}
+        ports: dict[str, Any] = {}
+        for scheme, those in addresses.items():
+            name = f"{scheme}_port"
+            listening[scheme], ports[name] = _listen(stack, those, getattr(self.world, name))
         dns_socket = bind_udp(DNS_ADDRESS, self._dns_port)
         stack.callback(dns_socket.close)
         self._dns_port = dns_socket.getsockname()[1]
-        self.world = dataclasses.replace(
-            self.world,
-            http_port=http_port,
-            https_port=https_port,
-            ftp_port=ports["ftp"],
-            gopher_port=ports["gopher"],
-        )
-
-        log = None
-        if self._log_path is not None:
-            try:
-                log = AccessLog(path=self._log_path)
-            except OSError as error:
-                raise SimWebError(
-                    f"cannot write the access log {self._log_path}: {error.strerror}"
-                ) from error
-            stack.callback(log.close)
-            flusher = asyncio.create_task(_flush_regularly(log))
-            stack.push_async_callback(_cancel, flusher)
+        self.world = dataclasses.replace(self.world, **ports)
+        context = None
+        if listening["https"]:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="simweb-"))
+            authority = trustme.CA(organization_name="webcrawl simulated web")
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            authority.issue_cert(f"*.{ZONE}", ZONE).configure_cert(context)
+            self.ca_path = Path(directory, "ca.pem")
+            authority.cert_pem.write_to_path(self.ca_path)
+        log = self._open_log(stack)
         stock(self.world.seed)  # made before the first request instead of during it
         shared = ServerState(world=self.world, log=log, pool_bytes=self._pool_bytes)
         stack.push_async_callback(shared.abort_all)
@@ -132,18 +118,32 @@ class SimWeb:
             lambda: NameServer(world=self.world, latency=self._dns_latency), sock=dns_socket
         )
         stack.callback(dns_transport.close)
-        for sockets, tls in ((plain, None), (secure, context)):
-            factory = functools.partial(HttpConnection, shared=shared, secure=tls is not None)
+        factories: dict[str, Callable[[], asyncio.BaseProtocol]] = {
+            "http": functools.partial(HttpConnection, shared, "http"),
+            "https": functools.partial(HttpConnection, shared, "https"),
+            "ftp": functools.partial(talk_protocol, shared, talk_ftp),
+            "gopher": functools.partial(talk_protocol, shared, talk_gopher),
+        }
+        for scheme, sockets in listening.items():
+            tls = context if scheme == "https" else None
             for sock in sockets:
-                server = await loop.create_server(factory, sock=sock, ssl=tls, backlog=_BACKLOG)
+                server = await loop.create_server(
+                    factories[scheme], sock=sock, ssl=tls, backlog=_BACKLOG
+                )
                 stack.callback(server.close)
-        for scheme, talk in _TALKS.items():
-            # With the real ports.
-            hosts = self.world.hosts_by_address(scheme)
-            talks = Talks(shared=shared, hosts=hosts, talk=talk)
-            stack.push_async_callback(talks.abort_all)
-            for sock in sockets_of[scheme]:
-                stack.callback((await talks.listen(sock)).close)
+
+    def _open_log(self, stack: contextlib.AsyncExitStack) -> BinaryIO | None:
+        if self._log_path is None:
+            return None
+        try:
+            log = stack.enter_context(self._log_path.open("ab", buffering=1 << 16))
+        except OSError as error:
+            raise SimWebError(
+                f"cannot write the access log {self._log_path}: {error.strerror}"
+            ) from error
+        flusher = asyncio.create_task(_flush_regularly(log))
+        stack.callback(flusher.cancel)
+        return log
 
 
 def _listen(
@@ -152,41 +152,26 @@ def _listen(
     """Sockets on the same port of all *addresses*; for port 0 one that is free on all."""
     for _ in range(_PORT_TRIES):
         chosen = port
-        sockets: list[socket.socket] = []
-        try:
-            for address in addresses:
-                sockets.append(_bind(address, chosen))
-                chosen = sockets[0].getsockname()[1]
-        except OSError as error:
-            for sock in sockets:
-                sock.close()
-            if port == 0 and error.errno == errno.EADDRINUSE:
-                continue
-            hint = ""
-            if error.errno == errno.EADDRINUSE:
-                hint = " (is another simweb running? Port 0 takes any free one)"
-            raise SimWebError(
-                f"cannot listen on port {chosen} of {address}: {error.strerror}{hint}"
-            ) from error
-        for sock in sockets:
-            stack.callback(sock.close)
-        return sockets, chosen
+        with contextlib.ExitStack() as opened:
+            try:
+                sockets = []
+                for address in addresses:
+                    sock = socket.create_server((address, chosen), backlog=_BACKLOG)
+                    sockets.append(opened.enter_context(sock))
+                    chosen = sock.getsockname()[1]
+            except OSError as error:
+                hint = ""
+                if error.errno == errno.EADDRINUSE:
+                    if port == 0:
+                        continue
+                    hint = " (is another simweb running? Port 0 takes any free one)"
+                raise SimWebError(
+                    f"cannot listen on port {chosen} of {address}: {os.strerror(error.errno or 0)}"
+                    f"{hint}"
+                ) from error
+            stack.push(opened.pop_all())
+            return sockets, chosen
     raise SimWebError(f"found no port that is free on all {len(addresses)} addresses")
-
-
-def _bind(address: str, port: int) -> socket.socket:
-    if not ipaddress.ip_address(address).is_loopback:
-        raise SimWebError(f"{address} is not a loopback address")
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setblocking(False)
-        sock.bind((address, port))
-        sock.listen(_BACKLOG)
-    except OSError:
-        sock.close()
-        raise
-    return sock
 
 
 def _raise_file_limit() -> None:
@@ -197,13 +182,7 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _flush_regularly(log: AccessLog) -> None:
+async def _flush_regularly(log: BinaryIO) -> None:
     while True:
         await asyncio.sleep(_FLUSH_SECS)
         log.flush()
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

@@ -4,52 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from webcrawl.simweb.accesslog import AccessLog, epoch_clock
+from webcrawl.simweb.accesslog import Hit, epoch_clock, line_of
 from webcrawl.simweb.replies import ReplyPool
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
 _KNOWN_NAMES: Final = 16_384
-_THROTTLE_TABLE: Final = 65_536
 
 
 class ServerState:
-    """The shared state of one server, made inside its event loop. All of its tables are bounded."""
+    """The shared state of one server, made inside its event loop."""
 
-    def __init__(self, *, world: World, log: AccessLog | None, pool_bytes: int = 0) -> None:
+    def __init__(self, *, world: World, log: BinaryIO | None, pool_bytes: int = 0) -> None:
         self.world = world
         self.pool = ReplyPool(world, max_bytes=pool_bytes)
-        self.log = log
         self.clock = epoch_clock()
         self.connections: set[asyncio.Transport] = set()
-        self.idle = asyncio.Event()  # set while there are no connections
-        self.idle.set()
+        # Of FTP and Gopher, in which no request names its host: by address.
+        self.own_hosts = world.hosts_by_address("ftp") | world.hosts_by_address("gopher")
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
         self._names: dict[str, HostSpec | None] = {}
-        self._answered_at: OrderedDict[int, float] = OrderedDict()
+        self._answered_at: dict[int, float] = {}
         self._date = (0, b"")
 
-    def opened(self, transport: asyncio.Transport) -> None:
-        """Note a new connection."""
-        self.connections.add(transport)
-        self.idle.clear()
-
-    def closed(self, transport: asyncio.Transport) -> None:
-        """Note the end of a connection."""
-        self.connections.discard(transport)
-        if not self.connections:
-            self.idle.set()
+    def start(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run *answering*, which takes time, at most until `abort_all`."""
+        task = asyncio.create_task(answering)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def abort_all(self) -> None:
         """End all connections, and wait until they have ended and are logged."""
-        for transport in list(self.connections):
-            transport.abort()
-        await self.idle.wait()
+        while self.connections or self._tasks:
+            for transport in list(self.connections):
+                transport.abort()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.sleep(0)
+
+    def record(self, hit: Hit) -> None:
+        """Write *hit* to the access log, if there is one."""
+        if self._log is not None:
+            self._log.write(line_of(hit))
 
     def find(self, header: str) -> HostSpec | None:
         """The host that a Host header names."""
@@ -69,9 +74,6 @@ class ServerState:
         if left > 0:
             return left
         self._answered_at[host.index] = now
-        self._answered_at.move_to_end(host.index)
-        if len(self._answered_at) > _THROTTLE_TABLE:
-            self._answered_at.popitem(last=False)
         return 0.0
 
     def date(self) -> bytes:

@@ -13,7 +13,7 @@ of the hosts that are no seeds.
 from __future__ import annotations
 
 import dataclasses
-import json
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -285,18 +285,9 @@ class World:
         hosts = [self.host(i) for i in range(self.hosts) if self._own_scheme(i) == scheme]
         return {host.address: host for host in hosts if host.behaviour is not Behaviour.REFUSE}
 
-    def to_json(self) -> str:
-        """The parameters, for `from_json` in another process."""
-        return json.dumps(
-            {f.name: getattr(self, f.name) for f in _PARAMETERS}
-            | {"faults": dataclasses.asdict(self.faults)}
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> World:
-        """The world that `to_json` wrote."""
-        values: dict[str, Any] = json.loads(text)
-        return cls(**values | {"faults": Faults(**values["faults"])})
+    def __reduce__(self) -> tuple[functools.partial[World], tuple[()]]:
+        """For pickle: the parameters alone."""
+        return functools.partial(World, **{f.name: getattr(self, f.name) for f in _PARAMETERS}), ()
 
     def _make_host(self, index: int) -> HostSpec:
         rank0 = self.rank_of(index)
