@@ -12,8 +12,6 @@ merged by time. Every line is a contact: robots.txt and redirects count. Exit co
 from __future__ import annotations
 
 import math
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -73,6 +71,8 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.crawl.suffix_lists import suffix_list_of
+    from webcrawl.jobs.audit import RequiredDelays, as_data, as_text, audit_logs, read_delays
+    from webcrawl.jobs.inspect.printing import print_answer
     from webcrawl.urls.registered_domain import use
 
     if not args:
@@ -83,33 +83,22 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         raise UsageError("--delay and --top cannot be negative", print_help=False)
     if opts.key == "domain":
         use(suffix_list_of(settings))
-    return _judge(args, opts)
-
-
-def _judge(logs: list[str], opts: argparse.Namespace) -> int:
-    from webcrawl.jobs.audit import RequiredDelays, as_json, as_text, audit_logs, read_delays
-
     delays = {} if opts.delays is None else read_delays(opts.delays)
     with progress("lines") as on_progress:
         auditor, counts = audit_logs(
-            logs,
+            args,
             key=opts.key,
             delays=RequiredDelays(min_delay=opts.delay, hosts=delays),
             agent=opts.agent,
             host=opts.host.lower(),
             keep=opts.top,
-            on_progress=lambda counts: on_progress(counts.lines),
+            on_progress=on_progress,
         )
-    try:
-        if opts.json:
-            print(as_json(auditor, counts, key=opts.key, top=opts.top))
-        else:
-            for line in as_text(auditor, counts, key=opts.key, top=opts.top):
-                print(line)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of the pipe has gone: nothing may be flushed into it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print_answer(
+        as_data(auditor, counts, key=opts.key, top=opts.top),
+        lambda: "\n".join((*as_text(auditor, counts, key=opts.key, top=opts.top), "")),
+        as_json=opts.json,
+    )
     if auditor.violations:
         return 1
     return 2 if auditor.unjudged else 0

@@ -46,7 +46,7 @@ from webcrawl.jobs.audit.auditor import (
     read_delays,
 )
 from webcrawl.jobs.audit.log_line import LoggedRequest
-from webcrawl.jobs.audit.report import as_json, as_text
+from webcrawl.jobs.audit.report import as_data, as_text
 
 __all__ = [
     "KEYS",
@@ -55,7 +55,7 @@ __all__ = [
     "LoggedRequest",
     "RequiredDelays",
     "Violation",
-    "as_json",
+    "as_data",
     "as_text",
     "audit_logs",
     "read_delays",

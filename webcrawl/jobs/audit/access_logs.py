@@ -58,95 +58,87 @@ class LineCounts:
     first_unreadable: str = ""  # "FILE, line N"
 
 
-class LogReader:
-    """The contacts of one log, in the order of its lines.
+def contacts_in(
+    path: str,
+    *,
+    agent: str,
+    host: str,
+    counts: LineCounts,
+    on_progress: Callable[[int], object] | None,
+) -> Iterator[LoggedRequest]:
+    """The contacts of the log *path* in the order of its lines; *counts* goes on.
 
     *agent*: only contacts whose User-Agent contains it, in any case, and those of protocols without
-    a User-Agent. *host*: the host of lines that name none. *on_progress* is called with the counts
-    now and then.
+    a User-Agent. *host*: the host of lines that name none. *on_progress* is called with the number
+    of lines of all logs now and then. FatalError if the file cannot be read or has no line of an
+    access log.
     """
+    name = _name_of(path)
+    agent = agent.lower()
+    number = readable = unreadable = first_unreadable = 0
+    for number, line in _lines(path):
+        text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
+        if not text:
+            continue
+        counts.lines += 1
+        if on_progress is not None and not counts.lines % _PROGRESS_LINES:
+            on_progress(counts.lines)
+        contact = parse(text, log=name, line=number) if len(line) <= _LINE_BYTES else None
+        if contact is None:
+            if line[-1:] != b"\n" and len(line) <= _LINE_BYTES:
+                break  # torn: the server was writing it
+            first_unreadable = first_unreadable or number
+            unreadable += 1
+            counts.unreadable += 1
+            counts.first_unreadable = counts.first_unreadable or f"{name}, line {number}"
+            if not readable and unreadable >= _FOREIGN_LINES:
+                break
+            continue
+        readable += 1
+        if agent and contact.agent is not None and agent not in contact.agent.lower():
+            counts.other_agents += 1
+            continue
+        yield contact if contact.host else contact._replace(host=host)
+    if unreadable and not readable:
+        raise FatalError(
+            f"{name}, line {first_unreadable}: neither this line nor any other of the first "
+            f"{number} is one of simweb's access log or of the combined format"
+        )
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        agent: str,
-        host: str,
-        counts: LineCounts,
-        on_progress: Callable[[LineCounts], None] | None,
-    ) -> None:
-        self._name = "standard input" if name == STDIN else name
-        self._path = name
-        self._agent = agent.lower()
-        self._host = host
-        self._counts = counts
-        self._on_progress = on_progress
 
-    def contacts(self) -> Iterator[LoggedRequest]:
-        """Yield the contacts. FatalError if the file cannot be read or has no line of an access
-        log."""
-        counts, agent = self._counts, self._agent
-        number = 0
-        readable = 0
-        unreadable = 0
-        first_unreadable = 0
-        for number, line in self._lines():
-            text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
-            if not text:
-                continue
-            counts.lines += 1
-            if self._on_progress is not None and not counts.lines % _PROGRESS_LINES:
-                self._on_progress(counts)
-            contact = parse(text, log=self._name, line=number) if len(line) <= _LINE_BYTES else None
-            if contact is None:
-                if line[-1:] != b"\n" and len(line) <= _LINE_BYTES:
-                    break  # torn: the server was writing it
-                first_unreadable = first_unreadable or number
-                unreadable += 1
-                counts.unreadable += 1
-                counts.first_unreadable = counts.first_unreadable or f"{self._name}, line {number}"
-                if not readable and unreadable >= _FOREIGN_LINES:
-                    break
-                continue
-            readable += 1
-            if agent and contact.agent is not None and agent not in contact.agent.lower():
-                counts.other_agents += 1
-                continue
-            yield contact if contact.host else contact._replace(host=self._host)
-        if unreadable and not readable:
-            raise FatalError(
-                f"{self._name}, line {first_unreadable}: neither this line nor any other of the "
-                f"first {number} is one of simweb's access log or of the combined format"
-            )
+def _name_of(path: str) -> str:
+    return "standard input" if path == STDIN else path
 
-    def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Number and bytes of each line; a line that is too long is cut, and stays too long."""
-        number = 0
-        try:
-            with self._opened() as stream:
-                while line := stream.readline(_LINE_BYTES + 1):
-                    number += 1
-                    yield number, line
-                    while line[-1:] != b"\n" and len(line) > _LINE_BYTES:
-                        line = stream.readline(_LINE_BYTES + 1)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise FatalError(
-                f"{self._name}: the compressed data is damaged after line {number}"
-            ) from error
-        except OSError as error:
-            raise FatalError(f"cannot read {self._name}: {error.strerror or error}") from error
 
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[io.BufferedReader]:
-        with contextlib.ExitStack() as stack:
-            if self._path == STDIN:
-                stream = cast("io.BufferedReader", sys.stdin.buffer)
-            else:
-                stream = stack.enter_context(Path(self._path).open("rb"))
-            if stream.peek(2)[:2] == _GZIP_MAGIC:
-                unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream))
-                stream = stack.enter_context(io.BufferedReader(cast("io.RawIOBase", unpacked)))
-            yield stream
+def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """Number and bytes of each line; a line that is too long is cut, and stays too long."""
+    number = 0
+    try:
+        with _opened(path) as stream:
+            while line := stream.readline(_LINE_BYTES + 1):
+                number += 1
+                yield number, line
+                while line[-1:] != b"\n" and len(line) > _LINE_BYTES:
+                    line = stream.readline(_LINE_BYTES + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FatalError(
+            f"{_name_of(path)}: the compressed data is damaged after line {number}"
+        ) from error
+    except OSError as error:
+        raise FatalError(f"cannot read {_name_of(path)}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[io.BufferedReader]:
+    with contextlib.ExitStack() as stack:
+        if path == STDIN:
+            stream = cast("io.BufferedReader", sys.stdin.buffer)
+        else:
+            stream = stack.enter_context(Path(path).open("rb"))
+        if stream.peek(2)[:2] == _GZIP_MAGIC:
+            unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream))
+            stream = stack.enter_context(io.BufferedReader(cast("io.RawIOBase", unpacked)))
+        yield stream
 
 
 def audit_logs(
@@ -158,21 +150,19 @@ def audit_logs(
     host: str,
     keep: int,
     window: int = WINDOW,
-    on_progress: Callable[[LineCounts], None] | None = None,
+    on_progress: Callable[[int], object] | None = None,
 ) -> tuple[Auditor, LineCounts]:
-    """Judge *logs*. *key* is one of `KEYS`; *keep* as in Auditor, the rest as in LogReader.
+    """Judge *logs*. *key* is one of `KEYS`; *keep* as in Auditor, the rest as in contacts_in.
 
     FatalError, one sentence, if they cannot be judged.
     """
     _check_names(logs)
     counts = LineCounts()
-    readers = [
-        LogReader(name=name, agent=agent, host=host, counts=counts, on_progress=on_progress)
+    contacts = [
+        contacts_in(name, agent=agent, host=host, counts=counts, on_progress=on_progress)
         for name in logs
     ]
-    merged = heapq.merge(
-        *(reader.contacts() for reader in readers), key=lambda contact: contact.end
-    )
+    merged = heapq.merge(*contacts, key=lambda contact: contact.end)
     auditor = Auditor(key=KEYS[key], delays=delays, keep=keep)
     for contact in by_start(merged, window=window):
         if key == "address" and not contact.address:

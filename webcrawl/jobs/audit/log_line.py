@@ -7,6 +7,7 @@ Invariant: every line, whatever its bytes, gives a request of bounded size or No
 from __future__ import annotations
 
 import re
+import time
 from calendar import timegm
 from functools import lru_cache
 from sys import intern
@@ -40,20 +41,6 @@ _COMBINED: Final = re.compile(
     r'"(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d{3}|-) (?:\d+|-)'
     r'(?: "(?:[^"\\]|\\.)*" "(?P<agent>(?:[^"\\]|\\.)*)")?(?: .*)?',
     re.ASCII,
-)
-_MONTHS: Final = (
-    "Jan",
-    "Feb",
-    "Mar",
-    "Apr",
-    "May",
-    "Jun",
-    "Jul",
-    "Aug",
-    "Sep",
-    "Oct",
-    "Nov",
-    "Dec",
 )
 
 
@@ -124,15 +111,11 @@ def _micros(text: str) -> int:
 @lru_cache(maxsize=1024)
 def _stamp(text: str) -> int | None:
     """Seconds of the epoch of ``10/Oct/2000:13:55:36 -0700``; None if there is no such moment."""
-    month = text[3:6]
-    day, year = int(text[:2]), int(text[7:11])
-    hour, minute, second = int(text[12:14]), int(text[15:17]), int(text[18:20])
-    if month not in _MONTHS or not (1 <= day <= 31 and year >= 1970):
+    try:
+        moment = time.strptime(text, "%d/%b/%Y:%H:%M:%S %z")
+    except ValueError:
         return None
-    if hour > 23 or minute > 59 or second > 60:
-        return None
-    ahead = int(text[21] + "1") * (int(text[22:24]) * 3600 + int(text[24:26]) * 60)
-    return timegm((year, _MONTHS.index(month) + 1, day, hour, minute, second)) - ahead
+    return timegm(moment) - moment.tm_gmtoff if moment.tm_year >= 1970 else None
 
 
 def _target(request: str) -> str:

@@ -1,12 +1,8 @@
-"""Report of the audit, as text or JSON.
-
-Logs hold text from strangers: only printable characters of it reach a terminal.
-"""
+"""Report of the audit, as text or data for JSON."""
 
 from __future__ import annotations
 
 import heapq
-import json
 import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -39,13 +35,12 @@ def as_text(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> Iter
     yield _verdict(auditor, key)
 
 
-def as_json(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> str:
-    """The report as one JSON object. Times in seconds; null for what is unknown."""
-    shown = _by_gap(auditor, top)
-    report: dict[str, Any] = {
+def as_data(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> dict[str, Any]:
+    """The report for JSON. Times in seconds; None for what is unknown."""
+    return {
         "format": JSON_FORMAT,
         "politeness_key": key,
-        "resolution_secs": _resolution(auditor.blur),
+        "resolution_secs": 1.0 if auditor.blur else 1e-06,
         "requests": auditor.contacts,
         "lines": counts.lines,
         "other_agents": counts.other_agents,
@@ -67,7 +62,7 @@ def as_json(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> str:
                 "required": _secs(record.due),
                 "violations": record.violations,
             }
-            for name, record in shown
+            for name, record in _by_gap(auditor, top)
         ],
         "worst": [
             {
@@ -80,7 +75,6 @@ def as_json(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> str:
             for one in auditor.worst()
         ],
     }
-    return json.dumps(report, indent=1)
 
 
 def _totals(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
@@ -93,7 +87,7 @@ def _totals(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
     if counts.unreadable:
         yield (
             f"left out: {_count(counts.unreadable, 'line')} that cannot be read, the first is "
-            f"{printable(counts.first_unreadable)}"
+            f"{counts.first_unreadable}"
         )
     if auditor.unjudged:
         yield (
@@ -110,7 +104,7 @@ def _totals(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
 def _table(auditor: Auditor, key: str, top: int) -> Iterator[str]:
     rows = [
         (
-            printable(name),
+            name,
             f"{record.contacts:,}",
             _gap(record.smallest, auditor.blur),
             str(record.concurrency or "-"),
@@ -132,15 +126,14 @@ def _described(violation: Violation) -> Iterator[str]:
     before, after = violation.before, violation.after
     blur = max(before.blur, after.blur)
     yield (
-        f"VIOLATION of {printable(violation.key)}: {_gap(violation.gap, blur)} "
+        f"VIOLATION of {violation.key}: {_gap(violation.gap, blur)} "
         f"where {_pause(violation.due)} were due"
     )
     for contact in (before, after):
         times = _when(contact.start, contact.blur)
         if not contact.blur:
             times += f" to {_when(contact.end, contact.blur)}"
-        place = printable(f"{contact.log}:{contact.line}")
-        yield f"  {times}  {printable(contact.url)}  ({place})"
+        yield f"  {times}  {contact.url}  ({contact.log}:{contact.line})"
 
 
 def _verdict(auditor: Auditor, key: str) -> str:
@@ -173,18 +166,9 @@ def _contact_json(contact: LoggedRequest) -> dict[str, Any]:
     }
 
 
-def printable(text: str) -> str:
-    """*text* without control characters that a terminal would obey."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
-
-
 def _count(number: int, thing: str) -> str:
     plural = "es" if thing.endswith("s") else "s"
     return f"{number:,} {thing}{'' if number == 1 else plural}"
-
-
-def _resolution(blur: int) -> float:
-    return 1.0 if blur else 1e-06
 
 
 def _secs(micros: int | None) -> float | None:

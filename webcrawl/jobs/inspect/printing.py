@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def print_answer(result: msgspec.Struct, text: Callable[[], str], *, as_json: bool) -> None:
+def print_answer(result: object, text: Callable[[], str], *, as_json: bool) -> None:
     """Print *result* as JSON, or *text* of it. A closed pipe is no error."""
     if as_json:
         data = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
