@@ -21,14 +21,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.commands import offline
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     import argparse
-    from types import FrameType
+    from collections.abc import Iterator
 
     from scrapy.settings import Settings
 
@@ -77,7 +77,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
         help=f"is written (default: {_DIRECTORY}/seeds.txt)",
     )
     add("--truth", type=Path, metavar="FILE", help="write which URLs a crawl has to find")
-    add("--seconds", type=float, metavar="N", help="stop after N seconds")
+    add("--seconds", type=float, default=math.inf, metavar="N", help="stop after N seconds")
     add(
         "--world",
         action="append",
@@ -96,7 +96,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
     command = args[1:] if args[:1] == ["--"] else args
     try:
-        with _Signals() as signals:
+        with _signals() as signals:
             return _serve(command, opts, signals, settings)
     except SimWebError as error:
         raise FatalError(str(error)) from error
@@ -105,13 +105,13 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
 
 def _serve(
-    command: list[str], opts: argparse.Namespace, signals: _Signals, settings: Settings
+    command: list[str], opts: argparse.Namespace, signals: list[int], settings: Settings
 ) -> int:
     from webcrawl.simweb import start_in_process, write_seeds, write_truth
 
     if command and command[0].startswith("-"):
         raise FatalError(f"there is no option {command[0]}; a command follows after --")
-    if opts.seconds is not None and not opts.seconds > 0:
+    if not opts.seconds > 0:
         raise FatalError(f"--seconds must be positive, not {opts.seconds:g}")
     if not 0 <= opts.dns_port <= 65535:
         raise FatalError(f"--dns-port must be from 0 to 65535, not {opts.dns_port}")
@@ -209,63 +209,37 @@ def _describe(web: SimWebProcess, log_path: Path, opts: argparse.Namespace) -> N
     )
 
 
-class _Signals:
-    """SIGINT and SIGTERM while it is entered: held, or passed on to a command."""
-
-    def __init__(self) -> None:
-        self._received: list[int] = []
-        self._group: int | None = None
-        self._old: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._old[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for number, handler in self._old.items():
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM as they come, in place of what they do else."""
+    received: list[int] = []
+    old = {
+        number: signal.signal(number, lambda number, _: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in old.items():
             signal.signal(number, handler)
 
-    def first(self) -> int:
-        """The first signal that came and could not be passed on; 0 if there is none."""
-        return self._received[0] if self._received else 0
 
-    def pass_on(self, group: int) -> None:
-        """From now on send all signals to the process group *group*, each exactly once."""
-        self._group = group
-        while self._received:
-            self.send(self._received.pop(0))
-
-    def send(self, number: int) -> None:
-        """Signal the command and its children, if they still run."""
-        assert self._group is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._group, number)
-
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if self._group is None:
-            self._received.append(number)
-        else:
-            self.send(number)
-
-
-def _wait(web: SimWebProcess, seconds: float | None, signals: _Signals) -> int:
+def _wait(web: SimWebProcess, seconds: float, signals: list[int]) -> int:
     """Serve until a signal comes or *seconds* have passed."""
-    end = time.monotonic() + (math.inf if seconds is None else seconds)
-    while not signals.first() and time.monotonic() < end:
+    end = time.monotonic() + seconds
+    while not signals and time.monotonic() < end:
         if web.wait(_POLL_SECS):
             sys.stderr.write("simweb: the server died\n")
             return 1
     return 0
 
 
-def _run_command(
-    command: list[str], web: SimWebProcess, seconds: float | None, signals: _Signals
-) -> int:
-    """Run *command* to its end. It gets SIGTERM after *seconds*, and then all the time it needs."""
-    if signals.first():
-        return 128 + signals.first()
-    end = time.monotonic() + (math.inf if seconds is None else seconds)
+def _run_command(command: list[str], web: SimWebProcess, seconds: float, signals: list[int]) -> int:
+    """Run *command* to its end. It gets SIGTERM after *seconds*, and then all the time it needs.
+    All *signals* are passed on to it and its children."""
+    if signals:
+        return 128 + signals[0]
+    end = time.monotonic() + seconds
     # Commands of this environment are found even if it is not activated.
     beside = str(Path(sys.executable).parent)
     environment = os.environ | {"PATH": os.environ.get("PATH", "") + os.pathsep + beside}
@@ -277,9 +251,11 @@ def _run_command(
         )
     except OSError as error:
         raise FatalError(f"cannot run {command[0]}: {error.strerror}") from error
-    signals.pass_on(process.pid)
     died = False
     while True:
+        while signals:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signals.pop(0))
         try:
             code = process.wait(_POLL_SECS)
             break
@@ -290,7 +266,7 @@ def _run_command(
             sys.stderr.write("simweb: the server died, the command goes on without it\n")
         if time.monotonic() >= end:
             end = math.inf
-            signals.send(signal.SIGTERM)
+            signals.append(signal.SIGTERM)
     if died:
         return code or 1
     return code if code >= 0 else 128 - code
