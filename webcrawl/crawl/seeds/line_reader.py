@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from io import BufferedReader
     from pathlib import Path
 
-CHUNK_BYTES = 1 << 18  # held in memory at a time: 12,000 lines of a domain list
+CHUNK_BYTES = 1 << 18  # read at a time: 12,000 lines of a domain list
 SKIP_BYTES = 1 << 21  # at a time, on the way to a saved cursor in gzip: about 20 ms
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -44,62 +44,58 @@ class BrokenGzip(Exception):  # noqa: N818 - it names the file's state
 
 
 class LineReader:
-    """The lines of one file from its cursor on; moves the cursor as lines are taken."""
+    """The lines of one file from its cursor on; moves the cursor as lines are taken.
 
-    def __init__(self, path: Path, cursor: SourceCursor) -> None:
-        self._path = path
+    *name* is the file's as the user wrote it.
+    """
+
+    def __init__(self, name: str, path: Path, cursor: SourceCursor) -> None:
+        self.name = name
+        self.path = path
         self.cursor = cursor
+        self.ended = False
         self._file: BufferedReader | gzip.GzipFile | None = None
-        self._ready: list[bytes] = []
-        self._next = 0  # in _ready
-        self._tail = b""  # the line after those, as far as it was read and is kept
-        self._dropped = 0  # bytes of it that are not kept
-        self._first_dropped = 0  # likewise, of the first line in _ready
-        self._at_end = False
-
-    @property
-    def ended(self) -> bool:
-        return self._at_end and self._next == len(self._ready)
+        self._broken: BrokenGzip | None = None
+        self._line = b""  # the line at the cursor, as far as it was read and is kept
+        self._line_bytes = 0  # of it, as far as it was read
 
     def take(self, limit: int) -> list[bytes]:
         """At most *limit* lines without their ends, from at most one chunk; may be none.
 
-        An overlong line is cut, yet stays longer than MAX_LINE_BYTES.
+        An overlong line is cut, yet stays longer than MAX_LINE_BYTES. BrokenGzip, after the lines
+        before the damage; OSError.
         """
-        if self._next == len(self._ready):
-            self._fill()
-        lines = self._ready[self._next : self._next + limit]
-        self._next += len(lines)
-        self.cursor.line += len(lines)
-        self.cursor.offset += sum(map(len, lines)) + len(lines) + self._first_dropped
-        self._first_dropped = 0
+        lines: list[bytes] = []
+        try:
+            if self._file is None:
+                self._file = _open(self.path)
+            if self._broken is None and not self._is_short_of(self.cursor.offset, self._file):
+                self._read(self._file, limit, lines)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            self._broken = BrokenGzip(str(error), self._line)
+        if self._broken is not None and not lines:
+            raise self._broken
         return lines
+
+    def _read(self, file: BufferedReader | gzip.GzipFile, limit: int, lines: list[bytes]) -> None:
+        left = CHUNK_BYTES
+        while left > 0 and len(lines) < limit and not self.ended:
+            piece = file.readline(left)
+            left -= len(piece)
+            self._line = (self._line + piece)[: MAX_LINE_BYTES + 2]
+            self._line_bytes += len(piece)
+            if piece and piece[-1:] != b"\n":
+                continue
+            self.ended = not piece
+            if self._line_bytes:
+                lines.append(self._line.removesuffix(b"\n"))
+                self.cursor.line += 1
+                self.cursor.offset += self._line_bytes
+                self._line, self._line_bytes = b"", 0
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
-
-    def _fill(self) -> None:
-        try:
-            if self._file is None:
-                self._file = _open(self._path)
-            if self._is_short_of(self.cursor.offset, self._file):
-                return
-            chunk = self._file.read1(CHUNK_BYTES)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise BrokenGzip(str(error), self._tail) from error
-        if chunk:
-            *self._ready, self._tail = (self._tail + chunk).split(b"\n")
-        else:
-            self._at_end = True
-            self._ready, self._tail = [self._tail] if self._tail else [], b""
-        self._next = 0
-        if self._ready:
-            self._first_dropped, self._dropped = self._dropped, 0
-        excess = len(self._tail) - (MAX_LINE_BYTES + 1)
-        if excess > 0:
-            self._tail = self._tail[:-excess]
-            self._dropped += excess
 
     @staticmethod
     def _is_short_of(offset: int, file: BufferedReader | gzip.GzipFile) -> bool:

@@ -9,7 +9,6 @@ import logging
 import os
 import shutil
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -69,9 +68,8 @@ class SeedReader:
         self._names = list(sources)
         self._spool = spool_dir / SPOOL_NAME
         self._stdin = stdin
-        self._sources: list[_Source] = []
+        self._sources: list[LineReader] = []
         self._current = 0
-        self._lines: LineReader | None = None
         self._logged = 0
         self.seeds_read = 0  # the stat seeds/read
         self.seeds_bad = 0  # the stat seeds/bad
@@ -112,10 +110,8 @@ class SeedReader:
         cursor = source.cursor
         seeds: list[Seed] = []
         try:
-            if self._lines is None:
-                self._lines = LineReader(source.path, cursor)
             first = cursor.line + 1
-            for number, line in enumerate(self._lines.take(limit), start=first):
+            for number, line in enumerate(source.take(limit), start=first):
                 try:
                     parsed = parse_line(line)
                 except BadLine as bad:
@@ -124,8 +120,7 @@ class SeedReader:
                 if parsed is not None:
                     url, rank = parsed
                     seeds.append(Seed(url, number if rank is None else rank, source.name, number))
-            cursor.done = self._lines.ended
-            left = cursor.done
+            cursor.done = left = source.ended
         except BrokenGzip as broken:
             # The same bytes break again: only a changed file is worth another look.
             cursor.done = left = True
@@ -155,11 +150,10 @@ class SeedReader:
         """Do nothing: a resumed crawl may name the input again."""
 
     def close(self) -> None:
-        if self._lines is not None:
-            self._lines.close()
-            self._lines = None
+        for source in self._sources:
+            source.close()
 
-    def _find(self, name: str, saved: dict[str, SourceCursor]) -> _Source:
+    def _find(self, name: str, saved: dict[str, SourceCursor]) -> LineReader:
         """The source *name* with its saved cursor, or a new one if the file has changed."""
         if name == STDIN:
             key = STDIN
@@ -173,7 +167,7 @@ class SeedReader:
             status = _readable(path)
         except (OSError, ValueError) as error:
             if cursor is not None and cursor.done:
-                return _Source(name, path, cursor)
+                return LineReader(name, path, cursor)
             # Under scrapyd it is the daemon's directory.
             where = "" if path == Path(name) else f" (looked for in {Path.cwd()})"
             raise SeedsError(
@@ -181,11 +175,11 @@ class SeedReader:
             ) from error
         fresh = SourceCursor(key, status.st_size, status.st_mtime_ns)
         if cursor is None:
-            return _Source(name, path, fresh)
+            return LineReader(name, path, fresh)
         if (cursor.size, cursor.mtime_ns) != (fresh.size, fresh.mtime_ns):
             logger.warning("seeds: %s has changed, it is read again from its start", name)
-            return _Source(name, path, fresh)
-        return _Source(name, path, cursor)
+            return LineReader(name, path, fresh)
+        return LineReader(name, path, cursor)
 
     def _spooled(self) -> Path:
         """The file with standard input; a run that died while saving it has left none."""
@@ -212,7 +206,7 @@ class SeedReader:
         """Raise SeedsError unless some source has a seed; moves no cursor."""
         trouble = ""
         for source in self._sources:
-            lines = LineReader(source.path, copy.copy(source.cursor))
+            lines = LineReader(source.name, source.path, copy.copy(source.cursor))
             try:
                 while not lines.ended:
                     first = lines.cursor.line + 1
@@ -230,7 +224,7 @@ class SeedReader:
             self._spool.unlink(missing_ok=True)  # the next run may bring a better one
         raise SeedsError(f"No seed in {', '.join(self._names)}{trouble}.")
 
-    def _report(self, source: _Source, number: int, line: bytes, why: str) -> None:
+    def _report(self, source: LineReader, number: int, line: bytes, why: str) -> None:
         source.cursor.bad += 1
         self.seeds_bad += 1
         self._logged += 1
@@ -240,9 +234,9 @@ class SeedReader:
         elif self._logged == LOGGED_BAD_LINES + 1:
             logger.warning("seeds: further bad lines are only counted")
 
-    def _leave(self, source: _Source) -> None:
+    def _leave(self, source: LineReader) -> None:
         """Close *source* and go to the next one that is not done."""
-        self.close()
+        source.close()
         cursor = source.cursor
         level = logging.WARNING if cursor.bad else logging.INFO
         line = "seeds: %s: %d seeds, %d bad lines of %d"
@@ -253,15 +247,6 @@ class SeedReader:
     def _skip_done(self) -> None:
         while not self.exhausted and self._sources[self._current].cursor.done:
             self._current += 1
-
-
-@dataclass(slots=True)
-class _Source:
-    """One source and its cursor."""
-
-    name: str  # as the user wrote it
-    path: Path
-    cursor: SourceCursor
 
 
 def _readable(path: Path) -> os.stat_result:
