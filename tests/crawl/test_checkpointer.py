@@ -41,7 +41,8 @@ class Crawl:
     """What a checkpointer has around it."""
 
     def __init__(self, jobdir: Path) -> None:
-        kept = KeptCheckpoints(path=jobdir, count=2, every=0.0, copied={"00": self._copy})
+        kept = KeptCheckpoints(path=jobdir, count=2, every=0.0)
+        kept.copied["00"] = self._copy
         self.job = Job(path=jobdir, kept=kept)
         self.job.open()
         # What the copy of a part that writes in place does.

@@ -441,22 +441,6 @@ def test_a_crash_between_any_two_steps_leaves_a_whole_checkpoint(saved):
     assert prepared.states != []
 
 
-def test_nothing_is_forgotten_for_a_checkpoint_that_is_not_the_last_prepared(jobdir):
-    """Parts delete by their latest snapshot: not while an older one is the live one."""
-    job, queue = opened(jobdir)
-    queue.push_many(map(item, range(20)))
-    first = job.prepare({})
-    drain(queue)
-    second = job.prepare({})
-    job.publish(first)
-    job.forget()
-    job.close()
-    job, queue = opened(jobdir)
-    assert drain(queue) == BEFORE
-    assert first.states != second.states
-    job.close()
-
-
 def test_work_goes_on_while_a_checkpoint_is_published(jobdir):
     """``publish`` runs in a thread: what is pushed and popped meanwhile belongs to the next."""
     job, queue = opened(jobdir)

@@ -60,7 +60,7 @@ class FifoPart:
 def opened(
     path: Path, *, count: int = 3, every: float = 0.0, clock: Callable[[], float] = time.time
 ) -> tuple[Job, DiskFifo]:
-    kept = KeptCheckpoints(path=path, count=count, every=every, copied={}, clock=clock)
+    kept = KeptCheckpoints(path=path, count=count, every=every, clock=clock)
     job = Job(path=path, kept=kept)
     job.open()
     return job, FifoPart(job).queue
@@ -69,7 +69,7 @@ def opened(
 def checkpoint(job: Job) -> bool:
     job.publish(job.prepare({}))
     job.forget()
-    return job.keep()
+    return job.kept.keep()
 
 
 def kept_in(path: Path) -> list[str]:
@@ -150,11 +150,6 @@ def test_none_are_kept_when_nobody_wants_any(jobdir):
     assert not checkpoint(job)
     job.close()
     assert kept_in(jobdir) == []
-    job = Job(path=jobdir)
-    job.open()
-    assert not job.keep()
-    job.give_way()
-    job.close()
 
 
 def test_a_number_that_comes_again_replaces_what_was_kept_under_it(jobdir, tmp_path):
@@ -234,9 +229,9 @@ def test_a_full_disk_keeps_nothing_and_leaves_what_was_kept(kept, jobdir, tmp_pa
     job.publish(job.prepare({}))
     for room in range(0, 40, 7):
         with file_size_limit(room), pytest.raises(OSError, match="File too large"):
-            job.keep()
+            job.kept.keep()
         assert kept_in(jobdir) == ["000001", "000002"]
-    assert job.keep()
+    assert job.kept.keep()
     job.close()
     assert resumed(kept, tmp_path / "copy") == list(map(item, range(30)))
 
@@ -258,7 +253,7 @@ def test_a_disk_without_hard_links_keeps_nothing(jobdir, monkeypatch):
 def test_a_crawl_that_ends_does_not_wait_for_what_is_kept(jobdir):
     job, queue = opened(jobdir)
     queue.push_many(map(item, range(30)))
-    job.give_way()
+    job.kept.give_way()
     assert not checkpoint(job)
     assert kept_in(jobdir) == []
     job.close()
@@ -343,7 +338,8 @@ def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_pat
         rig = Rig(shard / "frontier", clock)
         seen = make(shard / "seen")
         seen.open(None)
-        kept = KeptCheckpoints(path=jobdir, count=4, every=0.0, copied={"00": records.copy_to})
+        kept = KeptCheckpoints(path=jobdir, count=4, every=0.0)
+        kept.copied["00"] = records.copy_to
         job = Job(path=jobdir, kept=kept)
         job.open()
         job.shard("00").attach("frontier", rig.frontier)
@@ -371,7 +367,7 @@ def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_pat
             rig.frontier.push(seen.take(20))
             job.publish(prepared)
             job.forget()
-            assert job.keep()
+            assert job.kept.keep()
         rig.close()
         records.close()
         seen.close()

@@ -230,7 +230,7 @@ def test_all_shards_go_back_when_one_is_damaged(tmp_path, clock):
         stored.rig.frontier.push([encode(Entry(f"http://{host}.test/", f"{host}.test"))])
         stored.publish()
     (tmp_path / "b/shards/00").rename(job / "shards/01")
-    assert KeptCheckpoints(path=job, count=1, every=0.0, copied={}).keep()
+    assert KeptCheckpoints(path=job, count=1, every=0.0).keep()
     then = read_checkpoint(job).shards
     for name, state in then.items():
         publish_state(job / "shards" / name, state, state.snapshots, facts={"newer": True})

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction import css
-from webcrawl.urls.extraction.css import css_references, extract_css_links, iter_css_links
+from webcrawl.urls.extraction.css import css_references, iter_css_links
 
 URL = "http://a.test/dir/style.css"
 
 
 def links(body, *, charset=None, limit=1000):
-    return extract_css_links(body, url=URL, charset=charset, limit=limit)
+    found = iter_css_links(body, url=URL, charset=charset, limit=limit)
+    return [link for link in found if link is not None]
 
 
 @pytest.mark.parametrize(

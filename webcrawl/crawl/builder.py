@@ -82,12 +82,11 @@ from webcrawl.seen.content import ContentSeen
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from webcrawl.crawl.kept_checkpoints import Copy
     from webcrawl.frontier import DelayPolicy
     from webcrawl.frontier.admission import Gate
 
@@ -126,8 +125,6 @@ class AgentBuilder:
                 word: Quota.from_settings(settings, word.upper()) for word in ("host", "domain")
             },
         )
-        # Host records, which are written in place, by the names of the shards.
-        self._copied: dict[str, Copy] = {}
         temporary = None
         if not settings["JOBDIR"]:
             temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
@@ -135,7 +132,11 @@ class AgentBuilder:
         self._resources = JobResources(
             job=Job(
                 path=self._jobdir,
-                kept=_kept(settings, self._jobdir, self._copied),
+                kept=KeptCheckpoints(
+                    path=self._jobdir,
+                    count=whole(settings, "CHECKPOINTS_KEPT", at_least=0),
+                    every=number(settings, "CHECKPOINTS_KEPT_INTERVAL_SECS", at_least=0),
+                ),
                 beside={Path(settings["LOG_FILE"] or "").name},
             ),
             temporary=temporary,
@@ -256,7 +257,7 @@ class AgentBuilder:
             robots_size=size_of(settings, "ROBOTS_CACHE_SIZE"),
             executor=self._resources.writing,
         )
-        self._copied[name] = records.copy_to
+        self._resources.job.kept.copied[name] = records.copy_to
         clock = Clock()
         frontier = self._frontier(path / "frontier", records, clock)
         return Shard(
@@ -382,15 +383,6 @@ def _reputation(
             clock=clock,
         )
     ]
-
-
-def _kept(settings: BaseSettings, jobdir: Path, copied: Mapping[str, Copy]) -> KeptCheckpoints:
-    return KeptCheckpoints(
-        path=jobdir,
-        count=whole(settings, "CHECKPOINTS_KEPT", at_least=0),
-        every=number(settings, "CHECKPOINTS_KEPT_INTERVAL_SECS", at_least=0),
-        copied=copied,
-    )
 
 
 def _check_downloader(settings: BaseSettings) -> None:

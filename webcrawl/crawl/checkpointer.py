@@ -57,7 +57,7 @@ class Checkpointer:
             return
         started = now()
         try:
-            kept = await asyncio.to_thread(self._job.keep)
+            kept = await asyncio.to_thread(self._job.kept.keep)
         except Exception as error:  # it does not concern the crawl
             self._stats.inc_value("checkpoint/kept/failed")
             told = "The checkpoint is good, but could not be kept for later: %s"
@@ -69,7 +69,7 @@ class Checkpointer:
 
     async def wait(self) -> None:
         """The crawl ends: return when no checkpoint is being made any more, and none kept."""
-        self._job.give_way()
+        self._job.kept.give_way()
         if self._running is not None:
             await self._running
 

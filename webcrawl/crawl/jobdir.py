@@ -36,7 +36,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from webcrawl.crawl.kept_checkpoints import make_own, refuse_kept
+from webcrawl.crawl.kept_checkpoints import KeptCheckpoints, make_own, refuse_kept
 from webcrawl.crawl.state_directory import (
     SHARDS,
     PreparedState,
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
-    from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 
 # What shows that a directory is a job's; and what a power failure may leave of one.
 _MARKS: Final = frozenset({"LOCK", "CURRENT"})
@@ -146,8 +145,8 @@ def _of_older_job(own: SavedState, name: str) -> SavedState | None:
 class Job:
     """One JOBDIR.
 
-    ``open``, ``publish`` and ``keep`` block on the disk. *kept* are its older checkpoints, None if
-    none are kept. *beside* are names that a new one may have in it.
+    ``open`` and ``publish`` block on the disk. *kept* are its older checkpoints. *beside* are names
+    that a new one may have in it.
     """
 
     def __init__(
@@ -160,14 +159,12 @@ class Job:
     ) -> None:
         self.path = path
         self._beside = frozenset(beside)
-        self._kept = kept
+        self.kept = kept or KeptCheckpoints(path=path)
         self._lock = DirectoryLock(path=path / "LOCK")
         self._boot = read_boot_id()
         #: The state of the job itself: totals, seed cursor, public suffix list.
         self.own = StateDirectory(path=path, boot=self._boot)
         self._shards: dict[str, StateDirectory] = {}
-        self._prepared: PreparedCheckpoint | None = None
-        self._published: PreparedCheckpoint | None = None
 
     def open(self, *, spider: str = "") -> None:
         """Lock the directory and load the live state of the job, ``own``, and of all its shards.
@@ -183,8 +180,7 @@ class Job:
         try:
             self._load(spider)
             make_own(self.path)
-            if self._kept is not None:
-                self._kept.open()
+            self.kept.open()
         except FatalError:
             self._lock.release()
             raise
@@ -263,10 +259,7 @@ class Job:
         self.own.facts = {**facts, "shards": self.shards}
         # What is only in the job's own snapshot would be lost: see ``_of_older_job``.
         states = [state for _, state in sorted(self._shards.items()) if state.is_to_be_saved]
-        self._prepared = PreparedCheckpoint(
-            [(state, state.prepare()) for state in (*states, self.own)]
-        )
-        return self._prepared
+        return PreparedCheckpoint([(state, state.prepare()) for state in (*states, self.own)])
 
     def publish(self, prepared: PreparedCheckpoint) -> None:
         """Make *prepared* the live checkpoint. On OSError some shards may have their new state, and
@@ -280,30 +273,12 @@ class Job:
             state.write(to_save)
         for state, to_save in prepared.states:
             state.publish(to_save)
-        self._published = prepared
 
     def forget(self) -> None:
-        """After ``publish``: let every part delete what the published checkpoint does not name.
-
-        The parts go by their latest snapshot. So when a later checkpoint than the published one
-        has been prepared nothing is deleted, until ``forget`` is called after that one's publish.
-        """
-        if self._published is not self._prepared or self._published is None:
-            return
-        published = self._published
-        self._prepared = self._published = None
-        for state, _ in published.states:
+        """After ``publish``, before the next ``prepare``: let every part delete what the published
+        checkpoint does not name."""
+        for state in (*self._shards.values(), self.own):
             state.forget()
-
-    def keep(self) -> bool:
-        """After ``publish``, in any thread: keep what was published if one is to be kept now;
-        whether it was. See ``KeptCheckpoints.keep``."""
-        return self._kept is not None and self._kept.keep()
-
-    def give_way(self) -> None:
-        """The crawl ends: nothing is kept from now on."""
-        if self._kept is not None:
-            self._kept.give_way()
 
     def close(self) -> None:
         """Give the directory free. The parts are closed by their owner."""

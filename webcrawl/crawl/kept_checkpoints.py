@@ -32,7 +32,7 @@ from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write
 from webcrawl.storage.record_log import RecordLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     # Copies what a part has on disk into a directory; stops when it is told not to go on.
     Copy = Callable[[Path, Callable[[], bool]], None]
@@ -48,24 +48,24 @@ _HOSTS = "hosts"
 class KeptCheckpoints:
     """Those of the job in *path*: the last *count*, made at least *every* seconds apart.
 
-    *copied* are the host records, which are written in place, by the names of the shards; they need
-    not agree with the rest to the moment, but not be older. *clock* gives epoch seconds.
+    *clock* gives epoch seconds.
     """
 
     def __init__(
         self,
         *,
         path: Path,
-        count: int,
-        every: float,
-        copied: Mapping[str, Copy],
+        count: int = 0,
+        every: float = 0.0,
         clock: Callable[[], float] = wall_time,
     ) -> None:
         self._job = path
         self._path = path / DIRECTORY
         self._count = count
         self._every = every
-        self._copied = copied
+        #: Host records, which are written in place, by the names of the shards; they need not
+        #: agree with the rest to the moment, but not be older.
+        self.copied: dict[str, Copy] = {}
         self._clock = clock
         self._is_hurried = False
 
@@ -127,7 +127,7 @@ class KeptCheckpoints:
             os.link(self._job / file, aside / file)
         for shard in shard_names(self._job):
             made += self._link_tree(shard_path(self._job, shard), shard_path(aside, shard))
-        for shard, copy in self._copied.items():
+        for shard, copy in self.copied.items():
             hosts = shard_path(aside, shard) / _HOSTS
             made += make_directory(hosts)
             copy(hosts, lambda: not self._is_hurried)

@@ -19,7 +19,7 @@ from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.rules import user_agent_token
 from webcrawl.net.guard import followed_schemes
 from webcrawl.net.limits import page_max_bytes
-from webcrawl.urls.extraction.css import extract_css_links, iter_css_links
+from webcrawl.urls.extraction.css import iter_css_links
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import HTML_TYPES, extract
@@ -126,10 +126,11 @@ class PageLinks:
             case "html":
                 metas = self._read_html(page)
             case "css" if self._kinds & CSS_KINDS:
+                found = self._css(page)
                 if len(page.body) <= _SHORT_CSS:
-                    self._read_css(page)
+                    self._merge(page, [link for link in found if link is not None])
                 else:
-                    slow = self._wanted(page, self._css(page))
+                    slow = self._wanted(page, found)
             case "feed" if self._kinds & FEED_KINDS:
                 slow = self._wanted(page, self._feed(page))
             case "sitemap" if self._kinds & SITEMAP_KINDS:
@@ -169,16 +170,6 @@ class PageLinks:
         )
         self._merge(page, found.links)
         return found.metas
-
-    def _read_css(self, page: Page) -> None:
-        found = extract_css_links(
-            page.body,
-            url=page.url,
-            charset=page.charset,
-            limit=self._max_links,
-            schemes=self._schemes,
-        )
-        self._merge(page, found)
 
     def _css(self, page: Page) -> Iterator[Link | None]:
         return iter_css_links(

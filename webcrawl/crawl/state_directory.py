@@ -226,6 +226,10 @@ class StateDirectory:
         """The snapshot of part *name* to open it with; None when it is new."""
         return self._snapshots.get(name)
 
+    def keep(self, name: str, saved: bytes) -> None:
+        """From now on checkpoints include *saved* as the snapshot of part *name*."""
+        self._snapshots[name] = saved
+
     def attach(self, name: str, part: Part) -> None:
         """From now on checkpoints include *part*, and ``saved`` has it no more: hundreds of
         megabytes, perhaps. A saved part that is never attached stays as it was saved."""

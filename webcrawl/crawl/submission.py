@@ -107,19 +107,12 @@ class LinkSubmitter:
         OSError when the disk is full: nothing counts as submitted then.
         """
         links = page.links if links is None else links
+        source = LinkSource(page.url, page.depth, page.rank, depths, chain, self._clock())
         if page.redirect_target:  # the only link of its page
             chain += self._hop(page.url)
             why = self._redirect_refusal(page.redirect_target, chain)
             if why is None:
-                self._submit(
-                    links,
-                    via=page.url,
-                    depth=page.depth,
-                    rank=page.rank,
-                    depths=depths,
-                    chain=chain,
-                    been=chain,
-                )
+                self._submit(links, source._replace(chain=chain), been=chain)
             else:
                 self._filters.refused[why] += 1
             return why or ""
@@ -131,17 +124,9 @@ class LinkSubmitter:
             if len(chain) > MAX_SITEMAP_NESTING * _HOP_BYTES:
                 self._filters.refused["sitemap_nesting"] += len(sitemaps)
             else:
-                self._submit(
-                    sitemaps,
-                    via=page.url,
-                    depth=page.depth,
-                    rank=page.rank,
-                    depths=depths,
-                    chain=chain,
-                )
-        self._submit(
-            links, via=page.url, depth=page.depth + 1, rank=page.rank, depths=depths.deeper()
-        )
+                self._submit(sitemaps, source._replace(chain=chain))
+        deeper = depths.deeper()
+        self._submit(links, LinkSource(page.url, page.depth + 1, page.rank, deeper, b"", source.at))
         return ""
 
     def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
@@ -153,7 +138,7 @@ class LinkSubmitter:
         found = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
         links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(found) if url is not None]
         self.sitemaps += len(links)
-        self._submit(links, via=via, depth=depth, rank=0, depths=_ENTERED)
+        self._submit(links, LinkSource(via, depth, 0, _ENTERED, b"", self._clock()))
 
     def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
         """Those that the page does not ask to leave alone."""
@@ -164,26 +149,16 @@ class LinkSubmitter:
             self._filters.refused["nofollow"] += len(links) - len(kept)
         return kept
 
-    def _submit(
-        self,
-        links: Sequence[Link],
-        *,
-        via: str,
-        depth: int,
-        rank: int,
-        depths: Depths,
-        chain: bytes = b"",
-        been: bytes = b"",
-    ) -> None:
-        """Filter and submit *links* of the document *via*, whose host has *rank*; within host
-        and domain they have *depths*. *chain* goes into their entries; *been* are the URLs that
-        lead nowhere but there."""
+    def _submit(self, links: Sequence[Link], source: LinkSource, *, been: bytes = b"") -> None:
+        """Filter and submit *links* of *source*; *been* are the URLs, as in a chain, that lead
+        nowhere but there."""
         urls = [link.url for link in links]
+        via = source.url
         via_host = host_of(via)
-        refusals = self._filters.refusals(urls, depth, via_host)
+        refusals = self._filters.refusals(urls, source.depth, via_host)
         accepted = [link for link, why in zip(links, refusals, strict=True) if why is None]
-        if self._rules.depth_budgets.refusal(depths) is not None:
-            accepted = self._within_budget(accepted, depths, via_host)
+        if self._rules.depth_budgets.refusal(source.depths) is not None:
+            accepted = self._within_budget(accepted, source.depths, via_host)
         if not accepted:
             return
         comparison_form = self.comparison_form
@@ -192,7 +167,6 @@ class LinkSubmitter:
             if (been or link.kind in _FORWARDS) and link.url != via:
                 names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
         hosts = [host_of(link.url) for link in accepted]
-        source = LinkSource(via, depth, rank, depths, chain, self._clock())
         self._sink.submit(LinkBatch(accepted, hosts, names, source))
 
     def _within_budget(self, links: Sequence[Link], depths: Depths, via_host: str) -> list[Link]:

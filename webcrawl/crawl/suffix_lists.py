@@ -1,9 +1,9 @@
 """The public suffix list of a crawl: which one a new job takes, and the copy that it keeps.
 
-A new job takes SUFFIX_LIST_FILE, or the list of the package. Whatever becomes of that, the job goes
-on with the list that it began with, which is in each of its checkpoints: under another one a host
-could belong to another domain than what is counted for it, and with POLITENESS_KEY "domain" have
-two queues and be contacted twice at once.
+A new job takes SUFFIX_LIST_FILE, or the list of the package, and goes on with it whatever becomes
+of that: it is in each of its checkpoints, deflated to 90 kB. Under another one a host could belong
+to another domain than what is counted for it, and with POLITENESS_KEY "domain" have two queues and
+be contacted twice at once.
 """
 
 from __future__ import annotations
@@ -26,24 +26,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PART: Final = "suffixes"
-
-
-class SuffixListPart:
-    """The job's copy of its list, a part of its checkpoints: the text, deflated, about 90 kB."""
-
-    def __init__(self, text: str) -> None:
-        self._saved = zlib.compress(text.encode("utf-8"))
-
-    def snapshot(self) -> bytes:
-        """See job.Part."""
-        return self._saved
-
-    def written(self) -> list[Path]:
-        """See job.Part."""
-        return []
-
-    def forget(self) -> None:
-        """See job.Part."""
 
 
 def suffix_list_of(settings: BaseSettings) -> SuffixList:
@@ -77,7 +59,8 @@ def open_suffix_list(job: Job, present: SuffixList) -> None:
             present.version,
         )
     use(own)
-    job.own.attach(_PART, SuffixListPart(own.text))
+    if saved is None:
+        job.own.keep(_PART, zlib.compress(own.text.encode("utf-8")))
 
 
 def use_suffix_list_of(checkpoint: Checkpoint) -> None:

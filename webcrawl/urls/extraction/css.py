@@ -46,22 +46,6 @@ _TOKEN: Final = re.compile(
 _ESCAPE: Final = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|\n|(.))", re.DOTALL)
 
 
-def extract_css_links(
-    body: bytes,
-    *,
-    url: str,
-    charset: str | None,
-    limit: int,
-    schemes: frozenset[str] = HTTP_SCHEMES,
-) -> list[Link]:
-    """Links of the style sheet *body* that was fetched from *url*.
-
-    Of the kind ``stylesheet`` for ``@import`` and ``css`` for everything else: images, fonts.
-    """
-    found = iter_css_links(body, url=url, charset=charset, limit=limit, schemes=schemes)
-    return [link for link in found if link is not None]
-
-
 def iter_css_links(
     body: bytes,
     *,
@@ -70,8 +54,12 @@ def iter_css_links(
     limit: int,
     schemes: frozenset[str] = HTTP_SCHEMES,
 ) -> Iterator[Link | None]:
-    """The links of ``extract_css_links`` one by one, and None at least every few milliseconds when
-    there is nothing else, for callers that must not wait: 1 MiB takes up to 0.2 s."""
+    """Links of the style sheet *body* that was fetched from *url*, one by one.
+
+    Of the kind ``stylesheet`` for ``@import`` and ``css`` for everything else: images, fonts. None
+    at least every few milliseconds when there is nothing else, for callers that must not wait: 1
+    MiB takes up to 0.2 s.
+    """
     if limit <= 0:
         return
     codec = charsets.detect(body, declared=charset)
