@@ -16,7 +16,7 @@ from scrapy.utils.test import get_crawler
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.crawl.fetch import Fetch
 from webcrawl.net.contact import Dialer
-from webcrawl.net.dns.shared import resolver_of
+from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import ForbiddenAddressError

@@ -29,7 +29,7 @@ from webcrawl import settings as project
 from webcrawl.errors import FatalError
 from webcrawl.net import guard, limits
 from webcrawl.net.dns import resolver as dns
-from webcrawl.net.dns.shared import resolver_of
+from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher import handler as gopher
 from webcrawl.net.http.decoding import ContentDecodingMiddleware
 from webcrawl.net.limits import FetchLimits

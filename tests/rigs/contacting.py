@@ -10,7 +10,7 @@ from loopback import raw_server
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 
-from webcrawl.net.dns.shared import resolver_of
+from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.ftp.handler import FtpDownloadHandler
 from webcrawl.net.gopher.handler import GopherDownloadHandler
 from webcrawl.net.outcomes import outcome_of

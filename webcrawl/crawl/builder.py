@@ -74,7 +74,7 @@ from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.lookup import RobotsSearch
 from webcrawl.hosts.robots.rules_cache import RobotsCache
-from webcrawl.net.dns.shared import resolver_of
+from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
 from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits, page_max_bytes

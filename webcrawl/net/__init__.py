@@ -14,9 +14,9 @@ Life of a fetch::
     an exception of `outcomes`, whose name is counted in the stats and decides on a retry
 
 Modules. For every protocol: `guard` (the addresses and schemes that may be contacted), `limits`
-(the bounds, from the settings), `outcomes`. Names, in `dns`: `wire`, `channel` and `query` (DNS
-messages and their exchange), `servers` (the system's name servers), `resolver` and its cache,
-`shared` (the one resolver of a crawler). HTTP, in `http`: `handler`, `request` (as it is sent),
+(the bounds, from the settings), `outcomes`. Names, in `dns`: `wire` and `query` (DNS messages and
+their exchange), `servers` (the system's name servers), `resolver` (one for a crawler) and its
+cache. HTTP, in `http`: `handler`, `request` (as it is sent),
 `connections` (direct ones, those through proxies, and the pool of idle ones), `exchange` (a request
 and its answer over one of them), `answers` (the responses made of them), `body`, `decoding`
 (content codings), `large_bodies`, `retry_after`. FTP and Gopher: `contact` (the connection),

@@ -18,7 +18,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from webcrawl.clock import now
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
-from webcrawl.net.dns.shared import resolver_of
+from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
 from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.net.limits import is_for_robots

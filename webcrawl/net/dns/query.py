@@ -1,22 +1,23 @@
-"""DNS queries: choice of the name server, repetition, and evaluation of the answers.
+"""DNS queries: name servers, repetition, and evaluation of the answers.
 
-Called by the resolver only; the sockets are in `dnschannel`. A question is a small state machine
-on the event loop's callbacks instead of a task with a future and a timeout: ten thousand may wait
-at once, and one costs little more than its two system calls.
+Called by the resolver only. A question is a small state machine on the event loop's callbacks
+instead of a task with a future and a timeout: ten thousand may wait at once, and one costs little
+more than its two system calls.
 
-Invariant: `done` of every question is called exactly once, within the time-outs, and after it
-nothing of the question is left behind: no timer, no message id, no task.
+Invariants: `done` of every question is called exactly once, within the time-outs, and after it
+nothing of the question is left behind: no timer, no message id, no task. An id belongs to one
+question, drawn at random, until that question is done.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import socket
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.clock import now
 from webcrawl.net.dns import wire as dnswire
-from webcrawl.net.dns.channel import PROBE_EVERY, Channel, QueryCounts
 
 if TYPE_CHECKING:
     import random
@@ -24,12 +25,23 @@ if TYPE_CHECKING:
 
     from webcrawl.net.dns.servers import Address
 
+# Seconds after which a name server that fell silent is asked one question again, and through
+# another socket if it has said nothing at all: this machine may have another address now.
+_PROBE_EVERY: Final = 30.0
 # Questions under way; the others wait their turn. A name server drops what it has no room for:
 # unbound takes 1,024 for each of its threads, and its socket holds fewer. At 200 ms each these are
 # 5,000 answers a second.
 _MAX_UNDER_WAY: Final = 1024
 # Connections under way, each for one answer that was truncated.
 _MAX_OVER_TCP: Final = 64
+# Messages that answer no open question and come to one port before another port is taken. To
+# guess the id of an open question takes a forger 2**15 on average (RFC 5452, section 4.5).
+_MAX_UNWANTED: Final = 1000
+# Then the loop has its turn again.
+_MESSAGES_PER_WAKE: Final = 64
+# Answers to a thousand questions sent in one go fit into the socket.
+_RECEIVE_BUFFER: Final = 1 << 20
+_NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 _RCODES: Final = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED"}
 
 
@@ -41,10 +53,7 @@ class Unanswered(NamedTuple):
 
 
 class NameServers:
-    """The name servers, each behind one connected socket.
-
-    A connected socket takes messages from its server only and learns at once that nobody
-    listens there. An answer must carry the id (random) and repeat the question.
+    """The name servers and the questions to them.
 
     The first server is preferred. One that fell silent is not asked while another answers, but
     for a question now and then.
@@ -60,16 +69,15 @@ class NameServers:
     ) -> None:
         """*servers* are used as they change. *timeout*, in seconds, is for the first of the
         *tries* and doubles with each."""
-        self.counts = QueryCounts()
+        self.counts: Counter[str] = Counter()
         self.timeout = timeout
         self.tries = tries
         self.over_tcp = asyncio.Semaphore(_MAX_OVER_TCP)
-        self.open: set[_Question] = set()
-        self.loop: asyncio.AbstractEventLoop  # since the first question
+        #: The questions under way by message id.
+        self.open: dict[int, _Question] = {}
         self._servers = servers
         self._rng = rng
-        self._in_use: Sequence[Address] = ()
-        self._channels: list[Channel] = []
+        self._channels: dict[Address, _Channel] = {}
         self._queue: deque[_Question] = deque()
         self._beginning = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -77,20 +85,13 @@ class NameServers:
     def ask(
         self, name: bytes, qtype: int, done: Callable[[dnswire.Answer | Unanswered], None]
     ) -> None:
-        """Ask for *name* (wire form) and call *done* with the answer, perhaps at once.
-
-        The sockets are opened by the first question, on the loop that runs it.
-        """
-        self.loop = asyncio.get_running_loop()
-        servers = self._servers()
-        if servers != self._in_use:
-            self._use(servers)
+        """Ask for *name* (wire form) and call *done* with the answer, perhaps at once."""
         self._queue.append(_Question(self, dnswire.question(name, qtype), done))
         self.begin()
 
     async def close(self) -> None:
         """Answer every open question with Unanswered and close the sockets."""
-        questions = [*self.open, *self._queue]
+        questions = [*self.open.values(), *self._queue]
         self._queue.clear()
         for question in questions:
             question.finish(Unanswered("the resolver was closed", timed_out=False))
@@ -98,26 +99,10 @@ class NameServers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for channel in self._channels:
-            channel.close()
-        self._channels = []
-
-    def _channel(self, address: Address) -> Channel:
-        return Channel(address=address, loop=self.loop, counts=self.counts, rng=self._rng)
-
-    def _use(self, servers: Sequence[Address]) -> None:
-        """Ask *servers* from now on; what those that are gone were asked goes to them."""
-        self._in_use = servers
-        older = {channel.address: channel for channel in self._channels}
-        self._channels = [
-            older.pop(address) if address in older else self._channel(address)
-            for address in servers
-        ]
-        for channel in older.values():
-            channel.abandon("is a name server no more")
+        for channel in self._channels.values():
             channel.close()
 
-    # The rest is for the questions and channels of this module.
+    # The rest is for the questions and channels.
 
     def begin(self) -> None:
         """Ask the questions that wait, as many as may be under way.
@@ -129,15 +114,18 @@ class NameServers:
         self._beginning = True
         try:
             while self._queue and len(self.open) < _MAX_UNDER_WAY:
-                question = self._queue.popleft()
-                self.open.add(question)
-                question.ask()
+                ident = self._rng.getrandbits(16)
+                while ident in self.open:
+                    ident = self._rng.getrandbits(16)
+                self.open[ident] = question = self._queue.popleft()
+                question.begin(ident)
         finally:
             self._beginning = False
 
-    def next_channel(self, last: Channel | None, useless: set[Channel]) -> Channel | None:
-        """Return the preferred server that is of use, another than *last* if there is one."""
-        usable = [channel for channel in self._channels if channel not in useless]
+    def next_channel(self, last: _Channel | None, useless: set[_Channel]) -> _Channel | None:
+        """The preferred server that is of use, another than *last* if there is one."""
+        channels = [self._channels.get(server) or self._new(server) for server in self._servers()]
+        usable = [channel for channel in channels if channel not in useless]
         usable = [channel for channel in usable if channel is not last] or usable
         if len(usable) < 2:
             return usable[0] if usable else None
@@ -146,14 +134,109 @@ class NameServers:
             at = now()
             for channel in usable[: usable.index(best)]:
                 if at >= channel.probe_at:
-                    channel.probe_at = at + PROBE_EVERY
+                    channel.probe_at = at + _PROBE_EVERY
                     return channel
         return best
 
     def start(self, coroutine: Coroutine[None, None, None]) -> None:
-        task = self.loop.create_task(coroutine)
+        task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _new(self, server: Address) -> _Channel:
+        return self._channels.setdefault(server, _Channel(server, self))
+
+
+class _Channel:
+    """A name server and the socket to it, opened when something is to be sent.
+
+    A connected socket takes messages from its server only and learns at once that nothing listens
+    there. What was asked over a socket that is given up for another one is asked again after its
+    time-out.
+    """
+
+    def __init__(self, address: Address, servers: NameServers) -> None:
+        host, port = address
+        self.address = address
+        self.name = f"{host}:{port}" if ":" not in host else f"[{host}]:{port}"
+        # Questions that timed out since the last answer, and when one of them may be tried again.
+        self.silences = 0
+        self.probe_at = 0.0
+        self._servers = servers
+        self._socket: socket.socket | None = None
+        self._loop = asyncio.get_running_loop()
+        self._unwanted = 0
+        self._heard_at = 0.0
+
+    def send(self, message: bytes) -> None:
+        """Send *message*; OSError where that cannot be."""
+        try:
+            sock = self._socket or self._connect()
+            sock.send(message)
+        except BlockingIOError:
+            pass  # as good as lost on the way: the time-out repeats it
+        except OSError as e:
+            # This may be the report of an earlier message: nothing listens there.
+            self._loop.call_soon(self._abandon, e)
+            raise
+
+    def fell_silent(self) -> None:
+        """Note that a question has timed out, or that nothing listens."""
+        at = now()
+        self.silences += 1
+        self.probe_at = at + _PROBE_EVERY
+        if at - self._heard_at >= _PROBE_EVERY:
+            self.close()
+
+    def close(self) -> None:
+        """Close the socket; the next message opens another one, on another port."""
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+
+    def _connect(self) -> socket.socket:
+        host, port = self.address
+        # Nothing is looked up: this reads the scope of a link-local address ("fe80::1%eth0").
+        family, kind, proto, _, there = socket.getaddrinfo(
+            host, port, type=socket.SOCK_DGRAM, flags=_NUMERIC
+        )[0]
+        self._socket = sock = socket.socket(family, kind, proto)
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        sock.connect(there)
+        self._loop.add_reader(sock.fileno(), self._readable)
+        self._unwanted = 0
+        self._heard_at = now()
+        return sock
+
+    def _readable(self) -> None:
+        for _ in range(_MESSAGES_PER_WAKE):
+            if self._socket is None:
+                return
+            try:
+                message = self._socket.recv(65535)
+            except BlockingIOError:
+                return
+            except OSError as e:  # nothing listens there, or no way to it
+                self.fell_silent()
+                self._abandon(e)
+                return
+            question = self._servers.open.get(int.from_bytes(message[:2], "big"))
+            if question is not None and question.answered(self, message):
+                self.silences = 0
+                self._heard_at = now()
+            else:
+                self._servers.counts["unwanted_answers"] += 1
+                self._unwanted += 1
+                if self._unwanted >= _MAX_UNWANTED:
+                    self.close()
+
+    def _abandon(self, error: OSError) -> None:
+        """Nothing will come from here: the questions to it go to the other servers."""
+        self.close()
+        for question in list(self._servers.open.values()):
+            question.give_up_on(self, f"{self.name}: {error.strerror}")
 
 
 class _Question:
@@ -163,8 +246,10 @@ class _Question:
         "_asked",
         "_attempt",
         "_done",
-        "_ids",
+        "_ident",
+        "_last",
         "_over_tcp",
+        "_sent_to",
         "_servers",
         "_timer",
         "_useless",
@@ -180,111 +265,108 @@ class _Question:
         self._servers = servers
         self._asked = asked
         self._done: Callable[[dnswire.Answer | Unanswered], None] | None = done
+        self._ident = -1
         self._attempt = 0
-        self._ids: list[tuple[Channel, int]] = []
-        self._useless: set[Channel] = set()
+        self._last: _Channel | None = None
+        self._sent_to: set[_Channel] = set()
+        self._useless: set[_Channel] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._why = ""
         self._over_tcp = False
 
-    def ask(self) -> None:
-        """Send the next attempt; ids of earlier ones stay valid, for late answers count too."""
+    def begin(self, ident: int) -> None:
+        self._ident = ident
+        self._ask()
+
+    def _ask(self) -> None:
+        """Send the next attempt; servers asked before may still answer, for that counts too."""
         servers = self._servers
+        message = dnswire.query(self._ident, self._asked)
         while True:
-            last = self._ids[-1][0] if self._ids else None
-            channel = servers.next_channel(last, self._useless)
+            channel = servers.next_channel(self._last, self._useless)
             if channel is None or self._attempt >= servers.tries:
                 why = self._why or "no name server answered"
                 self.finish(Unanswered(why, timed_out=not self._why))
                 return
-            ident = channel.send(self._asked, self)
-            if ident is not None:
+            try:
+                channel.send(message)
                 break
-            self._useless.add(channel)
-            self._why = f"cannot send to {channel.name}"
-        servers.counts.sent += 1
-        self._ids.append((channel, ident))
+            except OSError:
+                self._useless.add(channel)
+                self._why = f"cannot send to {channel.name}"
+        servers.counts["queries"] += 1
+        self._last = channel
+        self._sent_to.add(channel)
         delay = servers.timeout * 2.0**self._attempt
         self._attempt += 1
-        self._timer = servers.loop.call_later(delay, self._timed_out, channel)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(delay, self._timed_out, channel)
 
-    def _timed_out(self, channel: Channel) -> None:
-        self._servers.counts.timed_out += 1
+    def _timed_out(self, channel: _Channel) -> None:
+        self._servers.counts["query_timeouts"] += 1
         channel.fell_silent()
-        self.ask()
+        self._ask()
 
-    def ask_again(self, channel: Channel) -> None:
-        """Send the same to *channel* once more: it has another port, and knows no id of before."""
-        self._ids = [(other, ident) for other, ident in self._ids if other is not channel]
-        ident = channel.send(self._asked, self)
-        if ident is None:
-            self.give_up_on(channel, f"cannot send to {channel.name}")
-        else:
-            self._servers.counts.sent += 1
-            self._ids.append((channel, ident))
-
-    def answered(self, channel: Channel, message: bytes) -> bool:
-        """Take a message with one of this question's ids; return whether it answers it."""
+    def answered(self, channel: _Channel, message: bytes) -> bool:
+        """Take a message with this question's id; return whether it answers it."""
+        if channel not in self._sent_to:
+            return False
         try:
             answer = dnswire.read_answer(message, self._asked)
         except dnswire.MalformedAnswerError:
             return False
-        if answer.truncated:
-            if self._over_tcp:
-                return True  # said twice, or sent twice
+        if not answer.truncated:
+            self._judge(channel, answer)
+        elif not self._over_tcp:  # else said twice, or sent twice
             self._over_tcp = True
             self._stop_timer()
-            self._servers.counts.over_tcp += 1
+            self._servers.counts["over_tcp"] += 1
             self._servers.start(self._ask_over_tcp(channel, answer))
-        else:
-            self._judge(channel, answer)
         return True
 
-    def _judge(self, channel: Channel, answer: dnswire.Answer) -> None:
+    def _judge(self, channel: _Channel, answer: dnswire.Answer) -> None:
         if answer.rcode in {dnswire.NOERROR, dnswire.NXDOMAIN}:
             self.finish(answer)
         else:
             rcode = _RCODES.get(answer.rcode, f"code {answer.rcode}")
             self.give_up_on(channel, f"{channel.name} says {rcode}")
 
-    def give_up_on(self, channel: Channel, why: str) -> None:
+    def give_up_on(self, channel: _Channel, why: str) -> None:
         """Ask the servers that are left, unless one of them is being asked already."""
+        if channel not in self._sent_to:
+            return
         self._useless.add(channel)
         self._why = why
-        if not self._ids or self._ids[-1][0] is channel:
+        if self._last is channel:
             self._stop_timer()
-            self.ask()
+            self._ask()
 
-    async def _ask_over_tcp(self, channel: Channel, part: dnswire.Answer) -> None:
+    async def _ask_over_tcp(self, channel: _Channel, part: dnswire.Answer) -> None:
         """Get the whole answer, or make do with *part* of it: some firewalls pass no DNS by TCP."""
+        why = f"{channel.name} truncates over TCP, too"
         try:
             async with asyncio.timeout(2 * self._servers.timeout), self._servers.over_tcp:
-                message = await channel.ask_over_tcp(dnswire.query(0, self._asked))
+                message = await _answer_over_tcp(
+                    channel.address, dnswire.query(self._ident, self._asked)
+                )
             answer = dnswire.read_answer(message, self._asked)
         except (OSError, EOFError, dnswire.MalformedAnswerError) as e:
-            self._over_tcp = False
-            if self._done is not None and part.addresses:
-                self._judge(channel, part)
-            elif self._done is not None:
-                self.give_up_on(channel, f"{channel.name} over TCP: {e or type(e).__name__}")
-            return
+            answer, why = part, f"{channel.name} over TCP: {e or type(e).__name__}"
         if self._done is None:
             return
+        self._over_tcp = False
         if answer.truncated and not answer.addresses:
-            self._over_tcp = False
-            self.give_up_on(channel, f"{channel.name} truncates over TCP, too")
+            self.give_up_on(channel, why)
         else:
             self._judge(channel, answer)
 
     def finish(self, result: dnswire.Answer | Unanswered) -> None:
-        """Say *result* to whoever asked, once."""
+        """Call `done` with *result*, once."""
         done, self._done = self._done, None
         if done is None:
             return
         self._stop_timer()
-        for channel, ident in self._ids:
-            channel.forget(ident)
-        self._servers.open.discard(self)
+        self._servers.open.pop(self._ident, None)
         done(result)
         self._servers.begin()
 
@@ -292,3 +374,14 @@ class _Question:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+async def _answer_over_tcp(server: Address, message: bytes) -> bytes:
+    """The answer of *server* to *message*, over a connection of its own."""
+    reader, writer = await asyncio.open_connection(*server)
+    try:
+        writer.write(len(message).to_bytes(2, "big") + message)
+        size = int.from_bytes(await reader.readexactly(2), "big")
+        return await reader.readexactly(size)
+    finally:
+        writer.close()

@@ -9,8 +9,9 @@ From a name server that takes 200 ms for each answer it gets 4,760 names a secon
 processor time each, Scrapy's threads 50 for 0.7 ms (benchmarks/bench_dns.py, median of 3
 rounds, 2026-11-20, 2 shared cores).
 
-Invariant: at most one look-up of a name and type is under way, whoever and however many wait for
-it; a waiter that is cancelled cancels nobody else's. Nothing survives a restart.
+Invariants: at most one look-up of a name and type is under way, however many wait for it; a waiter
+that is cancelled cancels no other. Every part of a crawler gets the same resolver (`resolver_of`),
+so that they share its cache and its look-ups. Nothing survives a restart.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ import ipaddress
 import random
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+from scrapy import signals
 
 from webcrawl.clock import now
 from webcrawl.configuration.memory_budget import size_of
@@ -31,6 +35,7 @@ from webcrawl.net.dns.servers import SystemServers, server_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from webcrawl.net.dns.servers import Address
@@ -81,6 +86,8 @@ class LookupTimeoutError(LookupFailedError):
 _Result = tuple[tuple[str, ...], type[DnsError], str]
 _NO_NAME: Final[_Result] = ((), NameNotFoundError, "no such name")
 _NO_ADDRESS: Final[_Result] = ((), NoAddressError, "no address")
+# Counted by the questions.
+_COUNTED: Final = ("queries", "query_timeouts", "over_tcp", "unwanted_answers")
 # What a name's key in the cache ends in when its value is about IPv6; no name has a slash.
 _IPV6: Final = "/6"
 
@@ -223,12 +230,8 @@ class Resolver:
                 return _MAX_TTL
         except NameNotFoundError:
             return _MAX_TTL
-        entry = self._cache.get(name)
-        until = entry[0] if entry is not None else 0.0
-        if entry is not None and entry[1][1] is NoAddressError:
-            ipv6 = self._cache.get(name + _IPV6)
-            until = min(until, ipv6[0]) if ipv6 is not None else 0.0
-        return max(0.0, until - self._clock())
+        entry = self._known(name)
+        return 0.0 if entry is None else max(0.0, entry[0] - self._clock())
 
     async def close(self) -> None:
         """Fail the look-ups under way and close the sockets. Idempotent."""
@@ -253,10 +256,7 @@ class Resolver:
             "no_address": self._results[NoAddressError],
             "failed": self._results[LookupFailedError],
             "timed_out": self._results[LookupTimeoutError],
-            "queries": sent.sent,
-            "query_timeouts": sent.timed_out,
-            "over_tcp": sent.over_tcp,
-            "unwanted_answers": sent.unwanted,
+            **{name: sent[name] for name in _COUNTED},
         }
 
     def _cached_otherwise(self, host: str) -> list[str] | DnsError | None:
@@ -268,19 +268,23 @@ class Resolver:
             return e
         if literal is not None:
             return [literal]
-        now = self._clock()
+        entry = self._known(name)
+        if entry is None or entry[0] <= self._clock():
+            self.checks_unknown += 1
+            return None
         for key in (name, name + _IPV6):
-            entry = self._cache.get(key)
-            if entry is None or entry[0] <= now:
-                break
-            self._cache.move_to_end(key)
-            addresses, error, why = entry[1]
-            if addresses:
-                return list(addresses)
-            if error is not NoAddressError or key is not name:
-                return error(f"{host}: {why}")
-        self.checks_unknown += 1
-        return None
+            if key in self._cache:
+                self._cache.move_to_end(key)
+        addresses, error, why = entry[1]
+        return list(addresses) if addresses else error(f"{host}: {why}")
+
+    def _known(self, name: str) -> tuple[float, _Result] | None:
+        """What is remembered of *name* and until when, by IPv6 where it has no IPv4 address."""
+        entry = self._cache.get(name)
+        if entry is not None and entry[1][1] is NoAddressError:
+            ipv6 = self._cache.get(name + _IPV6)
+            return ipv6 and (min(entry[0], ipv6[0]), ipv6[1])
+        return entry
 
     async def _addresses(self, key: str, host: str, qtype: int) -> list[str]:
         self.lookups += 1
@@ -343,6 +347,30 @@ class Resolver:
         self._cache.move_to_end(key)
         if len(self._cache) > self._cache_size:
             self._cache.popitem(last=False)
+
+
+_resolvers: WeakKeyDictionary[Crawler, Resolver] = WeakKeyDictionary()
+
+
+def resolver_of(crawler: Crawler) -> Resolver:
+    """The one resolver of *crawler*, made from its settings by the first call and closed when the
+    engine stops; its counts are in the stats as ``dns/...`` when the spider closes.
+
+    Raises FatalError with one sentence for a setting that cannot work.
+    """
+    resolver = _resolvers.get(crawler)
+    if resolver is None:
+        resolver = _resolvers[crawler] = Resolver.from_settings(crawler.settings)
+
+        def spider_closed() -> None:
+            assert crawler.stats is not None
+            for name, count in resolver.counts().items():
+                crawler.stats.set_value(f"dns/{name}", count)
+
+        # Not weakly: nothing else holds these receivers.
+        crawler.signals.connect(spider_closed, signal=signals.spider_closed, weak=False)
+        crawler.signals.connect(resolver.close, signal=signals.engine_stopped, weak=False)
+    return resolver
 
 
 def _key(host: str) -> str:

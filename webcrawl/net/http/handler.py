@@ -56,7 +56,7 @@ from webcrawl.clock import now
 from webcrawl.configuration.values import flag
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
-from webcrawl.net.dns.shared import resolver_of
+from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.body import read_body
