@@ -60,11 +60,6 @@ def cache(store, clock):
     return opened(store, clock)
 
 
-def test_an_unknown_origin_has_no_rules_and_no_facts(cache):
-    assert cache.get(A) is None
-    assert cache.facts(A) is None
-
-
 def test_rules_are_those_of_their_own_origin(cache):
     cache.put(A, 200, FORBIDDING)
     cache.put("https://a.test:443", 404, FORBIDDING)
@@ -80,17 +75,6 @@ def test_put_returns_its_rules_and_get_does_not_read_the_store_again(cache, stor
     reads = store.reads
     assert cache.get(A) is made
     assert store.reads == reads
-
-
-def test_rules_survive_a_restart_and_end_with_their_day(cache, store, clock):
-    cache.put(A, 200, FORBIDDING)
-    clock.advance(DAY - 1)
-    again = opened(store, clock).get(A)
-    assert (again.allowed(X), again.crawl_delay) == (False, 7)
-    clock.advance(1)
-    assert opened(store, clock).get(A) is None
-    assert cache.get(A) is None
-    assert (len(cache), cache.size_bytes) == (0, 0)
 
 
 def test_sitemaps_are_returned_once_each_time_the_file_is_parsed(store, clock):
@@ -114,25 +98,6 @@ def test_sitemaps_are_returned_once_each_time_the_file_is_parsed(store, clock):
     assert again.take_sitemaps(A) == named
 
 
-@pytest.mark.parametrize("status", [429, 503, 999, None])
-def test_a_failure_disallows_everything_until_it_is_tried_again(cache, store, clock, status):
-    assert cache.put(A, status, b"User-agent: *\nAllow: /").failed
-    clock.advance(RETRY - 1)
-    for seen in (cache.get(A), opened(store, clock).get(A)):
-        assert seen.failed
-        assert not seen.allowed("http://a.test/")
-    clock.advance(1)
-    assert cache.get(A) is None
-    assert opened(store, clock).get(A) is None
-
-
-def test_a_new_answer_replaces_the_old_one(cache):
-    cache.put(A, 200, FORBIDDING)
-    cache.put(A, 404)
-    assert cache.get(A).allowed(X)
-    assert len(cache) == 1
-
-
 def test_an_older_file_is_followed_while_the_host_fails(cache, store, clock):
     cache.put(A, 200, FORBIDDING)
     for _ in range(3):
@@ -146,18 +111,6 @@ def test_an_older_file_is_followed_while_the_host_fails(cache, store, clock):
         assert opened(store, clock).get(A).crawl_delay == 7
         clock.advance(1)
         assert cache.get(A) is None
-
-
-def test_an_older_file_without_rules_is_followed_as_well(cache, clock):
-    cache.put(A, 200, b"")
-    clock.advance(DAY)
-    assert cache.put(A, 503).allowed(X)
-
-
-def test_an_older_lack_of_a_file_is_none_to_be_followed(cache, clock):
-    cache.put(A, 404)
-    clock.advance(DAY)
-    assert cache.put(A, 503).failed
 
 
 @pytest.mark.parametrize("first", [200, 404, None])
@@ -183,35 +136,6 @@ def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(
     assert not cache.put(A, 200, FORBIDDING).allowed(X)
     clock.advance(DAY)
     assert not cache.put(A, 503).allowed(X)
-
-
-def test_a_month_without_requests_is_no_month_of_failures(cache, store, clock):
-    cache.put(A, None)
-    clock.advance(60 * DAY)
-    again = opened(store, clock)
-    assert again.get(A) is None
-    assert again.put(A, None).failed
-
-
-def test_a_clock_set_back_neither_forgets_a_rule_nor_makes_it_immortal(cache, store, clock):
-    cache.put(A, 200, FORBIDDING)
-    clock.now -= 1000 * DAY
-    assert not cache.get(A).allowed(X)
-    assert not opened(store, clock).get(A).allowed(X)
-    clock.advance(DAY - 1)
-    assert not cache.get(A).allowed(X)
-    clock.advance(1)
-    assert cache.get(A) is None
-    assert opened(store, clock).get(A) is None
-
-
-def test_a_failure_before_the_clock_was_set_back_is_tried_again_in_time(cache, store, clock):
-    cache.put(A, 503)
-    clock.now -= 1000 * DAY
-    assert cache.get(A).failed
-    clock.advance(RETRY)
-    assert cache.get(A) is None
-    assert opened(store, clock).get(A) is None
 
 
 def test_garbage_in_the_store_is_as_unknown(cache, store, clock):

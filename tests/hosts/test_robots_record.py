@@ -96,15 +96,6 @@ def test_fields_that_a_later_version_added_are_passed_over():
     assert unpack(msgspec.msgpack.encode([*fields, "new", 5])) == FILE
 
 
-def test_a_file_stays_while_its_host_fails_and_goes_when_it_says_so():
-    failing = after(FILE, 503, b"busy", now=9.0, longest_gap=DAY)
-    assert (failing.failing, failing.status, failing.fetched_at) == (True, 503, 9.0)
-    assert (failing.file, failing.file_at) == (FILE.file, 1.0)
-    gone = after(failing, 404, b"no", now=10.0, longest_gap=DAY)
-    assert (gone.failing, gone.file, gone.file_at, gone.failing_for) == (False, None, 0.0, 0.0)
-    assert after(gone, None, b"", now=11.0, longest_gap=DAY).file is None
-
-
 def test_failing_counts_from_the_first_failure_and_a_gap_at_most_each():
     entry = FILE
     for now, failing_for in [

@@ -192,7 +192,7 @@ class RobotsCache:
 
     def _gave_up(self, entry: RobotsRecord) -> bool:
         """Whether the host has been failing for so long that it counts as without robots.txt."""
-        return entry.failing and entry.failing_for >= self._times.unreachable_limit
+        return entry.failing_for >= self._times.unreachable_limit
 
     def _expires_at(self, entry: RobotsRecord) -> float:
         waits = entry.failing and not self._gave_up(entry)
