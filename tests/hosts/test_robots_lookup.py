@@ -13,7 +13,6 @@ PAGE = "http://a.test/page"
 SECRET = "http://a.test/private/page"
 ROBOTS = "http://a.test/robots.txt"
 RULES = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 7\n"
-DAY = 24 * 3600.0
 RETRIES = RetryPolicy(times=2, backoff=10.0, most=8)
 
 
@@ -57,29 +56,15 @@ def test_the_rules_of_one_origin_say_nothing_about_another(search, url, robots_u
     assert search.crawl_delay(url) == 0
 
 
-def test_until_there_is_an_answer_robots_txt_is_asked_for_again(search):
-    for _ in range(3):
-        assert search.look(PAGE) is RobotsStatus.UNKNOWN
-        assert search.robots_url(PAGE) == ROBOTS
-    assert search.settled == 0
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_within_the_host_is_followed_at_its_next_turn(search, status):
+@pytest.mark.parametrize("target", ["http://a.test/moved.txt", "https://a.test/robots.txt"])
+def test_a_redirect_within_the_host_is_followed_at_its_next_turn(search, status, target):
     search.robots_url(PAGE)
-    search.answered(PAGE, f"http_{status}", answer(status, Location="/moved/robots.txt"))
+    search.answered(PAGE, f"http_{status}", answer(status, Location=target))
     assert search.look(PAGE) is RobotsStatus.UNKNOWN
-    assert search.robots_url(PAGE) == "http://a.test/moved/robots.txt"
+    assert search.robots_url(PAGE) == target
     search.answered(PAGE, "http_200", answer(200, RULES))
     # The rules are those of the origin that was asked first.
-    assert search.look(SECRET) is RobotsStatus.DENIED
-
-
-def test_a_redirect_to_https_on_the_same_host_is_followed(search):
-    search.robots_url(PAGE)
-    search.answered(PAGE, "http_301", answer(301, Location="https://a.test/robots.txt"))
-    assert search.robots_url(PAGE) == "https://a.test/robots.txt"
-    search.answered(PAGE, "http_200", answer(200, RULES))
     assert search.look(SECRET) is RobotsStatus.DENIED
     assert search.look("https://a.test/private/page") is RobotsStatus.UNKNOWN
 
@@ -167,6 +152,11 @@ def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock,
         ("connect_refused", 2),
         ("connection_lost", 2),
         ("dns_failed", 2),
+        # What another attempt would not change.
+        ("dns_not_found", 0),
+        ("tls_failed", 0),
+        ("bad_answer", 0),
+        ("ignored", 0),
     ],
 )
 def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search, outcome, more):
@@ -179,14 +169,6 @@ def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search
     assert search.look(PAGE) is RobotsStatus.UNREACHABLE
     assert search.reason(PAGE) == outcome
     assert search.settled == 1
-
-
-@pytest.mark.parametrize("outcome", ["dns_not_found", "tls_failed", "bad_answer", "ignored"])
-def test_what_another_attempt_would_not_change_is_not_retried(search, outcome):
-    search.robots_url(PAGE)
-    search.answered(PAGE, outcome, None)
-    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
-    assert search.reason(PAGE) == outcome
 
 
 @pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"]])
@@ -230,29 +212,11 @@ def test_the_reason_is_that_of_the_last_time(search, clock):
     assert search.reason(PAGE) == "robots_unreachable"
 
 
-def test_a_middleware_s_own_request_in_place_of_robots_txt_is_no_answer(search):
-    for _ in range(2):
-        search.robots_url(PAGE)
-        search.answered(PAGE, "replaced", None)
-        assert search.look(PAGE) is RobotsStatus.UNKNOWN
-    search.answered(PAGE, "replaced", None)
-    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
-
-
 def test_a_failure_after_a_redirect_is_retried_where_the_redirect_led(search):
     search.robots_url(PAGE)
     search.answered(PAGE, "http_301", answer(301, Location="/moved.txt"))
     search.answered(PAGE, "timeout", None)
     assert search.robots_url(PAGE) == "http://a.test/moved.txt"
-
-
-def test_the_rules_are_asked_for_again_after_a_day(search, clock):
-    search.answered(PAGE, "http_200", answer(200, RULES))
-    clock.advance(DAY - 1)
-    assert search.look(SECRET) is RobotsStatus.DENIED
-    clock.advance(1)
-    assert search.look(SECRET) is RobotsStatus.UNKNOWN
-    assert search.robots_url(SECRET) == ROBOTS
 
 
 def test_the_crawl_delay_is_known_once_the_rules_are(search):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.settings import BaseSettings
 
 _FLAGS = frozenset({"0", "1", "False", "True", "false", "true"})
@@ -32,28 +34,19 @@ def whole(settings: BaseSettings, name: str, default: int = 0, *, at_least: int)
 
 def number(settings: BaseSettings, name: str, default: float = 0.0, *, at_least: float) -> float:
     """The setting *name* as a finite number of at least *at_least*; FatalError if it is none."""
-    value = _finite(settings, name, default)
-    if value is None or value < at_least:
-        raise FatalError(
-            f"{name} must be a number of at least {at_least:g}, not {settings[name]!r}."
-        )
-    return value
+    return _number(
+        settings, name, default, lambda value: value >= at_least, f"number of at least {at_least:g}"
+    )
 
 
 def positive(settings: BaseSettings, name: str, default: float = 0.0) -> float:
     """The setting *name* as a finite number above 0; FatalError if it is none."""
-    value = _finite(settings, name, default)
-    if value is None or value <= 0:
-        raise FatalError(f"{name} must be a positive number, not {settings[name]!r}.")
-    return value
+    return _number(settings, name, default, lambda value: value > 0, "positive number")
 
 
 def share(settings: BaseSettings, name: str, default: float = 0.0) -> float:
     """The setting *name* as a number between 0 and 1, both excluded; FatalError if not."""
-    value = _finite(settings, name, default)
-    if value is None or not 0 < value < 1:
-        raise FatalError(f"{name} must be a number between 0 and 1, not {settings[name]!r}.")
-    return value
+    return _number(settings, name, default, lambda value: 0 < value < 1, "number between 0 and 1")
 
 
 def flag(settings: BaseSettings, name: str, default: bool = False) -> bool:
@@ -66,9 +59,13 @@ def flag(settings: BaseSettings, name: str, default: bool = False) -> bool:
     return settings.getbool(name, default)
 
 
-def _finite(settings: BaseSettings, name: str, default: float) -> float | None:
+def _number(
+    settings: BaseSettings, name: str, default: float, fits: Callable[[float], bool], what: str
+) -> float:
     try:
         value = settings.getfloat(name, default)
     except (TypeError, ValueError):
-        return None
-    return value if math.isfinite(value) else None
+        value = math.nan
+    if not (math.isfinite(value) and fits(value)):
+        raise FatalError(f"{name} must be a {what}, not {settings[name]!r}.")
+    return value

@@ -16,7 +16,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self, TypeAlias
+
+import msgspec
 
 from webcrawl.configuration.values import number, whole
 from webcrawl.errors import FatalError
@@ -78,6 +81,9 @@ _TABLE: Final[dict[str, Rule]] = {
     "header_too_large": _FINAL,
     BUG: Rule(1, 0, 0),
 }
+
+_Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_GIVEN: Final = tuple[_Whole, Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)], _Whole]
 
 _HTTP: Final = re.compile(r"http_[4-9](?:\d\d|xx)", re.ASCII)
 
@@ -153,21 +159,10 @@ def _rule(name: Any, values: Any) -> Rule:
             f"RETRY_POLICY names {name!r}, and must name outcomes that more tries may change: "
             f"{', '.join(settable)}, http_429 and the like, or http_4xx, http_5xx."
         )
-    if not isinstance(values, (list, tuple)) or not _is_rule(*values):
+    try:
+        return Rule(*msgspec.convert(values, _GIVEN))
+    except msgspec.ValidationError:
         raise FatalError(
             f"RETRY_POLICY for {name} must be three numbers, a whole number of tries, seconds, and "
             f"a whole number of failures, none below 0, not {values!r}."
-        )
-    return Rule(values[0], float(values[1]), values[2])
-
-
-def _is_rule(*values: Any) -> bool:
-    if len(values) != len(Rule._fields):
-        return False
-    tries, wait, failures = values
-    is_wait = isinstance(wait, float) and 0 <= wait < math.inf
-    return _is_whole(tries) and (is_wait or _is_whole(wait)) and _is_whole(failures)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        ) from None
