@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from webcrawl.urls import Link, normalize
-from webcrawl.urls.extraction.html import MAX_HREF_CHARS, MAX_TEXT_CHARS, extract
+from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS
+from webcrawl.urls.extraction.html import extract
 
 URL = "http://a.test/dir/page.html"
 
@@ -61,7 +62,7 @@ def test_link_of_each_kind(html, link):
         '<meta name="refresh" content="0;url=y">', "<iframe></iframe>", '<frame src="f">',
         '<!-- <a href="x">x</a> -->', '<script>"<a href=x>"</script>', "<img src=x>",
         '<textarea><a href="x">x</a></textarea>', '<template><a href="x">x</a></template>',
-        f'<a href="/{"x" * MAX_HREF_CHARS}">x</a>',
+        f'<a href="/{"x" * MAX_REFERENCE_CHARS}">x</a>',
     ],
 )  # fmt: skip
 def test_what_is_no_link(html):

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
+from webcrawl.urls.extraction.document import Document
 from webcrawl.urls.extraction.feeds import iter_feed
 
 URL = "http://a.test/dir/feed"
 
 
-def links(text, *, limit=100, max_bytes=1 << 20, **more):
+def links(text, *, limit=100, **more):
     body = text if isinstance(text, bytes) else text.encode()
-    found = iter_feed(body, url=URL, limit=limit, max_bytes=max_bytes, **more)
+    found = iter_feed(Document(body, URL, **more), limit=limit)
     return [link for link in found if link is not None]
 
 
@@ -71,8 +72,7 @@ def test_long_base_is_ignored_and_does_not_become_part_of_each_link():
     feed = f"<feed xml:base='/{'é' * 4000}/'>{entries}</feed>"
     tracemalloc.start()
     try:
-        found = iter_feed(feed.encode(), url=URL, limit=5000, max_bytes=1 << 20)
-        urls = [link.url for link in found if link is not None]
+        urls = [link.url for link in links(feed, limit=5000)]
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
@@ -132,4 +132,4 @@ def test_compressed_feeds_are_read_up_to_the_bound():
 @pytest.mark.parametrize("piece", ["<item>", "<b>", "<link>", "<", "<item><link>/x</link></item>"])
 def test_who_takes_the_links_is_never_held(piece):
     body = b"<rss>" + piece.encode() * 40_000
-    assert gives_way(lambda: iter_feed(body, url=URL, limit=10, max_bytes=1 << 20), secs=0.04)
+    assert gives_way(lambda: iter_feed(Document(body, URL), limit=10), secs=0.04)

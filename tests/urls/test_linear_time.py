@@ -19,6 +19,7 @@ from webcrawl.net.gopher import menu as gopher_menu
 from webcrawl.urls.equivalence import RULES, Equivalence
 from webcrawl.urls.extraction import charset, thinning
 from webcrawl.urls.extraction.css import iter_css_links
+from webcrawl.urls.extraction.document import Document
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import extract
@@ -55,8 +56,8 @@ def html_with_everything(body):
     extract(PADDING + body, url=URL, charset="utf-8", limit=5000, kinds=KINDS, schemes=SCHEMES)
 
 
-def within(iterate, before, body, **bounds):
-    deque(iterate(before + body, url=URL, charset=None, **bounds), maxlen=0)
+def within(iterate, before, body):
+    deque(iterate(Document(before + body, URL), limit=5000), maxlen=0)
 
 
 def lines(read, before, count, body):
@@ -88,13 +89,13 @@ def url_filters(body):
 READERS = {
     "html": html,
     "html with everything": html_with_everything,
-    "css": partial(within, iter_css_links, b"", limit=5000),
-    "feed": partial(within, iter_feed, b"<rss><item><title>", limit=5000, max_bytes=LONG),
-    "feed, attributes": partial(within, iter_feed, b"<rss><link ", limit=5000, max_bytes=LONG),
+    "css": partial(within, iter_css_links, b""),
+    "feed": partial(within, iter_feed, b"<rss><item><title>"),
+    "feed, attributes": partial(within, iter_feed, b"<rss><link "),
     "sitemap": partial(within, iter_sitemap, b"<urlset><url><loc>"),
     "sitemap, attributes": partial(within, iter_sitemap, b"<urlset><url><link "),
     "list of URLs": partial(within, iter_sitemap, b"http://a.test/"),
-    "root": partial(root_of, charset=None),
+    "root": lambda body: root_of(Document(body, URL)),
     "charset": partial(charset.detect, declared=None),
     "header links": lambda body: extract_header_links([body], body, url=URL, limit=5000),
     "X-Robots-Tag": lambda body: robots_directives(agent="webcrawl", headers=[body]),

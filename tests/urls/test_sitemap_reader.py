@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
-from webcrawl.urls.extraction import markup, sitemap_reader
+from webcrawl.urls.extraction import markup
+from webcrawl.urls.extraction.document import Document
 from webcrawl.urls.extraction.markup import CHUNK, MAX_PIECE, root_of
 from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 
@@ -22,9 +23,10 @@ HEAD = '<?xml version="1.0" encoding="UTF-8"?>'
 XMLNS = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 
-def links(text, **more):
+def links(text, *, url=URL, limit=MAX_URLS, **more):
     body = text if isinstance(text, bytes) else text.encode()
-    return [link for link in iter_sitemap(body, url=URL, **more) if link is not None]
+    found = iter_sitemap(Document(body, url, **more), limit=limit)
+    return [link for link in found if link is not None]
 
 
 def paths(text, **more):
@@ -127,10 +129,10 @@ def test_pages_are_limited():
     assert links(body, limit=0) == []
 
 
-def test_size_is_limited(monkeypatch):
-    monkeypatch.setattr(markup, "MAX_BYTES", 3 * CHUNK)
+def test_size_is_limited():
     body = b"<loc>/a</loc>" + b" " * (3 * CHUNK) + b"<loc>/b</loc>"
-    assert paths(body) == paths(gzip.compress(body)) == ["/a"]
+    for data in (body, gzip.compress(body)):
+        assert paths(data, max_bytes=3 * CHUNK) == ["/a"]
 
 
 def test_members_of_compression_are_limited():
@@ -144,13 +146,13 @@ def test_memory_is_bounded_and_links_come_in_slices():
     bomb = gzip.compress(b"<urlset>" + (b"<loc>/a</loc>" * 50_000 + b" " * (30 << 20)))
     tracemalloc.start()
     try:
-        assert sum(link is not None for link in iter_sitemap(bomb, url=URL)) == 1
+        assert sum(link is not None for link in iter_sitemap(Document(bomb, URL))) == 1
         assert tracemalloc.get_traced_memory()[1] < 3 << 20
     finally:
         tracemalloc.stop()
     body = urlset(*(f"/{n}" for n in range(MAX_URLS))).encode()
     started = time.thread_time()
-    assert len(list(itertools.islice(iter_sitemap(body, url=URL), 10))) == 10
+    assert len(list(itertools.islice(iter_sitemap(Document(body, URL)), 10))) == 10
     assert time.thread_time() - started < 0.05
 
 
@@ -158,7 +160,7 @@ def test_long_urls_of_short_references_do_not_add_up():
     body = ("<urlset>" + "".join(f"<loc>x{n}</loc>" for n in range(20_000))).encode()
     tracemalloc.start()
     try:
-        found = iter_sitemap(body, url=f"http://a.test/{'d' * 2000}/")
+        found = iter_sitemap(Document(body, f"http://a.test/{'d' * 2000}/"))
         assert sum(link is not None for link in found) == 20_000
         assert tracemalloc.get_traced_memory()[1] < 8 << 20  # of 40 MB that they have
     finally:
@@ -172,23 +174,20 @@ def test_who_takes_the_links_is_never_held(piece, packed):
     if piece != "x\n":
         body = b"<urlset>" + body
     data = gzip.compress(body, 1) if packed else body
-    assert gives_way(lambda: iter_sitemap(data, url=URL), secs=0.04)
+    assert gives_way(lambda: iter_sitemap(Document(data, URL)), secs=0.04)
 
 
 def test_work_is_limited(monkeypatch):
     monkeypatch.setattr(markup, "MAX_TAGS", 5000)
     assert paths("<a>" * 4000 + "<loc>/a</loc>") == ["/a"]
     assert paths("<a>" * 200_000 + "<loc>/a</loc>") == []
-    monkeypatch.setattr(sitemap_reader, "MAX_REFERENCES", 10)
-    assert paths("<loc>/a</loc>" * 10 + "<loc>/b</loc>") == ["/a"]
-    assert paths("x\n" * 10 + "http://a.test/b\n") == []
+    assert paths("<loc>/a</loc>" * 12 + "<loc>/b</loc>", limit=3) == ["/a"]
+    assert paths("x\n" * 12 + "http://a.test/b\n", limit=3) == []
 
 
 def test_half_a_url_at_the_end_of_what_was_cut_is_left_out():
-    found = iter_sitemap(b"<urlset><url><loc>/a</loc><loc>/ab", url=URL, cut=True)
-    assert [link.url for link in found if link is not None] == ["http://a.test/a"]
-    found = iter_sitemap(b"http://a.test/a\nhttp://a.test/ab", url=URL, cut=True)
-    assert [link.url for link in found if link is not None] == ["http://a.test/a"]
+    assert paths("<urlset><url><loc>/a</loc><loc>/ab", cut=True) == ["/a"]
+    assert paths("http://a.test/a\nhttp://a.test/ab", cut=True) == ["/a"]
 
 
 def test_an_error_page_in_place_of_a_sitemap_has_no_links():
@@ -221,7 +220,7 @@ def test_long_text_is_cut_and_what_follows_is_found():
     ],
 )  # fmt: skip
 def test_root_element_tells_documents_apart(body, root):
-    assert root_of(body, charset=None) == root
+    assert root_of(Document(body, URL)) == root
 
 
 xml_like = st.lists(
@@ -243,7 +242,7 @@ def test_no_bytes_raise_and_all_links_are_normalized(body, packed, charset):
     if packed:
         body = gzip.compress(body)[: len(body) + 10]
     found = links(body, charset=charset, limit=5)
-    root_of(body, charset=charset)
+    root_of(Document(body, URL, charset))
     assert len({link.url for link in found}) == len(found) <= 5
     for link in found:
         assert normalize(link.url) == link.url

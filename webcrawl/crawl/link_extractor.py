@@ -20,13 +20,14 @@ from webcrawl.hosts.robots.rules import user_agent_token
 from webcrawl.net.guard import followed_schemes
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.urls.extraction.css import iter_css_links
+from webcrawl.urls.extraction.document import Document
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import HTML_TYPES, extract
 from webcrawl.urls.extraction.kinds import CSS_KINDS, FEED_KINDS, KINDS, SITEMAP_KINDS
 from webcrawl.urls.extraction.markup import root_of
 from webcrawl.urls.extraction.robots_meta import ALL_ROBOTS, robots_directives
-from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
+from webcrawl.urls.extraction.sitemap_reader import iter_sitemap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,24 +123,28 @@ class PageLinks:
             )
         metas: list[tuple[str, str]] = []
         slow: Iterator[Link | None] | None = None
-        match self._document(page):
+        match self._kind_of(page):
             case "html":
                 metas = self._read_html(page)
             case "css" if self._kinds & CSS_KINDS:
-                found = self._css(page)
+                sheet = self._document(page, self._max_bytes)
+                found = self._wanted(page, iter_css_links(sheet, limit=self._max_links))
                 if len(page.body) <= _SHORT_CSS:
-                    self._merge(page, [link for link in found if link is not None])
+                    page.links += [link for link in found if link is not None]
+                    del page.links[self._max_links :]
                 else:
-                    slow = self._wanted(page, found)
+                    slow = found
             case "feed" if self._kinds & FEED_KINDS:
-                slow = self._wanted(page, self._feed(page))
+                feed = self._document(page, self._max_bytes)
+                slow = self._wanted(page, iter_feed(feed, limit=self._max_links))
             case "sitemap" if self._kinds & SITEMAP_KINDS:
-                slow = self._wanted(page, self._sitemap(page))
+                sitemap = self._document(page, self._sitemap_max_bytes)
+                slow = self._wanted(page, iter_sitemap(sitemap))
         if tags or metas:
             page.robots = robots_directives(agent=self._agent, headers=tags, metas=metas)
         return slow
 
-    def _document(self, page: Page) -> str:
+    def _kind_of(self, page: Page) -> str:
         """What *page* is to be read as: "html", "css", "feed", "sitemap", or nothing, ""."""
         kind = page.content_type
         named = page.kind == "sitemap"
@@ -147,7 +152,7 @@ class PageLinks:
             return "html"
         untyped = kind in _NO_TYPES
         if named or untyped or kind in _XML_TYPES or kind.endswith("+xml"):
-            root = root_of(page.body, charset=page.charset)
+            root = root_of(self._document(page, self._max_bytes))
             # A missing sitemap may well be answered with a page that says so.
             html = root == "html" or kind in HTML_TYPES
             if root in _DOCUMENTS or html:
@@ -168,44 +173,19 @@ class PageLinks:
             kinds=self._kinds & KINDS,
             meta_names=self._meta_names,
         )
-        self._merge(page, found.links)
+        known = {link.url for link in page.links}
+        page.links += [link for link in found.links if link.url not in known]
+        del page.links[self._max_links :]
         return found.metas
 
-    def _css(self, page: Page) -> Iterator[Link | None]:
-        return iter_css_links(
+    def _document(self, page: Page, max_bytes: int) -> Document:
+        """*page* as readers of links in slices get it."""
+        return Document(
             page.body,
             url=page.url,
             charset=page.charset,
-            limit=self._max_links,
-            schemes=self._schemes,
-        )
-
-    def _merge(self, page: Page, found: list[Link]) -> None:
-        """Add what the document has of the wanted kinds to the links of the header."""
-        known = {link.url for link in page.links}
-        kinds = self._kinds
-        page.links += [link for link in found if link.url not in known and link.kind in kinds]
-        del page.links[self._max_links :]
-
-    def _feed(self, page: Page) -> Iterator[Link | None]:
-        return iter_feed(
-            page.body,
-            url=page.url,
-            charset=page.charset,
-            limit=self._max_links,
-            max_bytes=self._max_bytes,
-            cut=bool(page.truncated or page.body_cut or len(page.body) > self._max_bytes),
-            schemes=self._schemes,
-        )
-
-    def _sitemap(self, page: Page) -> Iterator[Link | None]:
-        return iter_sitemap(
-            page.body,
-            url=page.url,
-            charset=page.charset,
-            cut=bool(page.truncated or page.body_cut),
-            limit=MAX_URLS,
-            max_bytes=self._sitemap_max_bytes,
+            max_bytes=max_bytes,
+            cut=bool(page.truncated or page.body_cut or len(page.body) > max_bytes),
             schemes=self._schemes,
         )
 

@@ -12,18 +12,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.urls.extraction import charset as charsets
+from webcrawl.urls.extraction.document import resolved
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.link import Link
-from webcrawl.urls.normalizer import HTTP_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_REFERENCE_CHARS: Final = 8192
-"""Longer ones are inline data."""
-
-MAX_REFERENCES: Final = 20_000
-"""Of one style sheet that are looked at."""
+    from webcrawl.urls.extraction.document import Document
 
 _TOKENS_AT_ONCE: Final = 1024
 
@@ -46,62 +42,28 @@ _TOKEN: Final = re.compile(
 _ESCAPE: Final = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|\n|(.))", re.DOTALL)
 
 
-def iter_css_links(
-    body: bytes,
-    *,
-    url: str,
-    charset: str | None,
-    limit: int,
-    schemes: frozenset[str] = HTTP_SCHEMES,
-) -> Iterator[Link | None]:
-    """Links of the style sheet *body* that was fetched from *url*, one by one.
+def iter_css_links(sheet: Document, *, limit: int) -> Iterator[Link | None]:
+    """Links of *sheet*, of the kind ``stylesheet`` for ``@import`` and ``css`` for everything else.
 
-    Of the kind ``stylesheet`` for ``@import`` and ``css`` for everything else: images, fonts. None
-    at least every few milliseconds when there is nothing else, for callers that must not wait: 1
-    MiB takes up to 0.2 s.
+    None comes at least every few milliseconds when there is nothing else: 1 MiB takes up to 0.2 s.
     """
-    if limit <= 0:
-        return
-    codec = charsets.detect(body, declared=charset)
-    resolve = ReferenceResolver(url, codec=codec, schemes=schemes).resolve
-    seen: set[str] = set()
-    for found in _references(charsets.decode(body, codec)):
-        target = None
-        if found is not None and not found[1].startswith("#"):
-            target = resolve(found[1])
-        if found is None or target is None or target in seen:
-            yield None
-        else:
-            seen.add(target)
-            yield Link(target, "", found[0])
-            if len(seen) >= limit:
-                return
+    codec = charsets.detect(sheet.body, declared=sheet.charset)
+    resolve = ReferenceResolver(sheet.url, codec=codec, schemes=sheet.schemes).resolve
+    return resolved(css_references(charsets.decode(sheet.body, codec)), resolve, limit=limit)
 
 
-def css_references(text: str) -> Iterator[tuple[str, str]]:
-    """Kind and raw reference of each ``@import`` and ``url()`` in the style sheet *text*."""
-    return (found for found in _references(text) if found is not None)
-
-
-def _references(text: str) -> Iterator[tuple[str, str] | None]:
-    """Those of ``css_references``, and None now and then."""
+def css_references(text: str) -> Iterator[Link | None]:
+    """Each ``@import`` and ``url()`` in the style sheet *text*; None for a pause."""
     kind = "css"
-    left = MAX_REFERENCES
     for number, found in enumerate(_TOKEN.finditer(text), 1):
         if number % _TOKENS_AT_ONCE == 0:
             yield None
         reference = found["imported"] or found["url"]
         if found["at"]:
             kind = "stylesheet"
-        if reference is None:
-            continue
-        reference = _value(reference)
-        if reference and len(reference) <= MAX_REFERENCE_CHARS:
-            yield kind, reference
-            left -= 1
-            if left <= 0:
-                return
-        kind = "css"
+        if reference is not None:
+            yield Link(_value(reference), "", kind)
+            kind = "css"
 
 
 def _value(written: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, resolved
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.extraction.references import refresh_target, relation_kind
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 MAX_HEADER_BYTES: Final = 1 << 16
 """Of all ``Link`` headers of a response together that are read."""
-
-MAX_REFERENCE_CHARS: Final = 8192
 
 _TARGET: Final = re.compile(r"<([^<>]*+)>")
 _PARAMETER: Final = re.compile(
@@ -47,23 +46,14 @@ def extract_header_links(
     A ``Link`` has the kind that a ``<link>`` of the same relation has, and its ``title`` as text.
     """
     resolve = ReferenceResolver(url, schemes=schemes).resolve
-    links: dict[str, Link] = {}
-    for reference, kind, rel, text in _references(link, refresh):
-        if len(links) >= limit:
-            break
-        if kind in kinds and reference and len(reference) <= MAX_REFERENCE_CHARS:
-            target = None if reference.startswith("#") else resolve(reference)
-            if target is not None and target not in links:
-                links[target] = Link(target, text, kind, rel)
-    return list(links.values())
+    wanted = (found for found in _references(link, refresh) if found.kind in kinds)
+    return [found for found in resolved(wanted, resolve, limit=limit) if found is not None]
 
 
-def _references(
-    headers: Iterable[bytes], refresh: bytes | None
-) -> Iterator[tuple[str, str, str, str]]:
-    """Reference, kind, relations and title of each link."""
+def _references(headers: Iterable[bytes], refresh: bytes | None) -> Iterator[Link]:
+    """Each link, with its reference as it is written."""
     if refresh is not None:
-        yield refresh_target(_text(refresh)[:MAX_REFERENCE_CHARS]), "refresh", "", ""
+        yield Link(refresh_target(_text(refresh)[:MAX_REFERENCE_CHARS]), "", "refresh")
     left = MAX_HEADER_BYTES
     for header in headers:
         value = _text(header[: max(left, 0)])
@@ -72,8 +62,8 @@ def _references(
         while found is not None:
             parameters, end = _parameters(value, found.end())
             rel = " ".join(parameters.get("rel", "").lower().split())
-            title = " ".join(parameters.get("title", "").split())[:256]
-            yield found[1].strip(), relation_kind(rel.split()), rel, title
+            title = " ".join(parameters.get("title", "").split())[:MAX_TEXT_CHARS]
+            yield Link(found[1].strip(), title, relation_kind(rel.split()), rel)
             # What stands between the parameters and the next comma means nothing.
             comma = value.find(",", end)
             found = _TARGET.search(value, comma) if comma >= 0 else None

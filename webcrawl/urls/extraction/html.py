@@ -8,6 +8,7 @@ with more tags than a browser-grade tree builder can take safely is thinned firs
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser
 
 from webcrawl.urls.extraction import charset as charsets
 from webcrawl.urls.extraction.css import css_references
+from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS
 from webcrawl.urls.extraction.kinds import ATTRIBUTES, DEFAULT_KINDS, Search, search_for
 from webcrawl.urls.extraction.reference_resolver import MAX_BASE_CHARS, ReferenceResolver
 from webcrawl.urls.extraction.references import refresh_target, relation_kind, srcset_references
@@ -30,12 +32,6 @@ if TYPE_CHECKING:
 
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 """Content types whose links are extracted here."""
-
-MAX_TEXT_CHARS: Final = 256
-"""Of an anchor text: enough to describe a link, little enough to keep a batch small."""
-
-MAX_HREF_CHARS: Final = 8192
-"""Longer references are not parsed: they are inline data or junk, and filters refuse at 2 kB."""
 
 MAX_REFERENCES: Final = 20_000
 """Different references of one page that are looked at: one ``srcset`` has many of them."""
@@ -123,7 +119,7 @@ def extract(
             if (
                 not href
                 or href in hrefs
-                or len(href) > MAX_HREF_CHARS
+                or len(href) > MAX_REFERENCE_CHARS
                 or (href[0] in _HOPELESS_FIRST and href.startswith(_HOPELESS))
             ):
                 continue
@@ -175,7 +171,7 @@ def _resolver(
         # With ``url()`` asked for, the first may be one that has but a style.
         elements = (node.attributes for node, tag in zip(nodes, tags, strict=True) if tag == "base")
         href = next((base["href"] for base in elements if "href" in base), None)
-        target = page.resolve(href) if href and len(href) <= MAX_HREF_CHARS else None
+        target = page.resolve(href) if href and len(href) <= MAX_REFERENCE_CHARS else None
         if target is not None and len(target) <= MAX_BASE_CHARS:
             return ReferenceResolver(target, codec=codec, schemes=schemes), target
     return page, ""
@@ -192,12 +188,13 @@ def _references(
         if kind in search.relations:
             yield kind, attributes.get("href")
     elif tag == "meta" and search.refresh and _is_refresh(attributes):
-        yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_HREF_CHARS])
+        yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_REFERENCE_CHARS])
     if search.styles:
         style = node.text() if tag == "style" else attributes.get("style")
         if style:
-            for _, reference in css_references(style):
-                yield "css", reference
+            for found in itertools.islice(css_references(style), MAX_REFERENCES):
+                if found is not None:
+                    yield "css", found.url
 
 
 def _is_refresh(attributes: dict[str, str | None]) -> bool:

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.urls.extraction import charset as charsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
+
+    from webcrawl.urls.extraction.document import Document
 
 CHUNK: Final = 1 << 16
 """Bytes that are inflated, decoded and searched at a time."""
-
-MAX_BYTES: Final = 50 << 20
-"""Of one document, inflated: the limit of the sitemap protocol."""
 
 MAX_PIECE: Final = 1 << 16
 """Of a text without tags, more is cut off."""
@@ -53,43 +52,37 @@ _FOREIGN: Final = frozenset(
 )
 
 
-def root_of(body: bytes, *, charset: str | None) -> str:
-    """Which document *body* is: "urlset", "sitemapindex", "rss", "rdf", "feed", "html", "" else.
+def root_of(document: Document) -> str:
+    """What *document* is: "urlset", "sitemapindex", "rss", "rdf", "feed", "html", "" else.
 
     Plain or compressed with gzip; only its beginning is read.
     """
-    found = _ROOT.search(next(texts(body, charset=charset), "")[:_ROOT_CHARS])
+    found = _ROOT.search(next(texts(document), "")[:_ROOT_CHARS])
     return found[1].lower() if found is not None else ""
 
 
-def texts(body: bytes, *, charset: str | None, max_bytes: int | None = None) -> Iterator[str]:
-    """The text of *body*, plain or compressed with gzip, chunk by chunk.
-
-    No more than *max_bytes*, or ``MAX_BYTES``, of it are read.
-    """
-    limit = MAX_BYTES if max_bytes is None else max_bytes
-    chunks = _inflated(body, limit) if body.startswith(b"\x1f\x8b") else _slices(body, limit)
+def texts(document: Document) -> Iterator[str]:
+    """The text of *document*, plain or compressed with gzip, chunk by chunk."""
+    body = document.body
+    read = _inflated if body.startswith(b"\x1f\x8b") else _slices
     decoder = None
-    for chunk in chunks:
+    for chunk in read(body, document.max_bytes):
         if decoder is None:
-            codec = charsets.detect(chunk, declared=charset)
+            codec = charsets.detect(chunk, declared=document.charset)
             decoder = codecs.getincrementaldecoder(codec)("replace")
         yield decoder.decode(chunk)
 
 
-def tags(
-    chunks: Iterable[str], names: frozenset[str], *, cut: bool = False
-) -> Iterator[tuple[str, str, str]]:
+def tags(document: Document, names: frozenset[str]) -> Iterator[tuple[str, str, str]]:
     """Name, attributes and following text of the tags with *names*, in document order.
 
     *names* are lower-case and without a prefix, with a slash in front for end tags. The text ends
     where the next tag begins, whichever that is; entities and CDATA sections are resolved in it.
-    What a document that was *cut* ends with is left out. Every few milliseconds comes a ``PAUSE``,
-    whether there are such tags or not.
+    Every few milliseconds comes a ``PAUSE``, whether there are such tags or not.
     """
     name = attributes = text = ""
     until = ""
-    for piece in _pieces(chunks, cut=cut):
+    for piece in _pieces(document):
         if piece is None:
             yield PAUSE
             continue
@@ -154,12 +147,12 @@ def _tag(piece: str, names: frozenset[str]) -> tuple[str, str, str]:
     return known.rstrip("/"), head[len(name) :], unescape(text)
 
 
-def _pieces(chunks: Iterable[str], *, cut: bool) -> Iterator[str | None]:
+def _pieces(document: Document) -> Iterator[str | None]:
     """What stands behind each ``<``, up to the next one; None for a pause."""
     rest = ""
     begun = False
     left = MAX_TAGS
-    for chunk in chunks:
+    for chunk in texts(document):
         pieces = (rest + chunk).split("<")
         # An end mark that is met in the long text that is cut would be missed: it never is long.
         rest = pieces.pop()[: 2 * MAX_PIECE]
@@ -173,7 +166,7 @@ def _pieces(chunks: Iterable[str], *, cut: bool) -> Iterator[str | None]:
         if left <= 0:
             return
         yield None
-    if begun and not cut:
+    if begun and not document.cut:
         yield rest
 
 

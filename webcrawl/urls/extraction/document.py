@@ -1,0 +1,68 @@
+"""A document as its readers get it, and the way of its references to links.
+
+Feeds, sitemaps, style sheets and headers are read alike: a generator gives a ``Link`` for each
+reference, whose ``url`` is as it was written, and None every few milliseconds when there is
+nothing else, for callers that must not wait. ``resolved`` makes links of them that can be fetched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.urls.normalizer import HTTP_SCHEMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from webcrawl.urls.link import Link
+
+MAX_REFERENCE_CHARS: Final = 8192
+"""Longer references are not parsed: they are inline data or junk, and filters refuse at 2 kB."""
+
+MAX_TEXT_CHARS: Final = 256
+"""Of the text of a link: enough to describe it, little enough to keep a batch small."""
+
+_REFERENCES_PER_LINK: Final = 4
+
+
+class Document(NamedTuple):
+    """The *body* that was fetched from *url*; *charset* is the label of its Content-Type header.
+
+    No more than *max_bytes* of it are read, decompressed. Of one that was *cut* the last reference,
+    most likely half a URL, is left out. Links are those of *schemes*.
+    """
+
+    body: bytes
+    url: str
+    charset: str | None = None
+    max_bytes: int = 50 << 20
+    cut: bool = False
+    schemes: frozenset[str] = HTTP_SCHEMES
+
+
+def resolved(
+    found: Iterable[Link | None], resolve: Callable[[str], str | None], *, limit: int
+) -> Iterator[Link | None]:
+    """The links of *found* with absolute URLs, each URL once, at most *limit*; None for all others.
+
+    References to the document itself are none. No more than four times *limit* are looked at.
+    """
+    seen: set[int] = set()  # hashes: the URLs themselves may have 100 MB, in a sitemap of one
+    left = _REFERENCES_PER_LINK * limit
+    for link in found:
+        if link is None:
+            yield None
+            continue
+        if left <= 0 or len(seen) >= limit:
+            return
+        left -= 1
+        reference = link.url
+        target = None
+        if reference and len(reference) <= MAX_REFERENCE_CHARS and reference[0] != "#":
+            target = resolve(reference)
+        if target is None or hash(target) in seen:
+            yield None
+        else:
+            seen.add(hash(target))
+            link.url = target
+            yield link
