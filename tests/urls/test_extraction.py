@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
@@ -177,22 +176,6 @@ def test_query_is_in_the_encoding_of_the_document_and_the_path_is_not():
     html = "<a href='/ж?q=ж'>x</a>"
     assert urls(html.encode("cp1251"), charset="windows-1251") == ["http://a.test/%D0%B6?q=%E6"]
     assert urls(html) == ["http://a.test/%D0%B6?q=%D0%B6"]
-
-
-def test_threads_do_not_disturb_each_other():
-    html = "".join(f"<a href=/{n}>x</a>" for n in range(100))
-    expected = links(html)
-    wrong = []
-
-    def extract():
-        wrong.extend(1 for _ in range(50) if links(html) != expected)
-
-    threads = [threading.Thread(target=extract) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
 
 
 MIB = 1 << 20

@@ -9,7 +9,6 @@ with more tags than a browser-grade tree builder can take safely is thinned firs
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -50,15 +49,9 @@ _HYPERLINKS: Final = ("a", "area")
 _NOT_GET: Final = frozenset({"post", "dialog"})
 
 
-class _Selector(threading.local):
-    """One compiled selector engine per thread: making one costs more than a small page's search."""
-
-    def __init__(self) -> None:
-        # selectolax's type stub forgets the constructor's return type
-        self.find = LexborCSSSelector().find  # type: ignore[no-untyped-call]
-
-
-_selector = _Selector()
+# Making one costs more than a small page's search; pages are read in the reactor's thread alone.
+# selectolax's type stub forgets the constructor's return type
+_find = LexborCSSSelector().find  # type: ignore[no-untyped-call]
 
 
 class Extracted(msgspec.Struct, gc=False):
@@ -94,7 +87,7 @@ def extract(
     codec = charsets.detect(body, declared=charset)
     source = _safe(_utf8(body, codec), search)
     root = LexborHTMLParser(source).root
-    nodes = [] if root is None else _selector.find(search.query, root)
+    nodes = [] if root is None else _find(search.query, root)
     tags = [node.tag for node in nodes]
     resolver, based = _resolver(nodes, tags, url=url, codec=codec, schemes=schemes)
     resolve = resolver.resolve
@@ -203,7 +196,7 @@ def _is_refresh(attributes: dict[str, str | None]) -> bool:
 
 def _alternative(anchor: LexborNode) -> str:
     """What stands for the first image of an anchor without text that has an alternative."""
-    for image in _selector.find("img[alt]", anchor):
+    for image in _find("img[alt]", anchor):
         text = (image.attributes.get("alt") or "")[: 2 * MAX_TEXT_CHARS]
         if text and not text.isspace():
             return " ".join(text.split())[:MAX_TEXT_CHARS]

@@ -6,6 +6,7 @@ Shared by HTML (``extraction``), the ``Link`` and ``Refresh`` headers (``header_
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -29,12 +30,10 @@ _REFRESH: Final = re.compile(
 )
 
 # HTML Standard, "parse a srcset attribute": white space and commas, then all that is not white
-# space; then, unless that ended with a comma, descriptors up to a comma outside parentheses.
-_CANDIDATE: Final = re.compile(r"[ \t\n\f\r,]*+([^ \t\n\f\r]++)")
-_DESCRIPTORS: Final = re.compile(r"((?:[^,(]++|\([^)]*+(?:\)|\Z))*+),?+")
-_DENSITY: Final = re.compile(r"-?0(?:\.0*)?x|(?:\d+|\d*\.\d+)(?:[eE][+-]?\d+)?x", re.ASCII)
-_WIDTH: Final = re.compile(r"0*[1-9]\d*w", re.ASCII)
-_HEIGHT: Final = re.compile(r"0*[1-9]\d*h", re.ASCII)
+# space, but for commas at its end; then descriptors up to a comma outside parentheses.
+_CANDIDATE: Final = re.compile(
+    r"[ \t\n\f\r,]*+([^ \t\n\f\r]*[^ \t\n\f\r,])(?:[^,(]++|\([^)]*+(?:\)|\Z))*+"
+)
 
 
 def refresh_target(content: str) -> str:
@@ -46,30 +45,9 @@ def refresh_target(content: str) -> str:
 
 
 def srcset_references(value: str) -> Iterator[str]:
-    """The references of the image candidates that a browser would choose from."""
-    position = 0
-    for _ in range(MAX_CANDIDATES):
-        found = _CANDIDATE.match(value, position)
-        if found is None:
-            return
-        position = found.end()
-        reference = found[1]
-        if reference.endswith(","):
-            yield reference.rstrip(",")
-            continue
-        descriptors = _DESCRIPTORS.match(value, position)
-        assert descriptors is not None  # the expression matches nothing, too
-        position = descriptors.end()
-        if _are_descriptors(descriptors[1].split()):
-            yield reference
-
-
-def _are_descriptors(words: list[str]) -> bool:
-    if len(words) <= 1:
-        return not words or bool(_WIDTH.fullmatch(words[0]) or _DENSITY.fullmatch(words[0]))
-    # The only pair that is allowed, in either order
-    width, height = sorted(words, key=lambda word: word[-1], reverse=True)[:2]
-    return len(words) == 2 and bool(_WIDTH.fullmatch(width) and _HEIGHT.fullmatch(height))
+    """The references of the image candidates, whatever their descriptors say."""
+    candidates = _CANDIDATE.finditer(value.rstrip(" \t\n\f\r,"))
+    return (found[1] for found in itertools.islice(candidates, MAX_CANDIDATES))
 
 
 def relation_kind(relations: Collection[str]) -> str:
