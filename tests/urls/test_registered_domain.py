@@ -19,6 +19,9 @@ from webcrawl.urls.registered_domain import registered_domain, site_of
         ("x.y.city.kawasaki.jp", "city.kawasaki.jp"),
         ("xn--85x722f.xn--55qx5d.cn", "xn--85x722f.xn--55qx5d.cn"),
         ("me.github.io", "github.io"),
+        ("www.ck", "www.ck"),
+        ("a.www.ck", "www.ck"),
+        ("a.b.c.ck", "b.c.ck"),
         ("co.uk", "co.uk"),
         ("localhost", "localhost"),
         ("site00042.sim.test", "site00042.sim.test"),
@@ -28,6 +31,7 @@ from webcrawl.urls.registered_domain import registered_domain, site_of
         ("127.0.0.1", "127.0.0.1"),
         ("2001:db8::1", "2001:db8::1"),
         ("", ""),
+        ("a..com", "a..com"),
     ],
 )
 def test_registered_domain_of_host(host, domain):
