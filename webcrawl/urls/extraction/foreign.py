@@ -41,13 +41,14 @@ _POINTS: Final = {
 class Foreign:
     """The elements that are open in foreign content, at one position of *body* after the other."""
 
-    __slots__ = ("_body", "_named", "_open", "_position", "_roots")
+    __slots__ = ("_body", "_latest", "_named", "_open", "_position", "_roots")
 
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._position = 0
         # Of roots that have not been read: most end before any question is asked.
         self._roots: deque[int] = deque()
+        self._latest = b""  # the name of the last of them
         self._open: list[tuple[bytes, int]] = []
         self._named: Counter[bytes] = Counter()  # of those that are open
 
@@ -59,10 +60,9 @@ class Foreign:
             return
         if not found[1]:
             self._roots.append(start)
-        elif len(self._roots) == 1 and not self._open:
-            root = _ROOT.match(self._body, self._roots[0])
-            if root is not None and root[2].lower() == found[2].lower():
-                self._roots.clear()
+            self._latest = found[2]
+        elif len(self._roots) == 1 and found[2] == self._latest and not self._open:
+            self._roots.clear()
 
     def holds(self, start: int) -> bool:
         """Whether the start tag at *start* is foreign; no question may be about an earlier one."""
