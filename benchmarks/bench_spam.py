@@ -13,7 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 
-from spam_crawl import crawl_spam, spam_world
+from crawling import USER_AGENT, run_crawl
+from spam_crawl import share, shares, spam_web
+
+from webcrawl.simweb import allowed_urls
 
 CRAWLS = {
     "without budgets": {"REPUTATION_BASE_PAGES": 0},
@@ -32,17 +35,17 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for name, settings in CRAWLS.items():
         with tempfile.TemporaryDirectory() as directory:
-            found = crawl_spam(
-                Path(directory),
-                world=spam_world(hosts=hosts),
-                timeout=10 * seconds,
-                CLOSESPIDER_TIMEOUT=seconds,
-                **settings,
-            )
+            with spam_web(Path(directory), hosts=hosts) as web:
+                command = web.command(CLOSESPIDER_TIMEOUT=seconds, **settings)
+                done = run_crawl(command, timeout=10 * seconds)
+                assert done.returncode == 0, done.stdout
+            found = shares(web)
+        allowed = len(allowed_urls(web.world, USER_AGENT))
+        then = found.then
         print(
-            f"| {name} | {len(found.missing)} of {found.normal:,} | {found.requests_then:,} "
-            f"| {found.farm_then:,} | {found.calendar_then:,} | {found.share_then:.1%} "
-            f"| {found.share:.1%} |",
+            f"| {name} | {len(found.missing)} of {allowed:,} | {then.total():,} "
+            f"| {then['farm']:,} | {then['calendar']:,} | {share(then):.1%} "
+            f"| {share(found.whole):.1%} |",
             flush=True,
         )
 

@@ -294,6 +294,13 @@ def test_a_crawl_outlives_its_standard_error(web, jobdir, tmp_path):
         ({"ALLOW_PRIVATE_ADDRESSES": "-1"}, ["ALLOW_PRIVATE_ADDRESSES must be true or false"]),
         ({"DOWNLOAD_FAIL_ON_DATALOSS": ""}, ["DOWNLOAD_FAIL_ON_DATALOSS must be true or false"]),
         ({"GOPHER_PORTS": "soon"}, ["GOPHER_PORTS must be port numbers"]),
+        ({"POLITENESS_MIN_DELAY": "soon"}, ["POLITENESS_MIN_DELAY must be a number"]),
+        ({"POLITENESS_MIN_DELAY": -1}, ["POLITENESS_MIN_DELAY must be a number"]),
+        ({"POLITENESS_MIN_DELAY": 200}, ["floor"]),
+        ({"FRONTIER_LEVELS": 0}, ["FRONTIER_LEVELS must be a whole number"]),
+        ({"FRONTIER_PRIORITIZER": "no.such.Thing"}, ["FRONTIER_PRIORITIZER", "cannot be loaded"]),
+        ({"SEEN_BUFFER_SIZE": "big"}, ["SEEN_BUFFER_SIZE"]),
+        ({"MEMORY_BUDGET": 1_000_000}, ["MEMORY_BUDGET must be at least 10240000 bytes"]),
     ],
 )
 def test_settings_that_cannot_be_are_found_before_the_disk_is_touched(jobdir, settings, parts):
@@ -315,6 +322,12 @@ def test_settings_that_cannot_be_are_found_before_the_disk_is_touched(jobdir, se
         ({"REDIRECT_MAX_TIMES": "soon"}, ["REDIRECT_MAX_TIMES must be a whole number"]),
         ({"ALLOW_PRIVATE_ADDRESSES": ""}, ["ALLOW_PRIVATE_ADDRESSES must be true or false"]),
         ({"SUMMARY_ENABLED": "soon"}, ["SUMMARY_ENABLED must be true or false"]),
+        ({"CHECKPOINT_INTERVAL_SECS": -5}, ["CHECKPOINT_INTERVAL_SECS"]),
+        ({"PAGE_MAX_BYTES": 0}, ["PAGE_MAX_BYTES"]),
+        ({"DNS_SERVERS": "not a server"}, ["DNS_SERVERS"]),
+        ({"WARC_MAX_FILE_BYTES": "x"}, ["WARC_MAX_FILE_BYTES"]),
+        ({"JOBDIR": "/proc/nowhere"}, ["JOBDIR /proc/nowhere cannot be used"]),
+        ({"URL_SCOPE": "here"}, ["URL_SCOPE must be open, seeds or domain, not 'here'."]),
     ],
 )
 def test_a_setting_that_cannot_be_is_a_sentence(web, jobdir, settings, parts):
@@ -365,6 +378,7 @@ def flip(path):
     [
         ("CURRENT", lambda path: path.write_text("manifest-999999.json\n")),
         ("manifest-*.json", lambda path: path.write_text("{")),
+        ("manifest-*.json", lambda path: path.write_text('{"format": 99}')),
         ("snapshot-*.log", flip),
         ("shards/00/CURRENT", Path.unlink),
         ("shards/00/manifest-*.json", lambda path: path.write_text("{")),

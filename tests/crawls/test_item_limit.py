@@ -5,19 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from crawling import (
-    USER_AGENT,
-    access_log,
-    clean_web,
-    crawl_command,
-    pages_asked_for,
-    run_crawl,
-    start_crawl,
-    stats_of,
-    wait_until,
-)
-
-from webcrawl.simweb import allowed_urls
+from crawling import simulated, start_crawl, stats_of, wait_until
 
 # Each of them keeps a part of the pages.
 MUTE = """
@@ -58,19 +46,15 @@ MODULES = '{"mute.NeverFires": 1, "mute.NeverEnds": 2, "mute.TakesItForAnError":
 def test_mute_modules_hold_back_neither_crawl_nor_end(tmp_path, monkeypatch):
     (tmp_path / "mute.py").write_text(MUTE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    kept, log, job = tmp_path / "kept", tmp_path / "access.log", tmp_path / "job"
+    kept = tmp_path / "kept"
     monkeypatch.setenv("KEPT", str(kept))
-    with clean_web(tmp_path, hosts=20, mean_pages=4.0, max_pages=10) as (web, seeds):
-        command = crawl_command(
-            web,
-            seeds,
-            job,
-            POLITENESS_MAX_DELAY=0.2,
-            ITEM_PIPELINES=MODULES,
-            SHUTDOWN_GRACE_SECS=1,
-        )
-
-        crawl = start_crawl(command)
+    settings = {
+        "POLITENESS_MAX_DELAY": 0.2,
+        "ITEM_PIPELINES": MODULES,
+        "SHUTDOWN_GRACE_SECS": 1,
+    }
+    with simulated(tmp_path, hosts=20, mean_pages=4.0, max_pages=10) as web:
+        crawl = start_crawl(web.command(**settings))
         wait_until(lambda: kept.exists() and len(kept.read_text().split()) > 5)
         crawl.send_signal(signal.SIGTERM)
         told_at = time.monotonic()
@@ -78,12 +62,11 @@ def test_mute_modules_hold_back_neither_crawl_nor_end(tmp_path, monkeypatch):
         assert time.monotonic() - told_at < 7
         assert crawl.returncode == 0, output
         stopped_with = kept.read_text().split()
-
-        done = run_crawl([*command, "-s", "ITEM_TIMEOUT_SECS=0.5"])
-    assert "finished: nothing is left to fetch" in done.stdout
-    assert set(pages_asked_for(access_log(log))) == allowed_urls(web.world, USER_AGENT)
+        output = web.crawl(**settings, ITEM_TIMEOUT_SECS=0.5)
+    assert "finished: nothing is left to fetch" in output
+    web.judge(min_delay=0.05)
     # Pages that the end cut off are processed again, those that were too slow are not.
     overdue = kept.read_text().split()[len(stopped_with) :]
     assert set(stopped_with) <= set(overdue)
-    assert len(overdue) == len(set(overdue)) <= stats_of(job)["items/overdue"]
-    assert stats_of(job)["frontier/leased"] == 0
+    assert len(overdue) == len(set(overdue)) <= stats_of(web.job)["items/overdue"]
+    assert stats_of(web.job)["frontier/leased"] == 0

@@ -9,19 +9,18 @@ import threading
 import time
 from collections import Counter
 
-import pytest
 from crawling import (
     USER_AGENT,
     access_log,
-    crawl_command,
     impolite,
     pages_asked_for,
+    simulated,
     start_crawl,
     stats_of,
     wait_until,
 )
 
-from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.simweb import allowed_urls, start_in_process
 
 MIN_DELAY = 0.2
 # Nobody has patience: without the breaker, hosts and URLs would be given up at once.
@@ -40,17 +39,6 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
-def world():
-    return preset("clean", http_port=0, https_port=0, hosts=60, mean_pages=8.0, max_pages=20)
-
-
-def seeds_of(web, tmp_path):
-    path = tmp_path / "seeds.txt"
-    path.write_text("\n".join(web.world.seeds()) + "\n")
-    return path
-
-
 def outcomes(jobdir):
     """With which URLs came to their last end: one that was given up when nobody knew yet of the
     outage has a line for that, and comes back."""
@@ -59,16 +47,15 @@ def outcomes(jobdir):
     return Counter({end["url"]: end["outcome"] for end in ends}.values())
 
 
-def test_a_web_that_is_gone_for_a_while_costs_no_url_and_no_host(world, tmp_path):
-    log, job = tmp_path / "access.log", tmp_path / "job"
-    with start_in_process(world, log_path=log) as web:
-        crawl = start_crawl(crawl_command(web, seeds_of(web, tmp_path), job, **SETTINGS))
+def test_a_web_that_is_gone_for_a_while_costs_no_url_and_no_host(tmp_path):
+    with simulated(tmp_path, hosts=60, mean_pages=8.0, max_pages=20) as web:
+        log, job = web.log, web.job
+        crawl = start_crawl(web.command(**SETTINGS))
         wait_until(lambda: len(access_log(log)) > 150)
     time.sleep(5)
     before = len(access_log(log))
-    port = int(web.dns.rpartition(":")[2])
-    with start_in_process(web.world, log_path=log, dns_port=port) as again:
-        assert again.world.seeds
+    port = int(web.web.dns.rpartition(":")[2])
+    with start_in_process(web.world, log_path=log, dns_port=port):
         _, output = crawl.communicate(timeout=120)
     assert crawl.returncode == 0, output
     hits = access_log(log)
@@ -116,7 +103,10 @@ class NameServerInBetween:
                 elif ready is self._back and data[:2] in self._waiting:
                     self._front.sendto(data, self._waiting.pop(data[:2]))
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self._ends.set()
         self._thread.join()
         self._front.close()
@@ -124,61 +114,46 @@ class NameServerInBetween:
 
 
 def test_name_servers_that_are_gone_for_a_while_cost_no_url_and_no_host(tmp_path):
-    world = preset("clean", http_port=0, https_port=0, hosts=150, mean_pages=4.0, max_pages=12)
-    log, job = tmp_path / "access.log", tmp_path / "job"
-    with start_in_process(world, log_path=log) as web:
-        between = NameServerInBetween(web.dns)
-        try:
-            command = crawl_command(
-                web,
-                seeds_of(web, tmp_path),
-                job,
-                # So few at a time that names are left to be looked up.
-                **SETTINGS,
-                CONCURRENT_REQUESTS=4,
-                FRONTIER_BACK_QUEUES=12,
-                FRONTIER_BACK_QUEUES_MAX=12,
-            )
-            crawl = start_crawl([*command, "-s", f"DNS_SERVERS={between.dns}"])
-            wait_until(lambda: len(access_log(log)) > 40)
-            between.gone = True
-            wait_until(lambda: "name service" in stats_now(job))
-            time.sleep(2)
-            between.gone = False
-            _, output = crawl.communicate(timeout=120)
-        finally:
-            between.close()
+    # So few at a time that names are left to be looked up.
+    few = {
+        "CONCURRENT_REQUESTS": 4,
+        "FRONTIER_BACK_QUEUES": 12,
+        "FRONTIER_BACK_QUEUES_MAX": 12,
+    }
+    with (
+        simulated(tmp_path, hosts=150, mean_pages=4.0, max_pages=12) as web,
+        NameServerInBetween(web.web.dns) as between,
+    ):
+        crawl = start_crawl(web.command(**SETTINGS, **few, DNS_SERVERS=between.dns))
+        wait_until(lambda: len(access_log(web.log)) > 40)
+        between.gone = True
+        wait_until(lambda: "name service" in stats_now(web.job))
+        time.sleep(2)
+        between.gone = False
+        _, output = crawl.communicate(timeout=120)
     assert crawl.returncode == 0, output
-    assert set(pages_asked_for(access_log(log))) == allowed_urls(web.world, USER_AGENT)
-    assert stats_of(job)["outage/count"] >= 1
+    assert set(pages_asked_for(web.hits())) == allowed_urls(web.world, USER_AGENT)
+    assert stats_of(web.job)["outage/count"] >= 1
     assert "the name service is back after" in output
-    assert "dns_failed" not in outcomes(job)
+    assert "dns_failed" not in outcomes(web.job)
 
 
 def test_nothing_is_final_as_long_as_no_name_was_ever_found(tmp_path):
-    world = preset("clean", http_port=0, https_port=0, hosts=24, mean_pages=3.0, max_pages=8)
-    log, job = tmp_path / "access.log", tmp_path / "job"
-    with start_in_process(world, log_path=log) as web:
-        between = NameServerInBetween(web.dns)
+    settings = SETTINGS | {"STATISTICS_INTERVAL_SECS": 0.5, "POLITENESS_MIN_DELAY": 0.05}
+    with (
+        simulated(tmp_path, hosts=24, mean_pages=3.0, max_pages=8) as web,
+        NameServerInBetween(web.web.dns) as between,
+    ):
         between.knows_nothing = True
-        try:
-            command = crawl_command(
-                web,
-                seeds_of(web, tmp_path),
-                job,
-                **SETTINGS | {"STATISTICS_INTERVAL_SECS": 0.5, "POLITENESS_MIN_DELAY": 0.05},
-            )
-            crawl = start_crawl([*command, "-s", f"DNS_SERVERS={between.dns}"])
-            wait_until(lambda: "No name has ever been found" in stats_now(job))
-            time.sleep(2)
-            assert (job / "logs/info.jsonl").read_bytes() == b""
-            between.knows_nothing = False
-            _, output = crawl.communicate(timeout=120)
-        finally:
-            between.close()
+        crawl = start_crawl(web.command(**settings, DNS_SERVERS=between.dns))
+        wait_until(lambda: "No name has ever been found" in stats_now(web.job))
+        time.sleep(2)
+        assert (web.job / "logs/info.jsonl").read_bytes() == b""
+        between.knows_nothing = False
+        _, output = crawl.communicate(timeout=120)
     assert crawl.returncode == 0, output
-    assert set(pages_asked_for(access_log(log))) == allowed_urls(web.world, USER_AGENT)
-    assert "dns_not_found" not in outcomes(job)
+    assert set(pages_asked_for(web.hits())) == allowed_urls(web.world, USER_AGENT)
+    assert "dns_not_found" not in outcomes(web.job)
     assert "0 in process; paused: name servers" in output
     told = output.index("The crawl pauses: ")
     assert output.count("the name service is back") == 1 == output.count("The crawl pauses: ")

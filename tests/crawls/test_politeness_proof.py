@@ -20,11 +20,11 @@ from itertools import pairwise
 from urllib.parse import urlsplit
 
 import pytest
-from crawling import crawl_command, is_robots, run_crawl, start_crawl
+from crawling import Simulation, is_robots, kill, simulated, start_crawl
 
 from webcrawl.jobs.audit import RequiredDelays, as_text, audit_logs
 from webcrawl.jobs.audit.log_line import MICRO
-from webcrawl.simweb import Behaviour, Faults, SimWeb, preset, read_access_log, start_in_process
+from webcrawl.simweb import Behaviour, Faults, SimWeb, preset, read_access_log
 from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
 
 FLOOR = 0.1
@@ -33,12 +33,6 @@ SOUND = dataclasses.asdict(Faults.none())
 
 def faults(**shares):
     return Faults(**SOUND | shares)
-
-
-def seeds_of(web, directory):
-    seeds = directory / "seeds.txt"
-    seeds.write_text("\n".join(web.world.seeds()) + "\n")
-    return seeds
 
 
 def crawl_delays(world):
@@ -65,8 +59,8 @@ def judged(log, *, delays, floor=FLOOR, key="host"):
     )
 
 
-def violations(log, *, delays, floor=FLOOR, key="host", killed=False):
-    """Every violation in *log*, described, and the judge's figures.
+def assert_polite(log, *, delays, floor=FLOOR, key="host", killed=False):
+    """No host in *log* was hurried or asked twice at once; the judge's figures.
 
     Left out if the crawler was *killed*: two contacts for robots.txt that are nearer than its
     Crawl-delay, but not nearer than *floor*. It died before it had read what the first one brought.
@@ -79,7 +73,9 @@ def violations(log, *, delays, floor=FLOOR, key="host", killed=False):
         for one in auditor.worst()
         if not (killed and _for_robots(one.before, one.after) and one.gap >= floor * MICRO)
     ]
-    return wrong, auditor
+    assert wrong == []
+    assert auditor.concurrency == 1
+    return auditor
 
 
 def _for_robots(*contacts):
@@ -89,21 +85,19 @@ def _for_robots(*contacts):
 def kill_at_random_moments(command, *, kills, rng, longest):
     """Returns when, in seconds of the epoch."""
     moments = []
-    for number in range(kills):
+    for _ in range(kills):
         crawl = start_crawl(command)
         time.sleep(rng.uniform(0.0, longest))
-        assert crawl.poll() is None, f"the crawl ended by itself after {number} kills"
-        crawl.kill()
-        crawl.stderr.close()
-        crawl.wait()
+        kill(crawl)
         moments.append(time.time())
     return moments
 
 
-def finish(command):
-    done = run_crawl(command, timeout=200)
-    assert done.returncode == 0, done.stdout
-    assert "finished: nothing is left to fetch" in done.stdout
+def finish(web, **settings):
+    """Crawl to the end; then the server is stopped and its record whole."""
+    output = web.crawl(**{"POLITENESS_MIN_DELAY": FLOOR, **settings})
+    assert "finished: nothing is left to fetch" in output
+    web.web.stop()
 
 
 @pytest.mark.parametrize(
@@ -112,10 +106,16 @@ def finish(command):
 def test_hosts_of_every_kind_are_crawled_politely_through_kills(tmp_path, hosts, max_pages):
     """Mixed delays, redirects between hosts, slow, throttling and broken servers; a few of them
     speak FTP or Gopher."""
-    world = preset(
+    settings = {
+        "POLITENESS_MIN_DELAY": FLOOR,
+        "POLITENESS_DELAY_FACTOR": 1,
+        "POLITENESS_BACKOFF_MAX_SECS": 0.5,
+        "DOWNLOAD_TIMEOUT": 2,
+        "CHECKPOINT_INTERVAL_SECS": 3,
+    }
+    with simulated(
+        tmp_path,
         "mercator",
-        http_port=0,
-        https_port=0,
         ftp_port=0,
         gopher_port=0,
         ftp=0.03,
@@ -133,29 +133,15 @@ def test_hosts_of_every_kind_are_crawled_politely_through_kills(tmp_path, hosts,
         ),
         slow_secs=0.3,
         stall_secs=3.0,
-    )
-    log = tmp_path / "access.log"
-    with start_in_process(world, log_path=log) as web:
-        command = crawl_command(
-            web,
-            seeds_of(web, tmp_path),
-            tmp_path / "job",
-            POLITENESS_MIN_DELAY=FLOOR,
-            POLITENESS_DELAY_FACTOR=1,
-            POLITENESS_BACKOFF_MAX_SECS=0.5,
-            DOWNLOAD_TIMEOUT=2,
-            CHECKPOINT_INTERVAL_SECS=3,
-            GOPHER_PORTS=web.world.gopher_port,
-        )
+    ) as web:
+        settings["GOPHER_PORTS"] = web.world.gopher_port
         longest = 6.0 if hosts > 1000 else 1.5
+        command = web.command(**settings)
         kill_at_random_moments(command, kills=2, rng=random.Random(3), longest=longest)
-        finish(command)
-        world = web.world
-        web.stop()
-    delays = crawl_delays(world)
-    wrong, auditor = violations(log, delays=delays, killed=True)
-    assert wrong == []
-    assert auditor.concurrency == 1
+        finish(web, **settings)
+    log = web.log
+    delays = crawl_delays(web.world)
+    auditor = assert_polite(log, delays=delays, killed=True)
     # The crawl was what it should have been.
     assert auditor.contacts > 4 * hosts
     assert len(auditor.keys) > 0.95 * hosts
@@ -171,10 +157,8 @@ def test_hosts_of_every_kind_are_crawled_politely_through_kills(tmp_path, hosts,
 
 def test_a_storm_of_redirects_between_hosts_hurries_none_of_them(tmp_path):
     """Half of all URLs redirect, a quarter of these to other hosts, the popular ones above all."""
-    world = preset(
-        "clean",
-        http_port=0,
-        https_port=0,
+    with simulated(
+        tmp_path,
         hosts=150,
         mean_pages=7.0,
         max_pages=40,
@@ -182,19 +166,10 @@ def test_a_storm_of_redirects_between_hosts_hurries_none_of_them(tmp_path):
         errors=0.0,
         crawl_delays=0.5,
         max_crawl_delay=0.6,
-    )
-    log = tmp_path / "access.log"
-    with start_in_process(world, log_path=log) as web:
-        finish(
-            crawl_command(
-                web, seeds_of(web, tmp_path), tmp_path / "job", POLITENESS_MIN_DELAY=FLOOR
-            )
-        )
-        world = web.world
-        web.stop()
-    wrong, auditor = violations(log, delays=crawl_delays(world))
-    assert wrong == []
-    assert auditor.concurrency == 1
+    ) as web:
+        finish(web)
+    log, world = web.log, web.world
+    assert_polite(log, delays=crawl_delays(world))
     moved = [hit for hit in read_access_log(log) if 300 <= hit.status < 400 and not is_robots(hit)]
     assert len(moved) > 400
     assert len({hit.host for hit in moved}) > 100
@@ -202,34 +177,19 @@ def test_a_storm_of_redirects_between_hosts_hurries_none_of_them(tmp_path):
 
 def test_a_crawl_killed_again_and_again_keeps_every_hosts_own_delay(tmp_path):
     """Delays outlive the restarts: a crawler that began with a clean slate would be seen."""
-    world = preset(
-        "clean",
-        http_port=0,
-        https_port=0,
-        hosts=120,
-        mean_pages=2.0,
-        max_pages=4,
-        crawl_delays=0.7,
-        max_crawl_delay=4.0,
-    )
-    log = tmp_path / "access.log"
-    with start_in_process(world, log_path=log) as web:
-        command = crawl_command(
-            web,
-            seeds_of(web, tmp_path),
-            tmp_path / "job",
-            POLITENESS_MIN_DELAY=0.2,
-            POLITENESS_DELAY_FACTOR=1,  # a contact cut off by a kill has lasted until the restart
-            CHECKPOINT_INTERVAL_SECS=0.7,
-        )
+    settings = {
+        "POLITENESS_MIN_DELAY": 0.2,
+        "POLITENESS_DELAY_FACTOR": 1,  # a contact cut off by a kill has lasted until the restart
+        "CHECKPOINT_INTERVAL_SECS": 0.7,
+    }
+    with simulated(
+        tmp_path, hosts=120, mean_pages=2.0, max_pages=4, crawl_delays=0.7, max_crawl_delay=4.0
+    ) as web:
+        command = web.command(**settings)
         killed_at = kill_at_random_moments(command, kills=3, rng=random.Random(8), longest=1.5)
-        finish(command)
-        world = web.world
-        web.stop()
-    delays = crawl_delays(world)
-    wrong, auditor = violations(log, delays=delays, floor=0.2, killed=True)
-    assert wrong == []
-    assert auditor.concurrency == 1
+        finish(web, **settings)
+    log, delays = web.log, crawl_delays(web.world)
+    assert_polite(log, delays=delays, floor=0.2, killed=True)
     hits = sorted(read_access_log(log), key=lambda hit: hit.start)
     rested_on = 0
     for moment in killed_at:
@@ -247,36 +207,21 @@ def test_slow_servers_are_left_alone_for_longer(tmp_path):
     of any average.
     """
     factor = 2.0
-    world = preset(
-        "clean",
-        http_port=0,
-        https_port=0,
+    with simulated(
+        tmp_path,
         hosts=80,
         mean_pages=3.0,
         max_pages=12,
         faults=faults(slow=0.5),
         slow_secs=0.25,
-    )
-    log = tmp_path / "access.log"
-    with start_in_process(world, log_path=log) as web:
-        finish(
-            crawl_command(
-                web,
-                seeds_of(web, tmp_path),
-                tmp_path / "job",
-                POLITENESS_MIN_DELAY=FLOOR,
-                POLITENESS_DELAY_FACTOR=factor,
-            )
-        )
-        world = web.world
-        web.stop()
+    ) as web:
+        finish(web, POLITENESS_DELAY_FACTOR=factor)
+    log = web.log
     took = defaultdict(list)
     for hit in read_access_log(log):
         took[hit.host].append(hit.end - hit.start)
     delays = {host: factor * min(times) for host, times in took.items()}
-    wrong, auditor = violations(log, delays=delays)
-    assert wrong == []
-    assert auditor.concurrency == 1
+    auditor = assert_polite(log, delays=delays)
     slow = [name for name, pause in delays.items() if pause > factor * 0.2]
     assert len(slow) > 20
     assert sum(auditor.keys[name].contacts > 3 for name in slow) > 10
@@ -284,29 +229,16 @@ def test_slow_servers_are_left_alone_for_longer(tmp_path):
 
 def test_no_contact_comes_before_a_servers_retry_after_is_over(tmp_path):
     """Half of the throttling hosts say it in seconds, the others by a date."""
-    world = preset(
-        "clean",
-        http_port=0,
-        https_port=0,
+    with simulated(
+        tmp_path,
         hosts=50,
         mean_pages=3.0,
         max_pages=8,
         faults=faults(throttle=0.7),
         throttle_secs=1.5,
-    )
-    log = tmp_path / "access.log"
-    with start_in_process(world, log_path=log) as web:
-        finish(
-            crawl_command(
-                web,
-                seeds_of(web, tmp_path),
-                tmp_path / "job",
-                POLITENESS_MIN_DELAY=FLOOR,
-                POLITENESS_DELAY_FACTOR=1,
-            )
-        )
-        world = web.world
-        web.stop()
+    ) as web:
+        finish(web, POLITENESS_DELAY_FACTOR=1)
+    log, world = web.log, web.world
     by_host = defaultdict(list)
     for hit in read_access_log(log):
         by_host[hit.host].append(hit)
@@ -354,20 +286,11 @@ def test_hosts_of_one_registered_domain_are_contacted_one_after_another(tmp_path
     )
     log = tmp_path / "access.log"
     with in_this_process(world, log) as web:
-        finish(
-            crawl_command(
-                web,
-                seeds_of(web, tmp_path),
-                tmp_path / "job",
-                POLITENESS_PROFILE="nielsen",
-                POLITENESS_MIN_DELAY=0.15,
-            )
-        )
+        settings = {"POLITENESS_PROFILE": "nielsen", "POLITENESS_MIN_DELAY": 0.15}
+        Simulation(web, tmp_path).crawl(**settings)
     delays = crawl_delays(world)
-    wrong, auditor = violations(log, delays=delays, floor=0.15, key="domain")
-    assert wrong == []
+    auditor = assert_polite(log, delays=delays, floor=0.15, key="domain")
     assert set(auditor.keys) == {"sim.co.uk"}
-    assert auditor.concurrency == 1
     hosts = judged(log, delays={}, floor=0.0)[0].keys
     assert len(hosts) == 16
     assert auditor.contacts > 40
@@ -375,38 +298,21 @@ def test_hosts_of_one_registered_domain_are_contacted_one_after_another(tmp_path
 
 
 def test_hosts_at_one_address_share_a_clock_and_keep_their_own(tmp_path):
-    world = preset(
-        "clean",
-        http_port=0,
-        https_port=0,
+    with simulated(
+        tmp_path,
         hosts=40,
         mean_pages=3.0,
         max_pages=12,
         addresses=5,
         crawl_delays=0.5,
         max_crawl_delay=0.8,
-    )
-    log = tmp_path / "access.log"
-    with start_in_process(world, log_path=log) as web:
-        finish(
-            crawl_command(
-                web,
-                seeds_of(web, tmp_path),
-                tmp_path / "job",
-                POLITENESS_KEY="address",
-                POLITENESS_MIN_DELAY=FLOOR,
-                POLITENESS_DELAY_FACTOR=1,
-            )
-        )
-        world = web.world
-        web.stop()
-    wrong, auditor = violations(log, delays={}, key="address")
-    assert wrong == []
-    assert auditor.concurrency == 1
+    ) as web:
+        finish(web, POLITENESS_KEY="address", POLITENESS_DELAY_FACTOR=1)
+    log, world = web.log, web.world
+    auditor = assert_polite(log, delays={}, key="address")
     assert len(auditor.keys) == 5
     delays = crawl_delays(world)
-    wrong, by_host = violations(log, delays=delays)
-    assert wrong == []
+    by_host = assert_polite(log, delays=delays)
     assert len(by_host.keys) == 40
     assert sum(by_host.keys[name].contacts > 2 for name in delays) > 5
 

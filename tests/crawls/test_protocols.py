@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
-import pytest
-from crawling import (
-    USER_AGENT,
-    access_log,
-    crawl_command,
-    impolite,
-    pages_asked_for,
-    run_crawl,
-    stats_of,
-)
+from crawling import USER_AGENT, impolite, pages_asked_for, simulated, stats_of
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from webcrawl.simweb import (
-    AnswerEnd,
-    Faults,
-    allowed_urls,
-    fetchable_urls,
-    preset,
-    start_in_process,
-)
+from webcrawl.simweb import AnswerEnd, Faults, allowed_urls, fetchable_urls
 
 MIN_DELAY = 0.05
-PORTS = {"http_port": 0, "https_port": 0, "ftp_port": 0, "gopher_port": 0}
 
 
-@pytest.fixture
-def crawled(tmp_path):
-    """Crawls a world to its end: its record, the job directory, and the world with its ports."""
-
-    def crawl(world, **settings):
-        with start_in_process(world, log_path=tmp_path / "access.log") as web:
-            seeds = tmp_path / "seeds.txt"
-            seeds.write_text("\n".join(web.world.seeds()) + "\n")
-            job = tmp_path / "job"
-            settings.setdefault("GOPHER_PORTS", web.world.gopher_port)
-            done = run_crawl(crawl_command(web, seeds, job, **settings))
-            assert done.returncode == 0, done.stdout
-            time.sleep(0.4)  # the server writes its record at the latest 0.2 s after an answer
-            return access_log(tmp_path / "access.log"), job, web.world
-
-    return crawl
+def crawled(directory, *, settings=None, **world):
+    """Crawls a web of all protocols to its end; it has been stopped."""
+    with simulated(directory, ftp_port=0, gopher_port=0, **world) as web:
+        web.crawl(**{"GOPHER_PORTS": web.world.gopher_port, **(settings or {})})
+        return web
 
 
 def stored(directory, kind):
@@ -62,18 +33,14 @@ def by_scheme(urls):
     return Counter(url.partition(":")[0] for url in urls)
 
 
-def test_all_four_protocols_are_crawled_completely_politely_and_stored(crawled):
-    world = preset(
-        "clean", **PORTS, hosts=80, seed=5, ftp=0.2, gopher=0.2, mean_pages=6.0, max_pages=30
-    )
-    record, job, world = crawled(world)
-    allowed = allowed_urls(world, USER_AGENT)
-    fetchable = fetchable_urls(world, USER_AGENT)
-    asked = Counter(pages_asked_for(record))
-    assert set(asked) == allowed
+def test_all_four_protocols_are_crawled_completely_politely_and_stored(tmp_path):
+    size = {"hosts": 80, "mean_pages": 6.0, "max_pages": 30}
+    web = crawled(tmp_path, **size, seed=5, ftp=0.2, gopher=0.2)
+    asked = web.judge(min_delay=MIN_DELAY)
+    record, allowed = web.hits(), asked.keys()
+    fetchable = fetchable_urls(web.world, USER_AGENT)
     assert min(by_scheme(allowed)[scheme] for scheme in ("http", "https", "ftp", "gopher")) > 20
     assert not {url for url, count in asked.items() if count > 1} & fetchable
-    assert impolite(record, min_delay=MIN_DELAY) == []
     # Asked for once for each FTP host, and for no Gopher host.
     robots = Counter(
         hit.origin for hit in record if hit.target == "/robots.txt" and hit.status < 500
@@ -85,11 +52,13 @@ def test_all_four_protocols_are_crawled_completely_politely_and_stored(crawled):
     assert not any(origin.startswith("gopher:") for origin in robots)
     assert max(robots.values()) == 1
     # Every document is stored by the kind of record that it has to have.
-    resources = stored(job / "warc", WarcRecordType.resource)
-    responses = stored(job / "warc", WarcRecordType.response)
+    resources = stored(web.job / "warc", WarcRecordType.resource)
+    responses = stored(web.job / "warc", WarcRecordType.response)
     assert set(by_scheme(resources)) == {"ftp", "gopher"}
     assert set(by_scheme(responses)) == {"http", "https"}
-    assert len(fetchable - set(resources) - set(responses)) == stats_of(job)["content/duplicates"]
+    assert (
+        len(fetchable - set(resources) - set(responses)) == stats_of(web.job)["content/duplicates"]
+    )
     assert set(resources) <= fetchable
     for url, content_type in resources.items():
         if url.startswith("ftp:") and url.endswith("/"):
@@ -97,13 +66,12 @@ def test_all_four_protocols_are_crawled_completely_politely_and_stored(crawled):
     assert "application/gopher-menu" in resources.values()
 
 
-def test_hosts_that_fail_have_their_outcomes_and_the_crawl_goes_on(crawled):
+def test_hosts_that_fail_have_their_outcomes_and_the_crawl_goes_on(tmp_path):
     faults = Faults(
         **dict.fromkeys(("server_error", "refuse", "reset", "garbage", "stall", "nxdomain"), 0.07)
     )
-    world = preset(
-        "clean",
-        **PORTS,
+    web = crawled(
+        tmp_path,
         hosts=48,
         seed=6,
         ftp=0.4,
@@ -112,26 +80,25 @@ def test_hosts_that_fail_have_their_outcomes_and_the_crawl_goes_on(crawled):
         mean_pages=3.0,
         max_pages=12,
         stall_secs=5.0,
+        settings={"DOWNLOAD_TIMEOUT": 1, "FRONTIER_RETRY_TIMES": 1, "POLITENESS_MAX_DELAY": 0.3},
     )
-    record, job, world = crawled(
-        world, DOWNLOAD_TIMEOUT=1, FRONTIER_RETRY_TIMES=1, POLITENESS_MAX_DELAY=0.3
-    )
+    record = web.hits()
     asked = set(pages_asked_for(record))
-    assert asked >= fetchable_urls(world, USER_AGENT)
+    assert asked >= fetchable_urls(web.world, USER_AGENT)
     # A web host may say 404 for robots.txt and break down only then, which is an answer.
     own = {url for url in asked if url.startswith(("ftp:", "gopher:"))}
-    assert own <= allowed_urls(world, USER_AGENT)
+    assert own <= allowed_urls(web.world, USER_AGENT)
     assert impolite(record, min_delay=MIN_DELAY) == []
     ended = {hit.outcome for hit in record if hit.origin.startswith("ftp:")}
     assert {AnswerEnd.RESET, AnswerEnd.STALL, AnswerEnd.GARBAGE} <= ended
-    assert stats_of(job)["finish_reason"] == "finished"
+    assert stats_of(web.job)["finish_reason"] == "finished"
 
 
-def test_what_the_settings_leave_out_is_not_contacted(crawled):
-    small = {"hosts": 16, "mean_pages": 2.5, "max_pages": 8}
-    world = preset("clean", **PORTS, **small, seed=3, ftp=0.3, gopher=0.3)
-    record, job, world = crawled(world, DOWNLOAD_HANDLERS='{"ftp": null}', GOPHER_PORTS="70")
-    assert set(by_scheme(pages_asked_for(record))) <= {"http", "https"}
-    stats = stats_of(job)
+def test_what_the_settings_leave_out_is_not_contacted(tmp_path):
+    world = {"hosts": 16, "mean_pages": 2.5, "max_pages": 8, "seed": 3, "ftp": 0.3, "gopher": 0.3}
+    settings = {"DOWNLOAD_HANDLERS": '{"ftp": null}', "GOPHER_PORTS": "70"}
+    web = crawled(tmp_path, **world, settings=settings)
+    assert set(by_scheme(pages_asked_for(web.hits()))) <= {"http", "https"}
+    stats = stats_of(web.job)
     assert stats["urls/refused/scheme"] > 0
     assert stats["outcome/bad_url"] > 0  # hosts of Gopher, on a port that is none of its

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +21,7 @@ import warm
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.jobs.check.whole import check_job
-from webcrawl.simweb import fetchable_urls, preset, start_in_process
+from webcrawl.simweb import allowed_urls, fetchable_urls, preset, start_in_process
 from webcrawl.simweb.accesslog import Hit, read_access_log
 from webcrawl.simweb.robots import SITEMAP_PATH
 
@@ -58,15 +58,61 @@ def crawl_command(
     return command
 
 
+class Simulation:
+    """A simulated web that serves, crawls of it as a user runs them, and its record of them. Seeds,
+    job and record are in *directory*."""
+
+    def __init__(self, web: SimWebProcess, directory: Path) -> None:
+        self.web = web
+        self.job = directory / "job"
+        self.log = directory / "access.log"
+        self.seeds = directory / "seeds.txt"
+        self.seeds.write_text("\n".join(web.world.seeds()) + "\n")
+
+    @property
+    def world(self) -> World:
+        return self.web.world
+
+    def command(self, job: Path | None = None, **settings: object) -> list[str]:
+        """`crawl_command` from all seeds."""
+        return crawl_command(self.web, self.seeds, job or self.job, **settings)
+
+    def crawl(self, *arguments: str, **settings: object) -> str:
+        """Crawl to the end, which must be a good one; the output."""
+        done = run_crawl([*self.command(**settings), *arguments], timeout=240)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def hits(self) -> list[Hit]:
+        """What crawlers have asked for, when the server has been stopped. Beyond HTTP there is no
+        user agent."""
+        self.web.stop()
+        hits = access_log(self.log)
+        return [one for one in hits if USER_AGENT in one.agent or not one.origin.startswith("http")]
+
+    def judge(self, *, min_delay: float) -> Counter[str]:
+        """Stops the server. All that may be fetched was asked for, and no host was hurried; how
+        often each URL was asked for."""
+        hits = self.hits()
+        asked = Counter(pages_asked_for(hits))
+        assert set(asked) == allowed_urls(self.world, USER_AGENT)
+        assert impolite(hits, min_delay=min_delay) == []
+        return asked
+
+
+@contextmanager
+def simulated(directory: Path, name: str = "clean", **values: Any) -> Iterator[Simulation]:
+    """The simulated web of the preset *name* with *values*."""
+    world = preset(name, **{"http_port": 0, "https_port": 0, **values})
+    with start_in_process(world, log_path=directory / "access.log") as web:
+        yield Simulation(web, directory)
+
+
 @contextmanager
 def clean_web(directory: Path, **values: Any) -> Iterator[tuple[SimWebProcess, Path]]:
-    """A sound simulated web of *values* that serves, and a list of its seeds. Its record is
-    access.log in *directory*."""
-    world = preset("clean", http_port=0, https_port=0, **values)
-    with start_in_process(world, log_path=directory / "access.log") as web:
-        seeds = directory / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()) + "\n")
-        yield web, seeds
+    """The same for who wants no more than the web and its seeds."""
+    with simulated(directory, **values) as web:
+        yield web.web, web.seeds
 
 
 def run_crawl(command: list[str], *, timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -90,6 +136,13 @@ def start_crawl(command: list[str]) -> subprocess.Popen[str]:
         if "Spider opened" in line:
             break
     return crawl
+
+
+def kill(crawl: subprocess.Popen[str]) -> None:
+    """``kill -9``."""
+    assert crawl.poll() is None, "the crawl ended by itself"
+    crawl.kill()
+    crawl.communicate()
 
 
 def wait_until(happened: Callable[[], object], *, secs: float = 30) -> None:
