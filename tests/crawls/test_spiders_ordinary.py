@@ -8,15 +8,25 @@ import json
 import os
 import re
 import signal
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from crawling import access_log, impolite, is_robots, run_crawl, start_crawl, stats_of, wait_until
+from crawling import (
+    access_log,
+    crawl_command,
+    impolite,
+    is_robots,
+    kill,
+    run_crawl,
+    simulated,
+    start_crawl,
+    stats_of,
+    wait_until,
+)
 
-from webcrawl.simweb import Faults, preset, start_in_process
+from webcrawl.simweb import Faults
 from webcrawl.simweb.host_spec import OPEN_ROBOTS, RobotsKind
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import page, redirect_target, url_of
@@ -30,18 +40,8 @@ NAMES = [
     *("generator", "own download", "in memory", "closure", "class callback", "other"),
     *("asked by errback", "generated", "downloaded"),
 ]
-WORLD = preset(
-    "clean",
-    http_port=0,
-    https_port=0,
-    hosts=80,
-    mean_pages=6.0,
-    max_pages=30,
-    errors=0.25,
-    redirects=0.2,
-    restricting=0.3,
-    https_share=0.2,
-)
+WORLD = {"hosts": 80, "mean_pages": 6.0, "max_pages": 30, "errors": 0.25, "redirects": 0.2}
+WORLD |= {"restricting": 0.3, "https_share": 0.2}
 
 
 @dataclasses.dataclass
@@ -105,33 +105,31 @@ def leads_to_document(world, found):
     return target.leaf.status == 200 and target.kind is PageKind.HTML and host in open_hosts(world)
 
 
-def command(web, spider, jobdir, plan, **settings):
-    options = {
-        "SPIDER_MODULES": "ordinary_spider",
-        "DNS_SERVERS": web.dns,
-        "JOBDIR": jobdir,
-        "POLITENESS_MIN_DELAY": MIN_DELAY,
-        "ALLOW_PRIVATE_ADDRESSES": 1,
-        "POLITENESS_BACKOFF_SECS": 0.1,
-        "DOWNLOAD_TIMEOUT": 5,
-        **settings,
-    }
-    arguments = {"plan": plan, "record": jobdir.with_name("record.jsonl")}
-    line = [sys.executable, "-m", "scrapy", "crawl", spider]
-    for name, value in arguments.items():
-        line += ["-a", f"{name}={value}"]
-    for name, value in options.items():
-        line += ["-s", f"{name}={value}"]
-    return line
+def command(web, spider, plan, **settings):
+    """The command that crawls *web* with *spider* by *plan*."""
+    (web.job.with_name("plan.json")).write_text(json.dumps(plan))
+    settings = {"SPIDER_MODULES": "ordinary_spider", **settings}
+    line = crawl_command(web.web, "", web.job, **settings)
+    at = line.index("web")
+    files = {"plan": web.job.with_name("plan.json"), "record": web.job.with_name("record.jsonl")}
+    arguments = [part for name, file in files.items() for part in ("-a", f"{name}={file}")]
+    return [*line[:at], spider, *arguments, *line[at + 3 :]]
 
 
-def record_of(jobdir):
-    lines = jobdir.with_name("record.jsonl").read_text().splitlines()
+def finish(line):
+    """Crawl to the end, which must be a good one; the output."""
+    done = run_crawl(line)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def record_of(web):
+    lines = web.job.with_name("record.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
-def answers_in(jobdir):
-    return [entry for entry in record_of(jobdir) if entry["name"] == "post"]
+def answers_in(web):
+    return [entry for entry in record_of(web) if entry["name"] == "post"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -143,23 +141,17 @@ def spider_path():
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("ordinary")
-    jobdir = directory / "job"
-    log = directory / "access.log"
-    with start_in_process(WORLD, log_path=log) as web:
+    with simulated(tmp_path_factory.mktemp("ordinary"), **WORLD) as web:
         plan = make_plan(web.world)
-        (directory / "plan.json").write_text(json.dumps(plan))
-        line = command(web, "ordinary", jobdir, directory / "plan.json", REPUTATION_ROUNDS=0)
-        done = run_crawl(line, timeout=60)
-        assert done.returncode == 0, done.stdout
-    hits = access_log(log)
+        output = finish(command(web, "ordinary", plan, REPUTATION_ROUNDS=0))
+    hits = access_log(web.log)
     return Crawled(
         plan=plan,
-        output=done.stdout,
-        record=record_of(jobdir),
+        output=output,
+        record=record_of(web),
         asked=Counter(hit.url for hit in hits if not is_robots(hit)),
         hits=hits,
-        stats=stats_of(jobdir),
+        stats=stats_of(web.job),
     )
 
 
@@ -354,190 +346,147 @@ def gave_up(crawled):
 
 
 def test_posts_that_wait_survive_kill_9(tmp_path):
-    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
-    with start_in_process(WORLD, log_path=log) as web:
+    settings = {"POLITENESS_MIN_DELAY": 0.15, "POLITENESS_MAX_DELAY": 0.3}
+    with simulated(tmp_path, **WORLD) as web:
         origins = [host.origin for host in open_hosts(web.world)[:8]]
         urls = [f"{origin}/form/{n}" for n in range(8) for origin in origins]
-        plan.write_text(json.dumps({"first": True, "urls": urls}))
-        line = command(
-            web, "waiting", jobdir, plan, POLITENESS_MIN_DELAY=0.15, POLITENESS_MAX_DELAY=0.3
-        )
-        kills = 0
-        for contacts in (0, 16, 32):
+        line = command(web, "waiting", {"first": True, "urls": urls}, **settings)
+        kills = (0, 16, 32)
+        for contacts in kills:
             crawl = start_crawl(line)
-            wait_until(lambda: record_of(jobdir) and len(access_log(log)) >= contacts)  # noqa: B023  # asked within this turn
-            assert crawl.poll() is None, "it ended before it was killed"
-            crawl.kill()
-            crawl.stderr.close()
-            crawl.wait()
-            kills += 1
+            wait_until(lambda: record_of(web) and len(access_log(web.log)) >= contacts)  # noqa: B023  # asked within this turn
+            kill(crawl)
             # From now on nobody but the job directory knows of them.
-            plan.write_text(json.dumps({"first": False, "urls": urls}))
-        done = run_crawl(line)
-        assert done.returncode == 0, done.stdout
-    posts = Counter(hit.url for hit in access_log(log) if hit.method == "POST")
+            line = command(web, "waiting", {"first": False, "urls": urls}, **settings)
+        finish(line)
+    hits = access_log(web.log)
+    posts = Counter(hit.url for hit in hits if hit.method == "POST")
     assert set(posts) == set(urls)
-    assert sum(posts.values()) - len(posts) <= kills * len(origins)
-    answered = Counter(entry["meta"] for entry in answers_in(jobdir))
+    assert sum(posts.values()) - len(posts) <= len(kills) * len(origins)
+    answered = Counter(entry["meta"] for entry in answers_in(web))
     assert set(answered) == set(range(len(urls)))
-    assert impolite(access_log(log), min_delay=0.15) == []
-    assert stats_of(jobdir)["frontier/leased"] == 0
+    assert impolite(hits, min_delay=0.15) == []
+    assert stats_of(web.job)["frontier/leased"] == 0
 
 
 def test_downloads_that_pages_in_memory_wait_for_go_on_when_no_more_pages_are_taken(tmp_path):
-    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
-    with start_in_process(WORLD, log_path=log) as web:
+    # One page is too much.
+    settings = {"SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1, "POLITENESS_MAX_DELAY": 0.1}
+    with simulated(tmp_path, **WORLD) as web:
         urls = [host.origin + "/" for host in open_hosts(web.world)[:6]]
-        plan.write_text(json.dumps({"urls": urls, "images": 2}))
-        # One page is too much.
-        line = command(
-            web,
-            "illustrated",
-            jobdir,
-            plan,
-            SCRAPER_SLOT_MAX_ACTIVE_SIZE=1,
-            POLITENESS_MAX_DELAY=0.1,
-            CLOSESPIDER_TIMEOUT=20,
-        )
-        done = run_crawl(line)
-        assert done.returncode == 0, done.stdout
-    assert stats_of(jobdir)["finish_reason"] == "finished"
-    answered = [entry["kwargs"]["own"] for entry in record_of(jobdir)]
+        plan = {"urls": urls, "images": 2}
+        finish(command(web, "illustrated", plan, CLOSESPIDER_TIMEOUT=20, **settings))
+    assert stats_of(web.job)["finish_reason"] == "finished"
+    answered = [entry["kwargs"]["own"] for entry in record_of(web)]
     assert answered == [[404, 404]] * len(urls)
-    assert impolite(access_log(log), min_delay=MIN_DELAY) == []
+    assert impolite(access_log(web.log), min_delay=MIN_DELAY) == []
 
 
 def test_middlewares_may_download_by_themselves_and_nobody_waits_for_ever(tmp_path):
-    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
-    with start_in_process(WORLD, log_path=log) as web:
+    with simulated(tmp_path, **WORLD) as web:
         own, before, after, other = (host.origin for host in open_hosts(web.world)[:4])
-        requests = {
+        plan = {
             "own": (f"{own}/", "ask before", f"{own}/x"),
             "before": (f"{before}/", "ask before", f"{other}/x"),
             "after": (f"{after}/", "ask after", f"{after}/x"),
         }
-        plan.write_text(json.dumps(requests))
-        line = command(
-            web, "asking", jobdir, plan, POLITENESS_MAX_DELAY=0.1, CLOSESPIDER_TIMEOUT=15
-        )
-        done = run_crawl(line)
-        assert done.returncode == 0, done.stdout
-    assert stats_of(jobdir)["finish_reason"] == "finished"
-    answered = {entry["name"]: entry["meta"] for entry in record_of(jobdir)}
+        settings = {"POLITENESS_MAX_DELAY": 0.1, "CLOSESPIDER_TIMEOUT": 15}
+        finish(command(web, "asking", plan, **settings))
+    assert stats_of(web.job)["finish_reason"] == "finished"
+    answered = {entry["name"]: entry["meta"] for entry in record_of(web)}
     # Its host is in process for the very request whose middleware waits.
     assert "in process" in answered.pop("own")
     assert answered == {"before": 404, "after": 404}
-    assert impolite(access_log(log), min_delay=MIN_DELAY) == []
+    assert impolite(access_log(web.log), min_delay=MIN_DELAY) == []
 
 
 def test_on_a_full_disk_no_request_of_a_callback_is_lost(tmp_path):
-    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
     children = 5
-    with start_in_process(WORLD, log_path=log) as web:
+    with simulated(tmp_path, **WORLD) as web:
         urls = [host.origin + "/" for host in open_hosts(web.world)[:8]]
-        facts = {"urls": urls, "children": children}
-        plan.write_text(json.dumps(facts | {"first": True}))
-        line = command(web, "tree", jobdir, plan, POLITENESS_MAX_DELAY=0.1)
+        plan = {"urls": urls, "children": children}
+        line = command(web, "tree", plan | {"first": True}, POLITENESS_MAX_DELAY=0.1)
         limited = 'ulimit -f 300; trap "" XFSZ; exec "$@"'
         done = run_crawl(["bash", "-c", limited, "bash", *line])
         assert done.returncode == 3, done.stdout
-        assert len(record_of(jobdir)) < len(urls) * children
-        plan.write_text(json.dumps(facts | {"first": False}))
-        done = run_crawl(line)
-        assert done.returncode == 0, done.stdout
-    asked = {hit.url for hit in access_log(log) if not is_robots(hit)}
+        assert len(record_of(web)) < len(urls) * children
+        finish(command(web, "tree", plan | {"first": False}, POLITENESS_MAX_DELAY=0.1))
+    asked = {hit.url for hit in access_log(web.log) if not is_robots(hit)}
     assert asked == set(urls) | {f"{url}child/{n}" for url in urls for n in range(children)}
-    assert stats_of(jobdir)["frontier/leased"] == 0
+    assert stats_of(web.job)["frontier/leased"] == 0
 
 
-def test_requests_under_way_when_the_crawl_is_stopped_go_back_without_a_word(tmp_path):
-    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
+@pytest.fixture
+def stalling(tmp_path):
+    """A web most of whose hosts never answer, and a form on each."""
     faults = dataclasses.replace(Faults.none(), stall=0.7)
-    world = preset(
-        "clean", http_port=0, https_port=0, hosts=12, mean_pages=1.0, faults=faults, stall_secs=50
-    )
-    with start_in_process(world, log_path=log) as web:
-        urls = [host.origin + "/form" for host in hosts(web.world)]
-        plan.write_text(json.dumps({"first": True, "urls": urls}))
-        line = command(
-            web,
-            "waiting",
-            jobdir,
-            plan,
-            ROBOTSTXT_OBEY=False,
-            DOWNLOAD_TIMEOUT=60,
-            SHUTDOWN_GRACE_SECS=0.5,
-        )
-        crawl = start_crawl(line)
-        time.sleep(1)
-        crawl.send_signal(signal.SIGTERM)
-        output = crawl.communicate(timeout=20)[1]
-        assert crawl.returncode == 0, output
+    with simulated(tmp_path, hosts=12, mean_pages=1.0, faults=faults, stall_secs=50) as web:
+        yield web, [host.origin + "/form" for host in hosts(web.world)]
+
+
+def test_requests_under_way_when_the_crawl_is_stopped_go_back_without_a_word(stalling):
+    web, urls = stalling
+    settings = {"ROBOTSTXT_OBEY": False, "DOWNLOAD_TIMEOUT": 60, "SHUTDOWN_GRACE_SECS": 0.5}
+    crawl = start_crawl(command(web, "waiting", {"first": True, "urls": urls}, **settings))
+    time.sleep(1)
+    crawl.send_signal(signal.SIGTERM)
+    output = crawl.communicate(timeout=20)[1]
+    assert crawl.returncode == 0, output
     assert "Traceback" not in output
-    stats = stats_of(jobdir)
-    answered = answers_in(jobdir)
+    stats = stats_of(web.job)
+    answered = answers_in(web)
     assert all("error" not in entry for entry in answered)
     assert stats["frontier/waiting"] == len(urls) - len(answered) > 0
     assert stats["frontier/leased"] == 0
 
 
-def test_a_request_that_would_wait_longer_than_its_lease_has_an_end(tmp_path):
-    jobdir, log, plan = tmp_path / "job", tmp_path / "access.log", tmp_path / "plan.json"
-    faults = dataclasses.replace(Faults.none(), stall=0.7)
-    world = preset(
-        "clean", http_port=0, https_port=0, hosts=12, mean_pages=1.0, faults=faults, stall_secs=50
-    )
-    with start_in_process(world, log_path=log) as web:
-        urls = [host.origin + "/form" for host in hosts(web.world)]
-        meta = {"download_timeout": 40, "dont_retry": True}
-        plan.write_text(json.dumps({"first": True, "urls": urls, "meta": meta}))
-        line = command(
-            web,
-            "waiting",
-            jobdir,
-            plan,
-            ROBOTSTXT_OBEY=False,
-            POLITENESS_MAX_DELAY=0.1,
-            DOWNLOAD_TIMEOUT=1,
-            FRONTIER_LEASE_SECS=2,
-            CLOSESPIDER_TIMEOUT=15,
-        )
-        done = run_crawl(line)
-        assert done.returncode == 0, done.stdout
-    stats = stats_of(jobdir)
+def test_a_request_that_would_wait_longer_than_its_lease_has_an_end(stalling):
+    web, urls = stalling
+    plan = {"first": True, "urls": urls, "meta": {"download_timeout": 40, "dont_retry": True}}
+    settings = {
+        "ROBOTSTXT_OBEY": False,
+        "POLITENESS_MAX_DELAY": 0.1,
+        "DOWNLOAD_TIMEOUT": 1,
+        "FRONTIER_LEASE_SECS": 2,
+        "CLOSESPIDER_TIMEOUT": 15,
+    }
+    finish(command(web, "waiting", plan, **settings))
+    stats = stats_of(web.job)
     assert stats["finish_reason"] == "finished"
     assert "scheduler/expired" not in stats
-    posts = [hit.url for hit in access_log(log)]
+    web.web.stop()
+    posts = [hit.url for hit in access_log(web.log)]
     assert len(posts) == len(set(posts))
 
 
+CHANGED = """
+import scrapy
+
+class Changed(scrapy.Spider):
+    name = 'waiting'
+    handle_httpstatus_list = [404, 405]
+
+    async def start(self):
+        yield scrapy.Request(self.url, callback=self.seen)
+
+    def seen(self, response):
+        yield {'url': response.url}
+"""
+
+
 def test_a_spider_that_lost_a_callback_loses_only_its_requests(tmp_path, monkeypatch):
-    jobdir, plan = tmp_path / "job", tmp_path / "plan.json"
-    (tmp_path / "changed.py").write_text(
-        "import scrapy\n"
-        "class Changed(scrapy.Spider):\n"
-        "    name = 'waiting'\n"
-        "    handle_httpstatus_list = [404, 405]\n"
-        "    async def start(self):\n"
-        "        yield scrapy.Request(self.url, callback=self.seen)\n"
-        "    def seen(self, response):\n"
-        "        yield {'url': response.url}\n"
-    )
-    with start_in_process(WORLD, log_path=None) as web:
+    (tmp_path / "changed.py").write_text(CHANGED)
+    with simulated(tmp_path, **WORLD) as web:
         urls = [host.origin + "/form" for host in open_hosts(web.world)[:5]]
-        plan.write_text(json.dumps({"first": True, "urls": urls}))
-        line = command(
-            web, "waiting", jobdir, plan, CLOSESPIDER_TIMEOUT=0.01, POLITENESS_MIN_DELAY=3
-        )
-        assert run_crawl(line).returncode == 0
-        answered = stats_of(jobdir)["frontier/finished"]
+        plan = {"first": True, "urls": urls}
+        settings = {"CLOSESPIDER_TIMEOUT": 0.01, "POLITENESS_MIN_DELAY": 3}
+        finish(command(web, "waiting", plan, **settings))
+        answered = stats_of(web.job)["frontier/finished"]
         assert answered < len(urls)
-        path = f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"
-        monkeypatch.setenv("PYTHONPATH", path)
-        line = command(web, "waiting", jobdir, plan, SPIDER_MODULES="changed", ITEM_PIPELINES="{}")
-        done = run_crawl([*line, "-a", f"url={urls[0]}"])
-    assert done.returncode == 0, done.stdout
-    stats = stats_of(jobdir)
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}")
+        line = command(web, "waiting", plan, SPIDER_MODULES="changed", ITEM_PIPELINES="{}")
+        finish([*line, "-a", f"url={urls[0]}"])
+    stats = stats_of(web.job)
     assert stats["scheduler/lost"] == len(urls) - answered
     assert stats["item_scraped_count"] == 1
     assert stats["frontier/leased"] == 0
