@@ -135,6 +135,11 @@ def boot_id() -> str:
         return ""
 
 
+def date_of(at: float) -> str:
+    """*at*, epoch seconds, as manifests have it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
 def read_state(path: Path, *, sequence: int = 0) -> SavedState | None:
     """The live state of the directory *path*, None when there never was one; with a *sequence* the
     one of that number. Takes no lock and changes nothing on disk.
@@ -265,7 +270,7 @@ class StateDirectory:
         # The name of the snapshot file is synced with that of the manifest, before CURRENT is.
         self._manifests.publish(
             {
-                "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall_time())),
+                "written_at": date_of(wall_time()),
                 "boot_id": self._boot,
                 "snapshot": {"file": self._snapshot(sequence).name, "bytes": prepared.size},
                 "facts": dict(prepared.facts),

@@ -1,4 +1,8 @@
-"""Job view: the parts of a job, read-only, and queries that survive a checkpoint meanwhile."""
+"""Job view: the parts of a job, read-only, and queries that survive a checkpoint meanwhile.
+
+``ask`` reads the files of a job, whatever process runs it. ``live_view`` is for the process itself:
+the same view of its shards as they are now.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,17 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from webcrawl.crawl.jobdir import read_checkpoint
+from webcrawl.clock import wall_time
+from webcrawl.crawl.jobdir import Checkpoint, read_checkpoint
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.state_directory import SHARDS, shard_names, shard_path
+from webcrawl.crawl.state_directory import (
+    SHARDS,
+    SavedState,
+    boot_id,
+    date_of,
+    shard_names,
+    shard_path,
+)
 from webcrawl.crawl.suffix_lists import use_suffix_list_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import FrontierView
@@ -22,8 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from webcrawl.crawl.jobdir import Checkpoint
-    from webcrawl.crawl.state_directory import SavedState
+    from webcrawl.crawl.jobdir import Job
 
 T = TypeVar("T")
 
@@ -143,6 +154,22 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
         f"The crawl in JOBDIR {jobdir} makes checkpoints faster than it can be looked at: make "
         "CHECKPOINT_INTERVAL_SECS longer, or stop it first."
     )
+
+
+def live_view(job: Job) -> JobView:
+    """The open *job* as it is now, in the thread of its parts and while no checkpoint is gathered.
+
+    It takes all snapshots, which no checkpoint names, and reads the other files as ``ask`` does:
+    host records are those that have been written, up to two seconds old.
+    """
+    at = date_of(wall_time())
+    states = []
+    for directory, state in job.prepare(job.own.facts).states:
+        snapshots = {name: b"".join(pieces) for name, pieces in state.snapshots.items()}
+        states.append((directory, SavedState(0, at, boot_id(), state.facts, snapshots)))
+    *shards, (_, own) = states
+    shown = {directory.path.name: state for directory, state in shards}
+    return JobView(jobdir=job.path, checkpoint=Checkpoint(own, shown))
 
 
 def _live(jobdir: Path) -> list[bytes]:
