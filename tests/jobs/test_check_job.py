@@ -18,11 +18,10 @@ from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import FrontierSnapshot
+from webcrawl.jobs.check.files import check_logs, check_table
 from webcrawl.jobs.check.findings import MOST, Findings
 from webcrawl.jobs.check.frontier import check_frontier
-from webcrawl.jobs.check.logs import check_logs
 from webcrawl.jobs.check.seen import check_content, check_seen
-from webcrawl.jobs.check.tables import check_table
 from webcrawl.jobs.check.text import report_text
 from webcrawl.jobs.check.whole import bytes_of, check_job
 from webcrawl.seen.content import ContentSeen

@@ -25,12 +25,7 @@ from webcrawl.crawl.state_directory import read_state
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.jobs.check.mend_checkpoint import (
-    Damaged,
-    live_number,
-    mend_checkpoint,
-    publish_state,
-)
+from webcrawl.jobs.check.mend_checkpoint import live_number, mend_checkpoint, publish_state
 from webcrawl.jobs.check.mending import Mending
 from webcrawl.jobs.check.repair import repair_job
 from webcrawl.jobs.check.text import repair_text
@@ -342,8 +337,7 @@ def test_every_byte_of_the_state_that_is_hit_is_found_and_mended(job, tmp_path):
 
 
 def mend(path):
-    mending = Mending(jobdir=path, number=live_number(path), on_progress=lambda _: None)
-    assert mend_checkpoint(Damaged(path, mending, time.time, 0.0, lambda _: True))
+    assert mend_checkpoint(Mending(jobdir=path, number=live_number(path), rest_secs=0.0))
 
 
 def small(job, tmp_path):

@@ -69,7 +69,7 @@ def longest(job, pattern):
 
 
 def mending_in(path):
-    mending = Mending(jobdir=path, number=1, on_progress=lambda _: None)
+    mending = Mending(jobdir=path, number=1, rest_secs=5.0)
     mending.begin("part")
     return mending
 
@@ -339,7 +339,7 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
     snapshot = msgspec.msgpack.encode(state)
 
     def mend(mending):
-        return mend_frontier(tmp_path, snapshot, mending, trusted=True, now=1000.0, rest_secs=5.0)
+        return mend_frontier(tmp_path, snapshot, mending, trusted=True)
 
     assert mend(mending_in(tmp_path)) == snapshot
     segments = sorted((tmp_path / "front/01").glob("*.log"))

@@ -3,10 +3,9 @@
 A check reads everything that the live states of the job and its shards name and what was logged
 since, each part by the module of its name, and changes not a byte::
 
-    whole        CURRENT, manifest, snapshot          logs      lines of JSON
-    frontier     queues, done log                     warc      stored pages, with --warc
-    seen         runs, filter, URL log; content       hosts     host records, SQLite
-    tables       ranks of the seeds
+    whole        CURRENT, manifest, snapshot          files     ranks of the seeds, host records,
+    frontier     queues, done log                               lines of JSON
+    seen         runs, filter, URL log; content       warc      stored pages, with --warc
 
 Damage is a ``Finding`` (findings.py): file, byte, what, and its consequence for the crawl. The torn
 end of a log is no damage, as a process that is killed leaves it, and the next start cuts it. It is
@@ -19,6 +18,6 @@ Invariants:
 3. Repair changes nothing but what a new checkpoint names; files with damage in them are kept below
    ``damaged/``. Dying in the middle leaves a job that can be repaired again.
 
-Other modules: logs_since (records, and the gaps between them as damage), whole (the check of all
-parts), text (the report as text).
+Repair: mend_checkpoint, mend_frontier, mend_seen, mend_files; all of it is in repair. text: the
+report as text.
 """

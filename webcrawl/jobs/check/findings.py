@@ -1,4 +1,4 @@
-"""Findings of a check, as data, and its progress."""
+"""Findings of a check, as data, and its progress; gaps in record logs as findings."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.storage.scan import Gap, scan_records
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from webcrawl.storage.scan import FoundRecord
 
 #: Findings, and notes, that are kept; all are counted.
 MOST: Final = 1000
+#: The consequence of a damaged snapshot.
+NO_SNAPSHOT: Final = "the crawl cannot be resumed"
+#: The consequence of a torn end.
+CUT: Final = "the next start cuts it off: it was being written when the process died"
+_LOST: Final = "the machine went down before it was written: nothing that a checkpoint names"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -72,3 +81,46 @@ class Findings:
     def _finding(self, file: Path, offset: int, what: str, consequence: str) -> Finding:
         name = str(file.relative_to(self.jobdir)) if file.is_relative_to(self.jobdir) else str(file)
         return Finding(self.part, name, offset, what, consequence)
+
+
+def frames_of(
+    path: Path,
+    findings: Findings,
+    consequence: str,
+    *,
+    start: int,
+    end: int | None = None,
+    trusted: bool = True,
+) -> Iterator[FoundRecord]:
+    """The good records of *path*; gaps between them are added as damage with this *consequence*.
+
+    Without an *end* a torn end is only noted, and with *trusted* false, when the machine went down
+    since, all else too.
+    """
+    for piece in scan_records(path, start=start, end=end):
+        findings.on_progress(piece.end - piece.start)
+        if not isinstance(piece, Gap):
+            yield piece
+        elif end is None and piece.is_torn:
+            findings.note(path, piece.start, unreadable(piece), CUT)
+        elif end is None and not trusted:
+            findings.note(path, piece.start, unreadable(piece), _LOST)
+        else:
+            findings.add(path, piece.start, unreadable(piece), consequence)
+
+
+def add_cut_off(
+    path: Path, part: str, findings: Findings, consequence: str, *, trusted: bool
+) -> None:
+    """Add that *part* of the log before *path* is gone, with this *consequence*; with *trusted*
+    false only a note, as the machine may have gone down before the name of one was synced."""
+    what = f"{part} before this one is gone"
+    if trusted:
+        findings.add(path, 0, what, consequence)
+    else:
+        findings.note(path, 0, what, _LOST)
+
+
+def unreadable(gap: Gap) -> str:
+    """The sentence for *gap*."""
+    return f"{gap.why}; {gap.end - gap.start:,} bytes cannot be read"

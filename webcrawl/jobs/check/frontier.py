@@ -10,7 +10,7 @@ from webcrawl.frontier.done_log import done_log_files, records_in
 from webcrawl.frontier.entry import decode
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
-from webcrawl.jobs.check.logs_since import add_cut_off, frames_of, unreadable
+from webcrawl.jobs.check.findings import NO_SNAPSHOT, add_cut_off, frames_of, unreadable
 from webcrawl.storage.fifo import FifoSnapshot, length_of
 from webcrawl.storage.record_log import HEADER_SIZE, unpack_many
 from webcrawl.storage.scan import Gap, scan_fifo
@@ -26,7 +26,6 @@ _DONE: Final = (
     "hosts that were contacted then"
 )
 _UNREAD: Final = "what it tells is not read: as if it were damaged"
-_NO_SNAPSHOT: Final = "the crawl cannot be resumed"
 
 
 class Kept(NamedTuple):
@@ -43,7 +42,7 @@ def check_frontier(path: Path, snapshot: bytes, findings: Findings, *, trusted: 
     try:
         state = decode_snapshot(snapshot)
     except msgspec.DecodeError as error:
-        findings.add(path, 0, f"unreadable snapshot: {error}", _NO_SNAPSHOT)
+        findings.add(path, 0, f"unreadable snapshot: {error}", NO_SNAPSHOT)
         return
     _check_snapshot(path, state, findings)
     for queue in kept_queues(path, state):
@@ -68,9 +67,9 @@ def _check_snapshot(path: Path, state: FrontierSnapshot, findings: Findings) -> 
     hosts = [queue.host for queue in state.queues]
     numbers = [queue.number for queue in state.queues if queue.overflow is not None]
     if len(set(hosts)) < len(hosts) or len(set(numbers)) < len(numbers):
-        findings.add(path, 0, "a host or a directory has two queues", _NO_SNAPSHOT)
+        findings.add(path, 0, "a host or a directory has two queues", NO_SNAPSHOT)
     if len(state.finished) % 8:
-        findings.add(path, 0, "the names of finished entries are cut off", _NO_SNAPSHOT)
+        findings.add(path, 0, "the names of finished entries are cut off", NO_SNAPSHOT)
     for name, host, items in _in_snapshot(state):
         wrong = sum(not fits(item, host) for item in items)
         if wrong:

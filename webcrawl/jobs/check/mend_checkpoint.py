@@ -22,7 +22,7 @@ import re
 import shutil
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -35,17 +35,18 @@ from webcrawl.crawl.state_directory import (
     read_state,
     shard_path,
 )
+from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.records.database import FILE
 from webcrawl.jobs.check.mend_frontier import quieted
 from webcrawl.jobs.check.mending import DAMAGED
-from webcrawl.jobs.check.whole import NEEDED
+from webcrawl.jobs.check.whole import NEEDED, check_job
 from webcrawl.jobs.inspect.info_log import ends
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from webcrawl.crawl.jobdir import Checkpoint
@@ -58,19 +59,6 @@ _ASIDE: Final = f"{SHARDS}-??"
 _UNREADABLE: Final = (CorruptRecordError, NewerFormatError, OSError, msgspec.DecodeError)
 
 
-class Damaged(NamedTuple):
-    """A job with a live state that may not be readable.
-
-    *is_sound* checks a kept checkpoint.
-    """
-
-    jobdir: Path
-    mending: Mending
-    clock: Callable[[], float]
-    rest_secs: float
-    is_sound: Callable[[Path], bool]
-
-
 def live_number(path: Path) -> int:
     """The largest number that a state of the directory *path* may have had."""
     names = [one.name for one in path.iterdir()]
@@ -80,27 +68,27 @@ def live_number(path: Path) -> int:
     return max([0, *found, *(int(kept.name) for kept in kept_in(path))])
 
 
-def mend_checkpoint(damaged: Damaged) -> bool:
+def mend_checkpoint(mending: Mending) -> bool:
     """Whether all live states can be read now. If not, nothing was changed but what a repair that
     died had begun. Raises OSError."""
-    jobdir = damaged.jobdir
-    _take_back(damaged)
+    jobdir = mending.jobdir
+    _take_back(jobdir)
     numbers = {
         path: _readable_number(path, () if path == jobdir else NEEDED)
         for path in unreadable_states(jobdir)
     }
     kept = None
     if None in numbers.values():
-        kept = _kept(damaged)
+        kept = _kept(jobdir)
         if kept is None:
             return False
     for path, number in numbers.items():
-        _put_aside(damaged, path)
+        _put_aside(mending, path)
         if number is not None:
             write_atomic(path / "CURRENT", f"manifest-{number:06d}.json\n".encode())
     if kept is not None:
         own_only = {path for path, number in numbers.items() if number is None} == {jobdir}
-        _go_back(damaged, *kept, own_only=own_only)
+        _go_back(mending, *kept, own_only=own_only)
     return True
 
 
@@ -144,41 +132,48 @@ def _readable_number(path: Path, parts: tuple[str, ...]) -> int | None:
     return None
 
 
-def _kept(damaged: Damaged) -> tuple[Path, Checkpoint] | None:
+def _kept(jobdir: Path) -> tuple[Path, Checkpoint] | None:
     """The checkpoint to go back to, and where it is."""
     candidates: list[tuple[Path, Checkpoint]] = []
-    for path in reversed(kept_in(damaged.jobdir)):
+    for path in reversed(kept_in(jobdir)):
         with suppress(*_UNREADABLE):
             checkpoint = read_checkpoint(path)
             if checkpoint is not None and not unreadable_states(path):
                 candidates.append((path, checkpoint))
-    sound = (one for one in candidates if damaged.is_sound(one[0]))
+    sound = (one for one in candidates if _is_sound(one[0]))
     return next(sound, candidates[0] if candidates else None)
 
 
-def _put_aside(damaged: Damaged, path: Path) -> None:
+def _is_sound(jobdir: Path) -> bool:
+    try:
+        return not check_job(jobdir, warc=False).damage_count
+    except FatalError:
+        return False
+
+
+def _put_aside(mending: Mending, path: Path) -> None:
     for pattern in ("CURRENT", "manifest-*.json", "snapshot-*.log"):
         for file in path.glob(pattern):
-            damaged.mending.put_aside(file)
+            mending.put_aside(file)
 
 
 # Going back
 
 
-def _go_back(damaged: Damaged, kept: Path, checkpoint: Checkpoint, *, own_only: bool) -> None:
+def _go_back(mending: Mending, kept: Path, checkpoint: Checkpoint, *, own_only: bool) -> None:
     """The job's own state first: it may be older than that of the shards, and never newer."""
-    jobdir = damaged.jobdir
-    _put_aside(damaged, jobdir)
+    jobdir = mending.jobdir
+    _put_aside(mending, jobdir)
     facts = {**checkpoint.own.facts, "shards": list(checkpoint.shards)}
     publish_state(jobdir, checkpoint.own, checkpoint.own.snapshots, facts=facts)
     told = f"goes back to the checkpoint of {checkpoint.own.written_at}: "
     if own_only:
-        damaged.mending.lost(f"the job {told}seeds read since then are read again")
+        mending.lost(f"the job {told}seeds read since then are read again")
         return
-    _put_in_place(damaged, kept, checkpoint)
+    _put_in_place(mending, kept, checkpoint)
     since = _seconds(checkpoint.own)
     count = sum(end.at >= since for end in ends(jobdir))
-    damaged.mending.lost(f"{told}{count:,} URLs finished since then are fetched again")
+    mending.lost(f"{told}{count:,} URLs finished since then are fetched again")
 
 
 def publish_state(
@@ -198,10 +193,10 @@ def publish_state(
     directory.publish(prepared)
 
 
-def _put_in_place(damaged: Damaged, kept: Path, checkpoint: Checkpoint) -> None:
+def _put_in_place(mending: Mending, kept: Path, checkpoint: Checkpoint) -> None:
     """The shards of *kept* take the place of those of the crawl, which are put aside. The newer
     host records stay: they are no part of a checkpoint."""
-    jobdir = damaged.jobdir
+    jobdir = mending.jobdir
     state, copy = jobdir / SHARDS, jobdir / _COPY
     shutil.rmtree(copy, ignore_errors=True)
     try:
@@ -212,15 +207,15 @@ def _put_in_place(damaged: Damaged, kept: Path, checkpoint: Checkpoint) -> None:
                 shutil.rmtree(copy / name / "hosts", ignore_errors=True)
                 shutil.copytree(hosts, copy / name / "hosts")
             frontier = decode_snapshot(saved.snapshots["frontier"])
-            frontier = quieted(frontier, damaged.clock(), damaged.rest_secs)
-            quiet = {**saved.snapshots, "frontier": msgspec.msgpack.encode(frontier)}
+            encoded = msgspec.msgpack.encode(quieted(frontier, mending))
+            quiet = {**saved.snapshots, "frontier": encoded}
             publish_state(copy / name, saved, quiet)
         sync_paths([copy, *copy.rglob("*")])
     except OSError:
         shutil.rmtree(copy, ignore_errors=True)
         raise
     if state.exists():
-        aside = damaged.mending.aside
+        aside = mending.aside
         made = make_directory(aside)
         state.rename(aside / f"{SHARDS}-{len([*aside.glob(_ASIDE)]) + 1:02d}")
         sync_paths([aside, *made, jobdir])
@@ -228,13 +223,13 @@ def _put_in_place(damaged: Damaged, kept: Path, checkpoint: Checkpoint) -> None:
     sync_path(jobdir)
 
 
-def _take_back(damaged: Damaged) -> None:
+def _take_back(jobdir: Path) -> None:
     """A repair died between two names: the files of the crawl are its files again."""
-    state = damaged.jobdir / SHARDS
-    places = sorted((damaged.jobdir / DAMAGED).glob(f"*/{_ASIDE}"))
+    state = jobdir / SHARDS
+    places = sorted((jobdir / DAMAGED).glob(f"*/{_ASIDE}"))
     if places and not state.exists():
         places[-1].rename(state)
-        sync_paths([damaged.jobdir, places[-1].parent])
+        sync_paths([jobdir, places[-1].parent])
 
 
 def _seconds(state: SavedState) -> float:

@@ -16,9 +16,14 @@ import msgspec
 from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
 from webcrawl.hosts.records.database import FILE, Database
 from webcrawl.hosts.records.records_reader import RecordsReader
-from webcrawl.jobs.check.hosts import check_hosts
-from webcrawl.jobs.check.logs import LOGS, MAX_LINE_BYTES, check_log, damage_of
-from webcrawl.jobs.check.tables import check_table
+from webcrawl.jobs.check.files import (
+    LOGS,
+    MAX_LINE_BYTES,
+    check_hosts,
+    check_log,
+    check_table,
+    damage_of,
+)
 from webcrawl.storage.atomic import make_directory, sync_path
 from webcrawl.storage.line_log import numbered
 from webcrawl.storage.record_log import CorruptRecordError, RecordLog

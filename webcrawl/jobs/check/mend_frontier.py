@@ -30,19 +30,10 @@ if TYPE_CHECKING:
 _SEGMENT_BYTES: Final = 16 << 20
 
 
-def mend_frontier(
-    path: Path,
-    snapshot: bytes,
-    mending: Mending,
-    *,
-    trusted: bool,
-    now: float,
-    rest_secs: float,
-) -> bytes:
+def mend_frontier(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) -> bytes:
     """The snapshot to publish for the frontier in *path*; *snapshot* itself if it is sound.
 
-    When the done log was damaged, everyone rests for *rest_secs* from *now* on, epoch seconds, as
-    when they were last contacted may be lost.
+    When the done log was damaged, every host rests, as when it was last contacted may be lost.
     """
     state = decode_snapshot(snapshot)
     mended = {
@@ -58,14 +49,14 @@ def mend_frontier(
     )
     if damaged:
         segment = _mend_done_log(done, state, mending, damaged)
-        state = quieted(msgspec.structs.replace(state, segment=segment), now, rest_secs)
+        state = quieted(msgspec.structs.replace(state, segment=segment), mending)
     return msgspec.msgpack.encode(state) if mended or damaged else snapshot
 
 
-def quieted(state: FrontierSnapshot, now: float, rest_secs: float) -> FrontierSnapshot:
-    """*state* with a rest for everyone until *rest_secs* after *now*, epoch seconds."""
+def quieted(state: FrontierSnapshot, mending: Mending) -> FrontierSnapshot:
+    """*state* with a rest for every host from now on."""
     # Whatever is said of a clock that was set back meanwhile, see ``Frontier.open``.
-    quiet = max(max(now, state.saved_at) + rest_secs, state.quiet)
+    quiet = max(max(mending.clock(), state.saved_at) + mending.rest_secs, state.quiet)
     return msgspec.structs.replace(state, version=VERSION, quiet=quiet)
 
 
@@ -73,22 +64,22 @@ def _with_queues(
     path: Path, state: FrontierSnapshot, mended: dict[Path, FifoSnapshot]
 ) -> FrontierSnapshot:
     """*state* with the queues in the directories *mended* replaced; empty ones are left out."""
-    by_name = {kept.name: mended.get(kept.path, kept.fifo) for kept in kept_queues(path, state)}
-    parked = {word: by_name[f"URLs parked for {word}"] for word in state.parked}
+    fifos = iter([mended.get(kept.path, kept.fifo) for kept in kept_queues(path, state)])
     return msgspec.structs.replace(
         state,
-        levels=[by_name[f"level {number}"] for number, _ in enumerate(state.levels, start=1)],
-        queues=[_host_queue(queue, by_name.get(f"host {queue.host}")) for queue in state.queues],
-        parked={word: fifo for word, fifo in parked.items() if length_of(fifo)},
+        levels=[next(fifos) for _ in state.levels],
+        parked={word: fifo for word in state.parked if length_of(fifo := next(fifos))},
+        queues=[
+            queue if queue.overflow is None else _with_overflow(queue, next(fifos))
+            for queue in state.queues
+        ],
     )
 
 
-def _host_queue(queue: QueueSnapshot, body: FifoSnapshot | None) -> QueueSnapshot:
-    if body is None:
-        return queue
-    if not length_of(body):
+def _with_overflow(queue: QueueSnapshot, fifo: FifoSnapshot) -> QueueSnapshot:
+    if not length_of(fifo):
         return msgspec.structs.replace(queue, overflow=None, number=0)
-    return msgspec.structs.replace(queue, overflow=body)
+    return msgspec.structs.replace(queue, overflow=fifo)
 
 
 def _mend_queue(queue: Kept, mending: Mending) -> FifoSnapshot:

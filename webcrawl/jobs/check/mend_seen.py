@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.jobs.check.seen import check_log
+from webcrawl.jobs.check.seen import check_log, number_of, spans_of, stretches
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
@@ -26,7 +26,7 @@ from webcrawl.storage.scan import Gap, scan_records
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from webcrawl.jobs.check.mending import Mending
@@ -58,7 +58,7 @@ def mend_seen(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) -
     return snapshot if mended == state else msgspec.msgpack.encode(mended)
 
 
-def mend_content(path: Path, snapshot: bytes, mending: Mending) -> bytes:
+def mend_content(path: Path, snapshot: bytes, mending: Mending, **_: bool) -> bytes:
     """As ``mend_seen``, of the content-seen test."""
     state = decode_snapshot(snapshot, ContentSnapshot, path=path)
     runs = _mend_runs(path, state.runs, mending)
@@ -115,54 +115,19 @@ def _mend_log(
     path: Path, state: DiskSnapshot | BloomSnapshot, mending: Mending, damaged: set[Path]
 ) -> Span:
     """Write what can be read of the log into a new file; returns its stretch."""
-    files = {int(file.stem[11:]): file for file in path.glob("discovered-*.log")}
-    stretches = _stretches(state, files)
-    number = max([*files, *(span.number for span, _ in stretches)]) + 1
+    files = [*path.glob("discovered-*.log")]
+    parts = [*stretches(path, state)]
+    number = 1 + max(map(number_of, [*files, log_path(path, spans_of(state)[-1].number)]))
     for file in damaged:
         mending.put_aside(file)
     new = log_path(path, number)
-    records = _records(path, stretches, _taken(state), mending)
     with RecordLog.open(new, size=0) as log:
-        for fps, packed in records:
+        for fps, packed in _records(parts, _taken(state), mending):
             log.append(COUNT.pack(len(fps)) + fps.tobytes() + packed)
         size = log.size
     mending.written += [new, path]
-    mending.superseded += files.values()
+    mending.superseded += files
     return Span(number, HEADER_SIZE, size)
-
-
-def _stretches(
-    state: DiskSnapshot | BloomSnapshot, files: dict[int, Path]
-) -> list[tuple[Span, bool]]:
-    """All that is to be read, in order, and whether the snapshot vouches for it."""
-    spans = state.files if isinstance(state, BloomSnapshot) else [*state.pending, state.active]
-    last = spans[-1]
-    stretches = [(span, True) for span in spans if span.end > span.start]
-    if last.number in files:
-        size = files[last.number].stat().st_size
-        start = max(last.end, HEADER_SIZE)
-        if size > start:
-            stretches.append((Span(last.number, start, size), False))
-    later = sorted(one for one in files if one > last.number)
-    sizes = {number: files[number].stat().st_size for number in later}
-    return stretches + [(Span(number, HEADER_SIZE, sizes[number]), False) for number in later]
-
-
-def _frames(
-    path: Path, span: Span, is_vouched: bool, mending: Mending
-) -> Iterator[tuple[int, array[int], bytes]]:
-    """Where each good record of *span* begins, its fingerprints and its payloads."""
-    end = span.end if is_vouched else None
-    for piece in scan_records(log_path(path, span.number), start=span.start, end=end):
-        if isinstance(piece, Gap):
-            if not piece.is_torn:
-                what = f"links of pages in {piece.end - piece.start:,} bytes of the URL log"
-                mending.lost(what)
-            continue
-        try:
-            yield piece.start, *parse_record(piece.payload)
-        except ValueError:
-            mending.lost("links of one page, in a record that is none of a URL log")
 
 
 def _taken(state: DiskSnapshot | BloomSnapshot) -> tuple[int, int]:
@@ -176,13 +141,20 @@ def _taken(state: DiskSnapshot | BloomSnapshot) -> tuple[int, int]:
 
 
 def _records(
-    path: Path,
-    stretches: Sequence[tuple[Span, bool]],
-    taken: tuple[int, int],
-    mending: Mending,
+    parts: Iterable[tuple[Path, int, int | None]], taken: tuple[int, int], mending: Mending
 ) -> Iterator[tuple[array[int], bytes]]:
-    """The fingerprints of each good record, and its payloads unless they were *taken* out. Those of
-    the record at that place are submitted again."""
-    for span, is_vouched in stretches:
-        for start, fps, packed in _frames(path, span, is_vouched, mending):
-            yield fps, packed if (span.number, start) >= taken else pack_many([])
+    """The fingerprints of each good record of *parts*, and its payloads unless they were *taken*
+    out. Those of the record at that place are submitted again."""
+    for file, start, end in parts:
+        for piece in scan_records(file, start=start, end=end):
+            if isinstance(piece, Gap):
+                if piece.end > piece.start and not piece.is_torn:
+                    what = f"links of pages in {piece.end - piece.start:,} bytes of the URL log"
+                    mending.lost(what)
+                continue
+            try:
+                fps, packed = parse_record(piece.payload)
+            except ValueError:
+                mending.lost("links of one page, in a record that is none of a URL log")
+            else:
+                yield fps, packed if (number_of(file), piece.start) >= taken else pack_many([])

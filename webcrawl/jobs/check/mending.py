@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.clock import Clock
 from webcrawl.jobs.check.findings import MOST, Findings
 from webcrawl.storage.atomic import make_directory, sync_path
 
@@ -30,23 +31,31 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Mending:
-    """One repair of the job in *jobdir*; *number* names the directory of files put aside."""
+    """One repair of the job in *jobdir*; *number* names the directory of files put aside.
 
-    def __init__(self, *, jobdir: Path, number: int, on_progress: Callable[[int], object]) -> None:
+    If last contacts may have been forgotten, every host rests for *rest_secs*, by *clock*.
+    """
+
+    def __init__(
+        self,
+        *,
+        jobdir: Path,
+        number: int,
+        rest_secs: float,
+        on_progress: Callable[[int], object] = lambda _: None,
+    ) -> None:
         self.jobdir = jobdir
+        self.rest_secs = rest_secs
+        self.clock = Clock()
         self.part = ""
         self.losses: list[Loss] = []
         self.written: list[Path] = []
         """Files and directories that the new checkpoint names, to be fsynced before it."""
         self.superseded: list[Path] = []
         """Files to delete when the new checkpoint is published."""
-        self._aside = jobdir / DAMAGED / f"{number:06d}"
-        self._on_progress = on_progress
-
-    @property
-    def aside(self) -> Path:
+        self.aside = jobdir / DAMAGED / f"{number:06d}"
         """The directory of files put aside."""
-        return self._aside
+        self._on_progress = on_progress
 
     def begin(self, part: str) -> None:
         """Begin with *part*."""
@@ -59,7 +68,7 @@ class Mending:
 
     def put_aside(self, file: Path) -> None:
         """Keep *file* as it is now under another name; it stays where it is, too."""
-        kept = self._aside / file.relative_to(self.jobdir)
+        kept = self.aside / file.relative_to(self.jobdir)
         if not file.is_file() or kept.exists():
             return
         made = make_directory(kept.parent)

@@ -18,17 +18,12 @@ from webcrawl.crawl.jobdir import Job, read_checkpoint
 from webcrawl.crawl.kept_checkpoints import refuse_kept
 from webcrawl.crawl.state_directory import shard_path
 from webcrawl.errors import FatalError
-from webcrawl.jobs.check.mend_checkpoint import (
-    Damaged,
-    live_number,
-    mend_checkpoint,
-    publish_state,
-)
+from webcrawl.jobs.check.mend_checkpoint import live_number, mend_checkpoint, publish_state
 from webcrawl.jobs.check.mend_files import mend_hosts, mend_logs, mend_table
 from webcrawl.jobs.check.mend_frontier import mend_frontier
 from webcrawl.jobs.check.mend_seen import mend_content, mend_seen
 from webcrawl.jobs.check.mending import Loss, Mending
-from webcrawl.jobs.check.whole import SHARD_PARTS, Report, check_job
+from webcrawl.jobs.check.whole import Report, check_job
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -39,6 +34,13 @@ if TYPE_CHECKING:
 
 # How long hosts rest whose last contact may be unknown.
 _REST_SECS: Final = 60.0
+_MENDS: Final = {
+    "frontier": mend_frontier,
+    "seen": mend_seen,
+    "content": mend_content,
+    "ranks": mend_table,
+    "domains": mend_table,
+}
 _NO_WAY: Final = (
     "no checkpoint can be read, and none was kept that can: put JOBDIR back from a copy, or begin "
     "the crawl anew in another one"
@@ -77,14 +79,15 @@ def repair_job(
     found = check_job(jobdir, warc=warc, on_progress=on_progress)
     if not found.damage_count:
         return Repair(found, found, [], [])
-    mending = Mending(jobdir=jobdir, number=live_number(jobdir), on_progress=on_progress)
+    mending = Mending(
+        jobdir=jobdir, number=live_number(jobdir), rest_secs=rest_secs, on_progress=on_progress
+    )
     job = Job(path=jobdir)
     job.lock()
     try:
-        damaged = Damaged(jobdir, mending, Clock(), rest_secs, _is_sound)
-        if not mend_checkpoint(damaged):
+        if not mend_checkpoint(mending):
             return Repair(found, found, [], [], _NO_WAY)
-        _mend(jobdir, mending, rest_secs)
+        _mend(jobdir, mending)
     except (CorruptRecordError, OSError, msgspec.DecodeError) as error:
         raise FatalError(
             f"JOBDIR {jobdir} cannot be repaired ({error}): nothing that could be read is lost."
@@ -96,41 +99,25 @@ def repair_job(
     return Repair(found, left, mending.losses, asides)
 
 
-def _is_sound(jobdir: Path) -> bool:
-    try:
-        return not check_job(jobdir, warc=False).damage_count
-    except FatalError:
-        return False
-
-
-def _mend(jobdir: Path, mending: Mending, rest_secs: float) -> None:
+def _mend(jobdir: Path, mending: Mending) -> None:
     checkpoint = read_checkpoint(jobdir)
     assert checkpoint is not None, "its states can be read now"
     for name, state in checkpoint.shards.items():
-        _mend_shard(shard_path(jobdir, name), state, mending, rest_secs)
+        _mend_shard(shard_path(jobdir, name), state, mending)
     mending.begin("logs")
     mend_logs(jobdir, mending)
 
 
-def _mend_shard(shard: Path, state: SavedState, mending: Mending, rest_secs: float) -> None:
+def _mend_shard(shard: Path, state: SavedState, mending: Mending) -> None:
     snapshots = dict(state.snapshots)
     trusted = state.trusted
-    clock = Clock()
+    mending.clock = Clock()
     if trusted and "clock_offset" in state.facts:
-        clock.go_on(state.facts["clock_offset"])
-    for name in [name for name in SHARD_PARTS if name in snapshots]:
-        mending.begin(name)
-        path, saved = shard / name, snapshots[name]
-        if name == "frontier":
-            snapshots[name] = mend_frontier(
-                path, saved, mending, trusted=trusted, now=clock(), rest_secs=rest_secs
-            )
-        elif name == "seen":
-            snapshots[name] = mend_seen(path, saved, mending, trusted=trusted)
-        elif name == "content":
-            snapshots[name] = mend_content(path, saved, mending)
-        else:
-            snapshots[name] = mend_table(path, saved, mending, trusted=trusted)
+        mending.clock.go_on(state.facts["clock_offset"])
+    for part, mend in _MENDS.items():
+        if part in snapshots:
+            mending.begin(part)
+            snapshots[part] = mend(shard / part, snapshots[part], mending, trusted=trusted)
     mending.begin("hosts")
     mend_hosts(shard / "hosts", mending, trusted=trusted)
     if snapshots != state.snapshots:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from webcrawl.jobs.check.logs_since import add_cut_off, frames_of
+from webcrawl.jobs.check.findings import NO_SNAPSHOT, add_cut_off, frames_of
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
@@ -30,7 +30,6 @@ _URLS: Final = "URLs that were seen may be taken for new ones and fetched again"
 _DOCUMENTS: Final = "documents that were seen may be taken for new ones and stored again"
 _LINKS: Final = "links that were found then are lost, unless they are found again"
 _LATER: Final = "links that were found since the checkpoint are lost, unless they are found again"
-_NO_SNAPSHOT: Final = "the crawl cannot be resumed"
 
 
 def check_seen(path: Path, snapshot: bytes, findings: Findings, *, trusted: bool) -> None:
@@ -51,28 +50,70 @@ def check_log(
     path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings, *, trusted: bool
 ) -> None:
     """The URL log in the directory *path* as of *state*."""
+    spans = spans_of(state)
     if isinstance(state, DiskSnapshot):
-        spans = [*state.pending, state.active]
         place = state.pending[:1], 0 if state.cursor is None else state.cursor.offset
         is_named = state.cursor is not None
     else:
-        spans = state.files
         place = [span for span in spans if span.number == state.taken[0]], 0
         is_named = True
     if is_named and not _holds(*place):
-        findings.add(path, 0, "the place up to which links were taken is nowhere", _NO_SNAPSHOT)
+        findings.add(path, 0, "the place up to which links were taken is nowhere", NO_SNAPSHOT)
+    for file, start, end in stretches(path, state):
+        number = number_of(file)
+        if number > spans[-1].number + 1 and not log_path(path, number - 1).exists():
+            add_cut_off(file, "a file of the log", findings, _LATER, trusted=trusted)
+        consequence = _LINKS if end else _LATER
+        frames = frames_of(file, findings, consequence, start=start, end=end, trusted=trusted)
+        for frame in frames:
+            if not _is_record(frame.payload):
+                what = "a record that is none of a URL log"
+                findings.add(file, frame.start, what, consequence)
+
+
+def stretches(
+    path: Path, state: DiskSnapshot | BloomSnapshot
+) -> Iterator[tuple[Path, int, int | None]]:
+    """Each part of the URL log, in order: its file, where it begins, and where it ends if *state*
+    vouches for it; the others were written since and go on to the end of the file."""
+    spans = spans_of(state)
     for span in spans:
-        _check_span(path, span, findings)
-    _check_tail(path, spans[-1], findings, trusted=trusted)
+        if span.end > span.start:
+            yield log_path(path, span.number), span.start, span.end
+    active = spans[-1]
+    file = log_path(path, active.number)
+    if file.exists() or active.end > HEADER_SIZE:
+        yield file, max(active.end, HEADER_SIZE), None
+    for file in sorted(path.glob("discovered-*.log")):
+        if number_of(file) > active.number:
+            yield file, HEADER_SIZE, None
 
 
-def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
+def spans_of(state: DiskSnapshot | BloomSnapshot) -> list[Span]:
+    """The parts of the URL log that *state* names, the last one being written."""
+    return state.files if isinstance(state, BloomSnapshot) else [*state.pending, state.active]
+
+
+def number_of(file: Path) -> int:
+    """The number of a file of the URL log."""
+    return int(file.stem.removeprefix("discovered-"))
+
+
+def _is_record(payload: bytes) -> bool:
+    try:
+        fps, packed = parse_record(payload)
+        return count_packed(packed) in (0, len(fps))
+    except ValueError:
+        return False
+
+
+def check_content(path: Path, snapshot: bytes, findings: Findings, **_: bool) -> None:
     """The content-seen test in the directory *path* as of *snapshot*."""
     state = _decoded(snapshot, ContentSnapshot, path, findings)
     if state is None:
         return
     if len(state.committed) % 8:
-        findings.add(path, 0, "the fingerprints in the snapshot are cut off", _NO_SNAPSHOT)
+        findings.add(path, 0, "the fingerprints in the snapshot are cut off", NO_SNAPSHOT)
     _check_runs(path, state.runs, findings, _DOCUMENTS)
 
 
@@ -80,7 +121,7 @@ def _decoded(snapshot: bytes, kind: type[T], path: Path, findings: Findings) -> 
     try:
         return decode_snapshot(snapshot, kind, path=path)
     except CorruptRecordError as error:
-        findings.add(path, 0, error.why, _NO_SNAPSHOT)
+        findings.add(path, 0, error.why, NO_SNAPSHOT)
         return None
 
 
@@ -120,48 +161,3 @@ def _check_bloom(path: Path, state: BloomSnapshot, findings: Findings, *, truste
 
 def _holds(spans: Sequence[Span], offset: int) -> bool:
     return bool(spans) and offset <= spans[0].end
-
-
-def _check_span(path: Path, span: Span, findings: Findings) -> None:
-    """A stretch of the URL log that the snapshot vouches for."""
-    if span.end > span.start:
-        file = log_path(path, span.number)
-        _parse(file, findings, _LINKS, start=span.start, end=span.end)
-
-
-def _check_tail(path: Path, active: Span, findings: Findings, *, trusted: bool) -> None:
-    """What was submitted since: the rest of that file, and the files after it."""
-    file = log_path(path, active.number)
-    if file.exists() or active.end > HEADER_SIZE:
-        _parse(file, findings, _LATER, start=max(active.end, HEADER_SIZE), trusted=trusted)
-    for file in later_logs(path, active.number):
-        _parse(file, findings, _LATER, start=HEADER_SIZE, trusted=trusted)
-    files = {one for one in path.glob("discovered-*.log") if int(one.stem[11:]) > active.number}
-    for file in sorted(files.difference(later_logs(path, active.number))):
-        add_cut_off(file, "a file of the log", findings, _LATER, trusted=trusted)
-
-
-def later_logs(path: Path, number: int) -> Iterator[Path]:
-    """The files of the URL log that follow the one with *number*."""
-    while (file := log_path(path, number + 1)).exists():
-        yield file
-        number += 1
-
-
-def _parse(
-    file: Path,
-    findings: Findings,
-    consequence: str,
-    *,
-    start: int,
-    end: int | None = None,
-    trusted: bool = True,
-) -> None:
-    for frame in frames_of(file, findings, consequence, start=start, end=end, trusted=trusted):
-        try:
-            fps, packed = parse_record(frame.payload)
-            is_whole = count_packed(packed) in (0, len(fps))
-        except ValueError:
-            is_whole = False
-        if not is_whole:
-            findings.add(file, frame.start, "a record that is none of a URL log", consequence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.jobs.check.findings import CUT
 from webcrawl.pipelines.warc.recovery import whole_records
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from webcrawl.jobs.check.findings import Findings
 
 _PAGES: Final = "the stored pages from there on cannot be read, up to the next good record"
-_CUT: Final = "the next start cuts it off: it was being written when the process died"
 _MAGIC: Final = b"\x1f\x8b\x08"
 _READ_BYTES: Final = 1 << 20
 
@@ -29,7 +29,7 @@ def check_warc(path: Path, findings: Findings) -> None:
     while at < size:
         found = _next_record(path, at + 1)
         if found is None and path.suffix == ".open":
-            findings.note(path, at, f"{size - at:,} bytes are no whole record", _CUT)
+            findings.note(path, at, f"{size - at:,} bytes are no whole record", CUT)
         else:
             what = f"{(found or size) - at:,} bytes are no whole record"
             findings.add(path, at, what, _PAGES)

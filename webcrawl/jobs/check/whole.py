@@ -11,13 +11,11 @@ from webcrawl.crawl.jobdir import read_shard, shards_of
 from webcrawl.crawl.kept_checkpoints import DIRECTORY
 from webcrawl.crawl.state_directory import read_state, shard_path
 from webcrawl.errors import FatalError
+from webcrawl.jobs.check.files import check_hosts, check_logs, check_table
 from webcrawl.jobs.check.findings import Finding, Findings
 from webcrawl.jobs.check.frontier import check_frontier
-from webcrawl.jobs.check.hosts import check_hosts
-from webcrawl.jobs.check.logs import check_logs
 from webcrawl.jobs.check.mending import DAMAGED
 from webcrawl.jobs.check.seen import check_content, check_seen
-from webcrawl.jobs.check.tables import check_table
 from webcrawl.jobs.check.warc import check_warc, warc_files
 from webcrawl.jobs.inspect.job_view import process_of
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -28,8 +26,15 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.state_directory import SavedState
 
-#: The parts of a shard, and those without which there is no crawl.
-SHARD_PARTS: Final = ("frontier", "seen", "content", "ranks", "domains")
+# The parts of a shard.
+_CHECKS: Final = {
+    "frontier": check_frontier,
+    "seen": check_seen,
+    "content": check_content,
+    "ranks": check_table,
+    "domains": check_table,
+}
+#: Parts without which there is no crawl.
 NEEDED: Final = ("frontier", "seen")
 _NO_JOB: Final = "the crawl cannot be resumed: its counts and how far the seeds were read are lost"
 _NO_SHARD: Final = (
@@ -101,11 +106,13 @@ def _check(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None
     for name in shards_of(jobdir, own):
         findings.begin("checkpoint")
         state = _check_shard_state(jobdir, name, own, findings)
-        if state is not None:
-            _check_parts(shard_path(jobdir, name), state, findings)
+        path, is_trusted = shard_path(jobdir, name), trusted if state is None else state.trusted
+        for part, check in _CHECKS.items():
+            if state is not None and part in state.snapshots:
+                findings.begin(part)
+                check(path / part, state.snapshots[part], findings, trusted=is_trusted)
         findings.begin("hosts")
-        hosts = shard_path(jobdir, name) / "hosts"
-        check_hosts(hosts, findings, trusted=trusted if state is None else state.trusted)
+        check_hosts(path / "hosts", findings, trusted=is_trusted)
     findings.begin("logs")
     check_logs(jobdir, findings, trusted=trusted)
     if warc:
@@ -151,22 +158,6 @@ def _check_shard_state(
         if part not in state.snapshots:
             findings.add(path / "CURRENT", 0, f"its checkpoint has no part {part}", _NO_SHARD)
     return state
-
-
-def _check_parts(shard: Path, state: SavedState, findings: Findings) -> None:
-    """The parts that the state of the shard in the directory *shard* names."""
-    trusted = state.trusted
-    for name in [name for name in SHARD_PARTS if name in state.snapshots]:
-        findings.begin(name)
-        path, data = shard / name, state.snapshots[name]
-        if name == "frontier":
-            check_frontier(path, data, findings, trusted=trusted)
-        elif name == "seen":
-            check_seen(path, data, findings, trusted=trusted)
-        elif name == "content":
-            check_content(path, data, findings)
-        else:
-            check_table(path, data, findings, trusted=trusted)
 
 
 def bytes_of(jobdir: Path, *, warc: bool) -> int:

@@ -1,0 +1,106 @@
+"""Check of parts with one file of a fixed name: table of the seeds, host records, logs of lines."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
+from webcrawl.hosts.records.database import FILE
+from webcrawl.hosts.records.records_reader import RecordsReader
+from webcrawl.hosts.records.wal import wal_damage
+from webcrawl.jobs.check.findings import NO_SNAPSHOT, frames_of
+from webcrawl.storage.line_log import numbered
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webcrawl.jobs.check.findings import Findings
+
+_RANKS: Final = "links to some hosts of the seed list are fetched later than their rank says"
+_RECORDS: Final = (
+    "what is known of some hosts is lost: their speed, robots.txt, rests, budgets and traps"
+)
+_LATEST: Final = "what was learned of hosts last is lost"
+_POWER: Final = "the machine went down before it was written: SQLite leaves it out"
+
+LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl")
+#: Longer ones nobody writes: see crawl/outcome_log.py, critical_errors.py.
+MAX_LINE_BYTES: Final = 1 << 20
+_LINE: Final = "what became of that URL is not told; the crawl itself does not read it"
+_CUT: Final = "the next start cuts it off: it was being written when the process or the power died"
+
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def check_table(path: Path, snapshot: bytes, findings: Findings, *, trusted: bool) -> None:
+    """The table in the directory *path* as of *snapshot*; *trusted* as in ``Checkpoint``."""
+    try:
+        size = msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes
+    except msgspec.DecodeError as error:
+        findings.add(path, 0, f"unreadable snapshot: {error}", NO_SNAPSHOT)
+        return
+    file = log_of(path)
+    vouched = frames_of(file, findings, _RANKS, start=HEADER_SIZE, end=size)
+    since = frames_of(file, findings, _RANKS, start=size, trusted=trusted)
+    for frame in chain(vouched, since if file.exists() else ()):
+        if len(frame.payload) % PAIR.itemsize:
+            findings.add(file, frame.start, "not pairs of host and rank", _RANKS)
+
+
+def check_hosts(path: Path, findings: Findings, *, trusted: bool) -> None:
+    """The host records in the directory *path*; *trusted* as in ``Checkpoint``."""
+    file = path / FILE
+    damage = wal_damage(file)
+    if damage is not None:
+        log = file.with_name(file.name + "-wal")
+        if trusted:
+            findings.add(log, damage.offset, damage.what, _LATEST)
+        else:
+            findings.note(log, damage.offset, damage.what, _POWER)
+    try:
+        with RecordsReader(path=path) as records:
+            for what in records.damaged():
+                findings.add(file, 0, what, _RECORDS)
+    except CorruptRecordError as error:
+        findings.add(file, 0, error.why, _RECORDS)
+    if file.exists():
+        findings.on_progress(file.stat().st_size)
+
+
+def check_logs(jobdir: Path, findings: Findings, *, trusted: bool = True) -> None:
+    """Every line of every log of the job; *trusted* as in ``Checkpoint``."""
+    for name in LOGS:
+        active = jobdir / name
+        for file in [*numbered(active), active]:
+            if file.exists():
+                check_log(file, findings, may_be_torn=file == active or not trusted)
+
+
+def check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:
+    """Every line of one file; the last one may be torn in the file that is appended to, and after
+    a power failure in any."""
+    offset = 0
+    with path.open("rb") as file:
+        while line := file.readline(MAX_LINE_BYTES):
+            findings.on_progress(len(line))
+            what = damage_of(line)
+            if what and may_be_torn and not line.endswith(b"\n") and not file.read(1):
+                findings.note(path, offset, "the last line has no end", _CUT)
+            elif what:
+                findings.add(path, offset, what, _LINE)
+            offset += len(line)
+
+
+def damage_of(line: bytes) -> str:
+    """What is wrong with *line*; empty if nothing is."""
+    if not line.endswith(b"\n"):
+        return "a line without an end"
+    try:
+        _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return f"a line that is no JSON object ({error})"
+    return ""
