@@ -10,7 +10,7 @@ import zlib
 import msgspec
 import pytest
 import warm
-from killed_job import SHARD, WORLD, command, in_a_queue, kill_in_the_middle, meaning
+from killed_job import SHARD, in_a_queue, meaning
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
 
@@ -25,22 +25,11 @@ from webcrawl.jobs.check.seen import check_content, check_seen
 from webcrawl.jobs.check.text import report_text
 from webcrawl.jobs.check.whole import bytes_of, check_job
 from webcrawl.seen.content import ContentSeen
-from webcrawl.simweb import start_in_process
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.record_log import NewerFormatError, RecordLog
 
 STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
 FLIPS_PER_FILE = 6
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    """The job of a crawl that was killed."""
-    path = tmp_path_factory.mktemp("killed")
-    with start_in_process(WORLD, log_path=path / "access.log") as web:
-        options = {"CHECKPOINT_INTERVAL_SECS": 1, "CHECKPOINTS_KEPT": 0}
-        kill_in_the_middle(command(web, path, **options), path / "job")
-    return path / "job"
 
 
 @pytest.fixture

@@ -42,20 +42,9 @@ from webcrawl.storage.record_log import NewerFormatError, RecordLog, read_record
 MIN_DELAY = 0.02
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    """The job of a crawl that was killed, without its stored pages."""
-    path = tmp_path_factory.mktemp("killed")
-    with start_in_process(WORLD, log_path=path / "access.log") as web:
-        options = {"CHECKPOINT_INTERVAL_SECS": 1, "CHECKPOINTS_KEPT": 0}
-        kill_in_the_middle(command(web, path, **options), path / "job")
-    shutil.rmtree(path / "job/warc")
-    return path / "job"
-
-
 @pytest.fixture
 def job(killed, tmp_path):
-    return shutil.copytree(killed, tmp_path / "job")
+    return shutil.copytree(killed, tmp_path / "job", ignore=shutil.ignore_patterns("warc"))
 
 
 def damage(path, at, change=1):
