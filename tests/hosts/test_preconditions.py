@@ -44,13 +44,6 @@ def with_rules(hosts, body):
     hosts.services.robots._robots.put("http://www.a.test", 200, body)
 
 
-def test_robots_txt_comes_first_and_then_the_page(clock):
-    hosts = preconditions(clock)
-    assert decide(hosts, PAGE) == FETCH_ROBOTS
-    with_rules(hosts, b"")
-    assert decide(hosts, PAGE) == Decision(FetchAction.FETCH, address="8.8.8.8")
-
-
 @pytest.mark.parametrize(
     ("found", "decision"),
     [
@@ -62,15 +55,6 @@ def test_robots_txt_comes_first_and_then_the_page(clock):
 )
 def test_without_an_address_nothing_is_asked(clock, found, decision):
     assert decide(preconditions(clock, addresses=Told(found)), PAGE) == decision
-
-
-def test_a_host_whose_name_servers_have_failed_too_often_is_given_up(clock):
-    records = Records()
-    hosts = preconditions(clock, addresses=Told(LookupTimeoutError("x")), records=records)
-    for failures, verdict in ((2, FetchAction.RETRY), (3, FetchAction.REFUSE)):
-        records.put(HostRecord("www.a.test", lookups_failed=failures))
-        decision = decide(hosts, PAGE)
-        assert (decision.verdict, decision.outcome) == (verdict, "dns_failed")
 
 
 def test_where_a_proxy_looks_names_up_the_address_is_not_known(clock):
@@ -102,19 +86,6 @@ def test_a_host_that_fails_too_often_does_not_take_its_domain_with_it(clock):
     dead = Entry("http://dead.a.test/", "a.test")
     assert decide(hosts, dead) == Decision(FetchAction.REFUSE, "host_failing")
     assert decide(hosts, Entry(PAGE.url, "a.test")) == FETCH_ROBOTS
-
-
-def test_what_robots_txt_denies_is_refused(clock):
-    hosts = preconditions(clock)
-    with_rules(hosts, b"User-agent: *\nDisallow: /page\n")
-    assert decide(hosts, PAGE) == Decision(FetchAction.REFUSE, "robots_denied")
-
-
-def test_an_unreachable_robots_txt_refuses_all_with_its_reason(clock):
-    hosts = preconditions(clock)
-    for _ in range(3):
-        hosts.services.robots.answered(PAGE.url, "timeout", None)
-    assert decide(hosts, PAGE) == Decision(FetchAction.REFUSE, "timeout")
 
 
 def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(clock):

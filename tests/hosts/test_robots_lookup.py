@@ -119,13 +119,6 @@ def test_the_bytes_of_a_location_are_read_as_browsers_do(search, location):
     }
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451, 304, 300])
-def test_without_a_file_everything_may_be_fetched(search, status):
-    search.answered(PAGE, f"http_{status}", answer(status, RULES))
-    assert search.look(SECRET) is RobotsStatus.ALLOWED
-    assert search.crawl_delay(PAGE) == 0
-
-
 @pytest.mark.parametrize(
     ("status", "more"), [(429, 4), (500, 2), (502, 2), (503, 2), (599, 2), (501, 0)]
 )
