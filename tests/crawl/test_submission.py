@@ -18,7 +18,7 @@ from webcrawl.storage.record_log import read_records
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters.chain import FilterChain, LengthFilter, SchemeFilter
-from webcrawl.urls.politeness_key import KEYS
+from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 NO_BUDGETS = DepthBudgets()
 NOW = 1_800_000_000.0
@@ -55,7 +55,7 @@ def submitter(
     linked=lambda *_: None,
     depth_budgets=NO_BUDGETS,
 ):
-    key_of = KEYS[key]
+    key_of = POLITENESS_KEYS[key]
     intake = LinkIntake(
         eliminator=eliminator, ranks=ranks, domains=domains, key_of=key_of, linked=linked
     )

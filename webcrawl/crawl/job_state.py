@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.suffix_lists import open_suffix_list
 from webcrawl.errors import FatalError
-from webcrawl.urls.politeness_key import KEYS
+from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,7 +58,7 @@ class ContactRules:
     @property
     def key_of(self) -> Callable[[str], str]:
         """Gives a URL's politeness key."""
-        return KEYS[self.key]
+        return POLITENESS_KEYS[self.key]
 
     @property
     def shares_clocks(self) -> bool:

@@ -31,8 +31,7 @@ from webcrawl.frontier.admission import Admission
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls import host_of
-from webcrawl.urls.politeness_key import KEYS
-from webcrawl.urls.registered_domain import registered_domain
+from webcrawl.urls.registered_domain import POLITENESS_KEYS, registered_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -155,7 +154,7 @@ class Shard:
             eliminator=tables.seen,
             ranks=tables.ranks,
             domains=SeedDomains(tables.domains) if settings.is_limited else None,
-            key_of=KEYS[settings.key],
+            key_of=POLITENESS_KEYS[settings.key],
             linked=hosts.records.domains.link,
         )
         self._flushed_at = 0.0

@@ -42,7 +42,6 @@ from webcrawl.signals import unforeseen
 from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
     from scrapy.crawler import Crawler
@@ -66,20 +65,11 @@ _DOWNLOAD = "download"
 class CriticalErrors:
     """Extension: logs critical errors; *most* within *secs* seconds end the crawl (0: never)."""
 
-    def __init__(
-        self,
-        *,
-        crawler: Crawler,
-        jobdir: Path,
-        most: int,
-        secs: float,
-        clock: Callable[[], float] = now,
-    ) -> None:
+    def __init__(self, *, crawler: Crawler, jobdir: Path, most: int, secs: float) -> None:
         self._crawler = crawler
         self._jobdir = jobdir
         self._secs = secs
         self._most = most
-        self._clock = clock
         self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
         self._pages: WarcWriter | None = None
         self._kinds: Counter[tuple[str, str]] = Counter()
@@ -144,7 +134,7 @@ class CriticalErrors:
                 self._log.append(
                     msgspec.json.encode(
                         {
-                            "at": round(self._clock(), 3),
+                            "at": round(now(), 3),
                             "url": url[:_MAX_TEXT],
                             "where": where,
                             "error": kind[1],
@@ -186,16 +176,16 @@ class CriticalErrors:
         return True
 
     def _trip_if_many(self) -> None:
-        now = self._clock()
-        self._recent.append(now)
+        at = now()
+        self._recent.append(at)
         if not self._most or len(self._recent) < self._most:
             return
-        if now - self._recent[0] > self._secs or is_closing(self._crawler.engine):
+        if at - self._recent[0] > self._secs or is_closing(self._crawler.engine):
             return
         if self._closing is not None:
             return
         sentence = (
-            f"{self._most} errors that nobody anticipated within {now - self._recent[0]:.0f} s: "
+            f"{self._most} errors that nobody anticipated within {at - self._recent[0]:.0f} s: "
             f"{self._jobdir / CRITICAL_LOG} has them; mend that and run the same command again."
         )
         logger.error("%s", sentence)

@@ -12,15 +12,14 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.configuration.values import whole
+from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import agent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from scrapy.crawler import Crawler
 
@@ -34,25 +33,13 @@ _NAME = "disk"
 
 
 class DiskGuard:
-    """Extension: measures the disks of *paths* every two seconds, in a thread.
+    """Extension: measures the disks of *paths* every two seconds, in a thread."""
 
-    *free_bytes* returns the free room at a path.
-    """
-
-    def __init__(
-        self,
-        *,
-        crawler: Crawler,
-        paths: Sequence[Path],
-        floor_bytes: int,
-        free_bytes: Callable[[Path], int],
-    ) -> None:
+    def __init__(self, *, crawler: Crawler, paths: Sequence[Path], floor_bytes: int) -> None:
         self._crawler = crawler
         self._paths = paths
         self._floor_bytes = floor_bytes
         self._enough = floor_bytes + min(floor_bytes // 10, _MOST_MORE)
-        self._free_bytes = free_bytes
-        self._loop = create_looping_call(self._look)
         self._looking: asyncio.Task[None] | None = None
 
     @classmethod
@@ -67,27 +54,17 @@ class DiskGuard:
             crawler=crawler,
             paths=[Path(jobdir), *([Path(warc)] if warc else [])],
             floor_bytes=floor_bytes,
-            free_bytes=lambda path: shutil.disk_usage(path).free,
         )
-        crawler.signals.connect(guard.spider_opened, signal=signals.spider_opened)
-        crawler.signals.connect(guard.spider_closed, signal=signals.spider_closed)
+        while_crawling(crawler, guard._begin, every=_LOOK_EVERY, at_once=True)
         return guard
 
-    def spider_opened(self) -> None:
-        if agent_of(self._crawler) is not None:
-            self._loop.start(_LOOK_EVERY, now=True)
-
-    def spider_closed(self) -> None:
-        if self._loop.running:
-            self._loop.stop()
-
-    def _look(self) -> None:
+    def _begin(self) -> None:
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.ensure_future(self.look())
+            self._looking = asyncio.ensure_future(self._look())
 
-    async def look(self) -> None:
+    async def _look(self) -> None:
         """Measure, and pause or resume the crawl."""
-        free = {path: await asyncio.to_thread(self._measure, path) for path in self._paths}
+        free = {path: await asyncio.to_thread(_measure, path) for path in self._paths}
         agent = agent_of(self._crawler)
         if agent is None:
             return
@@ -103,15 +80,16 @@ class DiskGuard:
         elif free[path] >= self._enough and agent.pauses.lift(_NAME):
             logger.info("The crawl goes on: %s are free", _size(free[path]), extra=extra)
 
-    def _measure(self, path: Path) -> int:
-        """The free room at *path*, which may not exist yet. A disk that cannot be measured pauses
-        nothing: writing to it will fail and end the crawl."""
-        while not path.exists() and path != path.parent:
-            path = path.parent
-        try:
-            return self._free_bytes(path)
-        except OSError:
-            return 1 << 63
+
+def _measure(path: Path) -> int:
+    """The free room at *path*, which may not exist yet. A disk that cannot be measured pauses
+    nothing: writing to it will fail and end the crawl."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return 1 << 63
 
 
 def _size(size_bytes: int) -> str:

@@ -10,7 +10,7 @@ An extension and not an add-on, for the reasons in identification.py.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -36,57 +36,40 @@ _DEFAULTS: Final = Settings()
 _ROBOTS: Final = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
 
-class _Instead(NamedTuple):
-    """Settings without effect, *names*, and their replacement, *here*."""
-
-    names: tuple[str, ...]
-    here: str
-
-
-_IN_EVERY_SPIDER: Final = (
-    _Instead(
-        ("CONCURRENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_IP", "DOWNLOAD_SLOTS"),
-        "one request at a time goes to what POLITENESS_KEY names: a host, a domain, an address",
+# Settings without effect, and their replacement.
+_IN_EVERY_SPIDER: Final = {
+    ("CONCURRENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_IP", "DOWNLOAD_SLOTS"): (
+        "one request at a time goes to what POLITENESS_KEY names: a host, a domain, an address"
     ),
-    _Instead(("AUTOTHROTTLE_ENABLED",), "POLITENESS_DELAY_FACTOR makes slow hosts rest longer"),
-    _Instead(("DOWNLOAD_DELAY_JITTER", "RANDOMIZE_DOWNLOAD_DELAY"), "POLITENESS_JITTER"),
-    _Instead(
-        (
-            *("DEPTH_PRIORITY", "SCHEDULER_PRIORITY_QUEUE", "SCHEDULER_DISK_QUEUE"),
-            *("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_START_DISK_QUEUE"),
-            "SCHEDULER_START_MEMORY_QUEUE",
-        ),
-        "FRONTIER_PRIORITIZER and FRONTIER_SELECTOR order what waits",
+    ("AUTOTHROTTLE_ENABLED",): "POLITENESS_DELAY_FACTOR makes slow hosts rest longer",
+    ("DOWNLOAD_DELAY_JITTER", "RANDOMIZE_DOWNLOAD_DELAY"): "POLITENESS_JITTER",
+    (
+        *("DEPTH_PRIORITY", "SCHEDULER_PRIORITY_QUEUE", "SCHEDULER_DISK_QUEUE"),
+        *("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_START_DISK_QUEUE"),
+        "SCHEDULER_START_MEMORY_QUEUE",
+    ): "FRONTIER_PRIORITIZER and FRONTIER_SELECTOR order what waits",
+    ("DUPEFILTER_CLASS", "DUPEFILTER_DEBUG"): "SEEN_ELIMINATOR filters duplicates",
+    ("ROBOTSTXT_PARSER",): "robots.txt is read as RFC 9309 has it",
+    ("DNS_RESOLVER", "TWISTED_DNS_RESOLVER", "DNS_TIMEOUT"): (
+        "DNS_SERVERS, DNS_QUERY_TIMEOUT_SECS and DNS_TRIES"
     ),
-    _Instead(("DUPEFILTER_CLASS", "DUPEFILTER_DEBUG"), "SEEN_ELIMINATOR filters duplicates"),
-    _Instead(("ROBOTSTXT_PARSER",), "robots.txt is read as RFC 9309 has it"),
-    _Instead(
-        ("DNS_RESOLVER", "TWISTED_DNS_RESOLVER", "DNS_TIMEOUT"),
-        "DNS_SERVERS, DNS_QUERY_TIMEOUT_SECS and DNS_TRIES",
+    ("DNSCACHE_ENABLED", "DNSCACHE_SIZE"): "DNS_CACHE_SIZE",
+    ("DOWNLOAD_MAXSIZE", "DOWNLOAD_WARNSIZE"): "bodies are cut at PAGE_MAX_BYTES",
+    ("COMPRESSION_ENABLED",): "bodies are always decoded",
+}
+_IN_THE_WEB_SPIDER: Final = {
+    ("DEPTH_LIMIT",): "URL_MAX_DEPTH",
+    ("URLLENGTH_LIMIT",): "URL_MAX_LENGTH_BYTES",
+    ("RETRY_ENABLED", "RETRY_TIMES", "RETRY_HTTP_CODES", "RETRY_EXCEPTIONS"): (
+        "FRONTIER_RETRY_TIMES and RETRY_POLICY for links"
     ),
-    _Instead(("DNSCACHE_ENABLED", "DNSCACHE_SIZE"), "DNS_CACHE_SIZE"),
-    _Instead(("DOWNLOAD_MAXSIZE", "DOWNLOAD_WARNSIZE"), "bodies are cut at PAGE_MAX_BYTES"),
-    _Instead(("COMPRESSION_ENABLED",), "bodies are always decoded"),
-)
-_IN_THE_WEB_SPIDER: Final = (
-    _Instead(("DEPTH_LIMIT",), "URL_MAX_DEPTH"),
-    _Instead(("URLLENGTH_LIMIT",), "URL_MAX_LENGTH_BYTES"),
-    _Instead(
-        ("RETRY_ENABLED", "RETRY_TIMES", "RETRY_HTTP_CODES", "RETRY_EXCEPTIONS"),
-        "FRONTIER_RETRY_TIMES and RETRY_POLICY for links",
-    ),
-    _Instead(("REDIRECT_ENABLED",), "links are redirected by the frontier: REDIRECT_MAX_TIMES"),
-    _Instead(
-        ("HTTPERROR_ALLOW_ALL", "HTTPERROR_ALLOWED_CODES"), "the answer of every status is a Page"
-    ),
-    _Instead(
-        (
-            *("REFERER_ENABLED", "REFERRER_POLICY"),
-            *("HTTPAUTH_USER", "HTTPAUTH_PASS", "HTTPAUTH_DOMAIN"),
-        ),
-        "links of the web are fetched with neither",
-    ),
-)
+    ("REDIRECT_ENABLED",): "links are redirected by the frontier: REDIRECT_MAX_TIMES",
+    ("HTTPERROR_ALLOW_ALL", "HTTPERROR_ALLOWED_CODES"): "the answer of every status is a Page",
+    (
+        *("REFERER_ENABLED", "REFERRER_POLICY"),
+        *("HTTPAUTH_USER", "HTTPAUTH_PASS", "HTTPAUTH_DOMAIN"),
+    ): "links of the web are fetched with neither",
+}
 
 
 # Scrapy's own middlewares change the priority of a Request with one of these in its meta.
@@ -155,7 +138,7 @@ class ScrapySettings:
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
     """A sentence for each group of settings that were set without effect, with their replacement;
     *web* for the web spider's crawl."""
-    for names, here in (*_IN_EVERY_SPIDER, *(_IN_THE_WEB_SPIDER if web else ())):
+    for names, here in (_IN_EVERY_SPIDER | (_IN_THE_WEB_SPIDER if web else {})).items():
         found = [name for name in names if _is_set(settings, name)]
         if found:
             verb = "have" if len(found) > 1 else "has"

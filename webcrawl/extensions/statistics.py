@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.clock import now
 from webcrawl.configuration.values import number
 from webcrawl.crawl.counts import Counts
+from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import agent_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ class Statistics:
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
         self._every = every
-        self._loop = create_looping_call(self._log)
         self._pages = self._contacts = 0
         self._at = self._began = 0.0
 
@@ -50,16 +49,11 @@ class Statistics:
             raise NotConfigured("STATISTICS_INTERVAL_SECS is 0")
         extension = cls(crawler=crawler, every=every)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
-        crawler.signals.connect(extension.spider_closed, signal=signals.spider_closed)
+        while_crawling(crawler, extension._log, every=every)
         return extension
 
     def spider_opened(self) -> None:
         self._at = self._began = now()
-        self._loop.start(self._every, now=False)
-
-    def spider_closed(self) -> None:
-        if self._loop.running:
-            self._loop.stop()
 
     def _log(self) -> None:
         agent = agent_of(self._crawler)

@@ -10,6 +10,7 @@ batch, and the Page goes to the processing modules (item pipelines).
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import io
 import logging
@@ -239,24 +240,18 @@ async def _in_daemon_thread(call: Callable[[], None]) -> None:
     """Await *call* in a thread that does not keep the process from ending: a read from standard
     input cannot be broken off, and a crawl that is being stopped must not wait for it."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def finish(error: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
+    ended = asyncio.Event()
+    called: concurrent.futures.Future[None] = concurrent.futures.Future()
 
     def run() -> None:
-        error = None
         try:
             call()
-        except Exception as raised:  # noqa: BLE001  # raised again where it is awaited
-            error = raised
+            called.set_result(None)
+        except Exception as error:  # noqa: BLE001  # raised again by result()
+            called.set_exception(error)
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(finish, error)
+            loop.call_soon_threadsafe(ended.set)
 
     threading.Thread(target=run, name="seeds", daemon=True).start()
-    await done
+    await ended.wait()
+    called.result()

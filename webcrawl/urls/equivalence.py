@@ -26,9 +26,9 @@ behind a ``%`` that begins no escape, where a digit could make it one, escapes a
 
 session_ids: ``;jsessionid=`` and the like in the path, ASP.NET's ``/(S(...))/``, and session
 parameters by name, all with a value that looks drawn by lot: at least 16 letters and digits that
-change into one another twice, so numbers and words stay; ColdFusion's pair of numbers has its own
-rule. Names that no platform has for itself (``sessionid``, ``sid``) stay where the path is about
-sessions, as the page is told apart by them. Risks pages that a server tells apart by such values.
+change into one another twice, so numbers and words stay. Names that no platform has for itself
+(``sessionid``, ``sid``) stay where the path is about sessions, as the page is told apart by them.
+Risks pages that a server tells apart by such values.
 
 >>> form("session_ids", "http://a.test/x;jsessionid=0A1B2C3D4E5F6A7B?id=3&PHPSESSID=44f3a9c08e1d72b5")
 'http://a.test/x?id=3'
@@ -136,13 +136,11 @@ _SESSION: Final = frozenset(
 _MAYBE_SESSION: Final = frozenset(
     {"sessionid", "session_id", "sessid", "sid", "s", "session", "sess", "sesskey", "psid"}
 )
-_COLD_FUSION: Final = frozenset({"cfid", "cftoken"})
 # What a server draws by lot, perhaps with the name of a machine behind it; base64 and UUIDs too.
 _TOKEN: Final = re.compile(r"[0-9a-z_-]{16,}(?=[.!~:%]|\Z)", re.IGNORECASE)
 _CHANGE: Final = re.compile(r"(?<=[0-9])[a-z]|(?<=[a-z])[0-9]", re.IGNORECASE)
 # Names and titles with a year have one.
 _FEWEST_CHANGES: Final = 2
-_FEWEST_DIGITS: Final = 8  # of a CFTOKEN
 _TRACKING: Final = frozenset(
     {
         # search engines and networks
@@ -258,8 +256,6 @@ class Equivalence:
         names = [part.partition("=")[0] for part in parts]
         if not self._counting.issuperset(names):
             kept = [part for part in parts if not self._is_dropped(part, before)]
-            if self._sessions:
-                kept = _without_cold_fusion(kept)
         if self._empty and "" in kept:
             kept = [part for part in kept if part]
         if not kept:
@@ -287,8 +283,6 @@ class Equivalence:
             if lower in _MAYBE_SESSION:
                 about_sessions = "session" in before.rpartition("://")[2].partition("/")[2].lower()
                 return not about_sessions and _is_drawn_by_lot(value)
-            if lower in _COLD_FUSION:
-                return False
         if len(name) <= _LONGEST_CACHED_NAME:
             if len(self._counting) >= _CACHED_NAMES:
                 self._counting.clear()
@@ -317,16 +311,6 @@ def _is_drawn_by_lot(value: str) -> bool:
 
 def _without_token(found: re.Match[str]) -> str:
     return "" if _is_drawn_by_lot(found[1]) else found[0]
-
-
-def _without_cold_fusion(parts: list[str]) -> list[str]:
-    """*parts* without CFID and CFTOKEN, which go together; the second is drawn by lot."""
-    pair = {name.lower(): value for name, _, value in (part.partition("=") for part in parts)}
-    token = pair.get("cftoken", "")
-    drawn = len(token) >= _FEWEST_DIGITS if token.isdecimal() else _is_drawn_by_lot(token)
-    if "cfid" not in pair or not drawn:
-        return parts
-    return [part for part in parts if part.partition("=")[0].lower() not in _COLD_FUSION]
 
 
 def _is_index(url: str) -> bool:

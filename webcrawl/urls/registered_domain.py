@@ -17,10 +17,13 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webcrawl.urls.host import host_of
 from webcrawl.urls.normalizer import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CACHED_HOSTS: Final = 1 << 16
 """A look-up costs 2 µs, and links repeat their hosts; 65,536 hosts take about 10 MB."""
@@ -132,3 +135,17 @@ def use(suffixes: SuffixList) -> None:
     _in_use[:] = [suffixes]
     registered_domain.cache_clear()
     site_of.cache_clear()
+
+
+def domain_of(url: str) -> str:
+    """The registered domain of a normalized *url*."""
+    return registered_domain(host_of(url))
+
+
+#: Of the values of POLITENESS_KEY, how each gets a URL's key. With "address" hosts have a clock of
+#: their own and share another one with all hosts at their address, compared by the preconditions.
+POLITENESS_KEYS: Final[dict[str, Callable[[str], str]]] = {
+    "host": host_of,
+    "address": host_of,
+    "domain": domain_of,
+}

@@ -21,7 +21,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
 from webcrawl.hosts.records import HostRecord
 from webcrawl.urls import host_of, origin_of
-from webcrawl.urls.politeness_key import KEYS
+from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
     import random
@@ -76,8 +76,8 @@ def profile_of(settings: BaseSettings) -> PolitenessProfile:
         raise FatalError(f"POLITENESS_PROFILE must be {' or '.join(PROFILES)}, not {name!r}.")
     profile = PROFILES[name]
     key = settings.get("POLITENESS_KEY") or profile.key
-    if key not in KEYS:
-        raise FatalError(f"POLITENESS_KEY must be {' or '.join(KEYS)}, not {key!r}.")
+    if key not in POLITENESS_KEYS:
+        raise FatalError(f"POLITENESS_KEY must be {' or '.join(POLITENESS_KEYS)}, not {key!r}.")
 
     def value(setting: str, default: float) -> float:
         if settings.get(setting) is None:

@@ -29,7 +29,7 @@ from webcrawl.jobs.inspect.trap_state import TrapState, trap_state
 from webcrawl.net.guard import followed_schemes
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.urls import SCHEMES, host_of, normalize_seed
-from webcrawl.urls.politeness_key import KEYS
+from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -122,7 +122,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     known = bool(places or outcomes)
     redirects = [] if known else [*find_redirects(view.jobdir, target=normalized)][-_OUTCOMES:]
     found = places[0] if places else outcomes[-1] if outcomes else None
-    key = KEYS[view.politeness_key](normalized)
+    key = POLITENESS_KEYS[view.politeness_key](normalized)
     shard = view.shard_of(key)
     refused_by, judged_as = _refusal(shard, settings, normalized, found, redirects)
     exclusions = Exclusions.from_settings(settings)
