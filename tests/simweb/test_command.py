@@ -210,7 +210,7 @@ def test_a_second_run_appends_to_the_log_of_the_first(project):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--hosts", "0"], "simweb: hosts must be from 1 to 10000000, not 0"),
+        (["--hosts", "0"], "simweb: hosts must be from 1 to 4000000, not 0"),
         (["--http-port", "99999"], "simweb: http_port must be from 0 to 65535, not 99999"),
         (["--dns-port", "99999"], "simweb: --dns-port must be from 0 to 65535, not 99999"),
         (["--seconds", "0"], "simweb: --seconds must be positive, not 0"),

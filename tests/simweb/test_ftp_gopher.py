@@ -16,7 +16,6 @@ from webcrawl.simweb import (
     AnswerEnd,
     Behaviour,
     Faults,
-    SimWebError,
     World,
     allowed_urls,
     preset,
@@ -402,20 +401,6 @@ def test_everything_on_them_can_be_reached():
     for index in range(world.hosts):
         host = world.host(index)
         assert {host.origin + one.path for one in pages_of(world, host)} <= reachable
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"ftp": 1.5}, "ftp is a share from 0 to 1, not 1.5"),
-        ({"ftp": 0.5, "gopher": 0.5}, "hosts of FTP and Gopher make up more than three quarters"),
-        ({"ftp": 0.1, "hosts": 5_000_000}, "with FTP or Gopher, hosts must be at most 4000000"),
-        ({"gopher_port": 70_000}, "gopher_port must be from 0 to 65535, not 70000"),
-    ],
-)
-def test_shares_that_make_no_web_are_refused(changes, sentence):
-    with pytest.raises(SimWebError, match=sentence):
-        World(**changes)
 
 
 def test_stopping_logs_what_was_going_on_and_ends_at_once(tmp_path):

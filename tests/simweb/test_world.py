@@ -158,6 +158,7 @@ def test_two_hundred_thousand_hosts_need_little_memory():
         ({"faults": Faults(stall=0.5, reset=0.5)}, "more than three quarters"),
         ({"errors": 0.4, "redirects": 0.3}, "more than half of the URLs"),
         ({"mean_pages": math.inf}, "mean_pages must be from 1 to"),
+        ({"ftp": 0.5, "gopher": 0.5}, "hosts of FTP and Gopher make up more than three quarters"),
     ],
 )
 def test_parameters_that_make_no_web_are_refused_in_one_sentence(changes, message):

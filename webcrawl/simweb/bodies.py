@@ -14,7 +14,6 @@ from webcrawl.simweb import chance
 from webcrawl.simweb.distributions import HTML
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
-    Charset,
     charset_of,
     content_of,
     links_of,
@@ -41,21 +40,6 @@ _MAGIC: Final = {
 }
 _TEXTUAL = frozenset({"text/plain", "text/htm", "application/postscript", ""})
 
-_SCRIPT_OF: Final = {
-    Charset.LATIN_1_HEADER: ("latin", "iso-8859-1", "iso-8859-1"),
-    Charset.CP1252_META: ("latin", "cp1252", "windows-1252"),
-    Charset.SHIFT_JIS_HEADER: ("japanese", "shift_jis", "Shift_JIS"),
-    Charset.EUC_JP_META: ("japanese", "euc_jp", "EUC-JP"),
-    Charset.KOI8_R_HEADER: ("cyrillic", "koi8_r", "koi8-r"),
-    Charset.GB18030_META: ("chinese", "gb18030", "gb18030"),
-    Charset.EUC_KR_HEADER: ("korean", "euc_kr", "euc-kr"),
-    Charset.UTF_16_HEADER: ("cyrillic", "utf-16", "utf-16"),
-    Charset.CP1251_NOWHERE: ("cyrillic", "cp1251", ""),
-    Charset.LATIN_1_AS_UTF_8: ("latin", "iso-8859-1", "utf-8"),
-    Charset.UNKNOWN_NAME: ("latin", "utf-8", "x-sim-unknown"),
-}
-_IN_META = frozenset({Charset.CP1252_META, Charset.EUC_JP_META, Charset.GB18030_META})
-
 # ISA-L's: a tenth larger than what servers send by zlib's level 6, in a tenth of the time.
 _GZIP_LEVEL: Final = 2
 _CHUNK_LINKS = 16  # links in one run, before text follows
@@ -69,11 +53,10 @@ def content_type_of(world: World, page: PageSpec) -> str:
     name = page.leaf.content_type
     if name != HTML:
         return name
-    charset = charset_of(world, page)
-    if charset is Charset.UTF_8:
+    if not page.leaf.odd_charset:
         return "text/html; charset=utf-8"
-    label = _SCRIPT_OF[charset][2]
-    return name if charset in _IN_META or not label else f"{name}; charset={label}"
+    charset = charset_of(world, page)
+    return f"{name}; charset={charset.label}" if charset.declared == "header" else name
 
 
 def body_of(world: World, page: PageSpec) -> list[bytes]:
@@ -181,18 +164,17 @@ def _run(made: Stock, hrefs: list[str], value: int) -> str:
 def _foreign_html(world: World, page: PageSpec) -> bytes:
     made = stock(world.seed)
     charset = charset_of(world, page)
-    script, codec, label = _SCRIPT_OF[charset]
     value = chance.draw(world.seed, chance.TEXT, *content_of(world, page))
-    meta = f'<meta charset="{label}">' if charset in _IN_META else ""
-    title = f"{made.foreign(script, value, 12)} {page.host.index}-{page.number}"
+    meta = f'<meta charset="{charset.label}">' if charset.declared == "meta" else ""
+    title = f"{made.foreign(charset.script, value, 12)} {page.host.index}-{page.number}"
     hrefs = hrefs_of(world, page)
     run = _run(made, hrefs, value) if hrefs else ""
     text = f"<html><head>{meta}<title>{title}</title></head>\n<body>{run}<p>"
-    width = 2 if codec == "utf-16" else 1
+    width = 2 if charset.codec == "utf-16" else 1
     left = size_of(world, page) - len(text) * width
     # Pages of several hundred kB in these charsets would only cost time.
-    fill = made.foreign(script, value, min(max(left, 0), 60_000) // 2)
-    return f"{text}{fill}</p></body></html>\n".encode(codec)
+    fill = made.foreign(charset.script, value, min(max(left, 0), 60_000) // 2)
+    return f"{text}{fill}</p></body></html>\n".encode(charset.codec)
 
 
 def _binary(world: World, page: PageSpec) -> list[bytes]:

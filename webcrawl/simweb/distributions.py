@@ -87,81 +87,56 @@ def mercator_size(quantile: float, _content_type: str) -> int:
     return int(2.0 ** (label - 1 + doublings * min(max(within, 0.0), 1.0 - 1e-9)))
 
 
+def _log_normal(quantile: float, mean: float, most: int) -> int:
+    """A size of a distribution with sigma 1, of *mean* but for what is cut off above *most*."""
+    size = mean * math.exp(_NORMAL.inv_cdf(min(max(quantile, 1e-9), 1 - 1e-9)) - 0.5)
+    return max(TRUNK_MIN_SIZE, min(int(size), most))
+
+
 def _today_size(quantile: float, content_type: str) -> int:
     mean = {HTML: 240_000, "application/pdf": 500_000}.get(content_type, 50_000)
-    # Log-normal with sigma 1, cut at 4 MiB (which takes 0.4 % from the mean: given back here).
-    size = mean * 1.004 * math.exp(_NORMAL.inv_cdf(min(max(quantile, 1e-9), 1 - 1e-9)) - 0.5)
-    return max(TRUNK_MIN_SIZE, min(int(size), 4 << 20))
+    return _log_normal(quantile, mean * 1.004, 4 << 20)  # cutting takes 0.4 %, given back here
+
+
+def _bench_today_size(quantile: float, _content_type: str) -> int:
+    return _log_normal(quantile, 240_000 * 1.08, 1_000_000)  # cutting takes 6.4 %
 
 
 def _bench_size(_quantile: float, _content_type: str) -> int:
     return 20_000
 
 
-def _bench_today_size(quantile: float, _content_type: str) -> int:
-    # As above, cut at 1 MB, which takes 6.4 % from the mean: given back here.
-    size = 240_000 * 1.08 * math.exp(_NORMAL.inv_cdf(min(max(quantile, 1e-9), 1 - 1e-9)) - 0.5)
-    return max(TRUNK_MIN_SIZE, min(int(size), 1_000_000))
-
-
 @dataclass(frozen=True, slots=True)
 class WebProfile:
-    """One kind of web: shares of content types in per cent, sizes, links, gzip."""
+    """One kind of web: shares of content types in per cent, sizes, links; today's markup."""
 
-    name: str
     types: dict[str, float]
     size: Callable[[float, str], int]
-    small: float  # share of documents below TRUNK_MIN_SIZE
     links_base: int
     links_per_kib: float
     links_max: int
-    gzip: bool
-    modern: bool  # markup of today
+    small: float = 0.0  # share of documents below TRUNK_MIN_SIZE
+    modern: bool = False  # markup of today, sent with gzip
 
     def links(self, size: int) -> int:
         """The number of links of an HTML page of *size* bytes, if it has room for them."""
         return min(self.links_base + int(self.links_per_kib * size / 1024), self.links_max)
 
 
+_TODAY: Final = {
+    HTML: 92.0,
+    "image/jpeg": 2.0,
+    "application/pdf": 1.5,
+    "image/png": 1.5,
+    "application/json": 1.2,
+    "image/webp": 1.0,
+    "text/plain": 0.8,
+}
+_PAGES: Final = {HTML: 100.0}
 PROFILES: Final = {
-    profile.name: profile
-    for profile in (
-        WebProfile(
-            "mercator", FIGURE_7, mercator_size, _BINS[12], 4, 2.5, 80, gzip=False, modern=False
-        ),
-        WebProfile(
-            "today",
-            {
-                HTML: 92.0,
-                "image/jpeg": 2.0,
-                "application/pdf": 1.5,
-                "image/png": 1.5,
-                "application/json": 1.2,
-                "image/webp": 1.0,
-                "text/plain": 0.8,
-            },
-            _today_size,
-            0.0,
-            40,
-            0.45,
-            200,
-            gzip=True,
-            modern=True,
-        ),
-        WebProfile("bench", {HTML: 100.0}, _bench_size, 0.0, 40, 0.0, 40, gzip=False, modern=False),
-        WebProfile(
-            "bench-today",
-            {HTML: 100.0},
-            _bench_today_size,
-            0.0,
-            40,
-            0.45,
-            200,
-            gzip=True,
-            modern=True,
-        ),
-        WebProfile(
-            "dense", {HTML: 100.0}, _bench_size, 0.0, 120, 0.0, 120, gzip=False, modern=False
-        ),
-    )
+    "mercator": WebProfile(FIGURE_7, mercator_size, 4, 2.5, 80, small=_BINS[12]),
+    "today": WebProfile(_TODAY, _today_size, 40, 0.45, 200, modern=True),
+    "bench": WebProfile(_PAGES, _bench_size, 40, 0.0, 40),
+    "bench-today": WebProfile(_PAGES, _bench_today_size, 40, 0.45, 200, modern=True),
+    "dense": WebProfile(_PAGES, _bench_size, 120, 0.0, 120),
 }

@@ -100,18 +100,18 @@ class HostSpec:
     name: str
     rank: int  # 1 is the largest and most popular host
     origin: str  # scheme://name:port, without a final slash
-    scheme: str  # http, https, ftp or gopher
-    is_web: bool  # one of the first two; looked at for every link
     address: str
-    behaviour: Behaviour
-    robots: RobotsKind
-    crawl_delay: float  # seconds; 0 for none
-    pages: int
+    scheme: str = "http"  # or https, ftp, gopher
+    is_web: bool = True  # one of the first two; looked at for every link
+    behaviour: Behaviour = Behaviour.SOUND
+    robots: RobotsKind = RobotsKind.MISSING
+    crawl_delay: float = 0.0  # seconds; 0 for none
+    pages: int = 1
     # Pages 0 to trunk-1 hold the host together: sound HTML pages, directories or menus.
-    trunk: int
-    guide: bool
-    endless: bool
-    framing: Framing
+    trunk: int = 1
+    guide: bool = False
+    endless: bool = False
+    framing: Framing = Framing.LENGTH
     # Of the spam farm (farm.py), or linking from its root page to the farm's host of that number.
     farm: bool = False
     spammed_by: int | None = None

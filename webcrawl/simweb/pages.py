@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.simweb import chance
@@ -38,6 +37,7 @@ ENDLESS_PATHS: Final = ("/calendar/?d=0", "/maze/")
 _LINK_BYTES: Final = 130
 _PAGE_BYTES = 300
 
+_LOCAL_LINKS = 0.8  # share of links that stay within the host
 _BRANCHES = 4  # trunk pages below a trunk page
 
 # The first four are those that robots.txt files forbid.
@@ -56,21 +56,29 @@ _NUMBER = re.compile(r"[-=](\d{1,8})(?:\.[a-z0-9]+|/)?(?:\?hop=(\d{1,3}))?", re.
 _REDIRECT_STATUSES = (301, 302, 302, 302, 303, 307, 308, 301)
 
 
-class Charset(IntEnum):
-    """The encoding of an HTML page, and its declaration."""
+class Charset(NamedTuple):
+    """How an HTML page is encoded, and how it says so."""
 
-    UTF_8 = 0
-    LATIN_1_HEADER = 1
-    CP1252_META = 2
-    SHIFT_JIS_HEADER = 3
-    EUC_JP_META = 4
-    KOI8_R_HEADER = 5
-    GB18030_META = 6
-    EUC_KR_HEADER = 7
-    UTF_16_HEADER = 8  # with byte order mark
-    CP1251_NOWHERE = 9  # says nothing
-    LATIN_1_AS_UTF_8 = 10  # says UTF-8 and is not
-    UNKNOWN_NAME = 11  # a charset that does not exist
+    script: str  # an alphabet of the stock
+    codec: str
+    label: str
+    declared: str  # in the "header", in a "meta" element, or ""
+
+
+# The encodings of odd pages; all others are UTF-8, and say so.
+CHARSETS: Final = (
+    Charset("latin", "iso-8859-1", "iso-8859-1", "header"),
+    Charset("latin", "cp1252", "windows-1252", "meta"),
+    Charset("japanese", "shift_jis", "Shift_JIS", "header"),
+    Charset("japanese", "euc_jp", "EUC-JP", "meta"),
+    Charset("cyrillic", "koi8_r", "koi8-r", "header"),
+    Charset("chinese", "gb18030", "gb18030", "meta"),
+    Charset("korean", "euc_kr", "euc-kr", "header"),
+    Charset("cyrillic", "utf-16", "utf-16", "header"),  # with byte order mark
+    Charset("cyrillic", "cp1251", "windows-1251", ""),
+    Charset("latin", "iso-8859-1", "utf-8", "header"),  # says UTF-8 and is not
+    Charset("latin", "utf-8", "x-sim-unknown", "header"),  # a charset that does not exist
+)
 
 
 class PageSpec(NamedTuple):
@@ -176,11 +184,9 @@ def find_page(world: World, host: HostSpec, target: str) -> PageSpec | None:
 
 
 def charset_of(world: World, page: PageSpec) -> Charset:
-    """How the HTML of *page* is encoded."""
-    if not page.leaf.odd_charset:
-        return Charset.UTF_8
+    """How the HTML of *page*, one of odd charset, is encoded."""
     value = chance.draw(world.seed, chance.TEXT, page.host.index, page.number)
-    return Charset(1 + value % (len(Charset) - 1))
+    return CHARSETS[value % len(CHARSETS)]
 
 
 def content_of(world: World, page: PageSpec) -> tuple[int, int]:
@@ -261,7 +267,7 @@ def links_of(world: World, page: PageSpec) -> list[int]:
         local = 0.0
     else:
         keys = _trunk_links(host, number) if number < host.trunk else []
-        local = world.local_links * max(wanted, len(keys)) - len(keys)
+        local = _LOCAL_LINKS * max(wanted, len(keys)) - len(keys)
         if number < host.trunk:
             keys += [world.index_of(rank0) << 32 for rank0 in world.guided_ranks(host, number)]
     missing = wanted - len(keys)

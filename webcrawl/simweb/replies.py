@@ -95,7 +95,7 @@ def _document(world: World, found: PageSpec, *, gzip: bool) -> HostReply:
     headers = f'ETag: "{index:x}-{number:x}"\r\n'
     if content_type:
         headers += f"Content-Type: {content_type}\r\n"
-    compressible = world.profile_spec.gzip and found.kind is not PageKind.LARGE
+    compressible = world.profile_spec.modern and found.kind is not PageKind.LARGE
     if compressible and content_type.startswith(("text/", "application/json")):
         headers += "Vary: Accept-Encoding\r\n"
         if gzip:

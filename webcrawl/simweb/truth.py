@@ -32,7 +32,7 @@ from webcrawl.simweb.pages import (
 from webcrawl.simweb.robots import MOVED_PATH, robots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from webcrawl.simweb.host_spec import HostSpec
@@ -90,7 +90,7 @@ def _walk(world: World, user_agent: str | None) -> Iterator[tuple[int, PageSpec]
     waiting = [key_of(world.index_of(rank0)) for rank0 in range(world.seed_hosts)]
     seen = set(waiting)
     contents: set[tuple[int, int]] = set()
-    rules: dict[int, Protego | bool] = {}
+    may_fetch: dict[int, Callable[[str], bool]] = {}
     while waiting:
         key = waiting.pop()
         host = world.host(key >> 32)
@@ -98,12 +98,9 @@ def _walk(world: World, user_agent: str | None) -> Iterator[tuple[int, PageSpec]
             continue
         found = page(world, host, key >> 8 & 0xFFFFFF, key & 0xFF)
         if user_agent is not None:
-            rule = rules.get(host.index)
-            if rule is None:
-                rule = rules[host.index] = _rules_of(world, host)
-            if rule is False:
-                continue
-            if rule is not True and not rule.can_fetch(host.origin + found.path, user_agent):
+            if host.index not in may_fetch:
+                may_fetch[host.index] = _rules_of(world, host, user_agent)
+            if not may_fetch[host.index](host.origin + found.path):
                 continue
         yield key, found
         if host.behaviour is Behaviour.SERVER_ERROR:
@@ -124,15 +121,12 @@ def _walk(world: World, user_agent: str | None) -> Iterator[tuple[int, PageSpec]
         waiting += links
 
 
-def _rules_of(world: World, host: HostSpec) -> Protego | bool:
-    """The rules of a host's robots.txt, or True or False for everything (RFC 9309, section 2.3)."""
-    if host.scheme == "gopher":
-        return True
+def _rules_of(world: World, host: HostSpec, user_agent: str) -> Callable[[str], bool]:
+    """Whether a host's robots.txt allows a URL (RFC 9309, section 2.3)."""
     answer = robots_of(world, host)
     if answer.location:
         answer = robots_of(world, host, MOVED_PATH)
-    if answer.status >= 500:
-        return False
     if answer.status >= 400:
-        return True
-    return Protego.parse(answer.body.decode("utf-8-sig", "replace"))
+        return lambda _: answer.status < 500
+    rules = Protego.parse(answer.body.decode("utf-8-sig", "replace"))
+    return lambda url: rules.can_fetch(url, user_agent)

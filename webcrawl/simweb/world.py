@@ -43,11 +43,24 @@ if TYPE_CHECKING:
 
 ZONE: Final = "sim.test"
 
-# Host numbers have 32 bits in a page key, page numbers 24 (the upper half is for duplicates).
-MAX_HOSTS: Final = 10_000_000
-MAX_PAGES: Final = 4_000_000
-# Hosts that speak FTP or Gopher have an address each, as no request names its host.
-MAX_HOSTS_OF_OWN_ADDRESS: Final = 4_000_000
+# Each host can have an address of its own, as it needs for FTP and Gopher.
+_MAX_HOSTS: Final = 4_000_000
+# Page numbers have 24 bits in a page key, the upper half is for duplicates.
+_MAX_PAGES: Final = 4_000_000
+# What all parameters may be that are numbers and no shares.
+_BOUNDS: Final = {
+    "seed": (0, (1 << 64) - 1),
+    "hosts": (1, _MAX_HOSTS),
+    **dict.fromkeys(("http_port", "https_port", "ftp_port", "gopher_port"), (0, 65535)),
+    "addresses": (0, 20_000),
+    "farm_hosts": (0, _MAX_HOSTS),
+    "max_pages": (1, _MAX_PAGES),
+    "mean_pages": (1, _MAX_PAGES),
+    "large_bytes": (1, 1 << 40),
+    "pages_per_connection": (0, 1 << 30),
+    **dict.fromkeys(("slow_secs", "throttle_secs"), (0, 3600)),
+    **dict.fromkeys(("stall_secs", "max_crawl_delay"), (0, 86400)),
+}
 
 # How many hosts a World remembers: about 10 MB.
 _CACHED_HOSTS: Final = 16_384
@@ -111,7 +124,6 @@ class World:
     https_share: float = 0.3
     ftp: float = 0.0  # hosts that speak FTP instead of HTTP
     gopher: float = 0.0  # hosts that speak Gopher instead of HTTP
-    local_links: float = 0.8  # share of links that stay within the host
     faults: Faults = field(default_factory=Faults)
     restricting: float = 0.12  # hosts whose robots.txt forbids something
     crawl_delays: float = 0.1  # hosts of at most 20 pages whose robots.txt asks for a delay
@@ -177,47 +189,19 @@ class World:
     def _check(self) -> None:
         if self.profile not in PROFILES:
             raise SimWebError(f"unknown profile {self.profile!r}: use one of {', '.join(PROFILES)}")
-        for name, low, high in (
-            ("seed", 0, (1 << 64) - 1),
-            ("hosts", 1, MAX_HOSTS),
-            ("http_port", 0, 65535),
-            ("https_port", 0, 65535),
-            ("ftp_port", 0, 65535),
-            ("gopher_port", 0, 65535),
-            ("addresses", 0, 20_000),
-            ("farm_hosts", 0, MAX_HOSTS),
-            ("max_pages", 1, MAX_PAGES),
-            ("mean_pages", 1, MAX_PAGES),
-            ("large_bytes", 1, 1 << 40),
-            ("pages_per_connection", 0, 1 << 30),
-            ("portless", 0, 1),
-            ("slow_secs", 0, 3600),
-            ("stall_secs", 0, 86400),
-            ("throttle_secs", 0, 3600),
-            ("max_crawl_delay", 0, 86400),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise SimWebError(f"{name} must be from {low} to {high}, not {value}")
-        shares = {
-            name: getattr(self, name)
-            for name in (
-                *("seed_share", "https_share", "local_links", "restricting", "crawl_delays"),
-                *("errors", "redirects", "duplicates", "odd_charsets", "endless", "large_files"),
-                *("ftp", "gopher", "farm_links"),
-            )
-        } | dataclasses.asdict(self.faults)
-        for name, value in shares.items():
-            if not 0 <= value <= 1:
+        values = {f.name: getattr(self, f.name) for f in _PARAMETERS if f.name != "profile"}
+        faults = dataclasses.asdict(values.pop("faults"))
+        for name, value in (values | faults).items():
+            if name in _BOUNDS:
+                low, high = _BOUNDS[name]
+                if not low <= value <= high:
+                    raise SimWebError(f"{name} must be from {low} to {high}, not {value}")
+            elif not 0 <= value <= 1:
                 raise SimWebError(f"{name} is a share from 0 to 1, not {value}")
-        if sum(dataclasses.asdict(self.faults).values()) > 1 - 1 / _GUIDE_EVERY:
+        if sum(faults.values()) > 1 - 1 / _GUIDE_EVERY:
             raise SimWebError("the shares of faulty hosts add up to more than three quarters")
         if self.ftp + self.gopher > 1 - 1 / _GUIDE_EVERY:
             raise SimWebError("hosts of FTP and Gopher make up more than three quarters")
-        if self.ftp + self.gopher > 0 and self.hosts > MAX_HOSTS_OF_OWN_ADDRESS:
-            raise SimWebError(
-                f"with FTP or Gopher, hosts must be at most {MAX_HOSTS_OF_OWN_ADDRESS}"
-            )
         if self.errors + self.redirects > 0.5:
             raise SimWebError("errors and redirects make up more than half of the URLs")
 
@@ -358,17 +342,7 @@ class World:
             name=name,
             rank=index,
             origin=f"http://{name}:{self.http_port}",
-            scheme="http",
-            is_web=True,
             address=_address(16, index % self.address_count),
-            behaviour=Behaviour.SOUND,
-            robots=RobotsKind.MISSING,
-            crawl_delay=0.0,
-            pages=1,
-            trunk=1,
-            guide=False,
-            endless=False,
-            framing=Framing.LENGTH,
             farm=True,
         )
 
