@@ -24,7 +24,7 @@ from crawling import Simulation, is_robots, kill, simulated, start_crawl
 
 from webcrawl.jobs.audit import RequiredDelays, as_text, audit_logs
 from webcrawl.jobs.audit.log_line import MICRO
-from webcrawl.simweb import Behaviour, Faults, SimWeb, preset, read_access_log
+from webcrawl.simweb import Behaviour, Faults, preset, read_access_log, serve
 from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
 
 FLOOR = 0.1
@@ -320,24 +320,23 @@ def test_hosts_at_one_address_share_a_clock_and_keep_their_own(tmp_path):
 @contextmanager
 def in_this_process(world, log):
     """*world* served from a thread: a child process would know nothing of what is patched."""
-    web = SimWeb(world, log_path=log)
     up = threading.Event()
-    ends: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+    ends: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, object]] = []
 
-    async def serve():
+    async def until_over():
         over = asyncio.Event()
-        async with web:
-            ends.append((asyncio.get_running_loop(), over))
+        async with serve(world, log_path=log) as web:
+            ends.append((asyncio.get_running_loop(), over, web))
             up.set()
             await over.wait()
 
-    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
+    thread = threading.Thread(target=asyncio.run, args=(until_over(),), daemon=True)
     thread.start()
     assert up.wait(10)
+    ((loop, over, web),) = ends
     try:
         yield web
     finally:
-        ((loop, over),) = ends
         loop.call_soon_threadsafe(over.set)
         thread.join(10)
         assert not thread.is_alive()

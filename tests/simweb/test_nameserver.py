@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 
 import dns.flags
 import dns.message
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.simweb import Behaviour, Faults, SimWebError, World, start_in_process
+from webcrawl.simweb import Behaviour, Faults, World, start_in_process
 from webcrawl.simweb.nameserver import NameServer, bind_udp, reply
 
 WORLD = World(
@@ -108,14 +107,6 @@ def test_no_bytes_are_too_strange(data):
     assert answer is None or answer[:2] == data[:2]
 
 
-def test_thousands_of_answers_a_second():
-    query = dns.message.make_query("site00001.sim.test", "A").to_wire()
-    begin = time.process_time()
-    for _ in range(2000):
-        reply(WORLD, query)
-    assert 2000 / (time.process_time() - begin) > 5000
-
-
 def test_answers_wait_for_the_latency_asked_for():
     async def measure():
         loop = asyncio.get_running_loop()
@@ -131,11 +122,3 @@ def test_answers_wait_for_the_latency_asked_for():
     took = []
     asyncio.run(measure())
     assert 0.09 < took[0] < 3
-
-
-def test_a_taken_port_is_one_sentence():
-    with (
-        bind_udp("127.0.0.1", 0) as taken,
-        pytest.raises(SimWebError, match="cannot serve DNS on UDP port"),
-    ):
-        bind_udp("127.0.0.1", taken.getsockname()[1])

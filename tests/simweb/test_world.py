@@ -6,7 +6,6 @@ import itertools
 import math
 import pickle
 import re
-import tracemalloc
 from collections import Counter
 
 import pytest
@@ -134,15 +133,14 @@ def test_seeds_are_the_roots_of_the_most_popular_hosts(tmp_path):
     assert (tmp_path / "seeds.txt").read_text().split() == seeds
 
 
-def test_two_hundred_thousand_hosts_need_little_memory():
-    tracemalloc.start()
-    try:
-        world = World(hosts=200_000)
-        for index in range(0, world.hosts, 8):
-            world.host(index)
-        assert tracemalloc.get_traced_memory()[0] < 25_000_000
-    finally:
-        tracemalloc.stop()
+def test_a_bounded_number_of_hosts_is_remembered(monkeypatch):
+    monkeypatch.setattr("webcrawl.simweb.world._CACHED_HOSTS", 100)
+    world = World(hosts=200_000)
+    first = world.host(0)
+    for index in range(500):
+        world.host(index)
+        assert len(world._cache) <= 100
+    assert world.host(0) == first
 
 
 @pytest.mark.parametrize(

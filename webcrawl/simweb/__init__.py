@@ -2,7 +2,7 @@
 
 A crawler meets here what it meets outside, with the truth known. `World` (world.py) is the set of
 parameters. Hosts, pages, links and bytes are pure functions of it (pages.py, bodies.py, robots.py,
-replies.py), so 200,000 hosts take no more memory than ten. `SimWeb` (server.py) serves a World by
+replies.py), so 200,000 hosts take no more memory than ten. `serve` (server.py) serves a World by
 HTTP, HTTPS, FTP, Gopher and DNS; `start_in_process` (process.py) does so in a child process. The
 access log (accesslog.py) records the requests; truth.py lists the URLs that a crawl can find.
 
@@ -25,7 +25,7 @@ from webcrawl.simweb.accesslog import AnswerEnd, Hit, read_access_log
 from webcrawl.simweb.host_spec import Behaviour, HostSpec
 from webcrawl.simweb.presets import PRESETS, preset
 from webcrawl.simweb.process import SimWebProcess, start_in_process
-from webcrawl.simweb.server import SimWeb
+from webcrawl.simweb.server import Served, serve
 from webcrawl.simweb.truth import (
     allowed_urls,
     fetchable_urls,
@@ -42,7 +42,7 @@ __all__ = [
     "Faults",
     "Hit",
     "HostSpec",
-    "SimWeb",
+    "Served",
     "SimWebError",
     "SimWebProcess",
     "World",
@@ -52,6 +52,7 @@ __all__ = [
     "preset",
     "reachable_urls",
     "read_access_log",
+    "serve",
     "start_in_process",
     "write_seeds",
     "write_truth",

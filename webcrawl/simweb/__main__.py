@@ -1,9 +1,8 @@
 """The server process: the child that `webcrawl.simweb.process` starts.
 
-Reads a World and the options of SimWeb from standard input, writes the World with its real ports,
-the address of the name server and the file of the authority, or a SimWebError, and serves until
-standard input ends or SIGTERM comes. So it never outlives its parent, even one that was killed.
-Both are pickles.
+Reads a World and the options of `serve` from standard input, writes a `Served` or a SimWebError,
+all pickled, and serves until standard input ends or SIGTERM comes. So it never outlives its parent,
+even one that was killed.
 """
 
 from __future__ import annotations
@@ -12,20 +11,24 @@ import asyncio
 import pickle
 import signal
 import sys
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from webcrawl.simweb.server import SimWeb
+from webcrawl.simweb.server import serve
 from webcrawl.simweb.world import SimWebError
 
+if TYPE_CHECKING:
+    from webcrawl.simweb.world import World
 
-async def _serve(web: SimWeb) -> None:
+
+async def _serve(world: World, options: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_reader(sys.stdin.fileno(), stop.set)
-    async with web:
-        _answer((web.world, web.dns, web.ca_path))
+    async with serve(world, **options) as served:
+        _answer(served)
         await stop.wait()
     loop.remove_reader(sys.stdin.fileno())
 
@@ -39,7 +42,7 @@ def _main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         world, options = pickle.load(sys.stdin.buffer)  # noqa: S301  of the parent
-        uvloop.run(_serve(SimWeb(world, **options)))
+        uvloop.run(_serve(world, options))
     except EOFError:
         return 1
     except SimWebError as error:

@@ -32,7 +32,7 @@ import re
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 if TYPE_CHECKING:
@@ -126,18 +126,11 @@ def read_access_log(path: str | Path) -> Iterator[Hit]:
             match = _LINE.fullmatch(line)
             if match is None:
                 raise ValueError(f"{path}, line {number}: not a line of an access log")
-            yield Hit(
-                start=float(match["start"]),
-                end=float(match["end"]),
-                client=match["client"],
-                method=match["method"],
-                target=match["target"],
-                version=match["version"],
-                status=int(match["status"]),
-                size=int(match["size"]),
-                referer=match["referer"].removeprefix("-"),
-                agent=match["agent"].removeprefix("-"),
-                origin=match["origin"],
-                address=match["address"],
-                outcome=AnswerEnd(match["outcome"]),
-            )
+            values: dict[str, Any] = match.groupdict()
+            for name in ("start", "end"):
+                values[name] = float(values[name])
+            for name in ("status", "size"):
+                values[name] = int(values[name])
+            for name in ("referer", "agent"):
+                values[name] = values[name].removeprefix("-")
+            yield Hit(**values | {"outcome": AnswerEnd(values["outcome"])})

@@ -60,8 +60,6 @@ class HttpConnection(asyncio.Protocol):
         self._last_write = 0.0  # when the last part of an answer went to the transport
         self._is_last = False  # the connection ends with the current answer
         self._pages = 0  # answers in this connection but to requests for robots.txt
-        self._at_eof = False  # it ends when all requests have been answered
-        self._is_stalling = False
 
     # called by the event loop
 
@@ -87,14 +85,6 @@ class HttpConnection(asyncio.Protocol):
         self._serve_waiting()
         if len(self._waiting) > _MAX_WAITING:
             self._transport.abort()
-
-    def eof_received(self) -> bool:
-        """Finish the answers that are due. TLS cannot be half open, so it ends here.
-
-        A client that gave up waiting is gone, not half closed: its contact ends here, too.
-        """
-        self._at_eof = True
-        return self._current is not None and self._scheme == "http" and not self._is_stalling
 
     def pause_writing(self) -> None:
         """Wait: the client takes no more for now."""
@@ -146,7 +136,7 @@ class HttpConnection(asyncio.Protocol):
             left = self._shared.too_soon(host)
             if left:
                 return _throttled(host, left)
-        return self._shared.pool.reply_to(host, request.target, gzip=request.gzip)
+        return self._shared.reply_to(host, request.target, gzip=request.gzip)
 
     def _framed(self, request: Request, framing: Framing, answer: HostReply) -> list[bytes]:
         """Head and body parts as they are sent. Sets what the log line will have."""
@@ -182,7 +172,7 @@ class HttpConnection(asyncio.Protocol):
             sock: Any = self._transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
             self._transport.abort()
-        elif self._is_last or (self._at_eof and not self._waiting):
+        elif self._is_last:
             self._waiting.clear()
             self._transport.close()
 
@@ -249,7 +239,6 @@ class HttpConnection(asyncio.Protocol):
             self._sent = len(half)
             self._write([head, half])
         if host.behaviour is Behaviour.STALL:
-            self._is_stalling = True
             await asyncio.sleep(self._world.stall_secs)
             return AnswerEnd.STALL
         await asyncio.sleep(_RESET_SECS)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 from webcrawl.simweb.world import SimWebError
 
 if TYPE_CHECKING:
+    from webcrawl.simweb.server import Served
     from webcrawl.simweb.world import World
 
 _STOP_SECS: Final = 10.0
@@ -21,18 +22,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 class SimWebProcess:
     """A running simulated web, made by `start_in_process`; a context manager that stops it."""
 
-    def __init__(
-        self,
-        process: Popen[bytes],
-        *,
-        world: World,
-        dns: str,
-        ca_path: Path | None,
-        log_path: Path | None,
-    ) -> None:
-        self.world = world  # with the real ports
-        self.dns = dns  # address:port
-        self.ca_path = ca_path  # exists as long as the process runs
+    def __init__(self, process: Popen[bytes], served: Served, log_path: Path | None) -> None:
+        self.world, self.dns, self.ca_path = served  # the certificate exists as long as this runs
         self.log_path = log_path
         self.pid = process.pid
         self._process = process
@@ -63,25 +54,13 @@ class SimWebProcess:
         self.stop()
 
 
-def start_in_process(
-    world: World,
-    *,
-    log_path: Path | None,
-    dns_port: int = 0,
-    dns_latency: float = 0.0,
-    pool_bytes: int = 0,
-) -> SimWebProcess:
+def start_in_process(world: World, *, log_path: Path | None, **options: float) -> SimWebProcess:
     """Serve *world* from a child process; returns when all its sockets are open.
 
     The child ends with `stop`, or when this process ends for whatever reason. It is in a session
-    of its own, so a Ctrl-C at the terminal does not reach it. Raises SimWebError as `SimWeb` does.
+    of its own, so a Ctrl-C at the terminal does not reach it. *options* and errors are those of
+    `serve`.
     """
-    options = {
-        "log_path": log_path and log_path.resolve(),
-        "dns_port": dns_port,
-        "dns_latency": dns_latency,
-        "pool_bytes": pool_bytes,
-    }
     process = Popen(
         [sys.executable, "-m", "webcrawl.simweb"],
         stdin=PIPE,
@@ -92,7 +71,7 @@ def start_in_process(
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        pickle.dump((world, options), process.stdin)
+        pickle.dump((world, {"log_path": log_path and log_path.resolve()} | options), process.stdin)
         process.stdin.flush()
         answer = pickle.load(process.stdout)  # noqa: S301  of the child
     except (BrokenPipeError, EOFError):
@@ -100,5 +79,4 @@ def start_in_process(
     if isinstance(answer, SimWebError):
         process.communicate()
         raise answer
-    served, dns, ca_path = answer
-    return SimWebProcess(process, world=served, dns=dns, ca_path=ca_path, log_path=log_path)
+    return SimWebProcess(process, answer, log_path)

@@ -133,28 +133,3 @@ def _endless_page(world: World, host: HostSpec, target: str) -> HostReply:
         f"<body><ul>\n{items}</ul><p>{text}</p></body></html>\n"
     )
     return HostReply(200, _HTML, [body.encode()])
-
-
-class ReplyPool:
-    """The replies of *world*, of which the first *max_bytes* of bodies are kept; 0: none.
-
-    With a pool a crawler that is measured does not wait for pages to be made: the second client
-    gets bytes that are ready, gzipped and in one piece.
-    """
-
-    def __init__(self, world: World, *, max_bytes: int) -> None:
-        self._world = world
-        self._left = max_bytes
-        self._answers: dict[tuple[int, str, bool], HostReply] = {}
-
-    def reply_to(self, host: HostSpec, target: str, *, gzip: bool) -> HostReply:
-        """As the function `reply_to`."""
-        key = (host.index, target, gzip)
-        answer = self._answers.get(key)
-        if answer is None:
-            answer = reply_to(self._world, host, target, gzip=gzip)
-            size = sum(map(len, answer.parts))
-            if 0 < size <= self._left:
-                answer = self._answers[key] = answer._replace(parts=[b"".join(answer.parts)])
-                self._left -= size
-        return answer

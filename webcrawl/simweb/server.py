@@ -1,7 +1,7 @@
 """The servers of the simulated web: HTTP, HTTPS, FTP, Gopher and DNS, on loopback only.
 
-Used as an async context manager inside an event loop, or from other processes by
-`webcrawl.simweb.process`. Invariant: every socket is bound to one address of 127.0.0.0/8.
+`serve` is used inside an event loop, or from other processes by `webcrawl.simweb.process`.
+Invariant: every socket is bound to one address of 127.0.0.0/8.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import socket
 import ssl
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import trustme
 
@@ -31,7 +31,7 @@ from webcrawl.simweb.text_stock import stock
 from webcrawl.simweb.world import ZONE, SimWebError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from webcrawl.simweb.world import World
 
@@ -41,81 +41,61 @@ _BACKLOG: Final = 1024
 _PORT_TRIES: Final = 50
 
 
-class SimWeb:
-    """A World that is served. `world` and `dns` have the real ports once it is entered.
+class Served(NamedTuple):
+    """A World that is served, with its real ports."""
+
+    world: World
+    dns: str  # the name server as address:port
+    ca_path: Path | None  # the certificate of the authority, if there is HTTPS
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    world: World,
+    *,
+    log_path: Path | None,
+    dns_port: int = 0,
+    dns_latency: float = 0.0,
+    pool_bytes: int = 0,
+) -> AsyncIterator[Served]:
+    """Serve *world*, until the context ends: then connections are aborted and the log is complete.
 
     *log_path* None means no access log; an existing log is appended to. Ports of 0 (in the world,
     or *dns_port*) mean any free port. *dns_latency* in seconds. *pool_bytes* of bodies are kept for
-    later requests.
+    later requests. Raises SimWebError, with nothing left open, if a port is taken.
     """
-
-    def __init__(
-        self,
-        world: World,
-        *,
-        log_path: Path | None,
-        dns_port: int = 0,
-        dns_latency: float = 0.0,
-        pool_bytes: int = 0,
-    ) -> None:
-        self.world = world
-        self.ca_path: Path | None = None
-        self._log_path = log_path
-        self._dns_port = dns_port
-        self._dns_latency = dns_latency
-        self._pool_bytes = pool_bytes
-        self._exits = contextlib.AsyncExitStack()
-
-    @property
-    def dns(self) -> str:
-        """The name server as address:port."""
-        return f"{DNS_ADDRESS}:{self._dns_port}"
-
-    async def __aenter__(self) -> Self:
-        """Open all sockets. Raises SimWebError, having closed everything, if one is taken."""
-        async with contextlib.AsyncExitStack() as stack:
-            await self._open(stack)
-            self._exits = stack.pop_all()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        """Abort all connections, close all sockets, flush the log."""
-        await self._exits.aclose()
-
-    async def _open(self, stack: contextlib.AsyncExitStack) -> None:
+    async with contextlib.AsyncExitStack() as stack:
         _raise_file_limit()
         loop = asyncio.get_running_loop()
-        web = self.world.address_list()
+        web = world.address_list()
         addresses = {
             "http": web,
-            "https": web if self.world.https_share else [],
-            "ftp": list(self.world.hosts_by_address("ftp")),
-            "gopher": list(self.world.hosts_by_address("gopher")),
+            "https": web if world.https_share else [],
+            "ftp": list(world.hosts_by_address("ftp")),
+            "gopher": list(world.hosts_by_address("gopher")),
         }
         listening: dict[str, list[socket.socket]] = {}
         ports: dict[str, Any] = {}
         for scheme, those in addresses.items():
             name = f"{scheme}_port"
-            listening[scheme], ports[name] = _listen(stack, those, getattr(self.world, name))
-        dns_socket = bind_udp(DNS_ADDRESS, self._dns_port)
-        stack.callback(dns_socket.close)
-        self._dns_port = dns_socket.getsockname()[1]
-        self.world = dataclasses.replace(self.world, **ports)
-        context = None
+            listening[scheme], ports[name] = _listen(stack, those, getattr(world, name))
+        dns_socket = stack.enter_context(bind_udp(DNS_ADDRESS, dns_port))
+        world = dataclasses.replace(world, **ports)
+        context = ca_path = None
         if listening["https"]:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="simweb-"))
             authority = trustme.CA(organization_name="webcrawl simulated web")
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             authority.issue_cert(f"*.{ZONE}", ZONE).configure_cert(context)
-            self.ca_path = Path(directory, "ca.pem")
-            authority.cert_pem.write_to_path(self.ca_path)
-        log = self._open_log(stack)
-        stock(self.world.seed)  # made before the first request instead of during it
-        shared = ServerState(world=self.world, log=log, pool_bytes=self._pool_bytes)
+            ca_path = Path(directory, "ca.pem")
+            authority.cert_pem.write_to_path(ca_path)
+        log = _open_log(stack, log_path) if log_path else None
+        stock(world.seed)  # made before the first request instead of during it
+        shared = ServerState(world=world, log=log, pool_bytes=pool_bytes)
         stack.push_async_callback(shared.abort_all)
 
         dns_transport, _ = await loop.create_datagram_endpoint(
-            lambda: NameServer(world=self.world, latency=self._dns_latency), sock=dns_socket
+            lambda: NameServer(world=world, latency=dns_latency), sock=dns_socket
         )
         stack.callback(dns_transport.close)
         factories: dict[str, Callable[[], asyncio.BaseProtocol]] = {
@@ -131,19 +111,17 @@ class SimWeb:
                     factories[scheme], sock=sock, ssl=tls, backlog=_BACKLOG
                 )
                 stack.callback(server.close)
+        yield Served(world, f"{DNS_ADDRESS}:{dns_socket.getsockname()[1]}", ca_path)
 
-    def _open_log(self, stack: contextlib.AsyncExitStack) -> BinaryIO | None:
-        if self._log_path is None:
-            return None
-        try:
-            log = stack.enter_context(self._log_path.open("ab", buffering=1 << 16))
-        except OSError as error:
-            raise SimWebError(
-                f"cannot write the access log {self._log_path}: {error.strerror}"
-            ) from error
-        flusher = asyncio.create_task(_flush_regularly(log))
-        stack.callback(flusher.cancel)
-        return log
+
+def _open_log(stack: contextlib.AsyncExitStack, path: Path) -> BinaryIO:
+    try:
+        log = stack.enter_context(path.open("ab", buffering=1 << 16))
+    except OSError as error:
+        raise SimWebError(f"cannot write the access log {path}: {error.strerror}") from error
+    flusher = asyncio.create_task(_flush_regularly(log))
+    stack.callback(flusher.cancel)
+    return log
 
 
 def _listen(

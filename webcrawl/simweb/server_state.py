@@ -8,7 +8,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from webcrawl.simweb.accesslog import Hit, epoch_clock, line_of
-from webcrawl.simweb.replies import ReplyPool
+from webcrawl.simweb.replies import HostReply, reply_to
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -20,11 +20,16 @@ _KNOWN_NAMES: Final = 16_384
 
 
 class ServerState:
-    """The shared state of one server, made inside its event loop."""
+    """The shared state of one server.
 
-    def __init__(self, *, world: World, log: BinaryIO | None, pool_bytes: int = 0) -> None:
+    The first *pool_bytes* of bodies are kept: a crawler that is measured does not wait for pages to
+    be made, as all clients but the first get bytes that are ready, gzipped and in one piece.
+    """
+
+    def __init__(self, *, world: World, log: BinaryIO | None, pool_bytes: int) -> None:
         self.world = world
-        self.pool = ReplyPool(world, max_bytes=pool_bytes)
+        self._pool: dict[tuple[int, str, bool], HostReply] = {}
+        self._pool_left = pool_bytes
         self.clock = epoch_clock()
         self.connections: set[asyncio.Transport] = set()
         # Of FTP and Gopher, in which no request names its host: by address.
@@ -55,6 +60,18 @@ class ServerState:
         """Write *hit* to the access log, if there is one."""
         if self._log is not None:
             self._log.write(line_of(hit))
+
+    def reply_to(self, host: HostSpec, target: str, *, gzip: bool) -> HostReply:
+        """The reply of *host* to a GET of *target*, when it works."""
+        key = (host.index, target, gzip)
+        answer = self._pool.get(key)
+        if answer is None:
+            answer = reply_to(self.world, host, target, gzip=gzip)
+            size = sum(map(len, answer.parts))
+            if 0 < size <= self._pool_left:
+                answer = self._pool[key] = answer._replace(parts=[b"".join(answer.parts)])
+                self._pool_left -= size
+        return answer
 
     def find(self, header: str) -> HostSpec | None:
         """The host that a Host header names."""
