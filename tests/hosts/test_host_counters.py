@@ -167,7 +167,7 @@ class Dictionary(dict[str, bytes]):
 )
 def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held: int) -> None:
     cache = Dictionary()
-    counters = HostCounters(cache=cache, held=held, draw_key=lambda: 5)  # type: ignore[arg-type]  # all they need of it
+    counters = HostCounters(cache=cache, held=held)
     counters.open()
     pages: dict[int, int] = {}
     linked: set[int] = set()
@@ -182,9 +182,8 @@ def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held
             counters.settle()
         assert len(counters._held) <= held
         if step == "reopen":
-            counters = HostCounters(cache=cache, held=held, draw_key=lambda: 6)  # type: ignore[arg-type]  # all they need of it
+            counters = HostCounters(cache=cache, held=held)
             counters.open()
-            counters._all.key = 5
     for n in range(7):
         assert counters.find(f"{n}.test").pages == pages.get(n, 0)
         assert counters.find(f"{n}.test").in_degree == (n in linked)

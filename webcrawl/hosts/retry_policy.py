@@ -1,15 +1,10 @@
 """Retry policy: the table of outcomes with their tries, waits and effect on the host.
 
-Used where URLs are tried again (crawl/completion.py), robots.txt is looked up
-(hosts/robots/lookup.py) and hosts rest (hosts/politeness/delays.py). The table has the numbers of
-the default settings; FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES
-scale its columns. After BUbiNG's table of exception, wait, retries and host killer
-(frontier/ParsingThread): a failure that is over in a moment is retried soon, one that needs an
-administrator waits longer, and one that costs a worker a minute is not retried often. docs/stats.md
-has the same table; a test compares them.
-
-Invariant: there is one rule for each outcome; an outcome without one is final and says nothing
-about its host.
+The table has the numbers of the default settings; FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS
+and POLITENESS_MAX_FAILURES scale its columns. A failure that is over in a moment is retried soon,
+one that needs an administrator waits longer, and one that costs a worker a minute is not retried
+often. An outcome without a rule is final and says nothing about its host. docs/stats.md has the
+same table; a test compares them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Depth budgets: links followed since a URL's host, and its registered domain, were entered.
 
-A link from elsewhere, and a seed, enter a host at depth 0. These budgets keep a crawl out of the
-depths of sites without keeping it from far-away sites, as URL_MAX_DEPTH does. They refuse like a
-filter, before the link counts as seen: a shorter way may turn up later.
+A link from elsewhere, and a seed, enter a host at depth 0. A link that is too deep is refused
+before it counts as seen: a shorter way may turn up later.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Quotas: the pages and bytes that a host, and a registered domain, may have of the crawl.
 
-The dispatcher reports every download to the ledger, and the gates read its counts. They are host
-counters on disk: a ``kill -9`` takes those of the last two seconds, and counts twice what was in
-process. URLs over quota are parked: a crawl that is run again with a larger quota goes on with
-them.
+Counts are host counters on disk: a ``kill -9`` takes those of the last two seconds, and counts
+twice what was in process. URLs over quota are parked, for a run with a larger one.
 
 Invariants: a URL is counted when its download begins, before a gate decides about another one of
 its domain. A quota of pages is never exceeded; one of bytes by the downloads that were under way
@@ -90,18 +88,10 @@ class Quota:
 
 
 class BudgetGate(Gate):
-    """Gate of a quota: holds URLs once their host or domain has used it up.
-
-    *name_of* gives the host or domain of an entry.
-    """
+    """Gate of a quota: holds URLs once their host or domain, *name_of* an entry, has used it up."""
 
     def __init__(
-        self,
-        *,
-        name: str,
-        counters: HostCounters,
-        name_of: Callable[[Entry], str],
-        quota: Quota,
+        self, name: str, counters: HostCounters, name_of: Callable[[Entry], str], *, quota: Quota
     ) -> None:
         self.name = name
         self._counters = counters
@@ -124,11 +114,8 @@ def budgets_of(
 ) -> tuple[Ledger, list[BudgetGate]]:
     """The ledger and the gates of these quotas. Hosts and domains are counted in any case, as a
     later run may have a quota."""
-    books = [(records.servers, server_of), (records.domains, domain_of)]
-    gates = [
-        BudgetGate(name=name, counters=counters, name_of=name_of, quota=quota)
-        for (counters, name_of), name, quota in zip(
-            books, ("host_budget", "domain_budget"), (host, domain), strict=True
-        )
+    hosts, domains = (records.servers, server_of), (records.domains, domain_of)
+    return Ledger([domains, hosts]), [
+        BudgetGate("host_budget", *hosts, quota=host),
+        BudgetGate("domain_budget", *domains, quota=domain),
     ]
-    return Ledger(books[::-1]), gates

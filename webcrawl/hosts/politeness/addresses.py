@@ -1,9 +1,8 @@
 """Host addresses: DNS look-ups before a worker is spent on a host (Mercator, section 3.3).
 
-The preconditions call it for every URL that could be fetched now. A cached answer comes at once.
-Otherwise a look-up begins, and the host waits without holding a worker. Invariants: no address is
-returned that the guard forbids. An answer of the name servers lasts for its time to live, in the
-host's record, also over a restart.
+A cached answer comes at once; otherwise the host waits for a look-up without holding a worker.
+Invariants: no address is returned that the guard forbids; an answer of the name servers lasts for
+its time to live, in the host's record, also over a restart.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Delays: the rest of a host after each contact, and the hosts that are given up.
 
-The dispatcher reports every contact that ended; the result is the host's rest. What is learned
-stays in the host's record (hosts/records), so a restart begins where this process ended.
+What is learned stays in the host's record (hosts/records), so a restart begins where this process
+ended.
 
 Failures are of an origin (scheme, host, port): a page may link to ports where nothing listens.
 While another origin of the politeness key answers, a failing one backs off alone (origin_rests.py)
@@ -215,7 +215,7 @@ class Politeness:
             # URLs that are given up need not wait long for their end; nor need the others.
             facts = HostFacts(record.took if alone else times, crawl_delay)
             secs = self._longer(self._policy.rest(facts))
-        self._put(record, host, secs)
+        self._put(record, host)
         if is_known or origin != HostRecord(origin.host):
             self._records.put(origin)
         noticed = _HANG_UP_SECS * hung_up
@@ -269,7 +269,7 @@ class Politeness:
         if 0 < rule.failures <= host.lookups_failed:
             host.penalty_until = self._clock() + max(secs, self._limits.penalty)
             secs = self._policy.rest(HostFacts(()))
-        self._put(record, host, secs)
+        self._put(record, host)
         return max(secs, at_least)
 
     def _tried(self, record: HostRecord, url: str) -> tuple[HostRecord, HostRecord]:
@@ -304,9 +304,7 @@ class Politeness:
         """*secs* with jitter."""
         return secs * (1.0 + self._limits.jitter * self._rng.random())
 
-    def _put(self, record: HostRecord, host: HostRecord, secs: float) -> None:
-        """Save both records, with the rest that begins."""
-        record.ready_at = self._clock() + secs
+    def _put(self, record: HostRecord, host: HostRecord) -> None:
         self._records.put(record)
         if host is not record:
             self._records.put(host)

@@ -1,7 +1,6 @@
 """Exclusions: hosts and networks whose owners refuse to be crawled, from EXCLUSION_FILE.
 
-``excludes`` is called for the host of every URL before it is handed out, so a line added to the
-file also acts on URLs that wait. storage/watched_rules.py watches and reads the file.
+A line that is added to the file also acts on URLs that wait. storage/watched_rules.py reads it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Origin rests: single origins (scheme, host, port) that back off while their host answers.
 
-Politeness keeps one contact of a host at a time, whatever its ports and schemes. But a failing port
-says nothing about the others: it backs off by itself, and its URLs wait at a gate, so that those of
-the host's other origins go on. delays.py sets the rest.
-
-A rest is also in the record of its origin, for the time after a restart. What is in memory is
-bounded, as a page may name 65,535 ports. Invariant: held URLs are let in when their origin's rest
-is over, or a little later; a crawl does not end before.
+A failing port says nothing about the others: it backs off by itself, and its URLs wait at a gate.
+delays.py sets the rest, which is also in the record of its origin, for the time after a restart.
+What is in memory is bounded, as a page may name 65,535 ports. Invariant: held URLs are let in when
+their origin's rest is over, or a little later; a crawl does not end before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pauses: named reasons for which no host is contacted, though there is something to fetch.
 
-The scheduler hands out nothing while there is one. The disk guard, for example, holds the crawl by
-a name of its own and lifts that when it is over. Downloads under way are not broken off,
-checkpoints go on, and the crawl can be stopped. Nothing is kept over a restart.
+Downloads under way are not broken off, checkpoints go on, and the crawl can be stopped. Nothing is
+kept over a restart.
 """
 
 from __future__ import annotations

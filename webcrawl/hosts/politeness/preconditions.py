@@ -1,9 +1,8 @@
 """Preconditions: what must be known of a host before a page of it is fetched.
 
-``decide`` is called for every URL that is about to be handed out. In the order of cost it checks
-whether the host is excluded (exclusions.py) or has failed too often (delays.py), its address and
-whether that may be contacted (addresses.py), and its robots.txt (hosts/robots/lookup.py). Nothing
-here waits: what is unknown is looked up while the URL waits in its queue and no worker is held.
+In the order of cost: whether the host is excluded (exclusions.py) or has failed too often
+(delays.py), its address and whether that may be contacted (addresses.py), and its robots.txt
+(hosts/robots/lookup.py). What is unknown is looked up while the URL waits and no worker is held.
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ The life of a fact
 Each kind of facts has a cache of its own over the one file: host records (host_record.py),
 robots.txt as the robots room packs it, the rests of hosts that the frontier has no room for in
 memory, the patterns of the traps room, and counters of domains and hosts (host_counters.py).
-Mercator kept "a fixed-sized cache" of 2^18 robots rules and forgot the rest; here what leaves
-memory stays on disk.
 
 Invariants
 ==========
@@ -35,7 +33,7 @@ Invariants
 
 Readers beside the process use records_reader.py, which changes nothing.
 
-The room imports only storage and errors. Times are epoch seconds, as they are stored.
+Times are epoch seconds.
 """
 
 from webcrawl.hosts.records.host_record import HostRecord

@@ -1,8 +1,7 @@
 """Host database: the SQLite file of the host records, packed values by kind and key.
 
-Two connections: one reads, in the thread that opened it; one writes, in whatever thread ``write``
-is called, by one call at a time. Invariant: a value is read as it was written, or
-CorruptRecordError is raised.
+One connection reads, in the thread that opened it; one writes, by one call at a time, in any
+thread. Invariant: a value is read as it was written, or CorruptRecordError is raised.
 
 Format, ``<path>/records.sqlite`` (and ``-wal``, ``-shm`` beside it, which belong to it)::
 
@@ -83,10 +82,7 @@ class Database:
 
     def open(self) -> None:
         """Open the file, making it if need be. Blocks; reads at most the write-ahead log.
-
-        CorruptRecordError if it is another file or is seen at once to be damaged, NewerFormatError
-        if a later webcrawl wrote it, OSError.
-        """
+        CorruptRecordError if it is another file or damaged, NewerFormatError, OSError."""
         # Also of a directory that was there: a process that was killed may have made it.
         self._new_names = [*make_directory(self.path), self.path.parent, self.path]
         try:
@@ -120,11 +116,8 @@ class Database:
             raise CorruptRecordError(self.file, 0, "not a file of host records")
 
     def read(self, kind: int, key: str) -> bytes | None:
-        """The value of *key*, or None: one lookup by primary key.
-
-        10 us with the page in memory, of 1,000,000 records (2026-11, development machine); a disk
-        access otherwise. Raises CorruptRecordError, OSError.
-        """
+        """The value of *key*, or None: 10 us with the page in memory, of 1,000,000 records.
+        CorruptRecordError, OSError."""
         assert self._reader is not None, "the host records are not open"
         with self._translated():
             return value_of(self._reader, self.file, kind, key)

@@ -26,7 +26,7 @@ from xxhash import xxh3_64_intdigest
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from webcrawl.hosts.records.key_value_cache import KeyValueCache
 
@@ -96,16 +96,9 @@ class HostCounters:
     Not thread-safe. ``find`` and ``link`` raise what the cache raises: CorruptRecordError, OSError.
     """
 
-    def __init__(
-        self,
-        *,
-        cache: KeyValueCache,
-        held: int,
-        draw_key: Callable[[], int] = lambda: secrets.randbits(64),
-    ) -> None:
+    def __init__(self, *, cache: KeyValueCache, held: int) -> None:
         self._cache = cache
         self._size = held
-        self._draw_key = draw_key
         self._held: OrderedDict[str, HostCounter] = OrderedDict()
         self._changed: set[str] = set()
         self._all = _All(0)
@@ -119,7 +112,7 @@ class HostCounters:
         data = self._cache.get(_ALL)
         self._is_known = data is not None
         if data is None:
-            self._all = _All(self._draw_key())
+            self._all = _All(secrets.randbits(64))
         else:
             try:
                 self._all = msgspec.msgpack.decode(data, type=_All)

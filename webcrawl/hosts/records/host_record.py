@@ -19,16 +19,13 @@ if TYPE_CHECKING:
 class HostRecord(msgspec.Struct, array_like=True):
     """The record of one host, or of one of its origins (scheme, host, port) that has failed.
 
-    A new one has the defaults.
-
-    *took* are the times of the last downloads in seconds, the newest last; *failures* counts
-    contacts in a row that failed, of the origin, or of any one of the host; *ready_at* is when it
-    may be contacted again and *addresses_until* until when *addresses* hold, *penalty_until* until
-    when nothing is asked of what has failed too often, epoch seconds; *pages* counts all downloads,
-    *lookups_failed* the look-ups since the last contact for which the name servers failed; *fresh*
-    counts pages of new content, *fruitless* answers with none; *failed_with* is the outcome of the
-    last of the *failures*, *failed_alike* how many of them in a row had it; *answered* is the
-    origin that answered last, "" once it has failed.
+    Times are epoch seconds. *took* has the last downloads in seconds, the newest last. *failures*
+    counts contacts in a row that failed, of the origin, or of any one of the host; *failed_with* is
+    the outcome of the last one, *failed_alike* how many in a row had it, *penalty_until* the end of
+    the time in which it is left alone. An origin that backs off alone rests until *ready_at*.
+    *addresses* hold until *addresses_until*; *lookups_failed* counts failures of the name servers
+    since the last contact. *pages* counts downloads, *fresh* pages of new content, *fruitless*
+    answers with none. *answered* is the origin that answered last, "" once it has failed.
     """
 
     host: str

@@ -84,10 +84,8 @@ class HostRecords:
         self.failure: OSError | None = None
 
     def open(self) -> None:
-        """Open the file, making it if need be. Blocks for milliseconds.
-
-        Raises CorruptRecordError, NewerFormatError, OSError; nothing is left open then.
-        """
+        """Open the file, making it if need be. Blocks for milliseconds. CorruptRecordError,
+        NewerFormatError, OSError; nothing is left open then."""
         self._database.open()
         try:
             for cache in self._caches:
@@ -100,11 +98,8 @@ class HostRecords:
         self._is_open = True
 
     def close(self) -> None:
-        """Write all that is not on disk, in this thread, and close; again: nothing.
-
-        The executor may be shut down. On OSError what could not be written is lost with the
-        process, and all is closed.
-        """
+        """Write all that is not on disk, in this thread, and close. Idempotent. On OSError what
+        could not be written is lost with the process, and all is closed."""
         if not self._is_open:
             return
         self._is_open = False
@@ -121,9 +116,8 @@ class HostRecords:
     def get(self, host: str) -> HostRecord:
         """The record of *host*, a new one if there is none: a copy, kept only by ``put``.
 
-        1 us from memory, 12 us from disk, 6 us for a host that is not there (2026-11, development
-        machine, 1,000,000 hosts in 200 MB, pages in the system's cache; while a write is under way
-        99 in 100 take less than 0.2 ms). Raises CorruptRecordError, OSError.
+        1 us from memory, 12 us from disk, 6 us for a host that is not there; while a write is under
+        way 99 in 100 take less than 0.2 ms. CorruptRecordError, OSError.
         """
         data = self._hosts.get(host)
         return HostRecord(host) if data is None else decode(data, host, self._database.file)
@@ -228,10 +222,7 @@ class HostRecords:
         }
 
     def check(self) -> list[str]:
-        """Read all that is on disk and compare; empty means sound. Blocks.
-
-        Waits for the write under way.
-        """
+        """Read all that is on disk and compare; empty means sound. Blocks."""
         self._settle(wait=True)
         problems = self._database.check()
         if problems:

@@ -1,9 +1,9 @@
 """Key-value cache over one kind of facts: the newest in memory, all of them on disk.
 
-Used by the owner's thread only; the worker sees only the batch that it is handed. A fact is in up
-to three places: ``_held`` (the memory, least recently used first), ``_dirty`` (put since the last
-batch was taken) and ``_writing`` (the batch that is being written). Invariant: a fact that is not
-known to be on disk is in ``_dirty`` or ``_writing``, which evict nothing.
+For one thread; another one writes the batch that it is handed. A fact is in up to three places:
+``_held`` (least recently used first), ``_dirty`` (put since the last batch was taken) and
+``_writing`` (that batch). Invariant: what is not known to be on disk is in ``_dirty`` or
+``_writing``, which evict nothing.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ class KeyValueCache:
 
     def get(self, key: str) -> bytes | None:
         """The last value put for *key*; None if there was none. At most one look-up on disk.
-
-        Raises CorruptRecordError, OSError.
-        """
+        CorruptRecordError, OSError."""
         data = self._held.get(key)
         if data is not None:
             self._held.move_to_end(key)

@@ -3,10 +3,10 @@
 It takes no lock that disturbs the owner and changes not a byte. The owner writes every second, so
 what is read is up to two seconds old.
 
-SQLite needs the shared-memory file (``-shm``) to find the valid part of the write-ahead log. With
-one there, left by a crawl that runs or was killed, it is read without being written
-(``readonly_shm``). Without one, and without a log, the crawl was stopped cleanly and the file holds
-everything (``immutable``). A log alone, as in a copy of a job, is read from a copy.
+SQLite needs the shared-memory file (``-shm``) to find the valid part of the write-ahead log. If a
+crawl that runs or was killed has one, it is read without being written (``readonly_shm``). Without
+one and without a log the file holds everything (``immutable``). A log alone, as in a copy of a job,
+is read from a copy.
 """
 
 from __future__ import annotations

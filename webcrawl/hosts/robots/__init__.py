@@ -2,9 +2,8 @@
 
 `rules` answers for one crawler what one file allows: `grammar` reads the file, `match` finds the
 rule that decides, `spelling` makes paths comparable. `rules_cache` keeps the answers for many
-hosts, as `robots_record` packs them, in a store that outlives the process. Fetching is not done
-here: robots.txt is a request to the host like any other, by the lease of the host, with redirects
-as further contacts (five at most, then it counts as missing).
+hosts, as `robots_record` packs them, in a store that outlives the process. `lookup` says what to
+fetch: robots.txt is a contact of its host like any other.
 
 Invariant: no bytes make these modules raise, or take more than their bounds of time and memory.
 """

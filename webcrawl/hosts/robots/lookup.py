@@ -1,12 +1,8 @@
 """robots.txt lookup: the rules of an origin (scheme, host, port), fetched if need be.
 
-The preconditions call it for every URL that could be fetched now. robots.txt is fetched as an
-ordinary contact of its host, under its politeness, while the URLs of that host wait in their
-back-end queue without holding a worker (LARM's state machine; Mercator, section 3: the robots
-exclusion cache of the HTTP module). A redirect to another host becomes an entry of that host's own
-queue.
-
-rules_cache.py keeps the rules, over a restart too; a search that was under way begins anew.
+robots.txt is fetched as an ordinary contact of its host, under its politeness, while the URLs of
+that host wait in their back-end queue without holding a worker. A redirect to another host becomes
+an entry of that host's own queue. After a restart a search that was under way begins anew.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Robots record: the last answers for one origin's robots.txt and its file, with their bytes.
 
-Times are epoch seconds, so they hold over a restart; since the clock can be set, no duration is
-taken from them without bounds.
-
-Invariant: `unpack` raises nothing. Bytes that are damaged or of another version are unknown: the
-robots.txt is fetched again.
+Times are epoch seconds. Bytes that are damaged or of another version are unknown: the robots.txt is
+fetched again.
 """
 
 from __future__ import annotations

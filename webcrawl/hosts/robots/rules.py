@@ -1,10 +1,7 @@
 """Robots rules: one robots.txt as one crawler must follow it (RFC 9309).
 
-`grammar` reads the file, `match` finds the rule that decides. A value: immutable, and the same
-bytes give the same answers.
-
-Invariant: parsing and matching raise nothing, whatever the file says, and are bounded: parsing
-grows with the file, of which 500 KiB are read, matching stays within `match`'s bounds.
+Immutable; parsing and matching raise nothing, whatever the file says, and stay within the bounds of
+`grammar` and `match`.
 """
 
 from __future__ import annotations
@@ -77,12 +74,9 @@ class RobotsRules:
 
     @classmethod
     def from_outcome(cls, status: int | None, body: bytes, *, user_agent: str) -> RobotsRules:
-        """Return the rules that follow from fetching robots.txt (RFC 9309, section 2.3.1).
-
-        *status* is that of the last answer, None if there was none. 2xx: the file. 429, 5xx and
-        None: the host is unreachable, so nothing is allowed; `failed` is set. Anything else, as 4xx
-        or a redirect too many: there is no file, so there are no rules.
-        """
+        """The rules that follow from the *status* of the last answer, None if there was none (RFC
+        9309, section 2.3.1): the file; nothing is allowed if the host is unreachable; otherwise, as
+        with 4xx or a redirect too many, there is no file, so there are no rules."""
         if is_file(status):
             return cls.parse(body, user_agent=user_agent)
         return _UNREACHABLE if is_unreachable(status) else _NO_FILE
@@ -113,12 +107,11 @@ _UNREACHABLE: Final = RobotsRules(
 
 
 def user_agent_token(settings: BaseSettings) -> str:
-    """Return the product token of this crawler in robots.txt files.
+    """The product token of this crawler in robots.txt files.
 
-    ROBOTSTXT_USER_AGENT if set, as in Scrapy; else the token in USER_AGENT: its first product, or
-    the one that calls itself compatible: "webcrawl" of "webcrawl/1.0 (+https://...)" and of
-    "Mozilla/5.0 (compatible; webcrawl/1.0; ...)". FatalError if there is none, for then no host
-    could address this crawler.
+    ROBOTSTXT_USER_AGENT if set, as in Scrapy; else the first product of USER_AGENT, or the one that
+    calls itself compatible, as in "Mozilla/5.0 (compatible; webcrawl/1.0; ...)". FatalError if
+    there is none, for then no host could address this crawler.
     """
     text = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or ""
     found = _COMPATIBLE.search(text)

@@ -1,8 +1,7 @@
 """Rules cache: robots.txt of many hosts, in a store over restarts, those in use in memory.
 
-`get` is called before a fetch, `put` after robots.txt was fetched. One origin (scheme, host and
-port) is one entry, since a robots.txt speaks for no other (RFC 9309, section 2.3). How long an
-answer holds:
+An origin (scheme, host and port) is one entry, since a robots.txt speaks for no other (RFC 9309,
+section 2.3). How long an answer holds:
 
 * A file, or the lack of one (4xx), holds for *expire* seconds, a day by default (2.4).
 * A failure (429, 5xx, no answer) disallows everything, and is tried again after *retry* seconds.
@@ -81,10 +80,7 @@ class RobotsCache:
         times: AnswerTimes,
         clock: Callable[[], float] = wall_time,
     ) -> None:
-        """*user_agent* is a product token, see `user_agent_token`.
-
-        *size* and *max_bytes* bound the rules that are kept ready in memory.
-        """
+        """*user_agent* is a product token, *size* and *max_bytes* bound the rules in memory."""
         self._user_agent = user_agent
         self._store = store
         self._size = size
@@ -117,11 +113,8 @@ class RobotsCache:
         )
 
     def get(self, origin: str) -> RobotsRules | None:
-        """Return the rules of *origin* (``scheme://host:port``), None if they must be fetched.
-
-        None for an origin that is unknown or was lost, and when the answer holds no longer: see
-        above.
-        """
+        """The rules of *origin* (``scheme://host:port``), None if they must be fetched: none are
+        known, or the answer holds no longer."""
         now = self._clock()
         ready = self._ready.get(origin)
         if ready is not None and ready.since <= now < ready.until:
@@ -134,10 +127,8 @@ class RobotsCache:
         return self._remember(origin, entry)
 
     def last(self, origin: str) -> RobotsRules | None:
-        """Return the rules of *origin* also when they must be fetched again; None when unknown.
-
-        Parses them each time then.
-        """
+        """The rules of *origin* also when they must be fetched again, parsed each time then; None
+        when unknown."""
         rules = self.get(origin)
         if rules is not None:
             return rules
@@ -145,11 +136,9 @@ class RobotsCache:
         return None if entry is None else self._rules(entry)
 
     def put(self, origin: str, status: int | None, body: bytes = b"") -> RobotsRules:
-        """Store the result of fetching the robots.txt of *origin*, and return the rules to follow.
-
-        *status* and *body* are those of the last answer: the status None if there was none, or if
-        the body did not come whole, for half a file allows too much.
-        """
+        """Store the last answer for the robots.txt of *origin*, and return the rules to follow.
+        *status* is None if there was none, or if the body did not come whole, for half a file
+        allows too much."""
         now = self._clock()
         entry = after(
             self._entry(origin, now),
@@ -163,8 +152,8 @@ class RobotsCache:
         return rules
 
     def take_sitemaps(self, origin: str) -> tuple[str, ...]:
-        """Return the sitemaps that *origin* names if its rules were parsed since the last call, be
-        it after a fetch or from the store; else none."""
+        """The sitemaps that *origin* names if its rules were parsed since the last call; else
+        none."""
         return self._named.pop(origin, ())
 
     def facts(self, origin: str) -> RobotsFacts | None:

@@ -1,7 +1,6 @@
 """Canonical spelling of a path's octets, so that rules and URLs can be compared (RFC 9309, 2.2.2).
 
-Called by `match` for the patterns of rules and by `rules` for URLs. Text in here is a string of
-octets: each character is one octet, below 256.
+Text in here is a string of octets: each character is one octet, below 256.
 
 A path is spelled with unreserved octets as they are and everything else that is not reserved
 percent-encoded in upper case. Reserved octets stay as they were written, encoded or not, because

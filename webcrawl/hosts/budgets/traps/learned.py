@@ -173,7 +173,6 @@ class LearnedTraps(Gate):
         period = self._retry_secs * 2**record.times if self._retry_secs else float("inf")
         record.parked_until = now + period
         record.times = min(record.times + 1, _MOST_DOUBLINGS)
-        record.example = url[:_LONGEST_EXAMPLE]
         self._due_at = min(self._due_at, record.parked_until)
         self._all.parked += 1
         self._all.learned += 1
@@ -181,7 +180,7 @@ class LearnedTraps(Gate):
             record.pattern,
             seen=record.seen,
             of=record.seen + record.fresh,
-            example=record.example,
+            example=url[:_LONGEST_EXAMPLE],
             at=now,
         )
 

@@ -14,7 +14,7 @@ class PatternRecord(msgspec.Struct, array_like=True):
 
     *fresh* and *seen* count its recent documents with new content, and with content seen before,
     since the first of the latter. It is parked until *parked_until*, epoch seconds, 0: free.
-    *times* counts how often in a row it was parked; *example* is a URL that had it last parked.
+    *times* counts how often in a row it was parked.
     """
 
     pattern: str
@@ -22,7 +22,6 @@ class PatternRecord(msgspec.Struct, array_like=True):
     seen: int = 0
     parked_until: float = 0.0
     times: int = 0
-    example: str = ""
 
 
 class HostPatterns(msgspec.Struct, array_like=True):
