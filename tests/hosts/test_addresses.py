@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 
 import dns.message
 import dns.rcode
@@ -43,17 +44,15 @@ async def addresses_by(answer, clock, records, *, allow_private=False):
             await resolver.close()
 
 
+def in_loop(test):
+    """*test*, a coroutine function, run to its end in a loop of its own."""
+    return functools.wraps(test)(lambda *args, **named: asyncio.run(test(*args, **named)))
+
+
 async def looked_up(addresses, host):
-    done = asyncio.Event()
-    errors = []
-
-    def then(error):
-        errors.append(error)
-        done.set()
-
-    addresses.look_up(host, then)
-    await asyncio.wait_for(done.wait(), 10)
-    assert errors == [None]
+    answered = asyncio.get_running_loop().create_future()
+    addresses.look_up(host, answered.set_result)
+    assert await asyncio.wait_for(answered, 10) is None
     return addresses.look(host)
 
 
@@ -67,63 +66,49 @@ async def looked_up(addresses, host):
         ("10.1.1.1", []),
     ],
 )
-def test_only_addresses_that_may_be_contacted_are_returned(clock, host, found):
-    async def run():
-        async with addresses_by(zone(ZONE), clock, Records()) as (addresses, _):
-            assert await looked_up(addresses, host) == found
-
-    asyncio.run(run())
+@in_loop
+async def test_only_addresses_that_may_be_contacted_are_returned(clock, host, found):
+    async with addresses_by(zone(ZONE), clock, Records()) as (addresses, _):
+        assert await looked_up(addresses, host) == found
 
 
-def test_private_addresses_are_returned_where_they_are_allowed(clock):
-    async def run():
-        async with addresses_by(zone(ZONE), clock, Records(), allow_private=True) as (found, _):
-            assert await looked_up(found, "inside.test") == ["10.0.0.1"]
-
-    asyncio.run(run())
+@in_loop
+async def test_private_addresses_are_returned_where_they_are_allowed(clock):
+    async with addresses_by(zone(ZONE), clock, Records(), allow_private=True) as (found, _):
+        assert await looked_up(found, "inside.test") == ["10.0.0.1"]
 
 
-def test_what_is_not_known_must_be_looked_up_once(clock):
-    async def run():
-        async with addresses_by(zone(ZONE), clock, Records()) as (addresses, names):
-            assert addresses.look("a.test") is None
-            assert addresses.under_way == 0
-            assert await looked_up(addresses, "a.test") == ["8.8.8.8"]
-            assert addresses.look("a.test") == ["8.8.8.8"]
-            assert names.asked == ["udp a.test. A"]
-            assert addresses.under_way == 0
-
-    asyncio.run(run())
+@in_loop
+async def test_what_is_not_known_must_be_looked_up_once(clock):
+    async with addresses_by(zone(ZONE), clock, Records()) as (addresses, names):
+        assert addresses.look("a.test") is None
+        assert addresses.under_way == 0
+        assert await looked_up(addresses, "a.test") == ["8.8.8.8"]
+        assert addresses.look("a.test") == ["8.8.8.8"]
+        assert names.asked == ["udp a.test. A"]
+        assert addresses.under_way == 0
 
 
-def test_the_record_keeps_the_answer_over_a_restart_for_its_time(clock):
+@in_loop
+async def test_the_record_keeps_the_answer_over_a_restart_for_its_time(clock):
     records = Records()
-
-    async def first():
-        async with addresses_by(zone(ZONE), clock, records) as (addresses, _):
-            await looked_up(addresses, "a.test")
-
-    async def second():
-        async with addresses_by(zone(ZONE), clock, records) as (addresses, names):
-            clock.advance(299)
-            assert addresses.look("a.test") == ["8.8.8.8"]
-            clock.advance(2)
-            assert addresses.look("a.test") is None
-            assert names.asked == []
-
-    asyncio.run(first())
-    asyncio.run(second())
+    async with addresses_by(zone(ZONE), clock, records) as (addresses, _):
+        await looked_up(addresses, "a.test")
+    async with addresses_by(zone(ZONE), clock, records) as (addresses, names):
+        clock.advance(299)
+        assert addresses.look("a.test") == ["8.8.8.8"]
+        clock.advance(2)
+        assert addresses.look("a.test") is None
+        assert names.asked == []
 
 
-def test_an_address_from_the_record_is_guarded_too(clock):
+@in_loop
+async def test_an_address_from_the_record_is_guarded_too(clock):
     records = Records()
     records.put(HostRecord("a.test", addresses=["127.0.0.1"], addresses_until=clock() + 60))
 
-    async def run():
-        async with addresses_by(zone(ZONE), clock, records) as (addresses, _):
-            assert addresses.look("a.test") == []
-
-    asyncio.run(run())
+    async with addresses_by(zone(ZONE), clock, records) as (addresses, _):
+        assert addresses.look("a.test") == []
 
 
 def servfail(query):
@@ -136,44 +121,38 @@ def servfail(query):
     ("answer", "error", "temporary"),
     [(zone({}), NameNotFoundError, False), (servfail, LookupFailedError, True)],
 )
-def test_a_name_without_address_is_no_failing_server(clock, answer, error, temporary):
-    async def run():
-        records = Records()
-        async with addresses_by(answer, clock, records) as (addresses, _):
-            found = await looked_up(addresses, "a.test")
-            assert isinstance(found, DnsError)
-            assert isinstance(found, error)
-            assert is_temporary(found) is temporary
-            assert addresses.again_in("a.test") > 0
-            assert records.hosts == {}
-
-    asyncio.run(run())
+@in_loop
+async def test_a_name_without_address_is_no_failing_server(clock, answer, error, temporary):
+    records = Records()
+    async with addresses_by(answer, clock, records) as (addresses, _):
+        found = await looked_up(addresses, "a.test")
+        assert isinstance(found, DnsError)
+        assert isinstance(found, error)
+        assert is_temporary(found) is temporary
+        assert addresses.again_in("a.test") > 0
+        assert records.hosts == {}
 
 
-def test_an_answer_that_cannot_be_stored_is_an_error_for_the_caller(clock):
+@in_loop
+async def test_an_answer_that_cannot_be_stored_is_an_error_for_the_caller(clock):
     class Damaged(Records):
         def put(self, record):
             raise OSError(5, "Input/output error")
 
-    async def run():
-        async with addresses_by(zone(ZONE), clock, Damaged()) as (addresses, _):
-            told = asyncio.get_running_loop().create_future()
-            addresses.look_up("a.test", told.set_result)
-            error = await asyncio.wait_for(told, 10)
-            assert isinstance(error, OSError)
-
-    asyncio.run(run())
+    async with addresses_by(zone(ZONE), clock, Damaged()) as (addresses, _):
+        told = asyncio.get_running_loop().create_future()
+        addresses.look_up("a.test", told.set_result)
+        error = await asyncio.wait_for(told, 10)
+        assert isinstance(error, OSError)
 
 
-def test_closing_cancels_look_ups_without_a_call(clock):
-    async def run():
-        told = []
-        async with addresses_by(lambda query: None, clock, Records()) as (addresses, _):
-            addresses.look_up("a.test", told.append)
-            await asyncio.sleep(0)
-            assert addresses.under_way == 1
+@in_loop
+async def test_closing_cancels_look_ups_without_a_call(clock):
+    told = []
+    async with addresses_by(lambda query: None, clock, Records()) as (addresses, _):
+        addresses.look_up("a.test", told.append)
         await asyncio.sleep(0)
-        assert told == []
-        assert addresses.under_way == 0
-
-    asyncio.run(run())
+        assert addresses.under_way == 1
+    await asyncio.sleep(0)
+    assert told == []
+    assert addresses.under_way == 0

@@ -282,15 +282,6 @@ def test_patience_is_with_each_kind_of_failure_and_with_all_together(clock, reco
     assert given_up_after("connect_refused", *["http_503"] * 8) == 6
 
 
-def test_a_success_ends_a_penalty_for_good(polite, clock):
-    for _ in range(4):
-        after(polite, "connect_refused")
-    assert is_failing(polite, HOST)
-    after(polite)
-    after(polite, "connect_refused")
-    assert not is_failing(polite, HOST)
-
-
 def test_after_hanging_up_the_server_gets_time_to_notice(polite):
     assert after(polite, hung_up=True).secs == after(polite).secs + 0.1
     assert after(polite, hung_up=True).shared == after(polite).shared + 0.1

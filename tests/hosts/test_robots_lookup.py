@@ -59,7 +59,6 @@ def test_the_rules_of_one_origin_say_nothing_about_another(search, url, robots_u
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("target", ["http://a.test/moved.txt", "https://a.test/robots.txt"])
 def test_a_redirect_within_the_host_is_followed_at_its_next_turn(search, status, target):
-    search.robots_url(PAGE)
     search.answered(PAGE, f"http_{status}", answer(status, Location=target))
     assert search.look(PAGE) is RobotsStatus.UNKNOWN
     assert search.robots_url(PAGE) == target
@@ -70,14 +69,12 @@ def test_a_redirect_within_the_host_is_followed_at_its_next_turn(search, status,
 
 
 def test_a_location_is_relative_to_where_the_last_redirect_led(search):
-    search.robots_url(PAGE)
     search.answered(PAGE, "http_301", answer(301, Location="/one/robots.txt"))
     search.answered(PAGE, "http_301", answer(301, Location="two.txt"))
     assert search.robots_url(PAGE) == "http://a.test/one/two.txt"
 
 
 def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
-    search.robots_url(PAGE)
     for hop in range(5):
         search.answered(PAGE, "http_302", answer(302, Location=f"/{hop}"))
         assert search.robots_url(PAGE) == f"http://a.test/{hop}"
@@ -101,7 +98,6 @@ def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
     ],
 )
 def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
-    search.robots_url(PAGE)
     headers = {} if location is None else {"Location": location}
     search.answered(PAGE, "http_302", answer(302, **headers))
     assert search.look(SECRET) is RobotsStatus.ALLOWED
@@ -111,7 +107,6 @@ def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
     "location", ["/rob\u00f6ts.txt".encode(), "/rob\u00f6ts.txt".encode("latin-1")]
 )
 def test_the_bytes_of_a_location_are_read_as_browsers_do(search, location):
-    search.robots_url(PAGE)
     search.answered(PAGE, "http_302", answer(302, Location=location))
     assert search.robots_url(PAGE) in {
         "http://a.test/rob%C3%B6ts.txt",
@@ -124,7 +119,6 @@ def test_the_bytes_of_a_location_are_read_as_browsers_do(search, location):
 )
 def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock, status, more):
     for _ in range(more):
-        search.robots_url(PAGE)
         search.answered(PAGE, f"http_{status}", answer(status))
         assert search.look(PAGE) is RobotsStatus.UNKNOWN
     search.answered(PAGE, f"http_{status}", answer(status))
@@ -154,7 +148,6 @@ def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock,
 )
 def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search, outcome, more):
     for _ in range(more):
-        search.robots_url(PAGE)
         search.answered(PAGE, outcome, None)
         assert search.look(PAGE) is RobotsStatus.UNKNOWN
         assert search.settled == 0
@@ -206,7 +199,6 @@ def test_the_reason_is_that_of_the_last_time(search, clock):
 
 
 def test_a_failure_after_a_redirect_is_retried_where_the_redirect_led(search):
-    search.robots_url(PAGE)
     search.answered(PAGE, "http_301", answer(301, Location="/moved.txt"))
     search.answered(PAGE, "timeout", None)
     assert search.robots_url(PAGE) == "http://a.test/moved.txt"
@@ -246,7 +238,6 @@ def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
 
 
 def test_a_redirect_to_another_host_goes_through_that_host_s_queue(search):
-    search.robots_url(PAGE)
     robots_redirect = search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
     assert robots_redirect == "http://b.test/rules.txt"
     assert search.look(PAGE) is RobotsStatus.ELSEWHERE
@@ -257,7 +248,6 @@ def test_a_redirect_to_another_host_goes_through_that_host_s_queue(search):
 
 
 def test_a_failed_robots_redirect_is_repeated_then_unreachable(search):
-    search.robots_url(PAGE)
     search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
     for _ in range(2):
         assert search.answered("http://a.test", "http_503", None) == "http://b.test/rules.txt"
@@ -267,7 +257,6 @@ def test_a_failed_robots_redirect_is_repeated_then_unreachable(search):
 
 
 def test_a_robots_redirect_may_lead_back_or_on_to_a_third_host(search):
-    search.robots_url(PAGE)
     search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
     third = search.answered("http://a.test", "http_302", answer(302, Location="//c.test/x"))
     assert third == "http://c.test/x"
@@ -278,7 +267,6 @@ def test_a_robots_redirect_may_lead_back_or_on_to_a_third_host(search):
 
 
 def test_a_robots_redirect_that_never_comes_back_is_given_up(search, clock):
-    search.robots_url(PAGE)
     search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
     clock.advance(3599)
     assert search.look(PAGE) is RobotsStatus.ELSEWHERE
