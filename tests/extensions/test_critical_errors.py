@@ -171,18 +171,6 @@ def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     assert set(urls) == allowed
 
 
-def test_a_url_that_met_a_bug_on_its_way_is_asked_for_once_it_is_mended(simulated):
-    web, path = simulated
-    setting = {"DOWNLOADER_MIDDLEWARES": json.dumps({"bugs.Middleware": 50})}
-    line = command(simulated, BREAKER_MAX_ERRORS=5, **setting)
-    assert run_crawl(line).returncode == 4
-    (path / "bug").unlink()
-    done = run_crawl(line)
-    assert done.returncode == 0, done.stdout
-    urls, allowed = asked(web)
-    assert set(urls) == allowed
-
-
 def test_a_breaker_of_no_errors_never_trips(simulated):
     web, path = simulated
     setting = {"DOWNLOADER_MIDDLEWARES": json.dumps({"bugs.Middleware": 50})}

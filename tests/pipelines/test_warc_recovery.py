@@ -45,17 +45,6 @@ def test_whole_file_is_whole(whole):
     assert whole(b"") == (0, 0)
 
 
-def test_file_cut_at_any_byte_is_whole_up_to_the_last_whole_page(whole):
-    info, one, two = members(page(1), page(2))
-    data = info + one + two
-    for size in range(len(info)):
-        assert whole(data[:size]) == (0, 0)
-    for size in range(len(info), len(info + one)):
-        assert whole(data[:size]) == (len(info), 0)
-    for size in range(len(info + one), len(data)):
-        assert whole(data[:size]) == (len(info + one), 1)
-
-
 def test_damage_at_any_byte_ends_the_file_before_it(whole):
     """A gzip header has bytes that mean nothing; a change elsewhere never goes unseen."""
     info, one, two = members(page(1), page(2))

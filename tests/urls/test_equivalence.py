@@ -186,13 +186,6 @@ def test_server_never_changes(text, rules):
         assert form.isascii()
 
 
-@given(st.binary())
-def test_arbitrary_bytes_have_a_form_once_they_are_a_url(data):
-    url = normalize(b"http://a.test/" + data)
-    assert url is not None
-    assert ALL.comparison_form(ALL.comparison_form(url)) == ALL.comparison_form(url)
-
-
 @given(st.text("abc%/~-._é", max_size=12))
 def test_spellings_that_mean_the_same_bytes_are_one(path):
     plain = normalize("http://a.test/" + quote(path, safe=""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from broken_pages import PAGES, URL
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
@@ -12,8 +13,7 @@ from strategies import examples
 from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS
 from webcrawl.urls.extraction.html import extract
-
-URL = "http://a.test/dir/page.html"
+from webcrawl.urls.extraction.kinds import DEFAULT_KINDS, KINDS
 
 
 def links(html, *, url=URL, charset=None, limit=1000, **more):
@@ -213,27 +213,38 @@ def test_page_made_to_take_long_takes_linear_time(body):
 
 html_like = st.lists(
     st.sampled_from(
-        ["<a href=", "<a>", "</a>", "<", ">", '"', "'", "/x", "http://", "<!--", "-->",
-         "<base href=", "<script>", "</script>", "<iframe src=", "0;url=", " ", "=",
-         "<meta http-equiv=refresh content=", "<link rel=next href=", "é",
-         "\x00", "\n", "&#", "&amp;", "<table>", "<td>", "#", "?"]
+        ["<a href=", "<a>", "</a>", "<", ">", '"', "'", "/x", "http://", "<!--", "-->", "\\",
+         "<base href=", "<script src=", "<script>", "</script>", "<iframe src=", "0;url=", " ",
+         "<meta http-equiv=refresh content=", "<link rel=next href=", "<link rel=x href=", "é",
+         "<img src=", "<img srcset='", "<object data=", "</object>", "<form action=", "@import ",
+         "<video poster=", "<style>", "</style>", "<p style='", "url(", ")", " 1x,", "<svg>",
+         "xlink:href=", "<meta name=robots content=", "\x00", "\n", "&#", "&amp;", "<table>",
+         "<td>", "#", "?", "(", "=", "/*", "*/"]
     ) | st.text(max_size=3),
     max_size=40,
 ).map("".join)  # fmt: skip
 
 
-@examples(300)
+@examples(500)
 @given(
     html_like.map(lambda text: text.encode("utf-8", "replace")) | st.binary(),
     st.none() | st.sampled_from(["utf-8", "windows-1251", "iso-2022-jp", "utf-16", "gb18030"]),
+    st.just(DEFAULT_KINDS) | st.frozensets(st.sampled_from(sorted(KINDS))),
     st.integers(1, 5),
 )
-def test_no_bytes_raise_and_all_links_are_normalized(body, charset, limit):
-    found = extract(body, url=URL, charset=charset, limit=limit).links
-    assert len(found) <= limit
-    assert len({link.url for link in found}) == len(found)
-    for link in found:
+def test_no_bytes_raise_and_all_links_are_normalized(body, charset, kinds, limit):
+    names = frozenset({"robots"})
+    found = extract(body, url=URL, charset=charset, limit=limit, kinds=kinds, meta_names=names)
+    assert len(found.links) <= limit
+    assert len({link.url for link in found.links}) == len(found.links)
+    for link in found.links:
+        assert link.kind in kinds
         assert normalize(link.url) == link.url
         assert len(link.text) <= MAX_TEXT_CHARS
         assert link.text == " ".join(link.text.split())
         link.text.encode()
+
+
+@pytest.mark.parametrize(("page", "expected"), PAGES.values(), ids=PAGES)
+def test_links_of_a_broken_page(page, expected):
+    assert [url.removeprefix("http://a.test") for url in urls(page)] == expected

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from webcrawl.urls import SCHEMES, host_of, normalize, normalize_seed, origin_of
+from webcrawl.urls import HTTP_SCHEMES, SCHEMES, host_of, normalize, normalize_seed, origin_of
 
 # The URL parsing vectors of web-platform-tests (BSD-3-Clause), as of its README.
 VECTORS = [
@@ -154,42 +154,42 @@ def test_seed_may_lack_its_scheme(line, url):
     assert normalize_seed(line) == url
 
 
-@given(any_text | st.binary(), st.none() | any_text)
-@example("http://\ud800@a.test/", None)
-@example("http://a.test/#\x00", None)
-def test_nothing_raises_and_the_answer_is_final(url, base):
-    first = normalize(url, base)
-    if first is not None:
-        assert normalize(first) == first
-        assert first.isascii()
-        assert first.isprintable()
-        assert " " not in first
-        assert "#" not in first
-        assert first.startswith(("http://", "https://"))
-
-
 @given(
-    st.sampled_from(["ftp://", "gopher://", "gopher://a.test", "Gopher:"]),
-    any_text | st.text("aA.:/@?#[]1%\\ \t\n-"),
+    st.sampled_from(["", "http://", "ftp://", "gopher://", "gopher://a.test", "Gopher:"]),
+    any_text | st.binary() | st.text("aA.:/@?#[]1%\\ \t\n-"),
+    st.none() | any_text,
 )
-def test_nothing_raises_and_the_answer_is_final_for_ftp_and_gopher(start, rest):
-    first = normalize(start + rest, schemes=SCHEMES)
-    if first is not None:
-        assert normalize(first, schemes=SCHEMES) == first
-        assert first.isascii()
-        assert first.isprintable()
-        assert " " not in first
-        assert "#" not in first
-        assert first.partition("://")[2].partition("/")[1] == "/"
+@example("http://", "\ud800@a.test/", None)
+@example("http://", "a.test/#\x00", None)
+def test_nothing_raises_and_the_answer_is_final(start, rest, base):
+    for schemes in (HTTP_SCHEMES, SCHEMES):
+        url = rest if isinstance(rest, bytes) else start + rest
+        first = normalize(url, base, schemes=schemes)
+        if first is not None:
+            assert normalize(first, schemes=schemes) == first
+            assert first.isascii()
+            assert first.isprintable()
+            assert " " not in first
+            assert "#" not in first
+            assert first.partition(":")[0] in schemes
+            assert first.partition("://")[2].partition("/")[1] == "/"
+
+
+@given(any_text)
+def test_no_seed_line_raises(line):
+    url = normalize_seed(line)
+    assert url is None or normalize(url, schemes=SCHEMES) == url
 
 
 @given(
-    st.sampled_from([("ftp", 21), ("gopher", 70), ("FTP", 21), ("Gopher", 70)]),
+    st.sampled_from(
+        [("http", 80), ("https", 443), ("hTTps", 443), ("ftp", 21), ("gopher", 70), ("Gopher", 70)]
+    ),
     authority,
     st.sampled_from(["/", "?"]),
-    st.text("/.@:?a%\\", max_size=20),
+    st.text("/.@:?#a%\\ \t", max_size=20),
 )
-def test_server_that_ftp_and_gopher_contact_never_changes(scheme, authority, mark, rest):
+def test_server_that_is_contacted_never_changes(scheme, authority, mark, rest):
     name, default = scheme
     credentials, host, port = authority
     url = normalize(f"{name}://{credentials}{host}{port}{mark}{rest}", schemes=SCHEMES)
@@ -200,26 +200,3 @@ def test_server_that_ftp_and_gopher_contact_never_changes(scheme, authority, mar
     assert parts.username is None
     assert host_of(url) == host.removesuffix(".")
     assert origin_of(url) == f"{name.lower()}://{parts.netloc}"
-
-
-@given(any_text)
-def test_no_seed_line_raises(line):
-    url = normalize_seed(line)
-    assert url is None or normalize(url) == url
-
-
-@given(
-    st.sampled_from(["http", "https", "HTTP", "hTTps"]),
-    authority,
-    st.text("/.@:?#a%\\ \t", max_size=20),
-)
-def test_server_that_is_contacted_never_changes(scheme, authority, rest):
-    credentials, host, port = authority
-    url = normalize(f"{scheme}://{credentials}{host}{port}/{rest}")
-    assert url is not None
-    parts = urlsplit(url)
-    default = {"http": 80, "https": 443}[scheme.lower()]
-    assert parts.scheme == scheme.lower()
-    assert parts.hostname == host
-    assert (parts.port or default) == (int(port[1:] or default) if port else default)
-    assert parts.username is None
