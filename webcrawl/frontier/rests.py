@@ -15,7 +15,6 @@ synced with it (``RestStore.written``), and it does not grow with them.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import struct
 from typing import TYPE_CHECKING, Protocol
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
     from pathlib import Path
 
-# Two forgotten for each one remembered is enough to keep up, and bounds the work per call.
-_PURGED_PER_CALL = 2
-# A heap is made anew when it is twice as long as it need be and this much longer: some 30 ms for
-# 65,536 rests (2026-11, development machine), once in as many calls.
-_SLACK = 1024
+# Rests that are over are forgotten when there are twice as many as the last time, and this many.
+_FIRST_TIDY = 1024
+# Of the most that may be in memory, the part that is put into the store at once: 30 ms at 65,536
+# (2026-11, development machine), once in as many calls as it makes room for.
+_SPILLED_SHARE = 16
 # A rest in the store, little-endian: ready_at (epoch seconds), seconds until then from the moment
 # it was put there, and min_rest.
 _REST = struct.Struct("<ddd")
@@ -66,8 +65,8 @@ class RestStore(Protocol):
 class HostClocks:
     """host -> (ready_at, min_rest): from when it may be contacted, and its last explicit rest.
 
-    *ready_at* is epoch seconds; *min_rest* as in ``BackQueue``. All operations O(log hosts).
-    Without a *store* there is no limit.
+    *ready_at* is epoch seconds; *min_rest* as in ``BackQueue``. Without a *store* there is no
+    limit.
     """
 
     def __init__(self, *, clock: Callable[[], float], limit: int, store: RestStore | None) -> None:
@@ -78,26 +77,35 @@ class HostClocks:
         self._rests: dict[str, tuple[float, float]] = {}
         #: Until then all hosts rest: when they were last contacted may have been forgotten.
         self.quiet_until = 0.0
-        # Every rest in memory by its end, the first or the last of them on top; also those of
-        # hosts that were taken, spilled or remembered anew since. The second for the store only.
-        self._first: list[tuple[float, str]] = []
-        self._last: list[tuple[float, str]] = []
+        # How many are in memory when those that are over are forgotten.
+        self._tidied_at = min(limit, _FIRST_TIDY)
 
     def __len__(self) -> int:
         """Rests in memory."""
         return len(self._rests)
 
     def remember(self, host: str, ready_at: float, min_rest: float, *, now: float) -> None:
-        """Keep the rest of *host* if its end is still to come, and forget a few that are over."""
-        self.purge(now, limit=_PURGED_PER_CALL)
+        """Keep the rest of *host* if its end is still to come."""
         if ready_at > now:
             self._rests[host] = ready_at, min_rest
-            heapq.heappush(self._first, (ready_at, host))
-            if self._store is not None:
-                heapq.heappush(self._last, (-ready_at, host))
-                if len(self._rests) > self._limit:
-                    self._spill(self._store)
-            self._tidy()
+            if len(self._rests) > self._tidied_at:
+                self._tidy(now)
+
+    def _tidy(self, now: float) -> None:
+        """Forget the rests that are over; if too many are left, put the latest into the store. Does
+        not wait for the disk."""
+        rests = {host: rest for host, rest in self._rests.items() if rest[0] > now}
+        self._rests, self._tidied_at = rests, max(2 * len(rests), _FIRST_TIDY)
+        if self._store is None:
+            return
+        self._tidied_at = min(self._tidied_at, self._limit)
+        kept = self._limit - self._limit // _SPILLED_SHARE
+        if len(rests) > kept:
+            first = sorted([ready_at for ready_at, _ in rests.values()])[kept]
+            for host in [host for host, (ready_at, _) in rests.items() if ready_at >= first]:
+                ready_at, min_rest = rests.pop(host)
+                self._store.put(host, _REST.pack(ready_at, ready_at - now, min_rest))
+                self.spilled += 1
 
     def find(self, host: str) -> tuple[float, float] | None:
         """The rest of *host*, perhaps over; None when it has none. At most one disk access."""
@@ -124,38 +132,6 @@ class HostClocks:
         if rest is not None or (self._store is None and not self.quiet_until):
             return rest
         return self.find(host)
-
-    def purge(self, now: float, *, limit: int) -> None:
-        """Forget up to *limit* times that have passed."""
-        heap = self._first
-        while limit and heap and heap[0][0] <= now:
-            ready_at, host = heapq.heappop(heap)
-            if self._ends(host, ready_at):
-                del self._rests[host]
-            limit -= 1
-
-    def _ends(self, host: str, ready_at: float) -> bool:
-        rest = self._rests.get(host)
-        return rest is not None and rest[0] == ready_at
-
-    def _spill(self, store: RestStore) -> None:
-        """Put what is too much into the store, the latest first. Does not wait for the disk."""
-        while len(self._rests) > self._limit:
-            end, host = heapq.heappop(self._last)
-            if self._ends(host, -end):
-                ready_at, min_rest = self._rests.pop(host)
-                store.put(host, _REST.pack(ready_at, ready_at - self._clock(), min_rest))
-                self.spilled += 1
-
-    def _tidy(self) -> None:
-        """Make the heaps anew when most of what they hold is gone."""
-        enough = 2 * len(self._rests) + _SLACK
-        if len(self._first) > enough:
-            self._first = [(rest[0], host) for host, rest in self._rests.items()]
-            heapq.heapify(self._first)
-        if len(self._last) > enough:
-            self._last = [(-rest[0], host) for host, rest in self._rests.items()]
-            heapq.heapify(self._last)
 
     # --- snapshot
 
