@@ -30,8 +30,6 @@ class FifoContract:
         assert len(queue) == 0
         with pytest.raises(IndexError):
             queue.pop()
-        with pytest.raises(IndexError):
-            queue.peek()
 
     def test_what_went_in_first_comes_out_first(self, queue, many):
         for n in range(many):
@@ -48,14 +46,6 @@ class FifoContract:
         queue.push(b"last")
         queue = self.settle(queue)
         assert drain(queue) == [b"first", *(item(n) for n in range(many)), b"last"]
-
-    def test_peek_shows_what_pop_gives_and_leaves_it(self, queue, many):
-        queue.push_many(map(item, range(many)))
-        queue = self.settle(queue)
-        for n in range(many):
-            assert queue.peek() == queue.peek() == item(n)
-            assert len(queue) == many - n
-            assert queue.pop() == item(n)
 
     def test_what_comes_back_to_the_front_is_next(self, queue, many):
         queue.push_front(b"only")

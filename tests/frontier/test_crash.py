@@ -18,7 +18,7 @@ from soundness import problems
 
 from webcrawl.frontier import back_queue, front_end, overflow
 from webcrawl.frontier.delay_policy import HostFacts, cut_off
-from webcrawl.frontier.done_log import Contact
+from webcrawl.frontier.done_log import Contact, read_done_log
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.jobs.check.mend_frontier import quieted
 from webcrawl.storage.record_log import CorruptRecordError
@@ -515,7 +515,11 @@ def test_each_contact_is_journaled_once(rig: Rig) -> None:
     for _ in range(100):
         rig.fetch(take(rig))
     rig.crash()
-    hosts = [record.host for record in rig.frontier._log.records(1) if isinstance(record, Contact)]
+    hosts = [
+        record.host
+        for record in read_done_log(rig.frontier._log.path, 1)
+        if isinstance(record, Contact)
+    ]
     assert sorted(hosts) == sorted(f"h{n}.test" for n in range(100))
 
 

@@ -161,7 +161,7 @@ def test_the_clock_of_a_host_is_that_of_the_last_word(rig, clock):
     begun = view_of(rig).times(first.entry.host)
     assert begun.contact == pytest.approx(clock.now)
     rig.release(first.entry.host, fetched=True, at_least=77.0)
-    rig.frontier._log.flush()
+    rig.frontier._log.write()
     over = view_of(rig).times(first.entry.host)
     assert (over.contact, over.min_rest) == (0.0, 77.0)
     assert over.ready_at == pytest.approx(clock.now + 77.0)

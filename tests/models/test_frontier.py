@@ -31,6 +31,7 @@ from webcrawl.frontier import (
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
+from webcrawl.frontier.done_log import read_done_log
 from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 
@@ -448,7 +449,7 @@ class FrontierMachine(RuleBasedStateMachine):
         """The requeued entries that recovery found in the log."""
         published = self.rig.published
         first = 1 if published is None else decode_snapshot(published).segment
-        found = replay(self.rig.frontier._log.records(first), since=FrontierSnapshot())
+        found = replay(read_done_log(self.rig.frontier._log.path, first), since=FrontierSnapshot())
         return [decode(data) for data in found.requeued]
 
     def _recover(self, since: list[Event]) -> None:

@@ -329,11 +329,6 @@ class FifoMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model)
     @rule()
-    def peek(self):
-        assert self.queue.peek() == self.model[0]
-
-    @precondition(lambda self: self.model)
-    @rule()
     def put_back(self):
         self.queue.push_front(self.queue.pop())
 

@@ -266,10 +266,7 @@ def content_of(note: bytes) -> int:
         return int.from_bytes(note, "little")
     version, content = _NOTE.unpack_from(note)
     if version > _NOTE_VERSION:
-        raise NewerFormatError(
-            f"the done log's notes have format {version}, this webcrawl reads up to "
-            f"{_NOTE_VERSION}: use the newer webcrawl that wrote them"
-        )
+        raise NewerFormatError("the done log's note", version, _NOTE_VERSION)
     return int(content)
 
 

@@ -258,7 +258,8 @@ class StateDirectory:
             # Piece by piece: to put hundreds of megabytes together would hold up all threads.
             for name, pieces in prepared.snapshots.items():
                 for piece in pieces:
-                    log.append_all((name.encode("utf-8"), piece))
+                    log.append(name.encode("utf-8"))
+                    log.append(piece)
             log.sync()
             prepared.size = log.size
         sync_paths(prepared.paths)

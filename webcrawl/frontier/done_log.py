@@ -32,7 +32,7 @@ from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import RecordLog, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
 # Releases wait in memory for the next write: one that a crash swallows only makes the host wait
@@ -118,46 +118,23 @@ class DoneLog:
         self._kept_from = self._snapshot_from = first
         self._begin(number)
 
-    def records(self, first: int) -> Iterator[Record]:
-        """What was written from segment *first* on, before this process.
-
-        Each segment is read up to its torn tail, which may be all of it. CorruptRecordError when
-        one is not a record log at all.
-        """
-        for number in range(first, self.number):
-            yield from _records(self._file(number))
-
-    def contacts(self, contacts: Sequence[Contact]) -> None:
-        """The hosts may be contacted from now on."""
-        self._write(contacts)
+    def write(self, *records: Record) -> None:
+        """What waits in memory, then *records*, are on disk. OSError leaves all as it was."""
+        assert self._log is not None, "the done log is not open"
+        if batch := [*self._held, *records]:
+            self._log.append(_encode(batch))
+            self._held.clear()
 
     def release(self, release: Release, *, at_once: bool) -> None:
         """A host was given back. On disk with the next write, or now with *at_once*."""
         if at_once or len(self._held) >= _HELD_BACK:
-            self._write((release,))
+            self.write(release)
         else:
             self._held.append(release)
 
-    def finish(self, finish: Finish) -> None:
-        """An entry is done."""
-        self._write((finish,))
-
-    def requeue(self, requeue: Requeue) -> None:
-        """An entry was pushed outside the eliminator."""
-        self._write((requeue,))
-
-    def distrust(self) -> None:
-        """Make all earlier finish records void."""
-        self._write((Distrust(),))
-
-    def flush(self) -> None:
-        """Write the releases that wait in memory."""
-        if self._held:
-            self._write(())
-
     def rotate(self) -> int:
         """Begin the segment of a new snapshot and return its number."""
-        self.flush()
+        self.write()
         self._begin(self.number + 1)
         self._snapshot_from = self.number
         return self.number
@@ -178,7 +155,7 @@ class DoneLog:
         """Write what waits in memory and close. Calling it again does nothing."""
         if self._log is not None:
             try:
-                self.flush()
+                self.write()
             finally:
                 self._log.close()
                 self._log = None
@@ -191,19 +168,13 @@ class DoneLog:
         self.number = number
         self._new_names.add(self.path)
 
-    def _write(self, records: Sequence[Record]) -> None:
-        """One write: the releases held back, then *records*. OSError leaves all as it was."""
-        assert self._log is not None, "the done log is not open"
-        held = self._held
-        self._log.append(_encode([*held, *records] if held else records))
-        held.clear()
-
     def _file(self, number: int) -> Path:
         return _file(self.path, number)
 
 
 def read_done_log(path: Path, first: int) -> Iterator[Record]:
-    """What was written at *path* from segment *first* on, for readers beside the owner."""
+    """What was written at *path* from segment *first* on. Each segment is read up to its torn tail,
+    which may be all of it. CorruptRecordError when one is not a record log at all."""
     for file in done_log_files(path, first):
         yield from _records(file)
 

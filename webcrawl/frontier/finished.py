@@ -13,6 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.entry import Entry, decode, key
+from webcrawl.frontier.snapshot import FrontierCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,13 +26,15 @@ class FinishedKeys:
     """A multiset of entry keys; empty, and costing nothing, unless the crawl was cut off."""
 
     def __init__(self) -> None:
-        self._counts: Counter[int] = Counter()
+        self._keys: Counter[int] = Counter()
         self.size = 0
+        #: Where each entry that was hidden is counted; the frontier puts its own here.
+        self.counts = FrontierCounts()
 
     def add_all(self, keys: Iterable[int]) -> None:
         """Each of *keys* will hide one more entry."""
         for found in keys:
-            self._counts[found] += 1
+            self._keys[found] += 1
             self.size += 1
 
     def hides(self, data: bytes) -> bool:
@@ -43,20 +46,21 @@ class FinishedKeys:
         if not self.size:
             return False
         found = key(entry)
-        if not self._counts[found]:
+        if not self._keys[found]:
             # A look into a Counter stores nothing.
             return False
-        self._counts[found] -= 1
+        self._keys[found] -= 1
         self.size -= 1
-        if not self._counts[found]:
-            del self._counts[found]
+        self.counts.skipped += 1
+        if not self._keys[found]:
+            del self._keys[found]
         return True
 
     def to_bytes(self) -> bytes:
         """The keys that have not been met, for the snapshot. 40 ms for a million."""
-        keys = array.array("Q", [*self._counts])
+        keys = array.array("Q", [*self._keys])
         if self.size > len(keys):
-            for found, count in self._counts.items():
+            for found, count in self._keys.items():
                 keys.extend([found] * (count - 1))
         if sys.byteorder == "big":  # pragma: no cover
             keys.byteswap()

@@ -14,7 +14,15 @@ import msgspec
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
-from webcrawl.frontier.done_log import Contact, DoneLog, Finish, Release, Requeue
+from webcrawl.frontier.done_log import (
+    Contact,
+    Distrust,
+    DoneLog,
+    Finish,
+    Release,
+    Requeue,
+    read_done_log,
+)
 from webcrawl.frontier.entry import decode, encode, host_of, key
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import FrontEnd
@@ -173,7 +181,7 @@ class Frontier:
         With *ahead* it is the next one of its host; after a restart it may stand in line.
         """
         data = encode(entry)
-        self._log.requeue(Requeue(data))
+        self._log.write(Requeue(data))
         self._counts.requeued += 1
         if ahead:
             self._back.push_front(entry.host, data)
@@ -187,18 +195,13 @@ class Frontier:
         has a queue joins it, and another takes a free one. ``acquire`` does this by itself.
         """
         before = self._front.size
-        drop = self._is_finished if self._finished.size else None
+        drop = self._finished.hides if self._finished.size else None
         try:
             self._back.route(self._front.pop, min(limit, before), drop=drop)
         finally:
             moved = before - self._front.size
             self._counts.moved += moved
         return moved
-
-    def _is_finished(self, data: bytes) -> bool:
-        hidden = self._finished.hides(data)
-        self._counts.skipped += hidden
-        return hidden
 
     # --- out and back
 
@@ -230,11 +233,10 @@ class Frontier:
             if queue.journaled != self._log.number:
                 self._journal_contacts()
             entry = decode(back.pop(queue))
-            if not self._finished.size or not self._finished.hides_entry(entry):
+            if not self._finished.hides_entry(entry):
                 back.begin(queue, now)
                 self._counts.popped += 1
                 return self._leases.hand_out(entry, now, self.shard)
-            self._counts.skipped += 1
             back.skip_if_empty(queue)
             queue = back.first_ready(now)
         return None
@@ -244,7 +246,7 @@ class Frontier:
         stand before all others but hosts that were brought forward; twice does no harm."""
         queues = [*self._back.in_line(_CONTACTS_PER_WRITE)]
         at = self._clock()
-        self._log.contacts([Contact(queue.host, at, queue.min_rest) for queue in queues])
+        self._log.write(*(Contact(queue.host, at, queue.min_rest) for queue in queues))
         for queue in queues:
             queue.journaled = self._log.number
 
@@ -269,7 +271,7 @@ class Frontier:
         crash cuts it off or it expires. One write; none for what is promised already."""
         queue = self._back.find_in_process(host)
         if min_rest > queue.min_rest and min_rest > self._shortest_rest:
-            self._log.contacts([Contact(host, queue.contact, min_rest)])
+            self._log.write(Contact(host, queue.contact, min_rest))
             queue.min_rest = min_rest
 
     def release(
@@ -308,7 +310,7 @@ class Frontier:
         this. Raises LookupError when the lease is not held: finished, put back or expired.
         """
         self._leases.held(lease)
-        self._log.finish(Finish(key(lease.entry), note))
+        self._log.write(Finish(key(lease.entry), note))
         self._leases.end(lease)
         self._counts.finished += 1
 
@@ -401,11 +403,11 @@ class Frontier:
         self.parked.open(state.parked, counts=state.counts)
         back.limit = min(max(back.limit, state.limit), back.ceiling)
         back.open(state.queues)
-        self._counts = state.counts
+        self._counts = self._finished.counts = state.counts
         self._finished.add_bytes(state.finished)
         for data in reversed(state.leased):
             back.push_front(host_of(data), data)
-        found = replay(self._log.records(state.segment), since=state)
+        found = replay(read_done_log(self._log.path, state.segment), since=state)
         take_up_rests(back, state, found, now=self._clock(), delay=self._delay)
         if trust_done:
             self._finished.add_all(found.finished)
@@ -414,7 +416,7 @@ class Frontier:
                     on_done(note)
         elif found.finished:
             # They are going to be finished again: count none of them twice after a next crash.
-            self._log.distrust()
+            self._log.write(Distrust())
         self._front.push(found.requeued)
 
     def snapshot(self) -> Iterator[bytes]:

@@ -107,10 +107,7 @@ class Parked:
             return 0
         reason = next(reason for reason, due in self._due.items() if due)
         batch = self._take(reason, min(self._due[reason], limit))
-        waiting = batch
-        if self._finished.size:
-            waiting = [data for data in batch if not self._finished.hides(data)]
-            self._counts.skipped += len(batch) - len(waiting)
+        waiting = [data for data in batch if not self._finished.hides(data)]
         try:
             free, held = sort(waiting)
         except BaseException:

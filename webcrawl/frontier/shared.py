@@ -88,7 +88,7 @@ class SharedClocks:
         now = self._clock()
         wait = self._wait(name, now)
         if not wait:
-            self._log.contacts([Contact(name, now, 0.0)])
+            self._log.write(Contact(name, now, 0.0))
             self._rests.take(name)
             self._held.add(name)
             self._claims[host] = Claim(name, now)

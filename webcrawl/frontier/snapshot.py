@@ -138,10 +138,7 @@ def decode_snapshot(data: bytes) -> FrontierSnapshot:
     """Raises NewerFormatError, or msgspec.DecodeError when *data* is no snapshot."""
     version = msgspec.msgpack.decode(data, type=_Version).version
     if version > VERSION:
-        raise NewerFormatError(
-            f"the frontier's snapshot has format {version}, this webcrawl reads up to {VERSION}: "
-            "use the newer webcrawl that wrote it"
-        )
+        raise NewerFormatError("the frontier's snapshot", version, VERSION)
     if version == 4:
         members = msgspec.msgpack.decode(data)
         members[0], members[-1] = VERSION, members[-1][0]

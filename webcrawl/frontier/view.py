@@ -54,7 +54,7 @@ class Found(NamedTuple):
     """An entry found in a queue.
 
     It is the *position*-th, 1 being the first. *gone* of those before it at the snapshot are on
-    record as finished since, and not counted in *position*; in ``find``, only such as it decodes.
+    record as finished since, and not counted in *position*; only such as are decoded.
     """
 
     queue: Queue
@@ -132,16 +132,7 @@ class FrontierView:
         *finished*, from ``finished_keys``, hides some of them; what is left there afterwards hides
         entries that have not come out of the eliminator yet.
         """
-        for queue in self.queues():
-            position = gone = 0
-            for piece in queue.pieces():
-                for data in _unpacked(piece, self._path):
-                    entry = decode(data)
-                    if finished.hides_entry(entry):
-                        gone += 1
-                        continue
-                    position += 1
-                    yield Found(queue, position, gone, entry)
+        return self.find(lambda _: True, finished, containing=b"")
 
     def find(
         self, wanted: Callable[[Entry], bool], finished: FinishedKeys, *, containing: bytes

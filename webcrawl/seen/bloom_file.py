@@ -104,10 +104,7 @@ def _read(path: Path, file: BinaryIO) -> SavedFilter:
         raise CorruptRecordError(path, 0, "no filter header")
     _, version, _, filters, samples, lost, expected, body_crc = HEADER.unpack_from(header)
     if version > VERSION:
-        raise NewerFormatError(
-            f"{path} has format {version}, this webcrawl reads up to {VERSION}: "
-            "use the newer webcrawl that wrote it"
-        )
+        raise NewerFormatError(path, version, VERSION)
     if zlib.crc32(header[: HEADER.size]) != int.from_bytes(header[HEADER.size :], "little"):
         raise CorruptRecordError(path, 0, "the filter header is damaged")
     # All of it before any of it is used: pybloom_live would take damage for a size.

@@ -230,10 +230,7 @@ def read_header(path: Path, header: bytes) -> tuple[int, int]:
         raise CorruptRecordError(path, 0, "no run header")
     _, version, _, count, index_crc = HEADER.unpack_from(header)
     if version > VERSION:
-        raise NewerFormatError(
-            f"{path} has format {version}, this webcrawl reads up to {VERSION}: "
-            "use the newer webcrawl that wrote it"
-        )
+        raise NewerFormatError(path, version, VERSION)
     if zlib.crc32(header[: HEADER.size]) != int.from_bytes(header[HEADER.size :], "little"):
         raise CorruptRecordError(path, 0, "the run header is damaged")
     return count, index_crc

@@ -81,10 +81,7 @@ def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
                 path, 0, f"it holds the state of a {head[0]} eliminator, not of a {tag} one"
             )
         if len(head) == 2 and isinstance(head[1], int) and head[1] > VERSION:
-            raise NewerFormatError(
-                f"the snapshot of {path} has format {head[1]}, this webcrawl reads up to "
-                f"{VERSION}: use the newer webcrawl that wrote it"
-            )
+            raise NewerFormatError(f"the snapshot of {path}", head[1], VERSION)
         return msgspec.msgpack.decode(snapshot, type=kind)
     except msgspec.DecodeError as error:
         raise CorruptRecordError(path, 0, f"unreadable snapshot: {error}") from error

@@ -49,8 +49,8 @@ SEGMENT_END = b""
 _SUFFIX = ".log"
 # Bytes of segments that one ``forget`` deletes, as that takes 0.2 ms a megabyte.
 _DELETED_BYTES = 64 << 20
-# How far a full segment is vouched for: up to its end record, wherever that is.
-_TO_SEGMENT_END = sys.maxsize
+#: How far a full segment is vouched for: up to its end record, wherever that is.
+TO_SEGMENT_END = sys.maxsize
 
 
 class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -159,12 +159,6 @@ class DiskFifo:
             self._refill()
         return self._head.popleft()
 
-    def peek(self) -> bytes:
-        """The oldest item, left in place. IndexError when empty."""
-        if not self._head:
-            self._refill()
-        return self._head[0]
-
     def snapshot(self) -> FifoSnapshot:
         """The present state; costs the items in memory, whatever the number on disk."""
         self._snapshot_from = self._head_segment
@@ -255,7 +249,7 @@ class DiskFifo:
 
     def _end(self, segment: int) -> int:
         """The offset at which *segment* ends."""
-        return self._tail_offset if segment == self._tail_segment else _TO_SEGMENT_END
+        return self._tail_offset if segment == self._tail_segment else TO_SEGMENT_END
 
     def _file(self, segment: int) -> Path:
         return segment_file(self.path, segment)
@@ -278,17 +272,23 @@ def read_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[bytes]:
     """
     if snapshot.head:
         yield pack_many(snapshot.head)
-    if snapshot.overflow:
-        first, last = snapshot.head_segment, snapshot.tail_segment
-        for segment in range(first, last + bool(snapshot.tail_offset)):
-            start = snapshot.head_offset if segment == first else HEADER_SIZE
-            end = snapshot.tail_offset if segment == last else _TO_SEGMENT_END
-            for _, payload in read_records(segment_file(path, segment), start=start, end=end):
-                if payload == SEGMENT_END:
-                    break
-                yield payload
+    for file, start, end in segments_of(path, snapshot):
+        for _, payload in read_records(file, start=start, end=end):
+            if payload == SEGMENT_END:
+                break
+            yield payload
     if snapshot.tail:
         yield pack_many(snapshot.tail)
+
+
+def segments_of(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, int, int]]:
+    """The segments of the queue at *path* with items as of *snapshot*, each from its first record
+    on to its end, which is TO_SEGMENT_END where a record tells it."""
+    first, last = snapshot.head_segment, snapshot.tail_segment
+    for segment in range(first, last + bool(snapshot.tail_offset)) if snapshot.overflow else ():
+        start = snapshot.head_offset if segment == first else HEADER_SIZE
+        end = snapshot.tail_offset if segment == last else TO_SEGMENT_END
+        yield segment_file(path, segment), start, end
 
 
 def length_of(snapshot: FifoSnapshot) -> int:

@@ -68,10 +68,7 @@ class ManifestStore:
             raise CorruptRecordError(path, 0, "the manifest has no format number")
         known = {_checksum({**manifest, "format": n}) for n in range(1, FORMAT + 1)}
         if manifest["format"] > FORMAT and checksum not in known:
-            raise NewerFormatError(
-                f"{path} has format {manifest['format']}, this webcrawl reads up to {FORMAT}: "
-                "use the newer webcrawl that wrote it, or another JOBDIR"
-            )
+            raise NewerFormatError(path, manifest["format"], FORMAT)
         # Of the present format, but for the number, which was hit, or of another one altogether.
         if checksum is not None and checksum != _checksum(manifest):
             raise CorruptRecordError(path, 0, "checksum mismatch")

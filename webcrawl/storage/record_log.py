@@ -58,7 +58,13 @@ class CorruptRecordError(Exception):
 
 
 class NewerFormatError(Exception):
-    """The error of a file that a later version of webcrawl wrote; nothing was changed."""
+    """The error of *what* a later version of webcrawl wrote; nothing was changed."""
+
+    def __init__(self, what: object, found: int, known: int) -> None:
+        super().__init__(
+            f"{what} has format {found}, this webcrawl reads up to {known}: "
+            "use the newer webcrawl that wrote it, or another JOBDIR"
+        )
 
 
 class RecordLog:
@@ -81,7 +87,8 @@ class RecordLog:
         overwritten.
         """
         if size is None:
-            size = end_of_records(path) if path.exists() else HEADER_SIZE
+            found = read_records(path) if path.exists() else iter(())
+            size = max((offset for offset, _ in found), default=HEADER_SIZE)
         # A file that must have records is not made.
         makes = 0 if size > HEADER_SIZE else os.O_CREAT
         try:
@@ -120,13 +127,10 @@ class RecordLog:
 
         ValueError for more than MAX_PAYLOAD bytes, which no reader takes.
         """
-        return self._write(_frame(payload) + payload)
-
-    def append_all(self, payloads: Sequence[bytes]) -> int:
-        """Like ``append`` for many records, still one write: all of them or none."""
-        return self._write(b"".join([part for one in payloads for part in (_frame(one), one)]))
-
-    def _write(self, data: bytes) -> int:
+        length = len(payload)
+        if length > MAX_PAYLOAD:
+            raise ValueError(f"a record of {length} bytes, {MAX_PAYLOAD} is the most")
+        data = FRAME.pack(length, zlib.crc32(payload, _CRC_START)) + payload
         try:
             write_all(self._fd, data)
         except BaseException:
@@ -157,14 +161,6 @@ class RecordLog:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _frame(payload: bytes) -> bytes:
-    """The frame header of *payload*."""
-    length = len(payload)
-    if length > MAX_PAYLOAD:
-        raise ValueError(f"a record of {length} bytes, {MAX_PAYLOAD} is the most")
-    return FRAME.pack(length, zlib.crc32(payload, _CRC_START))
 
 
 def read_records(
@@ -233,14 +229,6 @@ def read_record(path: Path, offset: int, end: int) -> tuple[int, bytes]:
     raise CorruptRecordError(path, offset, "no record here")
 
 
-def end_of_records(path: Path) -> int:
-    """The offset after the last good record, where a torn tail begins. Reads the whole file."""
-    end = HEADER_SIZE
-    for offset, _ in read_records(path):
-        end = offset
-    return end
-
-
 def _is_torn(header: bytes) -> bool:
     """Whether *header* is the beginning of a header, and the rest is missing or zeros."""
     return header != _HEADER_BYTES and _HEADER_BYTES.startswith(header.rstrip(b"\0"))
@@ -252,10 +240,7 @@ def check_header(path: Path, header: bytes) -> None:
     if magic != MAGIC or not version:
         raise CorruptRecordError(path, 0, "no record log header")
     if version > VERSION:
-        raise NewerFormatError(
-            f"{path} has format {version}, this webcrawl reads up to {VERSION}: "
-            "use the newer webcrawl that wrote it"
-        )
+        raise NewerFormatError(path, version, VERSION)
 
 
 def pack_many(items: Sequence[bytes]) -> bytes:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from webcrawl.storage.fifo import SEGMENT_END, segment_file
+from webcrawl.storage.fifo import SEGMENT_END, TO_SEGMENT_END, segments_of
 from webcrawl.storage.record_log import (
     FRAME,
     HEADER_SIZE,
@@ -208,16 +208,9 @@ class _Scan:
 def scan_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, FoundRecord | Gap]]:
     """The items on disk of the queue at *path* as of *snapshot*: its records, each with many items
     (``unpack_many``), and its gaps, with their files."""
-    first, last = snapshot.head_segment, snapshot.tail_segment
-    if not snapshot.overflow:
-        return
-    for segment in range(first, last + bool(snapshot.tail_offset)):
-        file = segment_file(path, segment)
-        start = snapshot.head_offset if segment == first else HEADER_SIZE
-        end = snapshot.tail_offset if segment == last else None
-        has_ended = segment == last
-        at = start
-        for piece in scan_records(file, start=start, end=end):
+    for file, start, end in segments_of(path, snapshot):
+        at, has_ended = start, end != TO_SEGMENT_END
+        for piece in scan_records(file, start=start, end=end if has_ended else None):
             at = piece.end
             if isinstance(piece, Gap):
                 yield file, piece._replace(is_torn=False)

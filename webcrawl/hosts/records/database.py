@@ -243,10 +243,7 @@ def version_of(connection: sqlite3.Connection, file: Path) -> int:
     """The format of *file*, 0 if it is new. NewerFormatError if a later webcrawl wrote it."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
-        raise NewerFormatError(
-            f"{file} has format {version}, this webcrawl reads up to {VERSION}: "
-            "use the newer webcrawl that wrote it"
-        )
+        raise NewerFormatError(file, version, VERSION)
     return int(version)
 
 
