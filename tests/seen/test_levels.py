@@ -12,7 +12,7 @@ from soundness import wrong_runs
 from strategies import examples
 
 from webcrawl.seen.background import Background
-from webcrawl.seen.compaction import Compaction, Compactor
+from webcrawl.seen.compaction import Compactor
 from webcrawl.seen.levels import FAN_OUT, Levels, find, merged
 from webcrawl.seen.runs import RunWriter, write_run
 from webcrawl.storage.record_log import CorruptRecordError
@@ -43,11 +43,11 @@ def files(path):
 
 
 def compact(levels):
-    """What a compactor does, at once."""
-    crowded = levels.crowded()
-    run = Compaction(runs=crowded, path=levels.next_file(), clock=FakeClock()).advance()
-    levels.replace(crowded, run)
-    return run
+    background = Background(executor=InlineExecutor())
+    compactor = Compactor(levels=levels, background=background, clock=FakeClock())
+    assert compactor.start(others_wait=False)
+    background.settle()
+    return levels.runs[0]
 
 
 def test_merged_is_all_words_in_order(levels):
@@ -94,14 +94,6 @@ def test_there_are_few_runs_and_all_words_whatever_comes(tmp_path_factory, count
     levels.close()
 
 
-def test_a_replaced_run_that_no_snapshot_named_is_disposable_at_once(levels, tmp_path):
-    add(levels, *[10] * FAN_OUT)
-    old = [run.path for run in levels.runs]
-    compact(levels)
-    assert levels.disposable() == old
-    assert levels.disposable() == []
-
-
 def test_a_replaced_run_is_kept_until_a_snapshot_without_it_is_published(levels):
     add(levels, *[10] * FAN_OUT)
     old = [run.path for run in levels.runs]
@@ -110,7 +102,6 @@ def test_a_replaced_run_is_kept_until_a_snapshot_without_it_is_published(levels)
     assert levels.written() == old
     levels.forget()
     new = compact(levels)
-    assert levels.disposable() == []
     assert levels.forget() == []  # publication of the snapshot that names the old ones
     assert levels.snapshot() == [(5, new.count)]
     assert levels.written() == [new.path]
@@ -174,10 +165,13 @@ def test_check_reports_a_fingerprint_in_two_runs(levels):
 def test_compacting_runs_that_are_not_disjoint_fails_and_leaves_no_file(levels, tmp_path):
     for _ in range(FAN_OUT):
         levels.add(write_run(levels.next_file(), [random_words(50, 1)]))
-    compaction = Compaction(runs=levels.crowded(), path=tmp_path / "new.run", clock=FakeClock())
+    background = Background(executor=InlineExecutor())
+    compactor = Compactor(levels=levels, background=background, clock=FakeClock())
+    compactor.start(others_wait=False)
     with pytest.raises(ValueError, match="not strictly increasing"):
-        compaction.advance()
-    assert not (tmp_path / "new.run").exists()
+        background.settle()
+    compactor.abandon()
+    assert len(files(tmp_path)) == FAN_OUT
 
 
 class TestCompactor:
@@ -241,15 +235,6 @@ class TestCompactor:
         assert "000005.run" not in files(tmp_path)
         assert len(levels.runs) == FAN_OUT
         compactor.abandon()
-
-
-def test_a_compaction_that_cannot_begin_leaves_nothing(levels, tmp_path):
-    add(levels, 10)
-    compaction = Compaction(
-        runs=levels.runs, path=tmp_path / "no" / "such" / "directory", clock=FakeClock()
-    )
-    with pytest.raises(FileNotFoundError):
-        compaction.advance()
 
 
 def test_deleting_what_cannot_be_deleted_is_only_logged(tmp_path, caplog):

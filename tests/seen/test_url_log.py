@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
-from webcrawl.seen.drain import Cursor, Drain
+from webcrawl.seen.drain import Cursor, Stretch
 from webcrawl.seen.url_log import Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.record_log import FRAME, HEADER_SIZE, CorruptRecordError, RecordLog
 
@@ -36,7 +36,13 @@ def write(log, *pages):
 
 
 def drain_of(log, *, marks=None, cursor=START):
-    return Drain(path=log.file(1), end=log.end, cursor=cursor, marks=marks)
+    return drain_at(log.file(1), log.end, marks=marks, cursor=cursor)
+
+
+def drain_at(path, end, *, marks=None, cursor=START):
+    stretch = Stretch(span=Span(1, HEADER_SIZE, end), path=path, left=0, cursor=cursor)
+    stretch.decide(marks)
+    return stretch
 
 
 def files(path):
@@ -188,6 +194,6 @@ def test_a_record_that_is_none_of_a_url_log_is_damage(tmp_path):
     path = tmp_path / "a.log"
     with RecordLog.open(path) as log:
         end = log.append(b"\1\0\0\0" + bytes(8) + b"\5\0\0\0")
-    drain = Drain(path=path, end=end, cursor=START, marks=None)
+    drain = drain_at(path, end)
     with pytest.raises(CorruptRecordError, match="not packed items"):
         drain.take(1)

@@ -1,39 +1,25 @@
-"""Caches in front of the buffer T: fingerprints that are popular or were met just now.
+"""The cache in front of the buffer T: fingerprints that are popular or were met just now.
 
-Every submitted URL is looked up here first. The invariant: a cache holds only
-fingerprints that were submitted before, so a hit needs no further look; forgetting one is always
-safe. Broder, Najork and Wiener, "Efficient URL Caching for World Wide Web Crawling": about
-50,000 entries catch nearly 80 % of a crawl's links, CLOCK is as good as LRU and cheaper.
+Every submitted URL is looked up here first. The invariant: it holds only fingerprints that were
+submitted before, so a hit needs no further look; forgetting one is always safe. Broder, Najork and
+Wiener, "Efficient URL Caching for World Wide Web Crawling": about 50,000 entries catch nearly 80 %
+of a crawl's links, CLOCK is as good as LRU and cheaper.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-
-class FingerprintCache(Protocol):
-    """A replacement policy. Works on a page's links at once: a call per link would cost most."""
-
-    size: int
-    """How many fingerprints it holds at most."""
-
-    def misses(self, fps: Sequence[int]) -> list[int]:
-        """The indexes of those *fps* that are not held; the held ones count as used."""
-
-    def admit(self, fps: Iterable[int]) -> None:
-        """Hold each of *fps*, at the cost of others. They may repeat or be held already."""
-
-    def __contains__(self, fp: int) -> bool: ...
 
 
 class ClockCache:
     """CLOCK: a hit sets the entry's bit, the hand clears bits until it finds one that is clear.
 
     A new entry starts with its bit clear, so it stays for one turn of the hand unless it is met
-    again: a flood of URLs that are met once does not wash out the popular ones.
+    again: a flood of URLs that are met once does not wash out the popular ones. Works on a page's
+    links at once: a call per link would cost most.
     """
 
     def __init__(self, *, size: int) -> None:
@@ -44,6 +30,7 @@ class ClockCache:
         self._hand = 0
 
     def misses(self, fps: Sequence[int]) -> list[int]:
+        """The indexes of those *fps* that are not held; the held ones count as used."""
         get, used = self._slot_of.get, self._used
         missed = []
         for index, fp in enumerate(fps):
@@ -55,6 +42,7 @@ class ClockCache:
         return missed
 
     def admit(self, fps: Iterable[int]) -> None:
+        """Hold each of *fps*, at the cost of others. They may repeat or be held already."""
         slot_of, held, used, hand = self._slot_of, self._held, self._used, self._hand
         size = self.size
         for fp in fps:

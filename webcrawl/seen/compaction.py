@@ -7,18 +7,18 @@ stay in use until the new one is finished, and their files until no snapshot nam
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.seen.levels import merged
 from webcrawl.seen.runs import RunWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from webcrawl.seen.background import Background
     from webcrawl.seen.levels import Levels
-    from webcrawl.seen.runs import Run
+    from webcrawl.seen.runs import Fingerprints, Run
 
 logger = logging.getLogger(__name__)
 
@@ -27,48 +27,6 @@ logger = logging.getLogger(__name__)
 _SLICE_SECS = 0.2
 # Compactions of fewer fingerprints are logged at DEBUG: a young crawl makes many.
 _LOGGED = 1 << 16
-
-
-class Compaction:
-    """One merge of some runs into one, in slices. The work of one worker at a time.
-
-    ``pause`` is set by the crawl's thread and read by the worker between chunks. ``seconds`` is
-    the time it has taken.
-    """
-
-    def __init__(self, *, runs: Sequence[Run], path: Path, clock: Callable[[], float]) -> None:
-        self.runs = list(runs)
-        self.pause = False
-        self.seconds = 0.0
-        self._path = path
-        self._clock = clock
-        self._chunks = merged(self.runs)
-        self._writer: RunWriter | None = None
-
-    def advance(self) -> Run | None:
-        """Go on until done, or until ``pause`` is set and a slice is over; a finished run, or None.
-
-        After an exception the half-written file is gone and the compaction is void.
-        """
-        started = self._clock()
-        try:
-            if self._writer is None:
-                self._writer = RunWriter(path=self._path)
-            for chunk in self._chunks:
-                self._writer.append(chunk)
-                if self.pause and self._clock() - started >= _SLICE_SECS:
-                    return None
-            return self._writer.finish()
-        except BaseException:
-            self.abandon()
-            raise
-        finally:
-            self.seconds += self._clock() - started
-
-    def abandon(self) -> None:
-        """Give up and delete the half-written file; the old runs stay as they are."""
-        if self._writer is not None:
-            self._writer.abandon()
 
 
 class Compactor:
@@ -82,49 +40,67 @@ class Compactor:
         self._levels = levels
         self._background = background
         self._clock = clock
-        self._compaction: Compaction | None = None
         self._is_next = False
+        # The compaction under way. *_pause* is set by the crawl's thread and read by the worker
+        # between chunks.
+        self._runs: list[Run] = []
+        self._chunks: Iterator[Fingerprints] = iter(())
+        self._path = Path()
+        self._writer: RunWriter | None = None
+        self._taken = 0.0
+        self._pause = False
 
     def start(self, *, others_wait: bool) -> bool:
         """Give the idle worker a slice of compaction to do; False when the others go first."""
-        if self._compaction is None and (crowded := self._levels.crowded()):
-            path = self._levels.next_file()
-            self._compaction = Compaction(runs=crowded, path=path, clock=self._clock)
-        compaction = self._compaction
-        if compaction is None:
+        if not self._runs and (crowded := self._levels.crowded()):
+            self._runs, self._chunks = crowded, merged(crowded)
+            self._path, self._taken = self._levels.next_file(), 0.0
+        if not self._runs:
             return False
         if others_wait and not self._is_next:
             self._is_next = True
             return False
         self._is_next = False
-        compaction.pause = others_wait
-        self._background.start(compaction.advance, self._install)
+        self._pause = others_wait
+        self._background.start(self._advance, self._install)
         return True
 
     def give_way(self) -> None:
         """Other work has come: end the running slice when its time is over."""
-        if self._compaction is not None:
-            self._compaction.pause = True
+        self._pause = True
+
+    def _advance(self) -> Run | None:
+        """In the worker: go on until done, or until a slice is over; a finished run, or None."""
+        started = self._clock()
+        if self._writer is None:
+            self._writer = RunWriter(path=self._path)
+        for chunk in self._chunks:
+            self._writer.append(chunk)
+            if self._pause and self._clock() - started >= _SLICE_SECS:
+                self._taken += self._clock() - started
+                return None
+        run = self._writer.finish()
+        self._taken += self._clock() - started
+        return run
 
     def _install(self, run: Run | None) -> None:
-        compaction = self._compaction
-        if run is None or compaction is None:  # a pause
+        if run is None:  # a pause
             return
-        self._compaction = None
-        self._levels.replace(compaction.runs, run)
-        self._background.delete(self._levels.disposable())
-        self.count += 1
-        self.seconds += compaction.seconds
+        self._levels.replace(self._runs, run)
         logger.log(
             logging.INFO if run.count >= _LOGGED else logging.DEBUG,
             "Compacted %d runs into one of %d fingerprints in %.3f s",
-            len(compaction.runs),
+            len(self._runs),
             run.count,
-            compaction.seconds,
+            self._taken,
         )
+        self.count += 1
+        self.seconds += self._taken
+        self._runs, self._writer = [], None
 
     def abandon(self) -> None:
-        """Give up what is under way, in the worker or between slices; nothing is lost."""
-        if self._compaction is not None:
-            self._compaction.abandon()
-            self._compaction = None
+        """Give up what is under way, in the worker or between slices, and delete the half-written
+        file; the old runs stay as they are."""
+        if self._writer is not None:
+            self._writer.abandon()
+        self._runs, self._writer = [], None

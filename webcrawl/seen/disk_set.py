@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.seen.background import Background
-    from webcrawl.seen.cache import FingerprintCache
+    from webcrawl.seen.cache import ClockCache
     from webcrawl.seen.drain import Cursor, Stretch
     from webcrawl.seen.runs import Run
     from webcrawl.seen.url_log import Span
@@ -92,7 +92,7 @@ class DiskSet:
         *,
         path: Path,
         background: Background,
-        cache: FingerprintCache,
+        cache: ClockCache,
         buffer_size: int,
         clock: Callable[[], float],
     ) -> None:

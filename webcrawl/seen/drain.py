@@ -1,7 +1,7 @@
 """Stretches of the URL log, and the reader of their new URLs in the order in which they came.
 
 Used by the eliminators' ``take``. The invariant: every marked payload is handed out once, in
-order, and ``cursor`` names the place such that a drain opened there goes on with the next one.
+order, and ``cursor`` names the place such that a stretch begun there goes on with the next one.
 
 It reads in the crawl's own thread: the stretch was written seconds ago, so it comes from the page
 cache at some 100,000 URLs in 50 ms, and ``take`` bounds what it reads.
@@ -16,9 +16,10 @@ from webcrawl.seen.url_log import read_frames
 from webcrawl.storage.record_log import CorruptRecordError, unpack_many
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
-    from webcrawl.seen.url_log import Span
+    from webcrawl.seen.url_log import Frame, Span
 
 # take() comes back after reading this much with what it has found: 10 to 20 ms.
 _SCAN_BYTES = 2 << 20
@@ -36,25 +37,46 @@ class Cursor(NamedTuple):
     done: int
 
 
-class Drain:
-    """The payloads of one stretch up to byte *end* from *cursor* on, all or those in *marks*.
+class Stretch:
+    """Part of the URL log whose new payloads have not all been taken.
 
-    *marks* holds a byte for each ordinal of the stretch: 1 to hand its payload out.
+    *left*: payloads that may be new, from *cursor* on; exact once ``decide`` was called. *path* is
+    the log file.
     """
 
-    def __init__(self, *, path: Path, end: int, cursor: Cursor, marks: bytes | None) -> None:
-        self.cursor = cursor
-        self.end = end
+    def __init__(self, *, span: Span, path: Path, left: int, cursor: Cursor | None = None) -> None:
+        self.span = span
+        self.left = left
+        #: How far it has been taken.
+        self.cursor = cursor or Cursor(span.start, 0, 0)
         self._path = path
-        self._marks = marks
-        self._records = read_frames(path, start=cursor.offset, end=end)
-        self._next = cursor  # the first record not read yet
+        self._marks: bytes | None = None
+        self._records: Generator[Frame, None, None] | None = None
+        self._next = self.cursor  # the first record not read yet
         self._payloads: list[bytes] = []  # of the record at the cursor, what is left
-        self._skip = cursor.done
+        self._skip = self.cursor.done
         self._error: OSError | CorruptRecordError | None = None
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is known which payloads are new."""
+        return self._records is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is decided and all new payloads were taken."""
+        return self.is_decided and not self.left
+
+    def decide(self, marks: bytes | None) -> None:
+        """All payloads are new, or those with a 1 in *marks*, which has a byte per ordinal."""
+        if marks is not None:
+            self.left = marks.count(1, self.cursor.ordinal) - self.cursor.done
+        self._marks = marks
+        self._records = read_frames(self._path, start=self.cursor.offset, end=self.span.end)
+
     def take(self, limit: int) -> list[bytes]:
-        """The next payloads, at most *limit*: fewer at the end, or when they lie far apart.
+        """The next new payloads of a decided stretch, at most *limit*: fewer at the end, or when
+        they lie far apart.
 
         Raises CorruptRecordError when the log is damaged and OSError when it cannot be read,
         after what lies before has been taken, and again at every later call.
@@ -73,6 +95,7 @@ class Drain:
                 self.cursor = self._next
                 if self._next.offset >= stop:
                     break
+        self.left -= len(out)
         return out
 
     def _try_read(self, *, has_some: bool) -> bool:
@@ -88,6 +111,7 @@ class Drain:
 
     def _read(self) -> bool:
         """Read on to the next record; False at the end of the stretch."""
+        assert self._records is not None
         found = next(self._records, None)
         if found is None:
             return False
@@ -109,52 +133,5 @@ class Drain:
 
     def close(self) -> None:
         """Close the file."""
-        self._records.close()
-
-
-class Stretch:
-    """Part of the URL log whose new payloads have not all been taken.
-
-    *left*: payloads that may be new, from *cursor* on; exact once ``decide`` was called. *path* is
-    the log file.
-    """
-
-    def __init__(self, *, span: Span, path: Path, left: int, cursor: Cursor | None = None) -> None:
-        self.span = span
-        self.left = left
-        self._path = path
-        self._cursor = cursor or Cursor(span.start, 0, 0)
-        self._drain: Drain | None = None
-
-    @property
-    def cursor(self) -> Cursor:
-        """How far it has been taken."""
-        return self._cursor if self._drain is None else self._drain.cursor
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether it is known which payloads are new."""
-        return self._drain is not None
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it is decided and all new payloads were taken."""
-        return self._drain is not None and not self.left
-
-    def decide(self, marks: bytes | None) -> None:
-        """All payloads are new, or those with a 1 in *marks*, which has a byte per ordinal."""
-        if marks is not None:
-            self.left = marks.count(1, self._cursor.ordinal) - self._cursor.done
-        self._drain = Drain(path=self._path, end=self.span.end, cursor=self._cursor, marks=marks)
-
-    def take(self, limit: int) -> list[bytes]:
-        """See ``Drain.take``; only of a decided stretch."""
-        assert self._drain is not None
-        taken = self._drain.take(limit)
-        self.left -= len(taken)
-        return taken
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._drain is not None:
-            self._drain.close()
+        if self._records is not None:
+            self._records.close()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from webcrawl.seen.cache import FingerprintCache
+    from webcrawl.seen.cache import ClockCache
     from webcrawl.seen.drain import Cursor
     from webcrawl.seen.snapshots import LogState
 
@@ -378,7 +378,7 @@ class DiskEliminator(Eliminator):
         *,
         path: Path,
         executor: Executor,
-        cache: FingerprintCache,
+        cache: ClockCache,
         buffer_size: int,
         clock: Callable[[], float] = now,
         log_file_bytes: int = FILE_BYTES,

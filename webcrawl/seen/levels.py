@@ -49,10 +49,9 @@ class Levels:
         self.runs: list[Run] = []
         self._path = path
         self._next = 1
-        self._named: set[Path] = set()  # by any snapshot that may be or become the live one
         self._in_snapshot: set[Path] = set()
         self._published: set[Path] = set()
-        self._disposable: list[Path] = []
+        self._replaced: list[Path] = []  # since the last snapshot
         self._deletable: list[Path] = []
 
     def open(self, named: Sequence[tuple[int, int]]) -> None:
@@ -67,7 +66,6 @@ class Levels:
         for number, count in named:
             self.runs.append(Run.open(self._file(number), count=count))
             self._next = max(self._next, number + 1)
-        self._named = set(keep)
         self._published = keep
 
     def _file(self, number: int) -> Path:
@@ -95,21 +93,14 @@ class Levels:
         for run in old:
             self.runs.remove(run)
             run.close()
-            self._disposable.append(run.path)
+            self._replaced.append(run.path)
         self.runs.insert(0, new)
-
-    def disposable(self) -> list[Path]:
-        """Files to delete at once: replaced before any snapshot named them."""
-        paths = [path for path in self._disposable if path not in self._named]
-        self._disposable = [path for path in self._disposable if path in self._named]
-        return paths
 
     def snapshot(self) -> list[tuple[int, int]]:
         """(number, count) of each run, for ``open``."""
-        self._deletable += self._disposable
-        self._disposable = []
+        self._deletable += self._replaced
+        self._replaced = []
         self._in_snapshot = {run.path for run in self.runs}
-        self._named |= self._in_snapshot
         return [(int(run.path.stem), run.count) for run in self.runs]
 
     def written(self) -> list[Path]:
@@ -119,7 +110,6 @@ class Levels:
     def forget(self) -> list[Path]:
         """Files to delete now that the last snapshot was published."""
         paths, self._deletable = self._deletable, []
-        self._named.difference_update(paths)
         self._published = self._in_snapshot
         return paths
 

@@ -116,10 +116,7 @@ class Run:
         block = bisect_right(self._fence_words, fp) - 1
         if block < 0:
             return False
-        words = np.empty(BLOCK, dtype=_WORD)
-        self._read(words, block, 1)
-        if int(words.sum()) != int(self._sums[block]):
-            raise self._damaged(block)
+        words = self._blocks(np.empty(BLOCK, dtype=_WORD), block, block + 1)
         return _stands_in(words.data, fp)
 
     def find(self, keys: Fingerprints) -> NDArray[np.bool_]:
@@ -135,50 +132,31 @@ class Run:
         for start in range(0, len(keys), _KEYS):
             part = keys[start : start + _KEYS]
             block_of = np.searchsorted(self._fences, part, side="right") - 1
-            reads = list(self._plan(block_of[int(np.searchsorted(block_of, 0)) :]))
-            lows = np.searchsorted(block_of, [pieces[0][0] for pieces in reads]).tolist()
-            for pieces, (low, high) in zip(reads, pairwise([*lows, len(part)]), strict=True):
-                held = self._read_pieces(buffer, pieces)
-                found[start + low : start + high] = _search(held, part[low:high])
+            begin = int(np.searchsorted(block_of, 0))
+            cuts = np.flatnonzero(np.diff(block_of[begin:]) > _GAP) + begin + 1
+            for low, high in pairwise([begin, *cuts.tolist(), len(part)]):
+                at = low
+                while at < high:
+                    end, first, last = high, block_of.item(at), block_of.item(high - 1)
+                    if last - first >= READ_BLOCKS:
+                        last = first + READ_BLOCKS - 1
+                        end = int(np.searchsorted(block_of, last, side="right"))
+                    held = self._blocks(buffer, first, last + 1)
+                    found[start + at : start + end] = _search(held, part[at:end])
+                    at = end
         return found
 
-    def _plan(self, wanted: NDArray[np.int64]) -> Iterator[list[tuple[int, int]]]:
-        """Lists of block ranges that cover *wanted* (not decreasing); each fits the buffer."""
-        if not len(wanted):
-            return
-        cuts = np.flatnonzero(np.diff(wanted) > _GAP)
-        firsts = wanted[np.concatenate(([0], cuts + 1))].tolist()
-        lasts = wanted[np.concatenate((cuts, [len(wanted) - 1]))].tolist()
-        pieces: list[tuple[int, int]] = []
-        room = READ_BLOCKS
-        for first, last in zip(firsts, lasts, strict=True):
-            start = first
-            while start <= last:
-                end = min(last + 1, start + room)
-                pieces.append((start, end))
-                room -= end - start
-                start = end
-                if not room:
-                    yield pieces
-                    pieces = []
-                    room = READ_BLOCKS
-        if pieces:
-            yield pieces
-
-    def _read_pieces(self, buffer: Fingerprints, pieces: list[tuple[int, int]]) -> Fingerprints:
-        """The blocks of *pieces* one after the other in *buffer*, checked."""
-        filled = 0
-        for start, end in pieces:
-            self._read(buffer[filled * BLOCK :], start, end - start)
-            filled += end - start
-        held = buffer[: filled * BLOCK]
-        sums = held.reshape(-1, BLOCK).sum(axis=1)
-        expected = [self._sums[start:end] for start, end in pieces]
+    def _blocks(self, buffer: Fingerprints, start: int, end: int) -> Fingerprints:
+        """The blocks from *start* to *end*, in *buffer*, checked."""
+        self._read(buffer, start, end - start)
+        held = buffer[: (end - start) * BLOCK]
+        sums, expected = np.add.reduce(held.reshape(-1, BLOCK), axis=1), self._sums[start:end]
         # Bytes are compared with the interpreter lock held, so that it need not be had back.
-        if sums.tobytes() != b"".join(part.tobytes() for part in expected):
-            blocks = [block for start, end in pieces for block in range(start, end)]
-            bad = np.flatnonzero(sums != np.concatenate(expected))
-            raise self._damaged(blocks[int(bad[0])])
+        if sums.tobytes() != expected.tobytes():
+            bad = start + int(np.flatnonzero(sums != expected)[0])
+            raise CorruptRecordError(
+                self.path, DATA_AT + bad * BLOCK_BYTES, "the block does not add up"
+            )
         return held
 
     def _read(self, buffer: Fingerprints, block: int, blocks: int) -> None:
@@ -191,16 +169,11 @@ class Run:
             target = target[got:]
             offset += got
 
-    def _damaged(self, block: int) -> CorruptRecordError:
-        return CorruptRecordError(
-            self.path, DATA_AT + block * BLOCK_BYTES, "the block does not add up"
-        )
-
     def chunks(self, *, blocks: int) -> Iterator[Fingerprints]:
         """All fingerprints in order, at most *blocks* blocks at a time, each chunk a new array."""
         for start in range(0, len(self._fences), blocks):
             end = min(start + blocks, len(self._fences))
-            held = self._read_pieces(np.empty((end - start) * BLOCK, dtype=_WORD), [(start, end)])
+            held = self._blocks(np.empty((end - start) * BLOCK, dtype=_WORD), start, end)
             yield held[: self.count - start * BLOCK]
 
     def close(self) -> None:
