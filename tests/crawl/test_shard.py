@@ -93,5 +93,5 @@ def test_fields_that_are_added_are_skipped():
 
 
 def test_a_later_version_is_refused():
-    with pytest.raises(NewerFormatError, match="notes have format 2, this webcrawl reads up to 1"):
+    with pytest.raises(NewerFormatError, match="note has format 2, this webcrawl reads up to 1"):
         content_of(b"\x02" + encode_note(77)[1:])

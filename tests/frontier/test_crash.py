@@ -20,7 +20,6 @@ from webcrawl.frontier import back_queue, front_end, overflow
 from webcrawl.frontier.delay_policy import HostFacts, cut_off
 from webcrawl.frontier.done_log import Contact, read_done_log
 from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.jobs.check.mend_frontier import quieted
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -366,9 +365,8 @@ def test_nobody_is_contacted_while_a_mended_snapshot_wants_it_quiet(
     rig.publish()
     rig.kill()
     assert rig.published is not None
-    rig.published = msgspec.msgpack.encode(
-        quieted(decode_snapshot(rig.published), rig.clock(), 60.0)
-    )
+    state = msgspec.structs.replace(decode_snapshot(rig.published), quiet=rig.clock() + 60.0)
+    rig.published = msgspec.msgpack.encode(state)
     rig.start()
     rig.push(entry("new.test", 1))
     rig.frontier.refill(9)
