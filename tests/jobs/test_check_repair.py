@@ -201,6 +201,13 @@ def test_host_records_are_saved_up_to_the_damage_and_back_to_it(job):
 # The parts
 
 
+def damage_in_seen(path, snapshot):
+    findings = Findings(jobdir=path, on_progress=lambda _: None)
+    findings.begin("seen")
+    check_seen(path, snapshot, findings, trusted=True)
+    return findings.damage
+
+
 @pytest.mark.parametrize("kind", [disk_eliminator, bloom_eliminator])
 def test_a_mended_eliminator_hands_out_all_that_was_not_lost(tmp_path, kind):
     path = tmp_path / "seen"
@@ -233,17 +240,16 @@ def test_a_mended_eliminator_hands_out_all_that_was_not_lost(tmp_path, kind):
             damage(hit, rng.randrange(8, file.stat().st_size), rng.randrange(1, 256))
             mending = mending_in(copy)
             try:
+                is_damaged = bool(damage_in_seen(copy, snapshot))
                 mended = mend_seen(copy, snapshot, mending, trusted=True)
             except NewerFormatError:  # a version was hit
                 shutil.rmtree(copy)
                 continue
+            assert is_damaged == (mended != snapshot)
+            damaged += is_damaged
             for one in mending.superseded:
                 one.unlink()
-            findings = Findings(jobdir=copy, on_progress=lambda _: None)
-            findings.begin("seen")
-            check_seen(copy, mended, findings, trusted=True)
-            assert findings.damage == []
-            damaged += mended != snapshot
+            assert damage_in_seen(copy, mended) == []
             again = kind(copy, InlineExecutor(), log_file_bytes=1500)
             again.open(mended)
             out = []
@@ -257,7 +263,7 @@ def test_a_mended_eliminator_hands_out_all_that_was_not_lost(tmp_path, kind):
             twice = {payload.decode() for payload in taken}.intersection(out)
             assert any(twice <= urls for urls in batches)
             lost = everything.difference(out, (payload.decode() for payload in taken))
-            assert bool(lost) <= (mended != snapshot)
+            assert bool(lost) <= is_damaged
             # At most what stood in one record of the log.
             assert not lost or any(lost <= urls for _, urls in whole)
     assert damaged > 5

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import offline, progress
+from webcrawl.commands import offline, print_answer, progress
 
 if TYPE_CHECKING:
     import argparse
@@ -58,8 +58,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    from webcrawl.jobs.inspect.printing import print_answer
-
     if args:
         raise UsageError("it takes options only: see --help", print_help=False)
     wanted = (opts.host, opts.export, opts.sources, opts.outcomes)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline
+from webcrawl.commands import offline, print_answer
 
 if TYPE_CHECKING:
     import argparse
@@ -38,7 +38,6 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.check.repair import repair_job
     from webcrawl.jobs.check.text import repair_text, report_text
     from webcrawl.jobs.check.whole import bytes_of, check_job
-    from webcrawl.jobs.inspect.printing import print_answer
 
     if not args or args[0] != "check" or len(args) > 2:
         raise UsageError("say: scrapy job check [--repair] JOBDIR", print_help=False)

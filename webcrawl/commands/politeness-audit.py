@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, progress
+from webcrawl.commands import offline, print_answer, progress
 
 if TYPE_CHECKING:
     import argparse
@@ -72,7 +72,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.crawl.suffix_lists import suffix_list_of
     from webcrawl.jobs.audit import RequiredDelays, as_data, as_text, audit_logs, read_delays
-    from webcrawl.jobs.inspect.printing import print_answer
     from webcrawl.urls.registered_domain import use
 
     if not args:

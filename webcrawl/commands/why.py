@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import offline
+from webcrawl.commands import offline, print_answer
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +30,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.inspect.explanation import explain
     from webcrawl.jobs.inspect.job_view import ask
-    from webcrawl.jobs.inspect.printing import print_answer
     from webcrawl.jobs.inspect.why_text import why_text
 
     if len(args) != 1:

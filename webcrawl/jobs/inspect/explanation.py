@@ -22,10 +22,16 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
 from webcrawl.hosts.politeness.exclusions import Exclusions
-from webcrawl.jobs.inspect.host_state import HostState, RobotsState, host_state, robots_state
+from webcrawl.jobs.inspect.host_state import (
+    HostState,
+    RobotsState,
+    TrapState,
+    host_state,
+    robots_state,
+    trap_state,
+)
 from webcrawl.jobs.inspect.info_log import find_original, find_outcomes, find_redirects
 from webcrawl.jobs.inspect.job_view import process_of
-from webcrawl.jobs.inspect.trap_state import TrapState, trap_state
 from webcrawl.net.guard import followed_schemes
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.urls import SCHEMES, host_of, normalize_seed

@@ -1,17 +1,21 @@
-"""State of a host and of its robots.txt, for explanations. Times are epoch seconds."""
+"""State of a host, its robots.txt and its traps, for explanations. Times are epoch seconds."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import now, wall_time
 from webcrawl.configuration.values import flag
 from webcrawl.frontier.rests import stored_rest
+from webcrawl.hosts.budgets.traps.keeper import exceptions_in
+from webcrawl.hosts.budgets.traps.pattern_record import HostPatterns, decode
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.robots.rules_cache import RobotsCache
-from webcrawl.urls import origin_of
+from webcrawl.urls import host_of, origin_of
+from webcrawl.urls.filters.pattern import patterns_of
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -60,15 +64,41 @@ class RobotsState(msgspec.Struct, frozen=True):
     crawl_delay: float = 0.0
 
 
+class PatternState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One pattern of the URL.
+
+    *seen* of its last *pages* documents had content already seen; it is parked until
+    *parked_until*, epoch seconds, 0: it is not.
+    """
+
+    pattern: str
+    seen: int = 0
+    pages: int = 0
+    parked_until: float = 0.0
+
+
+class TrapState(msgspec.Struct, frozen=True):
+    """The patterns of the URL and the counts of its host.
+
+    *patterns* are the URL's own and the wider one, if it has one; *excepted*: the exceptions have
+    one of them. *fresh* pages of the host had new content, *fruitless* answers none.
+    """
+
+    patterns: list[PatternState]
+    excepted: bool
+    fresh: int
+    fruitless: int
+
+
 def host_state(shard: ShardView, host: str, *, url: str) -> HostState:
     """The state of *host*, the politeness key of *url*, now."""
     record = shard.records.record(host) or HostRecord(host)
     origin = shard.records.record(origin_of(url)) or HostRecord(host)
     failing = origin if origin.failures else record
     times = clock_of(shard, host)
-    now = wall_time()
+    at = wall_time()
     penalty = max(record.penalty_until, origin.penalty_until)
-    state = state_of(times, now=now)
+    state = state_of(times, now=at)
     return HostState(
         name=host,
         state=state,
@@ -78,7 +108,7 @@ def host_state(shard: ShardView, host: str, *, url: str) -> HostState:
         contact_since=times.contact,
         pages=record.pages,
         failures=failing.failures,
-        penalty_until=penalty if penalty > now else 0.0,
+        penalty_until=penalty if penalty > at else 0.0,
         addresses=record.addresses,
         took=record.took,
     )
@@ -132,3 +162,29 @@ def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> Robot
         expires_at=facts.expires_at,
         crawl_delay=rules.crawl_delay or 0.0,
     )
+
+
+def trap_state(shard: ShardView, url: str, *, settings: BaseSettings) -> TrapState:
+    """Of *url*, normalized. FatalError when the exceptions cannot be read, CorruptRecordError."""
+    host = host_of(url)
+    data = shard.records.traps(host)
+    known = HostPatterns() if data is None else decode(data)
+    name = settings.get("TRAP_EXCEPTIONS_FILE") or ""
+    exceptions = exceptions_in(Path(name) if name else None, clock=now)
+    exceptions.open()
+    patterns = [pattern for pattern in patterns_of(url) if pattern]
+    record = shard.records.record(host)
+    return TrapState(
+        patterns=[_pattern_state(known, pattern) for pattern in patterns],
+        excepted=exceptions.rules.excepts(host, *patterns),
+        fresh=0 if record is None else record.fresh,
+        fruitless=0 if record is None else record.fruitless,
+    )
+
+
+def _pattern_state(known: HostPatterns, pattern: str) -> PatternState:
+    record = known.find(pattern)
+    if record is None:
+        return PatternState(pattern)
+    pages = record.seen + record.fresh
+    return PatternState(pattern, record.seen, pages, record.parked_until)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from webcrawl.crawl.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
-    from webcrawl.jobs.inspect.host_state import HostState, RobotsState
-    from webcrawl.jobs.inspect.trap_state import PatternState
+    from webcrawl.jobs.inspect.host_state import HostState, PatternState, RobotsState
 
 
 def why_text(explanation: Explanation, *, now: float) -> str:
