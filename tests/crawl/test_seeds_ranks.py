@@ -55,36 +55,6 @@ def batches(hosts: int, size: int = 7) -> list[list[tuple[str, int]]]:
 # Ranks
 
 
-def test_an_unknown_host_has_rank_0(ranks):
-    assert ranks.rank("nowhere.test") == 0
-    assert ranks.rank("") == 0
-    assert len(ranks) == 0
-
-
-def test_a_host_has_the_rank_it_was_added_with(ranks):
-    ranks.add_many([("first.test", 1), ("xn--bcher-kva.test", 2), ("2001:db8::1", 3)])
-    assert [ranks.rank(host) for host in ("first.test", "xn--bcher-kva.test", "2001:db8::1")] == [
-        1, 2, 3,
-    ]  # fmt: skip
-    assert ranks.rank("second.test") == 0
-    assert len(ranks) == 3
-
-
-@pytest.mark.parametrize("split", [False, True])
-def test_the_better_rank_of_a_host_holds_in_one_batch_or_over_many(ranks, split):
-    pairs = [("a.test", 5), ("a.test", 9), ("a.test", 2), ("a.test", 3), ("b.test", 7)]
-    for batch in [[pair] for pair in pairs] if split else [pairs]:
-        ranks.add_many(batch)
-    assert (ranks.rank("a.test"), ranks.rank("b.test")) == (2, 7)
-    assert len(ranks) == 2
-
-
-@pytest.mark.parametrize("rank", [0, -1])
-def test_a_rank_that_says_nothing_is_not_kept(ranks, rank):
-    ranks.add_many([("a.test", 5), ("a.test", rank), ("b.test", rank)])
-    assert (ranks.rank("a.test"), ranks.rank("b.test"), len(ranks)) == (5, 0, 1)
-
-
 def test_a_rank_beyond_32_bits_is_the_last_one(ranks):
     ranks.add_many([("a.test", 10**12), ("b.test", 2**32 - 1)])
     ranks.add_many([("a.test", 10**13)])
@@ -119,29 +89,6 @@ def test_many_hosts_are_found_while_they_come_and_after_a_restart(path, monkeypa
 # The bound
 
 
-def test_hosts_beyond_the_bound_are_not_kept_but_known_ones_get_better(path):
-    ranks = opened(path, capacity=3)
-    ranks.add_many([("a.test", 1), ("b.test", 2)])
-    ranks.add_many([("c.test", 3), ("d.test", 4), ("b.test", 1), ("e.test", 5)])
-    ranks.add_many([("f.test", 1), ("c.test", 2)])
-    assert [ranks.rank(f"{name}.test") for name in "abcdef"] == [1, 1, 2, 0, 0, 0]
-    assert len(ranks) == 3
-    snapshot = ranks.snapshot()
-    ranks = reopened(ranks, path, snapshot, capacity=3)
-    assert [ranks.rank(f"{name}.test") for name in "abcdef"] == [1, 1, 2, 0, 0, 0]
-    ranks.close()
-
-
-def test_a_smaller_bound_keeps_the_best_of_what_is_there(path):
-    ranks = opened(path)
-    ranks.add_many([(f"host{rank}.test", rank) for rank in range(100, 0, -1)])
-    snapshot = ranks.snapshot()
-    ranks = reopened(ranks, path, snapshot, capacity=10)
-    assert len(ranks) == 10
-    assert [ranks.rank(f"host{rank}.test") for rank in range(1, 13)] == [*range(1, 11), 0, 0]
-    ranks.close()
-
-
 # On disk
 
 
@@ -170,19 +117,6 @@ def test_a_resumed_log_is_to_be_synced_although_it_is_not_written_to(ranks, path
     ranks.close()
     ranks.open(snapshot)
     assert path / "ranks.log" in ranks.written()
-
-
-def test_what_was_added_survives_kill_9_before_and_after_a_snapshot(ranks, path):
-    ranks.add_many([("a.test", 3), ("b.test", 4)])
-    snapshot = ranks.snapshot()
-    ranks.add_many([("c.test", 5), ("b.test", 1)])
-    for _ in range(3):
-        ranks = reopened(ranks, path, snapshot)
-        assert [ranks.rank(f"{name}.test") for name in "abc"] == [3, 1, 5]
-    ranks.add_many([("d.test", 6)])
-    ranks = reopened(ranks, path, snapshot)
-    assert ranks.rank("d.test") == 6
-    ranks.close()
 
 
 def test_without_a_snapshot_all_begins_anew(ranks, path):

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.audit import RequiredDelays, audit_logs
-from webcrawl.jobs.audit.log_line import MICRO
 
 
 def audit(*logs, key="host", delay=0.0, delays=None, agent="", host="-", keep=100, **more):
@@ -127,14 +126,6 @@ def test_several_logs_are_one_by_time_however_they_are_divided(tmp_path_factory,
     assert (one.smallest, one.concurrency) == (other.smallest, other.concurrency)
 
 
-def test_rotated_logs_may_be_named_in_any_order(log):
-    old = log(*(combined_line(at) for at in range(0, 100, 5)), name="access.log.1.gz")
-    new = log(*(combined_line(at) for at in range(100, 200, 5)))
-    for logs in ((old, new), (new, old)):
-        auditor, _ = audit(*logs, delay=4)
-        assert (auditor.contacts, auditor.smallest, auditor.violations) == (40, 5 * MICRO, 0)
-
-
 def test_virtual_hosts_are_hosts_and_other_lines_are_of_the_named_host(log):
     path = log(
         combined_line(1, vhost="A.test:80"), combined_line(1, vhost="b.test"), combined_line(1)
@@ -188,11 +179,6 @@ def test_a_file_that_cannot_be_read_is_one_sentence(log, tmp_path):
     (tmp_path / "other.log").write_text("no log\n")
     with pytest.raises(FatalError, match=r"other.log, line 1: neither"):
         audit(good, tmp_path / "other.log")
-
-
-def test_an_empty_log_among_others_is_nothing_to_complain_of(log):
-    auditor, _ = audit(log(name="empty.log"), log(simweb_line(0, 1)))
-    assert auditor.contacts == 1
 
 
 def test_damaged_gzip_is_named_with_the_last_good_line(log, tmp_path):

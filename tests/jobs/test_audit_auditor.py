@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,13 +92,13 @@ def test_exact_contacts_are_judged_as_a_naive_judge_does(spans, least, own, rng)
 
 @given(
     st.lists(st.integers(0, 20 * MICRO), min_size=2, max_size=12),
-    st.integers(0, 5),
-    st.booleans(),
+    st.integers(0, 10).map(lambda halves: halves / 2),
 )
-def test_of_whole_seconds_only_certain_violations_are_reported(moments, least, late):
+def test_of_whole_seconds_only_certain_violations_are_reported(moments, least):
     """Whatever the true moments were: none is reported of a polite crawler."""
     moments.sort()
-    spaced = [at + number * least * MICRO for number, at in enumerate(moments)]
+    due = round(least * MICRO)
+    spaced = [at + number * due for number, at in enumerate(moments)]
     polite = [
         contact(at // MICRO * MICRO, at // MICRO * MICRO, blur=MICRO - 1, line=number)
         for number, at in enumerate(spaced)
@@ -110,20 +109,9 @@ def test_of_whole_seconds_only_certain_violations_are_reported(moments, least, l
         for number, at in enumerate(moments)
     ]
     auditor = judged(blurred, least=least)
-    assert verdict(auditor) == naive(blurred, due=lambda one: least * MICRO)
+    assert verdict(auditor) == naive(blurred, due=lambda one: due)
     for violation in auditor.worst():
-        assert moments[violation.after.line] - moments[violation.before.line] < least * MICRO
-
-
-@pytest.mark.parametrize(("second", "violations"), [(0, 1), (1, 1), (2, 0), (3, 0)])
-def test_two_seconds_of_pause_are_certainly_broken_by_the_next_stamp_only(second, violations):
-    stamps = [contact(at * MICRO, at * MICRO, blur=MICRO - 1) for at in (0, second)]
-    assert judged(stamps, least=2).violations == violations
-
-
-def test_a_pause_that_is_kept_to_the_microsecond_is_kept():
-    assert judged([contact(0, 10), contact(60, 70)], least=50 / MICRO).violations == 0
-    assert judged([contact(0, 10), contact(59, 70)], least=50 / MICRO).violations == 1
+        assert moments[violation.after.line] - moments[violation.before.line] < due
 
 
 def test_two_contacts_at_once_are_a_violation_even_without_a_pause():
@@ -211,11 +199,3 @@ def test_a_window_holds_no_more_than_it_may_and_sorts_within():
         given_out.append(one.start)
         assert taken - len(given_out) <= 10
     assert given_out == list(range(1000))
-
-
-def test_an_hour_of_one_host_needs_no_memory_for_each_contact():
-    auditor = judged((contact(at * 10, at * 10 + 5) for at in range(20_000)), keep=5, window=100)
-    (record,) = auditor.keys.values()
-    assert record.contacts == 20_000
-    assert len(record.ends) == 1
-    assert auditor.worst() == []

@@ -70,7 +70,7 @@ class HostRanks:
     def _load(self, snapshot: bytes) -> int:
         """Read the log; returns the offset after the last record."""
         pairs, end = self._read(msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes)
-        pairs = self._kept(pairs)
+        pairs = _latest(pairs)
         self._set_arrays(pairs["fingerprint"].astype(np.uint64), pairs["rank"].astype(np.uint32))
         return end
 
@@ -198,17 +198,13 @@ class HostRanks:
         self._fingerprints, self._ranks = fingerprints.data, ranks.data
         self._recent: dict[int, int] = {}
 
-    def _kept(self, pairs: Pairs) -> Pairs:
-        """*pairs* sorted by fingerprint, of each the last; only the best if they exceed the
-        capacity, which may have been larger when the log was written."""
-        pairs = pairs[np.argsort(pairs["fingerprint"], kind="stable")]
-        is_last = np.ones(len(pairs), np.bool_)
-        is_last[:-1] = pairs["fingerprint"][1:] != pairs["fingerprint"][:-1]
-        pairs = pairs[is_last]
-        if len(pairs) > self.capacity:
-            best = np.argpartition(pairs["rank"], self.capacity)[: self.capacity]
-            pairs = pairs[np.sort(best)]
-        return pairs
+
+def _latest(pairs: Pairs) -> Pairs:
+    """*pairs* sorted by fingerprint, of each the last."""
+    pairs = pairs[np.argsort(pairs["fingerprint"], kind="stable")]
+    is_last = np.ones(len(pairs), np.bool_)
+    is_last[:-1] = pairs["fingerprint"][1:] != pairs["fingerprint"][:-1]
+    return pairs[is_last]
 
 
 def log_of(path: Path) -> Path:

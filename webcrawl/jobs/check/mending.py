@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from typing import TYPE_CHECKING, Final
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 #: Where files with damage in them are kept, below the job directory.
 DAMAGED: Final = "damaged"
-# A file system without hard links says one of these.
-_NO_LINKS: Final = {errno.EPERM, errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -74,9 +71,7 @@ class Mending:
         made = make_directory(kept.parent)
         try:
             os.link(file, kept)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
+        except OSError:  # a file system without hard links
             shutil.copyfile(file, kept)
             sync_path(kept)
         for path in (kept.parent, *made):

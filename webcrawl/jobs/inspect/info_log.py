@@ -42,13 +42,11 @@ _decode_end = msgspec.json.Decoder(End).decode
 
 def ends(jobdir: Path) -> Iterator[End]:
     """All lines, the oldest first; 1 us each."""
-    with ExitStack() as stack:
-        for file in _open_all(jobdir / INFO_LOG, stack):
-            for lines in _whole_lines(file):
-                for line in lines.splitlines():
-                    # As below.
-                    with contextlib.suppress(msgspec.DecodeError):
-                        yield _decode_end(line)
+    for lines in _pieces(jobdir):
+        for line in lines.splitlines():
+            # As below.
+            with contextlib.suppress(msgspec.DecodeError):
+                yield _decode_end(line)
 
 
 def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
@@ -73,16 +71,21 @@ def find_original(jobdir: Path, *, content: str) -> OutcomeLine | None:
 def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
     """The parsed lines that contain *wanted*, which cannot stand within a string of one: it begins
     with a quote, which JSON escapes there."""
+    for lines in _pieces(jobdir):
+        at = lines.find(wanted)
+        while at >= 0:
+            start, end = lines.rfind(b"\n", 0, at) + 1, lines.find(b"\n", at)
+            # Damage, or somebody else's line, tells nothing.
+            with contextlib.suppress(msgspec.DecodeError):
+                yield _decode(lines[start:end])
+            at = lines.find(wanted, end)
+
+
+def _pieces(jobdir: Path) -> Iterator[bytes]:
+    """The log in large pieces of whole lines, the oldest first."""
     with ExitStack() as stack:
         for file in _open_all(jobdir / INFO_LOG, stack):
-            for lines in _whole_lines(file):
-                at = lines.find(wanted)
-                while at >= 0:
-                    start, end = lines.rfind(b"\n", 0, at) + 1, lines.find(b"\n", at)
-                    # Damage, or somebody else's line, tells nothing.
-                    with contextlib.suppress(msgspec.DecodeError):
-                        yield _decode(lines[start:end])
-                    at = lines.find(wanted, end)
+            yield from _whole_lines(file)
 
 
 def _open_all(path: Path, stack: ExitStack) -> list[BinaryIO]:

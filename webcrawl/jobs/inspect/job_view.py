@@ -41,8 +41,6 @@ T = TypeVar("T")
 _LOCKS = "/proc/locks"
 # How often a question is asked again because a checkpoint was published meanwhile.
 _TRIES = 10
-# Of the tables of the seeds, as the crawl makes them (crawl/builder.py).
-_SEEDS = 1 << 20
 
 
 class ShardView:
@@ -68,7 +66,7 @@ class ShardView:
     def table(self, name: str) -> HostRanks:
         """The table of the seeds' ``ranks`` or ``domains``; reads it, a fifth of a second for a
         million."""
-        table = HostRanks(path=self.path / name, capacity=_SEEDS)
+        table = HostRanks(path=self.path / name)
         table.load(self.state.snapshots.get(name))
         return table
 
