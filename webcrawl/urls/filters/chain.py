@@ -28,11 +28,13 @@ from typing import (
 from webcrawl.urls.host import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _CACHED_SERVERS: Final = 1 << 15
 _CACHED_URLS: Final = 1 << 15
+_CACHED_SHAPES: Final = 1 << 10
 _LONGEST_CACHED: Final = 300
+_LONG: Final = 128
 # Before the first segment are the scheme, an empty part and the host.
 _BEFORE_PATH: Final = 3
 
@@ -51,6 +53,19 @@ class SplitUrl(NamedTuple):
     query: str
 
 
+class Shape(NamedTuple):
+    """Properties that many URLs share.
+
+    segments: their number in the path.
+    has_query: whether there is a query.
+    is_long: whether the URL has more than 128 characters.
+    """
+
+    segments: int
+    has_query: bool
+    is_long: bool
+
+
 @runtime_checkable
 class UrlFilter(Protocol):
     """A filter by URL. Its answer must not change: URLs that passed are remembered."""
@@ -58,6 +73,13 @@ class UrlFilter(Protocol):
     name: ClassVar[str]
 
     def refuses(self, url: SplitUrl) -> bool: ...
+
+
+@runtime_checkable
+class ShapeFilter(UrlFilter, Protocol):
+    """A filter by URL that is called only for URLs of the shapes that concern it."""
+
+    def concerns(self, shape: Shape) -> bool: ...
 
 
 @runtime_checkable
@@ -102,6 +124,9 @@ class LengthFilter:
     name: ClassVar[str] = "length"
     max_bytes: int
 
+    def concerns(self, shape: Shape) -> bool:
+        return shape.is_long or self.max_bytes < _LONG
+
     def refuses(self, url: SplitUrl) -> bool:
         return len(url.text) > self.max_bytes
 
@@ -121,12 +146,11 @@ class FilterChain:
         self._of_servers = tuple(
             (one.name, one.refuses_server) for one in filters if isinstance(one, ServerFilter)
         )
-        self._of_urls = tuple(
-            (one.name, one.refuses) for one in filters if isinstance(one, UrlFilter)
-        )
+        self._of_urls = tuple(one for one in filters if isinstance(one, UrlFilter))
         self._of_links = tuple(
             (one.name, one.refuses_link) for one in filters if isinstance(one, LinkFilter)
         )
+        self._of_shapes: dict[Shape, tuple[tuple[str, Callable[[SplitUrl], bool]], ...]] = {}
         # Hosts of servers that passed, by what their URLs begin with: http://a.test:81/
         self._servers: dict[str, str] = {}
         # Hosts of URLs that passed the filters of servers and URLs.
@@ -178,7 +202,17 @@ class FilterChain:
                 self._servers[server] = host
         path, _, query = url.partition("?")
         split = SplitUrl(url, path.lower().split("/")[_BEFORE_PATH:] or [""], query)
-        for name, refuses in self._of_urls:
+        shape = Shape(len(split.segments), bool(query), len(url) > _LONG)
+        filters = self._of_shapes.get(shape)
+        if filters is None:
+            if len(self._of_shapes) >= _CACHED_SHAPES:
+                self._of_shapes.clear()
+            filters = self._of_shapes[shape] = tuple(
+                (one.name, one.refuses)
+                for one in self._of_urls
+                if not isinstance(one, ShapeFilter) or one.concerns(shape)
+            )
+        for name, refuses in filters:
             if refuses(split):
                 return host, name
         if len(url) <= _LONGEST_CACHED:

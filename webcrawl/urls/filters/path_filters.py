@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
-    from webcrawl.urls.filters.chain import SplitUrl
+    from webcrawl.urls.filters.chain import Shape, SplitUrl
 
 # A repeated group of more segments than this is not looked for.
 _LONGEST_GROUP: Final = 8
@@ -30,6 +30,9 @@ class SegmentsFilter:
 
     name: ClassVar[str] = "segments"
     most: int
+
+    def concerns(self, shape: Shape) -> bool:
+        return shape.segments > self.most
 
     def refuses(self, url: SplitUrl) -> bool:
         return len(url.segments) > self.most
@@ -49,6 +52,9 @@ class RepeatedSegmentsFilter:
 
     name: ClassVar[str] = "repeated_segments"
     most: int
+
+    def concerns(self, shape: Shape) -> bool:
+        return shape.segments > self.most
 
     def refuses(self, url: SplitUrl) -> bool:
         segments = url.segments
@@ -75,6 +81,9 @@ class GrowingSegmentsFilter:
 
     name: ClassVar[str] = "growing_segments"
     most: int
+
+    def concerns(self, shape: Shape) -> bool:
+        return shape.segments > self.most or shape.is_long
 
     def refuses(self, url: SplitUrl) -> bool:
         segments = url.segments
@@ -128,6 +137,9 @@ class ParametersFilter:
     name: ClassVar[str] = "parameters"
     most: int = 16
 
+    def concerns(self, shape: Shape) -> bool:
+        return shape.has_query
+
     def refuses(self, url: SplitUrl) -> bool:
         return url.query.count("&") >= self.most
 
@@ -145,6 +157,9 @@ class ListingSortFilter:
     """
 
     name: ClassVar[str] = "listing_sort"
+
+    def concerns(self, shape: Shape) -> bool:
+        return shape.has_query
 
     def refuses(self, url: SplitUrl) -> bool:
         return not url.segments[-1] and _LISTING_SORT.fullmatch(url.query) is not None
@@ -227,9 +242,10 @@ class ActionFilter:
 
     name: ClassVar[str] = "action"
 
+    def concerns(self, shape: Shape) -> bool:
+        return shape.has_query
+
     def refuses(self, url: SplitUrl) -> bool:
-        if not url.query:
-            return False
         segments = url.segments
         last = segments[-1] or (segments[-2] if len(segments) > 1 else "")
         return last in _ACTION_PAGES or _ACTION.search(url.query) is not None
