@@ -56,42 +56,46 @@ LOADED_BY_COMMANDS = {
 STANDARD_LIBRARY = sys.stdlib_module_names | {"compression"}  # that one from Python 3.14 on
 PLACES = (".", "tests", "tests/rigs", "benchmarks")
 PEERS = "benchmarks/requirements-peers.txt"
+PROVIDERS = functools.cache(packages_distributions)
 PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+(; [^#]+)? +# .+")
 
 
 class Module(NamedTuple):
     name: str  # inside webcrawl, "" is webcrawl itself
     tree: ast.Module
+    imports: set[str]
 
     @property
     def room(self) -> str:
         return self.name.partition(".")[0]
 
-    def imports(self) -> set[str]:
-        """Full names, those of annotations too: "webcrawl.urls.normalize", "scrapy.signals"."""
-        names = set()
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                names |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{self.name} has a relative import"
-                names |= {f"{node.module}.{alias.name}" for alias in node.names}
-        return names
-
     def rooms(self) -> set[str]:
         """The other rooms of webcrawl that it imports."""
-        inside = (name.split(".") for name in self.imports() if name.startswith("webcrawl."))
+        inside = (name.split(".") for name in self.imports if name.startswith("webcrawl."))
         return {parts[1] for parts in inside} - {self.room, "__version__"}
 
 
+def _imports(tree: ast.Module) -> set[str]:
+    """Full names, those of annotations too: "webcrawl.urls.normalize", "scrapy.signals"."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import: {ast.unparse(node)}"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
 @functools.cache
-def modules(name: str = "webcrawl") -> list[Module]:
-    """The modules in the folder *name*, read when a test first needs them."""
-    folder, found = ROOT / name, []
-    for path in sorted(folder.rglob("*.py")):
-        parts = path.relative_to(folder).with_suffix("").parts
+def modules(folder: str = "webcrawl") -> list[Module]:
+    """The modules in *folder*, read when a test first needs them."""
+    found = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        parts = path.relative_to(ROOT / folder).with_suffix("").parts
         name = ".".join(part for part in parts if part != "__init__")
-        found.append(Module(name, ast.parse(path.read_text(encoding="utf-8"), filename=str(path))))
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        found.append(Module(name, tree, _imports(tree)))
     return found
 
 
@@ -133,7 +137,7 @@ def test_core_rooms_import_no_scrapy_twisted_or_redis():
         for module in modules()
         if f"{module.name}.".startswith(tuple(f"{room}." for room in WITHOUT_SCRAPY))
         and module.name not in WITH_SETTINGS
-        and (outside := {name for name in module.imports() if name.split(".")[0] in SCRAPY_SIDE})
+        and (outside := {name for name in module.imports if name.split(".")[0] in SCRAPY_SIDE})
     }
     assert wrong == {}
 
@@ -187,7 +191,7 @@ def test_only_engine_modules_and_http_import_private_modules_of_scrapy():
     touched = {
         module.name
         for module in modules()
-        for name in module.imports()
+        for name in module.imports
         if name.split(".")[0] in {"scrapy", "twisted"} and any(map(_is_private, name.split(".")))
     }
     assert touched <= IMPORTS_PRIVATE_MODULES
@@ -216,11 +220,11 @@ def test_what_is_imported_is_pinned(folder, pins):
     lines = [line for name in pins for line in (ROOT / name).read_text().splitlines()]
     pinned = {_normalized(line.partition("==")[0]) for line in lines if "==" in line}
     # The peers of the bench are not installed with the rest, so nobody can say what provides them.
-    providers = packages_distributions()
+    providers = PROVIDERS()
     unpinned = {
         name
         for module in modules(folder)
-        for name in (full.split(".")[0] for full in module.imports())
+        for name in (full.split(".")[0] for full in module.imports)
         if not pinned & {_normalized(provider) for provider in providers.get(name, [name])}
         and name not in STANDARD_LIBRARY
         and not any(

@@ -646,6 +646,6 @@ class TestTop1M:
         assert grown < 2048  # the shorter list has 4,100 kB
 
     def test_ranks_are_one_to_a_million_and_no_domain_stands_twice(self):
-        rows = [row.split(",") for row in TOP1M.read_text("ascii").splitlines()]
-        assert [int(rank) for rank, _ in rows] == list(range(1, 1_000_001))
-        assert len({domain for _, domain in rows}) == 1_000_000
+        rows = TOP1M.read_text("ascii").splitlines()
+        assert all(row.startswith(f"{rank},") for rank, row in enumerate(rows, start=1))
+        assert len({row.partition(",")[2] for row in rows}) == len(rows) == 1_000_000

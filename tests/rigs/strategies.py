@@ -22,7 +22,7 @@ _TEXT = st.characters(codec="utf-8")
 
 def examples(number: int, **more: Any) -> settings:
     """*number* examples in ``make test-long``, a quarter of them in every run."""
-    return settings(max_examples=max(10, number * settings.default.max_examples // 100), **more)
+    return settings(max_examples=max(5, number * settings.default.max_examples // 100), **more)
 
 
 def hosts() -> SearchStrategy[str]:
