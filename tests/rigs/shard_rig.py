@@ -255,7 +255,7 @@ class ShardRig:
         assert process.frontier._leases._hosts.keys() == self.judge.truth.contacts.keys()
         assert process.content._in_process == self.judge.in_process
         assert len(process.content._committed) <= 20
-        assert len(process.completion._under_way) <= len(flights)
+        assert len(process.completion.under_way) <= len(flights)
         assert len(self.disk.open_files) <= 40
 
     def _account_for_files(self) -> None:
