@@ -16,44 +16,25 @@ import random
 import resource
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from scrapy.settings import Settings
+from scrapy.crawler import Crawler
+from scrapy.utils.project import get_project_settings
 from xxhash import xxh3_64_intdigest
 
 from webcrawl import settings
-from webcrawl.configuration.memory_budget import sizes
-from webcrawl.crawl.jobdir import Job
-from webcrawl.crawl.seeds.ranks import HostRanks
+from webcrawl.clock import Clock
+from webcrawl.crawl import builder
 from webcrawl.extensions.process_limits import return_large_blocks
-from webcrawl.frontier import (
-    DepthRankPrioritizer,
-    Entry,
-    Frontier,
-    GeometricSelector,
-    LargestDelay,
-    encode,
-)
+from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.entry import host_of
-from webcrawl.hosts.records import HostRecords
-from webcrawl.seen.cache import ClockCache
-from webcrawl.seen.content import ContentSeen
-from webcrawl.seen.eliminator import DiskEliminator
+from webcrawl.spiders.web import WebSpider
 
 _URLS_PER_HOST = 20
 _LINKS = 40
 # Links of a page to URLs that nobody has named before.
 _NEW = 20
 _ROBOTS_BYTES = 150
-
-
-class SimulatedClock:
-    def __init__(self) -> None:
-        self.now = 1.7e9
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def megabytes() -> float:
@@ -65,48 +46,26 @@ class Crawl:
     """The parts, and a crawl of a made-up web on them."""
 
     def __init__(self, directory: Path, *, rate: float, budget: int) -> None:
-        size = sizes(Settings({"MEMORY_BUDGET": budget}))
         self.rng = random.Random(1)
-        self.clock = clock = SimulatedClock()
+        self.now = 0.0
         self.step = 1 / rate
-        self.executor = ThreadPoolExecutor(max_workers=1)
-        self.writer = ThreadPoolExecutor(max_workers=1)
-        shard = directory / "shards" / "00"
-        self.job = Job(path=directory)
-        self.eliminator = DiskEliminator(
-            path=shard / "seen",
-            executor=self.executor,
-            cache=ClockCache(size=size["SEEN_CACHE_SIZE"]),
-            buffer_size=size["SEEN_BUFFER_SIZE"],
-        )
-        self.content = ContentSeen(path=shard / "content", executor=self.executor)
-        self.ranks = HostRanks(path=shard / "ranks", capacity=1 << 20)
-        self.records = HostRecords(
-            path=shard / "hosts",
-            size=size["HOSTS_CACHE_SIZE"],
-            robots_size=size["ROBOTS_CACHE_SIZE"],
-            executor=self.writer,
-        )
-        self.frontier = Frontier(
-            path=shard / "frontier",
-            clock=clock,
-            prioritizer=DepthRankPrioritizer(levels=16),
-            selector=GeometricSelector(rng=self.rng),
-            delay=LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
-            queues=600,
-            max_queues=size["FRONTIER_BACK_QUEUES_MAX"],
-            rests=self.records.rests,
+        builder.Clock = lambda: Clock(wall=lambda: 1.7e9, boot=lambda: self.now)
+        values = {"JOBDIR": directory, "MEMORY_BUDGET": budget, "FRONTIER_BACK_QUEUES": 600}
+        project = get_project_settings()
+        project.setdict(values | {"CRAWLER_CONTACT": "bench@example.org"}, "cmdline")
+        self.state = builder.AgentBuilder(Crawler(WebSpider, project)).state()
+        self.job = self.state.resources.job
+        (shard,) = self.state.shards
+        self.clock, self.records = shard.clock, shard.hosts.records
+        self.frontier, self.eliminator, self.content = (
+            shard.frontier,
+            shard.eliminator,
+            shard.content,
         )
         self.discovered = self.pages = 0
         self.hosts = 100
-
-    def open(self) -> None:
-        self.job.open()
-        self.records.open()
-        for name in ("frontier", "eliminator", "content", "ranks"):
-            part = getattr(self, name)
-            part.open(None)
-            self.job.own.attach(name, part)
+        self.job.open(spider="web")
+        self.state.open()
 
     def links_of(self, host: int) -> list[tuple[int, int]]:
         """(host, page) of a page's links: four in five to its own host, half of them new."""
@@ -157,10 +116,10 @@ class Crawl:
                 self.eliminator.merge()
                 time.sleep(0.01)
             else:
-                self.clock.now = max(self.clock.now, ready_at)
+                self.now += max(0.0, ready_at - self.clock())
             self.take()
             return False
-        self.clock.now += self.step
+        self.now += self.step
         host = lease.entry.host
         record = self.records.get(host)
         if not record.pages:
@@ -211,16 +170,15 @@ class Crawl:
 
     def drop(self) -> None:
         """Close the parts one after the other, and print what each gives back."""
-        for name in ("job", "eliminator", "frontier", "content", "ranks", "records"):
+        (shard,) = self.state.shards
+        self.state.resources.merging.shutdown()
+        for name, part in {**shard.parts, "records": self.records, "job": self.job}.items():
             before = megabytes()
-            part = getattr(self, name)
             part.close()
-            delattr(self, name)
-            del part
+            vars(part).clear()
             gc.collect()
             print(f"{name:<12} gives back {before - megabytes():>6.0f} MB")
-        self.executor.shutdown()
-        self.writer.shutdown()
+        self.state.resources.writing.shutdown()
         print(f"what is left: {megabytes():.0f} MB")
 
 
@@ -239,7 +197,6 @@ def main() -> None:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="bench-memory-") as directory:
         crawl = Crawl(Path(directory), rate=options.rate, budget=options.budget)
-        crawl.open()
         crawl.submit(0)
         crawl.report(began)
         for urls in options.urls:

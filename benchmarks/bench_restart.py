@@ -127,7 +127,7 @@ def make(jobdir: Path, urls: int, per_host: int, killed: int) -> str:
     state.open()
     (shard,) = state.shards
     maker = _Maker(shard, per_host)
-    for table in (shard.ranks, shard.domains):
+    for table in (shard.ranks, shard.parts["domains"]):
         table.add_many([(url("", n, per_host)[1], n + 1) for n in range(0, urls, per_host)])
     for start in range(0, urls, _BATCH):
         maker.submit("waiting", range(start, min(start + _BATCH, urls)))
@@ -160,7 +160,7 @@ def contact(shard: Shard, *, rest: float = 86_400.0) -> bool:
     lease = frontier.acquire()
     while lease is None:
         ready_at = frontier.ready_at()
-        if ready_at is None or ready_at > time.monotonic():
+        if ready_at is None or ready_at > shard.clock():
             return False
         lease = frontier.acquire()
     host = lease.entry.host
