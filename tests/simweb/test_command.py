@@ -91,7 +91,9 @@ def test_it_says_what_it_serves_and_how_to_crawl_it_and_ends_by_ctrl_c(project):
 
 
 def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
-    code, out, _ = simweb(project, "--hosts", "4", "--seconds", "0.3")
+    begin = time.monotonic()
+    code, out, _ = simweb(project, "--hosts", "4", "--seconds", "0.5")
+    assert time.monotonic() - begin > 0.5
     assert (code, "FTP" in out, "GOPHER_PORTS" in out) == (0, False, False)
     code, out, _ = simweb(
         project,
@@ -108,13 +110,6 @@ def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
     code, out, _ = simweb(project, "--help", ports=[])
     assert code == 0
     assert "HTTP, HTTPS, FTP, Gopher, DNS" in " ".join(out.split())
-
-
-def test_it_ends_after_the_seconds_asked_for(project):
-    begin = time.monotonic()
-    code, out, _ = simweb(project, "--hosts", "4", "--seconds", "0.5")
-    assert (code, out.count("Ctrl-C")) == (0, 1)
-    assert time.monotonic() - begin > 0.5
 
 
 def test_a_command_runs_with_its_placeholders_filled_for_its_exit_code(project):
@@ -240,12 +235,6 @@ def test_unusable_input_is_one_sentence_and_exit_code_2(
     assert (command.exitcode, out) == (2, "")
     assert err.startswith(sentence)
     assert err.count("\n") == 1
-
-
-def test_a_number_that_is_none_is_refused_by_name(project):
-    code, _, err = simweb(project, "--hosts", "many")
-    assert code == 2
-    assert "argument --hosts: invalid int value: 'many'" in err
 
 
 def test_a_taken_port_is_one_sentence(project):
