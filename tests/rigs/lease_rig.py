@@ -19,7 +19,7 @@ from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.fetch import PageState
 from webcrawl.crawl.host_release import HostRelease
-from webcrawl.crawl.lease_requests import BodyBounds, LeaseRequests
+from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.request_codec import RequestCodec
@@ -132,25 +132,25 @@ class Desk:
         )
         self.woken = 0
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
-        bounds = BodyBounds(sitemap=50 << 20, page=5 << 20)
-        self.requests = LeaseRequests(crawler=crawler, codec=self.codec, bounds=bounds)
+        self.requests = LeaseRequests(
+            crawler=crawler, codec=self.codec, sitemap_bytes=50 << 20, page_bytes=5 << 20
+        )
         services = ProcessServices(
+            shards=self.shards,
             crawler=crawler,
             rules=rig.rules,
             outcome_log=self.outcome_log,
             reading=self.reading,
             stop=self.stop,
         )
-        self.host_release = HostRelease(services=services, shards=self.shards, wake=self._wake)
+        self.host_release = HostRelease(services=services, wake=self._wake)
         self.completion = Completion(
             services=services,
-            shards=self.shards,
             host_release=self.host_release,
             requests=self.requests,
         )
         self.dispatcher = Dispatcher(
             services=services,
-            shards=self.shards,
             side_downloads=self.side_downloads,
             requests=self.requests,
             completion=self.completion,

@@ -21,7 +21,7 @@ from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.jobdir import Job
-from webcrawl.crawl.lease_requests import BodyBounds, LeaseRequests
+from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds import SeedReader
@@ -282,6 +282,7 @@ class Process:
             sink=shards, rules=rules, awaits_seeds=False, clock=machine.clock
         )
         services = ProcessServices(
+            shards=shards,
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             rules=hosts.rules,
             outcome_log=self.outcome_log,
@@ -291,17 +292,16 @@ class Process:
         requests = LeaseRequests(
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
-            bounds=BodyBounds(sitemap=1, page=1),
+            sitemap_bytes=1,
+            page_bytes=1,
         )
         self.completion = Completion(
             services=services,
-            shards=shards,
-            host_release=HostRelease(services=services, shards=shards, wake=lambda: None),
+            host_release=HostRelease(services=services, wake=lambda: None),
             requests=requests,
         )
         self.dispatcher = Dispatcher(
             services=services,
-            shards=shards,
             side_downloads=SideDownloads(shards=shards, key_of=host_of, clock=machine.clock),
             requests=requests,
             completion=self.completion,

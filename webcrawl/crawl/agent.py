@@ -19,7 +19,7 @@ from webcrawl.crawl.checkpointer import Checkpointer
 from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.host_release import HostRelease
-from webcrawl.crawl.lease_requests import BodyBounds, LeaseRequests
+from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.saved_settings import given
 from webcrawl.crawl.side_downloads import SideDownloads
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.outcome_log import OutcomeLog
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.seeds import Seed
+    from webcrawl.crawl.shard import Shards
     from webcrawl.crawl.stop import CrawlStop
     from webcrawl.items import Page
     from webcrawl.urls import Link
@@ -56,6 +57,7 @@ class ProcessServices:
     """What every contact goes by or is reported to, in whatever shard."""
 
     crawler: Crawler
+    shards: Shards
     rules: ContactRules
     outcome_log: OutcomeLog
     reading: ReadingWatch
@@ -70,7 +72,6 @@ class Agent:
         *,
         state: JobState,
         services: ProcessServices,
-        bounds: BodyBounds,
         live: LiveSettings,
     ) -> None:
         self._state = state
@@ -96,19 +97,13 @@ class Agent:
             in_memory=self._temporary is not None,
         )
         self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)
-        self._requests = LeaseRequests(crawler=crawler, codec=self._codec, bounds=bounds)
-        host_release = HostRelease(
-            services=services, shards=shards, wake=lambda: wake(crawler.engine)
-        )
+        self._requests = LeaseRequests.from_crawler(crawler, codec=self._codec)
+        host_release = HostRelease(services=services, wake=lambda: wake(crawler.engine))
         self.completion = Completion(
-            services=services,
-            shards=shards,
-            host_release=host_release,
-            requests=self._requests,
+            services=services, host_release=host_release, requests=self._requests
         )
         self.dispatcher = Dispatcher(
             services=services,
-            shards=shards,
             side_downloads=self.side_downloads,
             requests=self._requests,
             completion=self.completion,

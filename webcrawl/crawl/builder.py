@@ -25,10 +25,9 @@ from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.crawl.job_state import ContactRules, JobResources, JobState
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
-from webcrawl.crawl.lease_requests import BodyBounds
-from webcrawl.crawl.link_extractor import link_kinds, sitemap_max_bytes
+from webcrawl.crawl.link_extractor import link_kinds
 from webcrawl.crawl.live_settings import LiveSettings
-from webcrawl.crawl.outcome_log import OutcomeLog
+from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard import (
@@ -77,8 +76,9 @@ from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
 from webcrawl.net.guard import AddressGuard, followed_schemes
-from webcrawl.net.limits import FetchLimits, page_max_bytes
+from webcrawl.net.limits import FetchLimits
 from webcrawl.seen.content import ContentSeen
+from webcrawl.storage.line_log import LineLog
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
@@ -182,21 +182,20 @@ class AgentBuilder:
     def agent(self) -> Agent:
         """All of it."""
         crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
-        state = self.state()
+        log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", 1 << 26, at_least=1)
+        info_log = LineLog(path=jobdir / INFO_LOG, max_bytes=log_bytes)
         return Agent(
-            state=state,
+            state=self.state(),
             services=ProcessServices(
                 crawler=crawler,
+                shards=self._shards,
                 rules=self._rules,
-                outcome_log=OutcomeLog.from_crawler(
-                    crawler, jobdir=jobdir, comparison_form=self._form
-                ),
+                outcome_log=OutcomeLog(crawler=crawler, log=info_log, comparison_form=self._form),
                 reading=ReadingWatch(
                     jobdir=jobdir, max_secs=positive(settings, "READING_MAX_SECS")
                 ),
                 stop=CrawlStop(crawler=crawler, jobdir=jobdir),
             ),
-            bounds=BodyBounds(sitemap_max_bytes(settings), page_max_bytes(settings)),
             live=self._live,
         )
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.agent import ProcessServices
     from webcrawl.crawl.host_release import HostRelease
     from webcrawl.crawl.lease_requests import LeaseRequests
-    from webcrawl.crawl.shard import Shard, Shards
+    from webcrawl.crawl.shard import Shard
     from webcrawl.frontier import Lease
 
 logger = logging.getLogger(__name__)
@@ -67,14 +67,13 @@ class Completion:
         self,
         *,
         services: ProcessServices,
-        shards: Shards,
         host_release: HostRelease,
         requests: LeaseRequests,
     ) -> None:
         self._signals = services.crawler.signals
         self._stats = services.crawler.stats
         self._rules = services.rules
-        self._shards = shards
+        self._shards = services.shards
         self.host_release = host_release
         self._requests = requests
         self._outcome_log = services.outcome_log

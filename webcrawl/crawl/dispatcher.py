@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.agent import ProcessServices
     from webcrawl.crawl.completion import Completion
     from webcrawl.crawl.lease_requests import LeaseRequests
-    from webcrawl.crawl.shard import Shard, Shards
+    from webcrawl.crawl.shard import Shard
     from webcrawl.crawl.side_downloads import SideDownloads
     from webcrawl.crawl.submission import LinkSubmitter
     from webcrawl.frontier import Lease
@@ -36,14 +36,13 @@ class Dispatcher:
         self,
         *,
         services: ProcessServices,
-        shards: Shards,
         side_downloads: SideDownloads,
         requests: LeaseRequests,
         completion: Completion,
         links: LinkSubmitter,
     ) -> None:
         self._rules = services.rules
-        self._shards = shards
+        self._shards = services.shards
         self._side_downloads = side_downloads
         self._requests = requests
         self._completion = completion

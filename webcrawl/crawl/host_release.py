@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webcrawl.crawl.agent import ProcessServices
-    from webcrawl.crawl.shard import Shards
     from webcrawl.frontier import Frontier, Lease
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
@@ -42,14 +41,12 @@ class HostRelease:
     *wake* is called when a host that was looked up is ready.
     """
 
-    def __init__(
-        self, *, services: ProcessServices, shards: Shards, wake: Callable[[], None]
-    ) -> None:
+    def __init__(self, *, services: ProcessServices, wake: Callable[[], None]) -> None:
         self._rules = services.rules
         self._stats = services.crawler.stats
         self._reading = services.reading
         self._stop = services.stop
-        self._shards = shards
+        self._shards = services.shards
         self._wake = wake
         # The hosts in process that are being looked up, by the ids of the leases put back.
         self._looked_up: dict[int, str] = {}

@@ -8,15 +8,17 @@ back as they were, see request_codec.py.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
 
+from webcrawl.crawl.link_extractor import sitemap_max_bytes
 from webcrawl.crawl.request_codec import LostRequestError
 from webcrawl.crawl.submission import SITEMAP
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
+from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.signals import unforeseen
 
@@ -37,27 +39,33 @@ _PAGES_AT_ONCE: Final = 16
 _PATIENCE_SECS: Final = 10.0
 
 
-class BodyBounds(NamedTuple):
-    """Bytes of a *sitemap* on the wire, and once more decoded, and of any other *page*."""
-
-    sitemap: int
-    page: int
-
-
 class LeaseRequests:
-    """Makes and ends them."""
+    """Makes and ends them.
 
-    def __init__(self, *, crawler: Crawler, codec: RequestCodec, bounds: BodyBounds) -> None:
+    A sitemap may have *sitemap_bytes* on the wire, and once more decoded, any other page
+    *page_bytes*.
+    """
+
+    def __init__(
+        self, *, crawler: Crawler, codec: RequestCodec, sitemap_bytes: int, page_bytes: int
+    ) -> None:
         self._signals = crawler.signals
         self._stats = crawler.stats
         self._codec = codec
         self._large_sitemaps = LargeBodies(
-            max_bytes=bounds.sitemap, at_once=_SITEMAPS_AT_ONCE, patience=_PATIENCE_SECS
+            max_bytes=sitemap_bytes, at_once=_SITEMAPS_AT_ONCE, patience=_PATIENCE_SECS
         )
         self._large_pages = LargeBodies(
-            max_bytes=bounds.page, at_once=_PAGES_AT_ONCE, patience=_PATIENCE_SECS
+            max_bytes=page_bytes, at_once=_PAGES_AT_ONCE, patience=_PATIENCE_SECS
         )
         self._warned = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec) -> Self:
+        """By SITEMAP_MAX_BYTES and PAGE_MAX_BYTES; FatalError for one that cannot be."""
+        settings = crawler.settings
+        sizes = sitemap_max_bytes(settings), page_max_bytes(settings)
+        return cls(crawler=crawler, codec=codec, sitemap_bytes=sizes[0], page_bytes=sizes[1])
 
     def for_robots(self, url: str) -> Request:
         """For the robots.txt *url*."""

@@ -31,26 +31,24 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from webcrawl import signals
 from webcrawl.clock import wall_time
-from webcrawl.configuration.values import whole
 from webcrawl.crawl.page_builder import truncation
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
-from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.frontier import Entry
+    from webcrawl.storage.line_log import LineLog
 
 #: Of a line. URLs are longer only where URL_MAX_LENGTH_BYTES is 0 or in ordinary Requests.
 MAX_LINE_BYTES = 1 << 16
@@ -124,15 +122,6 @@ class OutcomeLog:
         self._log = log
         self._form = comparison_form
         self._clock = clock
-
-    @classmethod
-    def from_crawler(
-        cls, crawler: Crawler, *, jobdir: Path, comparison_form: Callable[[str], str]
-    ) -> Self:
-        """By INFO_LOG_MAX_FILE_BYTES; FatalError if that cannot be."""
-        most = whole(crawler.settings, "INFO_LOG_MAX_FILE_BYTES", 1 << 26, at_least=1)
-        log = LineLog(path=jobdir / INFO_LOG, max_bytes=most)
-        return cls(crawler=crawler, log=log, comparison_form=comparison_form)
 
     def open(self) -> None:
         """Go on with the log. OSError when it cannot be written."""
