@@ -14,7 +14,6 @@ from scrapy.core import engine as scrapy_engine
 from scrapy.core import scraper as scrapy_scraper
 from scrapy.core.downloader import Downloader
 from scrapy.http import Response
-from scrapy.pipelines import ItemPipelineManager
 from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import StatsCollector
@@ -28,7 +27,7 @@ from webcrawl.crawl._engine import (
     check_engine,
     takes_fast_path,
 )
-from webcrawl.crawl._fast_path import DirectSignals, process_directly
+from webcrawl.crawl._fast_path import DirectSignals
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.errors import FatalError
 
@@ -141,13 +140,11 @@ def test_what_the_engine_does_between_the_scheduler_and_the_callback_is_what_is_
         scraper.call_spider_async,
         scraper.start_itemproc_async,
         scrapy_scraper.Slot,
-        ItemPipelineManager.process_item_async,
-        ItemPipelineManager._process_chain,
         SignalManager.send_catch_log,
         SignalManager.send_catch_log_async,
     ]
     sources = "".join(inspect.getsource(part) for part in taken_over)
-    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "eef78a637a345a07"
+    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "ece75e883fb0b5a7"
     assert "self._start_scheduled_request()" in inspect.getsource(engine._start_scheduled_requests)
     assert "__getattribute__" in vars(StatsCollector)
 
@@ -197,21 +194,6 @@ def test_those_who_listen_are_told_what_they_ask_for_and_their_errors_are_logged
         KeyError,
     ]
     assert caplog.text.count("Error caught on signal handler") == 2
-
-
-class Pipeline:
-    def __init__(self, process):
-        self.process_item = process
-
-
-@pytest.mark.parametrize(
-    "processes",
-    [[lambda item: [*item, 2], lambda item: later([*item, 3])], [lambda item: later([*item, 2])]],
-)
-def test_an_item_goes_through_all_pipelines_as_with_scrapy_s_manager(processes):
-    pipelines = ItemPipelineManager(*map(Pipeline, processes), crawler=get_crawler())
-    direct = asyncio.run(process_directly(pipelines, [1]))
-    assert direct == asyncio.run(pipelines.process_item_async([1])) == [1, 2, 3][: len(direct)]
 
 
 def test_the_stats_are_counted_as_by_scrapy_s_collector():

@@ -16,14 +16,12 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from pydispatch.robustapply import robustApply
 from scrapy import Request, signals
 from scrapy.http import Response
-from scrapy.pipelines import ItemPipelineManager
 from scrapy.signalmanager import SignalManager
 from scrapy.utils.defer import aiter_errback, ensure_awaitable, iter_errback
 from scrapy.utils.log import logformatter_adapter
@@ -79,8 +77,6 @@ class _Service:
         self._has_spider_middlewares = any(any(methods[name]) for name in _OF_PAGES)
         self._signals = scraper.signals = DirectSignals(engine.signals.sender)
         warn_on_generator_with_return_value(self._spider, self._spider._parse)
-        if type(scraper.itemproc).process_item_async is ItemPipelineManager.process_item_async:
-            scraper.itemproc.process_item_async = partial(process_directly, scraper.itemproc)  # type: ignore[method-assign]  # the seam itself
 
     def start_request(self) -> bool:
         """The engine's ``_start_scheduled_request``: False when the scheduler has none now."""
@@ -184,17 +180,6 @@ class _Service:
             await process(output, response)
             if number % _OUTPUTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-
-
-async def process_directly(pipelines: ItemPipelineManager, item: Any) -> Any:
-    """*item* when it has been through all of *pipelines*."""
-    needs_spider = pipelines._mw_methods_requiring_spider
-    for method in pipelines.methods["process_item"]:
-        assert method is not None
-        item = method(item, pipelines._spider) if method in needs_spider else method(item)
-        if _is_to_come(item):
-            item = await ensure_awaitable(item, _warn=global_object_name(method))
-    return item
 
 
 class DirectSignals(SignalManager):
