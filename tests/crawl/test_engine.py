@@ -67,32 +67,6 @@ def test_a_scrapy_that_lacks_what_is_used_is_refused(opening_engine, monkeypatch
         check_engine(opening_engine)
 
 
-def test_the_engine_s_slot_has_the_parts_that_are_used():
-    slot = scrapy_engine._Slot
-    assert list(inspect.signature(slot.remove_request).parameters) == ["self", "request"]
-    assert "nextcall" in inspect.signature(slot.__init__).parameters
-    assert callable(CallLaterOnce.schedule)
-    source = inspect.getsource(scrapy_engine.ExecutionEngine)
-    assert source.count("slot.remove_request(request)") == 2  # scheduled ones, and download_async
-    assert "scheduler.open(self.crawler.spider)" in source
-    assert source.index("self._slot = _Slot(") < source.index("scheduler.open(self.crawler.spider)")
-
-
-def test_a_request_is_forgotten_only_after_its_callback_and_pipelines():
-    start = inspect.getsource(scrapy_engine.ExecutionEngine._start_scheduled_request)
-    assert start.index("_handle_downloader_output") < start.index("_remove_request")
-    handle = inspect.getsource(scrapy_engine.ExecutionEngine._handle_downloader_output)
-    assert "yield self.scraper.enqueue_scrape(result, request)" in handle
-
-
-def test_the_engine_asks_for_requests_under_the_conditions_that_are_known():
-    source = inspect.getsource(scrapy_engine.ExecutionEngine.needs_backout)
-    assert " ".join(source.partition("return")[2].split()) == (
-        "( not self.running or not self._slot or bool(self._slot.closing) "
-        "or self.downloader.needs_backout() or self.scraper.slot.needs_backout() )"
-    )
-
-
 def test_the_downloader_has_what_the_engine_uses_of_scrapy_s_own():
     source = inspect.getsource(scrapy_engine)
     used = {"fetch", "needs_backout", "active", "close"}
@@ -128,10 +102,15 @@ def test_a_redirect_of_an_ordinary_request_leads_nowhere_that_a_link_may_not(loc
         assert answer.url == target
 
 
-def test_what_the_engine_does_between_the_scheduler_and_the_callback_is_what_is_done_here():
-    """``_Service`` takes the place of these; read it again when they have changed."""
+def test_what_the_seams_take_the_place_of_is_as_it_was():
+    """Read ``_engine`` and ``_fast_path`` again when these have changed."""
     engine, scraper = scrapy_engine.ExecutionEngine, scrapy_scraper.Scraper
     taken_over = [
+        scrapy_engine._Slot,
+        CallLaterOnce,
+        engine.needs_backout,
+        engine.open_spider_async,
+        engine.download_async,
         engine._start_scheduled_request,
         engine._handle_downloader_output,
         engine._download,
@@ -144,7 +123,7 @@ def test_what_the_engine_does_between_the_scheduler_and_the_callback_is_what_is_
         SignalManager.send_catch_log_async,
     ]
     sources = "".join(inspect.getsource(part) for part in taken_over)
-    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "ece75e883fb0b5a7"
+    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "f6a233eecb221ec2"
     assert "self._start_scheduled_request()" in inspect.getsource(engine._start_scheduled_requests)
     assert "__getattribute__" in vars(StatsCollector)
 

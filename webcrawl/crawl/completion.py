@@ -280,12 +280,14 @@ class Completion:
 
     def try_bugs_again(self) -> None:
         """The crawl ends because of bugs: the last URLs that were given up for one are for the
-        next run, in which they may be mended, and so is what meets one from now on. OSError when
-        the disk is full."""
+        next run, in which they may be mended, and so is what meets one from now on."""
         self._is_over_for_bugs = True
-        while self._lost_to_bugs:
-            entry = self._lost_to_bugs.popleft()
-            self._shards.requeue(msgspec.structs.replace(entry, attempts=0))
+        try:
+            while self._lost_to_bugs:
+                entry = self._lost_to_bugs.popleft()
+                self._shards.requeue(msgspec.structs.replace(entry, attempts=0))
+        except _DISK_ERRORS as error:
+            self._stop.fail(error)
 
     # --- what becomes of a page
 
@@ -301,15 +303,14 @@ class Completion:
             return True
         page.document = document
         try:
-            is_seen = bool(fetch.lease.shard.content.test(document))
+            if not fetch.lease.shard.content.test(document):
+                page.claim = document
+                return False
         except _DISK_ERRORS as error:
             self.not_stored(fetch, error)
             return True
-        if is_seen:
-            page.becomes(PageState.DUPLICATE)
-        else:
-            page.claim = document
-        return is_seen
+        page.becomes(PageState.DUPLICATE)
+        return True
 
     def is_first_there(self, fetch: Fetch, place: int) -> bool:
         """Whether a document that ``is_seen`` is met for the first time at *place*, a fingerprint;
@@ -317,13 +318,12 @@ class Completion:
         if fetch.page.state is PageState.EXPIRED:
             return False
         try:
-            is_first = bool(fetch.lease.shard.content.claim(place))
+            if fetch.lease.shard.content.claim(place):
+                fetch.page.claim = place
+                return True
         except _DISK_ERRORS as error:
             self.not_stored(fetch, error)
-            return False
-        if is_first:
-            fetch.page.claim = place
-        return is_first
+        return False
 
     def not_stored(self, fetch: Fetch, error: Exception) -> None:
         """Something of the page of *fetch* could not be written: its URL goes back, and the crawl

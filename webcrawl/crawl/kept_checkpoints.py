@@ -103,7 +103,7 @@ class KeptCheckpoints:
             if aside.exists():
                 shutil.rmtree(aside)
         sync_path(self._path)
-        for path in self._kept()[: -self._count]:
+        for path in kept_in(self._job)[: -self._count]:
             self._delete(path)
         return True
 
@@ -114,7 +114,7 @@ class KeptCheckpoints:
         shutil.rmtree(aside)
 
     def _is_due(self) -> bool:
-        kept = self._kept()
+        kept = kept_in(self._job)
         if not kept:
             return self._count > 0
         # A clock that was put back must not keep it from being made for years.
@@ -157,9 +157,6 @@ class KeptCheckpoints:
                 with suppress(FileNotFoundError):
                     os.link(Path(directory) / file, place / file)
         return made
-
-    def _kept(self) -> list[Path]:
-        return kept_in(self._job)
 
 
 def kept_in(path: Path) -> list[Path]:

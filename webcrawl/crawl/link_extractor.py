@@ -42,9 +42,6 @@ PAGE_MAX_LINKS: Final = 5000
 #: Default of SITEMAP_MAX_BYTES: the limit of the protocol.
 SITEMAP_MAX_BYTES: Final = 50 << 20
 
-# Style sheets of more bytes are taken in slices: each 64 kB hold whoever waits up to 10 ms.
-_SHORT_CSS: Final = 1 << 16
-
 _ALL_KINDS: Final = KINDS | FEED_KINDS | SITEMAP_KINDS
 _XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
 # What browsers look into because it says nothing (MIME Sniffing Standard, section 7).
@@ -97,7 +94,7 @@ class PageLinks:
     def find(self, page: Page) -> Iterator[Link | None] | None:
         """Set ``links`` and ``robots`` of *page*.
 
-        Of a sitemap, a feed or a long style sheet ``links`` has those of the header only: the
+        Of a sitemap, a feed or a style sheet ``links`` has those of the header only: the
         others are returned, in document order, for the caller to take in slices, with None now and
         then in between.
         """
@@ -128,12 +125,7 @@ class PageLinks:
                 metas = self._read_html(page)
             case "css" if self._kinds & CSS_KINDS:
                 sheet = self._document(page, self._max_bytes)
-                found = self._wanted(page, iter_css_links(sheet, limit=self._max_links))
-                if len(page.body) <= _SHORT_CSS:
-                    page.links += [link for link in found if link is not None]
-                    del page.links[self._max_links :]
-                else:
-                    slow = found
+                slow = self._wanted(page, iter_css_links(sheet, limit=self._max_links))
             case "feed" if self._kinds & FEED_KINDS:
                 feed = self._document(page, self._max_bytes)
                 slow = self._wanted(page, iter_feed(feed, limit=self._max_links))

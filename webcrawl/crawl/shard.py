@@ -329,9 +329,6 @@ class Shards:
     def drain(self) -> None:
         """A slice of background work for each shard. Reputation rounds are for all: one begins when
         there is nothing else to fetch in any shard."""
-        if self._only is not None:
-            self._only.drain(self._only.feeder.supply)
-            return
         for shard in self._shards:
             shard.drain(lambda: min(one.feeder.supply() for one in self._shards))
         domains = [shard.hosts.records.domains for shard in self._shards]
@@ -383,8 +380,6 @@ class Shards:
 
     def stats(self) -> dict[str, int | float]:
         """Sums over the shards, under their names in the crawl's statistics."""
-        if self._only is not None:
-            return self._only.stats()
         stats = [shard.stats() for shard in self._shards]
         rounds = {name: number for name, number in stats[0].items() if name in _NOT_SUMMED}
         return _sums(stats) | rounds

@@ -15,7 +15,7 @@ import asyncio
 import itertools
 import math
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import IgnoreRequest
 
@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Frontier, Lease
 
 
+class _Turn(NamedTuple):
+    """A request that waits until the turn of its politeness key is *given*."""
+
+    request: Request
+    frontier: Frontier
+    key: str
+    given: asyncio.Future[Fetch]
+
+
 class SideDownloads:
     """Downloads that wait in the frontier, by the name in their entry's ``via``.
 
@@ -44,9 +53,7 @@ class SideDownloads:
         self._key_of = key_of
         self._clock = clock
         self._waited_at = -math.inf
-        self._waiting: dict[str, tuple[asyncio.Future[Fetch], Request]] = {}
-        # Their frontiers and politeness keys.
-        self._hosts: dict[str, tuple[Frontier, str]] = {}
+        self._waiting: dict[str, _Turn] = {}
         # The names of an earlier process must never meet a request of this one.
         self._process = secrets.token_hex(8)
         self._numbers = itertools.count()
@@ -74,16 +81,14 @@ class SideDownloads:
         if self._is_closed:
             raise IgnoreRequest(f"{request.url}: the crawl is being closed")
         name = f"{self._process}/{next(self._numbers)}"
-        turn: asyncio.Future[Fetch] = asyncio.get_running_loop().create_future()
-        self._waiting[name] = turn, request
+        frontier, key = self._shards.of(request.url).frontier, self._key_of(request.url)
+        turn = _Turn(request, frontier, key, asyncio.get_running_loop().create_future())
+        self._waiting[name] = turn
         try:
-            frontier, key = self._shards.of(request.url).frontier, self._key_of(request.url)
-            self._hosts[name] = frontier, key
             frontier.requeue(Entry(request.url, key, kind=ASIDE, via=name), ahead=True)
-            return await turn
+            return await turn.given
         finally:
             del self._waiting[name]
-            self._hosts.pop(name, None)
             self._waited_at = self._clock()
 
     @property
@@ -93,26 +98,26 @@ class SideDownloads:
 
     def acquire(self) -> Lease | None:
         """What is next in line at a host that a request waits for, if one of these is ready."""
-        for frontier, host in dict.fromkeys(self._hosts.values()):
-            lease = frontier.acquire(host)
+        for frontier, key in {(one.frontier, one.key): None for one in self._waiting.values()}:
+            lease = frontier.acquire(key)
             if lease is not None:
                 return lease
         return None
 
     def give(self, name: str, fetch: Fetch) -> bool:
         """The host is in process for *name*; False if that does not wait any more."""
-        turn, request = self._waiting.get(name, (None, None))
-        if turn is None or request is None or turn.done():
+        turn = self._waiting.get(name)
+        if turn is None or turn.given.done():
             return False
-        fetch.bind(request)
-        turn.set_result(fetch)
+        fetch.bind(turn.request)
+        turn.given.set_result(fetch)
         return True
 
     def refuse(self, name: str, error: Exception) -> None:
         """Nothing is going to be sent for *name*: its ``turn`` raises *error*."""
-        turn, _ = self._waiting.get(name, (None, None))
-        if turn is not None and not turn.done():
-            turn.set_exception(error)
+        turn = self._waiting.get(name)
+        if turn is not None and not turn.given.done():
+            turn.given.set_exception(error)
 
     def close(self) -> None:
         """The crawl is being closed, and no more turns are given."""

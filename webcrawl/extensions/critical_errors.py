@@ -193,7 +193,7 @@ class CriticalErrors:
         agent = agent_of(self._crawler)
         if agent is not None:
             agent.pauses.hold("errors", sentence)
-            agent.try_bugs_again()
+            agent.completion.try_bugs_again()
         self._closing = asyncio.ensure_future(
             self._crawler.engine.close_spider_async(reason="too_many_errors")
         )
