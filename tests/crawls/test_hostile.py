@@ -152,7 +152,7 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     directory = tmp_path_factory.mktemp("hostile")
 
     async def scenario() -> Evidence:
-        servers = HostileServers(directory)
+        servers = HostileServers()
         traps = Traps()
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(servers.serving())

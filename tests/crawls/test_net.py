@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import warm
-from loopback import name_server, raw_server, self_signed, zone
+from loopback import name_server, raw_server, untrusted, zone
 
 CRAWL = """
 import json, sys
@@ -60,14 +60,14 @@ print(json.dumps([Spider.found, stats]))
 
 
 @pytest.mark.parametrize("loop", ["", "uvloop.Loop"])
-def test_a_crawl_with_stock_scrapy_around_it(loop, tmp_path):
+def test_a_crawl_with_stock_scrapy_around_it(loop):
     page = "<html>caf\u00e9</html>".encode()
     packed = gzip.compress(page)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-"
     says = head + b"Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
 
     async def scenario() -> None:
-        tls = self_signed(tmp_path, host="a.test")
+        tls = untrusted("a.test")
         async with (
             name_server(zone({"a.test": ["300 A 127.0.0.1"]})) as names,
             raw_server(says) as plain,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from fetching import OK, handler_with
-from loopback import each_loop, name_server, raw_server, self_signed, zone
+from loopback import each_loop, name_server, raw_server, untrusted, zone
 from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
@@ -36,9 +36,9 @@ def bound_to(address):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_connection_to_another_address_of_the_host_is_not_used_again(scheme, tmp_path):
+def test_a_connection_to_another_address_of_the_host_is_not_used_again(scheme):
     async def scenario() -> None:
-        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        tls = untrusted("a.test") if scheme == "https" else None
         async with (
             name_server(zone({"a.test": [f"300 A {FIRST}", f"300 A {SECOND}"]})) as names,
             raw_server(OK, tls=tls, address=FIRST) as first,

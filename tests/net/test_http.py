@@ -16,7 +16,7 @@ from loopback import (
     each_loop,  # noqa: F401  runs every test twice
     name_server,
     raw_server,
-    self_signed,
+    untrusted,
     zone,
 )
 from scrapy import Request, signals
@@ -342,9 +342,9 @@ def test_long_but_bounded_header_fields_are_taken():
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_addresses_in_brackets_are_contacted(scheme, tmp_path):
+def test_addresses_in_brackets_are_contacted(scheme):
     async def scenario() -> None:
-        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        tls = untrusted("a.test") if scheme == "https" else None
         async with raw_server(OK, tls=tls, address="::1") as server, handler_with() as handler:
             for host in ("[::1]", "[0:0::0:1]"):
                 url = f"{scheme}://{host}:{server.port}/"
@@ -357,9 +357,9 @@ def test_addresses_in_brackets_are_contacted(scheme, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_host_that_has_only_an_ipv6_address_is_contacted(scheme, tmp_path):
+def test_a_host_that_has_only_an_ipv6_address_is_contacted(scheme):
     async def scenario() -> None:
-        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        tls = untrusted("a.test") if scheme == "https" else None
         async with (
             name_server(zone({"a.test": ["300 AAAA ::1"]})) as names,
             raw_server(OK, tls=tls, address="::1") as server,

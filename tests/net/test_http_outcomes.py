@@ -17,7 +17,7 @@ from loopback import (
     each_loop,  # noqa: F401  runs every test twice
     name_server,
     raw_server,
-    self_signed,
+    untrusted,
     zone,
 )
 from scrapy import Request
@@ -269,13 +269,13 @@ def test_blank_lines_in_floods_are_no_answer(line):
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("says", [b"220 a.test ESMTP\r\n", b"\r\n" * 200_000])
-def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme, tmp_path):
+def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme):
     async def scenario() -> None:
         async def talk(reader, writer) -> None:
             writer.write(says)
             await reader.read()
 
-        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        tls = untrusted("a.test") if scheme == "https" else None
         async with raw_server(talk, tls=tls) as server, handler_with() as handler:
             for _ in range(20):
                 with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
@@ -673,13 +673,13 @@ def test_redirects_are_not_followed():
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_a_connection_is_used_again_for_its_own_host_only(scheme, address, tmp_path):
+def test_a_connection_is_used_again_for_its_own_host_only(scheme, address):
     """Not for another host at the same address and port, whose turn it is not."""
 
     async def scenario() -> None:
         kind = "AAAA" if ":" in address else "A"
         records = {name: [f"300 {kind} {address}"] for name in ("a.test", "b.test")}
-        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        tls = untrusted("a.test") if scheme == "https" else None
         async with (
             name_server(zone(records)) as names,
             raw_server(OK, tls=tls, address=address) as server,
@@ -694,7 +694,7 @@ def test_a_connection_is_used_again_for_its_own_host_only(scheme, address, tmp_p
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme, tmp_path):
+def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme):
     """TLS has an orderly end that a server can refuse to take notice of, as this one does."""
 
     async def scenario() -> None:
@@ -709,7 +709,7 @@ def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme, tmp_p
                 gone.set()
 
         gone = asyncio.Event()
-        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        tls = untrusted("a.test") if scheme == "https" else None
         async with (
             raw_server(talk, tls=tls) as server,
             handler_with(PAGE_MAX_BYTES=10_000) as handler,
@@ -724,13 +724,13 @@ def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme, tmp_p
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("size", [3, 3000, 300_000])
-def test_what_came_before_a_hasty_end_is_never_lost(size, scheme, tmp_path):
+def test_what_came_before_a_hasty_end_is_never_lost(size, scheme):
     async def scenario() -> None:
         async def talk(reader, writer) -> None:
             await server.head(reader)
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * size)
 
-        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        tls = untrusted("a.test") if scheme == "https" else None
         async with (
             raw_server(talk, tls=tls) as server,
             handler_with(DOWNLOAD_FAIL_ON_DATALOSS=False) as handler,
@@ -755,10 +755,10 @@ def test_a_fetch_with_a_closed_handler_has_an_outcome():
 
 
 @pytest.mark.parametrize(("scheme", "bound"), [("http", 8), ("https", 2)])
-def test_idle_connections_are_bounded(scheme, bound, tmp_path):
+def test_idle_connections_are_bounded(scheme, bound):
     async def scenario() -> None:
         records = {f"h{n}.test": ["300 A 127.0.0.1"] for n in range(12)}
-        tls = self_signed(tmp_path, host="a.test") if scheme == "https" else None
+        tls = untrusted("a.test") if scheme == "https" else None
         async with name_server(zone(records)) as names, raw_server(OK, tls=tls) as server:
             settings = {
                 "DNS_SERVERS": f"127.0.0.1:{names.port}",
@@ -808,7 +808,7 @@ def test_idle_connections_are_closed_after_their_time():
 _ESTABLISHED = b"\x01"
 
 
-def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye(tmp_path):
+def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye():
     """The host's next page may be due, and would be a second connection to the server."""
 
     async def scenario() -> None:
@@ -824,7 +824,7 @@ def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye(tmp_path):
 
         gone = asyncio.Event()
         async with (
-            raw_server(talk, tls=self_signed(tmp_path, host="a.test")) as server,
+            raw_server(talk, tls=untrusted("a.test")) as server,
             handler_with(NET_KEEPALIVE_SECS=0.05) as handler,
             asyncio.timeout(5),
         ):
@@ -858,9 +858,9 @@ def test_a_cancelled_request_closes_its_connection():
 # --- TLS -------------------------------------------------------------------------------------
 
 
-def test_certificates_are_not_verified_unless_the_setting_says_so(tmp_path):
+def test_certificates_are_not_verified_unless_the_setting_says_so():
     async def scenario() -> None:
-        tls = self_signed(tmp_path, host="a.test")
+        tls = untrusted("a.test")
         records = {"a.test": ["300 A 127.0.0.1"]}
         async with name_server(zone(records)) as names, raw_server(OK, tls=tls) as server:
             settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}

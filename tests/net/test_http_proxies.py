@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 
 import pytest
+import trustme
 from fetching import OK, handler_with
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
     raw_server,
-    self_signed,
+    untrusted,
 )
 from scrapy import Request
 from scrapy.utils.ssl import _make_ssl_context
@@ -109,7 +110,7 @@ def test_a_connection_to_a_proxy_is_used_again_for_its_own_host_only():
     asyncio.run(scenario())
 
 
-def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own(tmp_path):
+def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own():
     """The bounds on the proxy's answer end with it; those of the host begin anew."""
 
     async def scenario() -> None:
@@ -128,7 +129,7 @@ def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own(tmp_path):
             "NET_MIN_RATE_SECS": 0.3,
         }
         async with (
-            raw_server(page, tls=self_signed(tmp_path, host="a.test")) as server,
+            raw_server(page, tls=untrusted("a.test")) as server,
             tunnels_to(server.port) as proxy,
             handler_with(**settings) as handler,
         ):
@@ -142,9 +143,9 @@ def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own(tmp_path):
     asyncio.run(scenario())
 
 
-def test_a_tunnel_is_used_again_like_any_connection(tmp_path):
+def test_a_tunnel_is_used_again_like_any_connection():
     async def scenario() -> None:
-        tls = self_signed(tmp_path, host="a.test")
+        tls = untrusted("a.test")
         async with (
             raw_server(OK, tls=tls) as server,
             tunnels_to(server.port) as proxy,
@@ -167,15 +168,17 @@ def test_a_tunnel_is_used_again_like_any_connection(tmp_path):
         ("b.test", True, "tls_failed"),
     ],
 )
-def test_certificates_are_verified_in_a_tunnel(tmp_path, monkeypatch, host, authority, outcome):
+def test_certificates_are_verified_in_a_tunnel(monkeypatch, host, authority, outcome):
+    known = trustme.CA()
+
     def context_of(settings):
         context = _make_ssl_context(settings)
         if authority:
-            context.load_verify_locations(tmp_path / "server.pem")
+            known.configure_trust(context)
         return context
 
     async def scenario() -> str:
-        tls = self_signed(tmp_path, host="a.test")
+        tls = untrusted("a.test", authority=known)
         monkeypatch.setattr(http, "_make_ssl_context", context_of)
         async with (
             raw_server(OK, tls=tls) as server,
@@ -191,9 +194,9 @@ def test_certificates_are_verified_in_a_tunnel(tmp_path, monkeypatch, host, auth
     assert asyncio.run(scenario()) == outcome
 
 
-def test_a_proxy_may_be_spoken_to_by_tls(tmp_path):
+def test_a_proxy_may_be_spoken_to_by_tls():
     async def scenario() -> None:
-        tls = self_signed(tmp_path, host="a.test")
+        tls = untrusted("a.test")
         async with (
             raw_server(OK, tls=tls) as server,
             tunnels_to(server.port, tls=tls) as proxy,

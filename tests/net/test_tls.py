@@ -10,9 +10,9 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+import trustme
 from fetching import OK, handler_with
-from loopback import raw_server, self_signed
+from loopback import raw_server, untrusted
 from scrapy import Request
 
 from webcrawl import settings as project
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, version):
     async def scenario() -> float:
-        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        tls = self_signed(tmp_path, host="a.test", key=key)
+        tls = untrusted("a.test", key_type=trustme.KeyType.RSA)
         tls.minimum_version = tls.maximum_version = version
         if version is ssl.TLSVersion.TLSv1_2:
             tls.set_ciphers("kDHE:@SECLEVEL=0")
@@ -47,9 +46,9 @@ def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, version)
 
 
 @pytest.mark.parametrize("curve", ["X25519", "P-256", "P-384", "P-521"])
-def test_every_curve_that_servers_insist_on_is_offered(tmp_path, curve):
+def test_every_curve_that_servers_insist_on_is_offered(curve):
     async def scenario() -> None:
-        tls = self_signed(tmp_path, host="a.test")
+        tls = untrusted("a.test")
         assert offer_groups(tls, curve)
         async with raw_server(OK, tls=tls) as server, handler_with() as handler:
             response = await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))

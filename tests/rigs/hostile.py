@@ -182,7 +182,7 @@ robots-404               http_200              -           no rules
 robots-silence           first_byte_timeout    -           no answer is no permission
 robots-drip              too_slow              -           half a robots.txt is no permission
 robots-garbage           bad_answer            -           what is no HTTP is no permission
-tls-self-signed          http_200              -           a crawler reads what browsers warn of
+tls-untrusted            http_200              -           a crawler reads what browsers warn of
 tls-expired              http_200              -           a crawler reads what browsers warn of
 tls-not-yet              http_200              -           a crawler reads what browsers warn of
 tls-wrong-name           http_200              -           a crawler reads what browsers warn of

@@ -24,7 +24,6 @@ from loopback import name_server
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
 ROBOTS = b"User-agent: *\nDisallow: /private/\n"
 _LISTEN_BACKLOG = 16
@@ -90,11 +89,11 @@ class Site:
 class HostileServers:
     """All of them, on one loop."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self) -> None:
         self.sites = {kind.name: Site(kind) for kind in KINDS}
         for site in self.sites.values():
             if site.kind.certificate is not None:
-                site.tls = site.kind.certificate(directory, name=site.host)
+                site.tls = site.kind.certificate(name=site.host)
         self.dns = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self.errors: list[Exception] = []

@@ -10,65 +10,39 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+import trustme
 from hostile_answers import HEAD, Attack, Talk, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 _DAY = dt.timedelta(days=1)
 _ALERT, _HANDSHAKE = 21, 22
 
 
-def context(directory: Path, *, name: str, days: tuple[int, int] = (-1, 1)) -> ssl.SSLContext:
-    """The server side of TLS with a certificate of its own making for *name*, valid from the
+def context(*, name: str, days: tuple[int, int] = (-1, 1)) -> ssl.SSLContext:
+    """The server side of TLS with a certificate that nobody trusts for *name*, valid from the
     first to the second of *days*, counted from today."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hostile")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now + days[0] * _DAY)
-        .not_valid_after(now + days[1] * _DAY)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = directory / f"{name}.pem"
-    pem.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + certificate.public_bytes(serialization.Encoding.PEM)
-    )
+    begin, end = (dt.datetime.now(dt.UTC) + day * _DAY for day in days)
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.load_cert_chain(pem)
+    trustme.CA().issue_cert(name, not_before=begin, not_after=end).configure_cert(made)
     return made
 
 
-def for_somebody_else(directory: Path, *, name: str) -> ssl.SSLContext:
-    return context(directory, name=f"not-{name}")
+def for_somebody_else(*, name: str) -> ssl.SSLContext:
+    return context(name=f"not-{name}")
 
 
-def for_friends_only(directory: Path, *, name: str) -> ssl.SSLContext:
+def for_friends_only(*, name: str) -> ssl.SSLContext:
     """A server that lets in only who has a certificate."""
-    made = context(directory, name=name)
+    made = context(name=name)
     made.verify_mode = ssl.CERT_REQUIRED
     return made
 
 
-def version_of_1999(directory: Path, *, name: str) -> ssl.SSLContext:
+def version_of_1999(*, name: str) -> ssl.SSLContext:
     """A server that knows nothing newer than TLS 1.0."""
-    made = context(directory, name=name)
+    made = context(name=name)
     made.set_ciphers("ALL:@SECLEVEL=0")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # which is the point of it
@@ -193,7 +167,7 @@ ATTACKS = {
 
 #: Makes the server's side of TLS, from a directory and a name.
 CERTIFICATES: dict[str, Callable[..., ssl.SSLContext]] = {
-    "tls-self-signed": context,
+    "tls-untrusted": context,
     "tls-expired": partial(context, days=(-30, -10)),
     "tls-not-yet": partial(context, days=(10, 30)),
     "tls-wrong-name": for_somebody_else,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as dt
-import ipaddress
 import socket
 import ssl
 from typing import TYPE_CHECKING
@@ -14,15 +12,11 @@ import dns.flags
 import dns.message
 import dns.rcode
 import pytest
+import trustme
 import uvloop
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import NameOID
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from pathlib import Path
 
     Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
     Answerer = Callable[[dns.message.Message], dns.message.Message | bytes | list[bytes] | None]
@@ -212,38 +206,14 @@ def zone(records: dict[str, list[str]]) -> Answerer:
     return answer
 
 
-def self_signed(
-    directory: Path, *, host: str, key: rsa.RSAPrivateKey | None = None
+def untrusted(
+    host: str,
+    *,
+    authority: trustme.CA | None = None,
+    key_type: trustme.KeyType = trustme.KeyType.ECDSA,
 ) -> ssl.SSLContext:
-    """The server side of TLS with a certificate that nobody has reason to trust."""
-    key = key or ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName(
-                [x509.DNSName(host), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-            ),
-            critical=False,
-        )
-        .sign(key, hashes.SHA256())
-    )
-    pem = directory / "server.pem"
-    pem.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + certificate.public_bytes(serialization.Encoding.PEM)
-    )
+    """The server side of TLS with a certificate of *authority*, by default one unknown to all."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem)
+    made = (authority or trustme.CA()).issue_cert(host, "127.0.0.1", key_type=key_type)
+    made.configure_cert(context)
     return context
