@@ -8,9 +8,12 @@ such that trunk and leaves together have the shares of the World.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.simweb.distributions import EXTENSIONS, HTML
+
+if TYPE_CHECKING:
+    from webcrawl.simweb.world import World
 
 TABLE_SIZE: Final = 4096
 
@@ -42,39 +45,31 @@ class Leaf(NamedTuple):
 TRUNK: Final = Leaf(PageKind.HTML, 200, HTML, ".html")
 # As the crawler sees it: a page of links.
 LISTING: Final = Leaf(PageKind.LISTING, 200, HTML, "")
+_LARGE: Final = Leaf(PageKind.LARGE, 200, "application/octet-stream", ".iso")
 GONE: Final = Leaf(PageKind.ERROR, 404, HTML, ".html")
 
 
-def leaf_table(
-    *,
-    types: dict[str, float],
-    trunk: float,
-    errors: float,
-    redirects: float,
-    duplicates: float,
-    odd_charsets: float,
-    large_files: float,
-) -> tuple[Leaf, ...]:
+def leaf_table(world: World, types: dict[str, float], trunk: float) -> tuple[Leaf, ...]:
     """TABLE_SIZE leaves. *types* in per cent of documents, *trunk* the trunk's share of URLs."""
-    documents = 1.0 - errors - redirects
-    shares: list[tuple[Leaf, float]] = [
-        (Leaf(PageKind.ERROR, status, HTML, ".html"), errors / len(_ERROR_STATUSES))
-        for status in _ERROR_STATUSES
+    documents = 1.0 - world.errors - world.redirects
+    shares = [
+        *(
+            (Leaf(PageKind.ERROR, status, HTML, ".html"), world.errors / len(_ERROR_STATUSES))
+            for status in _ERROR_STATUSES
+        ),
+        (Leaf(PageKind.REDIRECT, 302, HTML, ""), world.redirects),
+        (_LARGE, world.large_files),
+        *(
+            (
+                Leaf(PageKind.DOCUMENT, 200, name, EXTENSIONS.get(name, ".dat")),
+                documents * percent / 100,
+            )
+            for name, percent in types.items()
+            if name != HTML
+        ),
+        (TRUNK._replace(kind=PageKind.DUPLICATE), documents * world.duplicates),
+        (TRUNK._replace(odd_charset=True), documents * world.odd_charsets),
     ]
-    shares.append((Leaf(PageKind.REDIRECT, 302, HTML, ""), redirects))
-    shares.append((Leaf(PageKind.LARGE, 200, "application/octet-stream", ".iso"), large_files))
-    shares += [
-        (
-            Leaf(PageKind.DOCUMENT, 200, name, EXTENSIONS.get(name, ".dat")),
-            documents * percent / 100,
-        )
-        for name, percent in types.items()
-        if name != HTML
-    ]
-    shares.append((Leaf(PageKind.DUPLICATE, 200, HTML, ".html"), documents * duplicates))
-    shares.append(
-        (Leaf(PageKind.HTML, 200, HTML, ".html", odd_charset=True), documents * odd_charsets)
-    )
     # What is left of the URLs is plain HTML, less the trunk pages, which are plain HTML anyway.
     plain = max(0.0, 1.0 - sum(share for _, share in shares) - trunk)
     shares.append((TRUNK, plain))

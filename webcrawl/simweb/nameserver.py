@@ -8,6 +8,7 @@ a host: about 10 µs each, a tenth of a general library's. The tests ask it with
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 from typing import TYPE_CHECKING, Final, cast
@@ -104,16 +105,18 @@ class NameServer(asyncio.DatagramProtocol):
             self._transport.sendto(answer, addr)
 
 
-def bind_udp(address: str, port: int) -> socket.socket:
-    """A UDP socket on *address*; port 0 means any free one. Raises SimWebError if it is taken."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+async def start_name_server(
+    world: World, address: str, port: int, *, latency: float
+) -> asyncio.DatagramTransport:
+    """Serve DNS on UDP; port 0 means any free one. Raises SimWebError if it is taken."""
+    loop = asyncio.get_running_loop()
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        sock.setblocking(False)
-        sock.bind((address, port))
+        transport, _ = await loop.create_datagram_endpoint(
+            lambda: NameServer(world=world, latency=latency), local_addr=(address, port)
+        )
     except OSError as error:
-        sock.close()
-        raise SimWebError(
-            f"cannot serve DNS on UDP port {port} of {address}: {error.strerror}"
-        ) from error
-    return sock
+        reason = os.strerror(error.errno or 0)
+        raise SimWebError(f"cannot serve DNS on UDP port {port} of {address}: {reason}") from error
+    sock: socket.socket = transport.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    return transport

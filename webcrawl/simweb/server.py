@@ -24,7 +24,7 @@ import trustme
 from webcrawl.simweb.connection import HttpConnection
 from webcrawl.simweb.ftp_server import talk_ftp
 from webcrawl.simweb.gopher_server import talk_gopher
-from webcrawl.simweb.nameserver import NameServer, bind_udp
+from webcrawl.simweb.nameserver import start_name_server
 from webcrawl.simweb.server_state import ServerState
 from webcrawl.simweb.talks import talk_protocol
 from webcrawl.simweb.text_stock import stock
@@ -79,7 +79,9 @@ async def serve(
         for scheme, those in addresses.items():
             name = f"{scheme}_port"
             listening[scheme], ports[name] = _listen(stack, those, getattr(world, name))
-        dns_socket = stack.enter_context(bind_udp(DNS_ADDRESS, dns_port))
+        dns = await start_name_server(world, DNS_ADDRESS, dns_port, latency=dns_latency)
+        stack.push_async_callback(asyncio.sleep, 0)  # its socket is closed in the loop's next turn
+        stack.callback(dns.close)
         world = dataclasses.replace(world, **ports)
         context = ca_path = None
         if listening["https"]:
@@ -93,11 +95,6 @@ async def serve(
         stock(world.seed)  # made before the first request instead of during it
         shared = ServerState(world=world, log=log, pool_bytes=pool_bytes)
         stack.push_async_callback(shared.abort_all)
-
-        dns_transport, _ = await loop.create_datagram_endpoint(
-            lambda: NameServer(world=world, latency=dns_latency), sock=dns_socket
-        )
-        stack.callback(dns_transport.close)
         factories: dict[str, Callable[[], asyncio.BaseProtocol]] = {
             "http": functools.partial(HttpConnection, shared, "http"),
             "https": functools.partial(HttpConnection, shared, "https"),
@@ -111,7 +108,8 @@ async def serve(
                     factories[scheme], sock=sock, ssl=tls, backlog=_BACKLOG
                 )
                 stack.callback(server.close)
-        yield Served(world, f"{DNS_ADDRESS}:{dns_socket.getsockname()[1]}", ca_path)
+        port = dns.get_extra_info("sockname")[1]
+        yield Served(world, f"{DNS_ADDRESS}:{port}", ca_path)
 
 
 def _open_log(stack: contextlib.AsyncExitStack, path: Path) -> BinaryIO:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -36,7 +37,10 @@ class ServerState:
         self.own_hosts = world.hosts_by_address("ftp") | world.hosts_by_address("gopher")
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
-        self._names: dict[str, HostSpec | None] = {}
+        # The host that a Host header names.
+        self.find = functools.lru_cache(_KNOWN_NAMES)(
+            lambda header: world.find(header.partition(":")[0])
+        )
         self._answered_at: dict[int, float] = {}
         self._date = (0, b"")
 
@@ -72,17 +76,6 @@ class ServerState:
                 answer = self._pool[key] = answer._replace(parts=[b"".join(answer.parts)])
                 self._pool_left -= size
         return answer
-
-    def find(self, header: str) -> HostSpec | None:
-        """The host that a Host header names."""
-        try:
-            return self._names[header]
-        except KeyError:
-            pass
-        if len(self._names) >= _KNOWN_NAMES:
-            self._names.clear()
-        found = self._names[header] = self.world.find(header.partition(":")[0])
-        return found
 
     def too_soon(self, host: HostSpec) -> float:
         """Seconds until a throttling host accepts a request; 0 if it does now."""

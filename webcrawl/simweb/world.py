@@ -103,7 +103,7 @@ class Faults:
         return cls(**dict.fromkeys((f.name for f in dataclasses.fields(cls)), 0.0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class World:
     """A whole simulated web. Shares are 0 to 1, times in seconds.
 
@@ -155,36 +155,23 @@ class World:
 
     def __post_init__(self) -> None:
         self._check()
-
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
         ranks = np.arange(1, self.hosts + 1, dtype=np.float64)
-        put("_exponent", _solve_exponent(ranks, self.mean_pages, self.max_pages))
-        counts = np.maximum(1, np.rint(self.max_pages * ranks**-self._exponent))
+        exponent = _solve_exponent(ranks, self.mean_pages, self.max_pages)
+        counts = np.maximum(1, np.rint(self.max_pages * ranks**-exponent))
         trunk = float(((counts + _TRUNK_SHARE - 1) // _TRUNK_SHARE).sum() / counts.sum())
-        documents = 1.0 - self.errors - self.redirects
-        put("trunk_documents", min(trunk / documents, 1.0))
-        put(
-            "leaves",
-            leaf_table(
-                types=self.profile_spec.types,
-                trunk=trunk,
-                errors=self.errors,
-                redirects=self.redirects,
-                duplicates=self.duplicates,
-                odd_charsets=self.odd_charsets,
-                large_files=self.large_files,
-            ),
-        )
-        put("seed_hosts", max(1, round(self.hosts * self.seed_share)))
-        put("address_count", self.addresses or max(1, min(256, self.hosts // 4)))
         step = max(1, int(self.hosts * 0.6180339887))
         while math.gcd(step, self.hosts) != 1:
             step += 1
-        put("_step", step)
-        put("_step_back", pow(step, -1, self.hosts) if self.hosts > 1 else 0)
-        put("_cache", {})
+        vars(self).update(
+            leaves=leaf_table(self, self.profile_spec.types, trunk),
+            trunk_documents=min(trunk / (1.0 - self.errors - self.redirects), 1.0),
+            seed_hosts=max(1, round(self.hosts * self.seed_share)),
+            address_count=self.addresses or max(1, min(256, self.hosts // 4)),
+            _exponent=exponent,
+            _step=step,
+            _step_back=pow(step, -1, self.hosts) if self.hosts > 1 else 0,
+            _cache={},
+        )
 
     def _check(self) -> None:
         if self.profile not in PROFILES:
