@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from soundness import problems
 
-from webcrawl.frontier import back_queue, overflow
+from webcrawl.frontier import Entry, back_queue, decode, encode, overflow
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.back_queue import QueueState
 from webcrawl.frontier.domain_share import DomainShares
@@ -52,13 +52,17 @@ def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return size
 
 
+def push(back: BackEnd, host: str, name: bytes) -> None:
+    back.route(lambda: encode(Entry(name.decode(), host)), 1, drop=None)
+
+
 def take(back: BackEnd, now: float) -> tuple[str, bytes]:
     """Hand out the first host in line."""
     queue = back.first_ready(now)
     assert queue is not None
     data = back.pop(queue)
     back.begin(queue, now)
-    return queue.host, data
+    return queue.host, decode(data).url.encode()
 
 
 def give(back: BackEnd, host: str, ready_at: float, now: float) -> None:
@@ -69,7 +73,7 @@ def test_entries_of_a_host_come_out_in_their_order(
     back: BackEnd, clock: FakeClock, chunk: int
 ) -> None:
     for serial in range(60):
-        back.push("a.test", b"%d" % serial)
+        push(back, "a.test", b"%d" % serial)
         assert problems(back) == []
     for serial in range(60):
         assert take(back, clock()) == ("a.test", b"%d" % serial)
@@ -83,7 +87,7 @@ def test_pushes_and_pops_in_turn_keep_the_order(
 ) -> None:
     out = []
     for serial in range(100):
-        back.push("a.test", b"%d" % serial)
+        push(back, "a.test", b"%d" % serial)
         if serial % 3 == 2:
             out.append(take(back, clock())[1])
             give(back, "a.test", clock(), clock())
@@ -95,8 +99,8 @@ def test_pushes_and_pops_in_turn_keep_the_order(
 
 def test_hosts_are_handed_out_in_the_order_of_their_times(back: BackEnd, clock: FakeClock) -> None:
     for host in "abc":
-        back.push(host, b"1")
-        back.push(host, b"2")
+        push(back, host, b"1")
+        push(back, host, b"2")
     for _ in "abc":
         take(back, clock())
     give(back, "c", clock() + 1, clock())
@@ -114,8 +118,8 @@ def test_hosts_of_the_same_time_keep_the_order_of_their_release(
     back: BackEnd, clock: FakeClock
 ) -> None:
     for host in "abcde":
-        back.push(host, b"1")
-        back.push(host, b"2")
+        push(back, host, b"1")
+        push(back, host, b"2")
     for _ in "abcde":
         take(back, clock())
     for host in "badce":
@@ -128,8 +132,8 @@ def test_no_call_wakes_more_hosts_than_it_should(jobdir: Path, clock: FakeClock)
     back = back_end(jobdir, clock, limit=500, ceiling=500)
     back.open([])
     for number in range(200):
-        back.push(f"h{number}", b"1")
-        back.push(f"h{number}", b"2")
+        push(back, f"h{number}", b"1")
+        push(back, f"h{number}", b"2")
     for _ in range(200):
         take(back, clock())
     for number in range(200):
@@ -143,9 +147,9 @@ def test_no_call_wakes_more_hosts_than_it_should(jobdir: Path, clock: FakeClock)
 def test_host_in_process_is_in_neither_the_line_nor_the_heap(
     back: BackEnd, clock: FakeClock
 ) -> None:
-    back.push("a.test", b"1")
+    push(back, "a.test", b"1")
     take(back, clock())
-    back.push("a.test", b"2")
+    push(back, "a.test", b"2")
     assert back.first_ready(clock()) is None
     assert back.earliest() is None
     assert back.find_in_process("a.test").state is QueueState.IN_PROCESS
@@ -153,7 +157,7 @@ def test_host_in_process_is_in_neither_the_line_nor_the_heap(
 
 
 def test_host_that_is_not_in_process_cannot_be_given_back(back: BackEnd, clock: FakeClock) -> None:
-    back.push("a.test", b"1")
+    push(back, "a.test", b"1")
     for host in ("a.test", "unknown.test"):
         with pytest.raises(LookupError, match=f"{host} is not in process"):
             back.find_in_process(host)
@@ -162,12 +166,12 @@ def test_host_that_is_not_in_process_cannot_be_given_back(back: BackEnd, clock: 
 def test_queue_that_runs_empty_leaves_the_table_but_its_rest_is_remembered(
     back: BackEnd, clock: FakeClock
 ) -> None:
-    back.push("a.test", b"1")
+    push(back, "a.test", b"1")
     take(back, clock())
     give(back, "a.test", clock() + 30, clock())
     assert (hosts(back), len(back.remembered)) == (0, 1)
     clock.advance(10)
-    back.push("a.test", b"2")
+    push(back, "a.test", b"2")
     assert (hosts(back), len(back.remembered)) == (1, 0)
     assert back.first_ready(clock()) is None
     assert back.earliest() == clock() + 20
@@ -178,10 +182,10 @@ def test_host_put_back_without_room_gets_a_queue_all_the_same(
 ) -> None:
     back = back_end(jobdir, clock, limit=1, ceiling=1)
     back.open([])
-    back.push("a.test", b"1")
+    push(back, "a.test", b"1")
     take(back, clock())
     give(back, "a.test", clock() + 5, clock())
-    back.push("b.test", b"1")
+    push(back, "b.test", b"1")
     assert not back.has_room()
     assert not back.grow()
     back.push_front("a.test", b"1")
@@ -191,7 +195,7 @@ def test_host_put_back_without_room_gets_a_queue_all_the_same(
 
 def flood(back: BackEnd, host: str, count: int, first: int = 0) -> None:
     for serial in range(first, first + count):
-        back.push(host, b"%d" % serial)
+        push(back, host, b"%d" % serial)
 
 
 def drain(back: BackEnd, clock: FakeClock) -> list[bytes]:
@@ -319,7 +323,7 @@ def test_table_larger_than_the_new_limit_is_taken_over_whole(
     back: BackEnd, clock: FakeClock, jobdir: Path
 ) -> None:
     for host in "abcdef":
-        back.push(host, b"1")
+        push(back, host, b"1")
     small = back_end(jobdir, clock, limit=2, ceiling=3)
     small.open([*back.snapshot().members])
     assert hosts(small) == small.limit == 6

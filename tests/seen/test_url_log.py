@@ -36,7 +36,7 @@ def write(log, *pages):
 
 
 def drain_of(log, *, marks=None, cursor=START):
-    return drain_at(log.file(1), log.end, marks=marks, cursor=cursor)
+    return drain_at(log.file(1), log.span.end, marks=marks, cursor=cursor)
 
 
 def drain_at(path, end, *, marks=None, cursor=START):
@@ -52,17 +52,17 @@ def files(path):
 def test_frames_come_back_as_written(log):
     log.append(array("Q", [7, 1 << 63]), [b"one", b""])
     log.append(array("Q", [9]), [])
-    one, two = read_frames(log.file(1), start=HEADER_SIZE, end=log.end)
+    one, two = read_frames(log.file(1), start=HEADER_SIZE, end=log.span.end)
     assert list(one.fps) == [7, 1 << 63]
     assert has_payloads(one.packed)
     assert list(two.fps) == [9]
     assert not has_payloads(two.packed)
-    assert two.end == log.end
+    assert two.end == log.span.end
 
 
 def test_a_cut_begins_a_new_file_only_when_the_old_is_large(log, tmp_path):
     write(log, [b"x"])
-    assert log.cut() == Span(1, HEADER_SIZE, log.end)
+    assert log.cut() == Span(1, HEADER_SIZE, log.span.end)
     write(log, [b"y" * 200])
     middle = log.span
     assert log.cut() == middle
@@ -72,10 +72,10 @@ def test_a_cut_begins_a_new_file_only_when_the_old_is_large(log, tmp_path):
 
 def test_a_full_disk_appends_nothing(log):
     write(log, [b"x"])
-    before = log.end
+    before = log.span.end
     with file_size_limit(before + 20), pytest.raises(OSError, match="large"):
         write(log, [b"y" * 100])
-    assert log.end == before
+    assert log.span.end == before
     write(log, [b"z"])
     assert drain_of(log).take(10) == [b"x", b"z"]
 
@@ -88,10 +88,10 @@ def test_a_file_that_must_be_there_and_is_not_is_reported(log):
 
 def test_recovered_reads_on_after_what_is_vouched_for(log):
     write(log, [b"a"])
-    vouched = log.end
+    vouched = log.span.end
     write(log, [b"b"], [b"c"])
     with log.file(1).open("r+b") as file:
-        file.truncate(log.end - 1)
+        file.truncate(log.span.end - 1)
     frames = list(log.recovered(1, start=HEADER_SIZE, vouched=vouched))
     assert len(frames) == 2
     with log.file(1).open("r+b") as file:
@@ -115,7 +115,7 @@ def test_forget_names_the_files_before_the_published_snapshot(log):
 
 def test_open_deletes_files_that_are_no_part_of_the_log(log, tmp_path):
     write(log, [b"x"])
-    end = log.end
+    end = log.span.end
     log.close()
     for number in (3, 9):
         log.file(number).touch()
@@ -176,7 +176,7 @@ def test_take_comes_back_after_a_bounded_stretch(tmp_path):
 
 def test_damage_is_raised_after_what_lies_before_it_was_taken(log):
     write(log, [b"a"], [b"b"])
-    end = log.end
+    end = log.span.end
     write(log, [b"c"])
     with log.file(1).open("r+b") as file:
         file.seek(end + FRAME.size + 2)

@@ -128,21 +128,11 @@ class BackEnd:
 
     # --- routing
 
-    def push(self, host: str, data: bytes) -> None:
-        """Append *data* to the queue of *host*, which is made if there is none."""
-        queue = self._table.get(host)
-        if queue is None:
-            queue = self._add(host)
-        elif queue.saved != self._saving.number:
-            self._saving.keep(queue)
-        self.size += 1
-        queue.push(data, self._new_overflow)
-
     def route(
         self, take: Callable[[], bytes], limit: int, *, drop: Callable[[bytes], bool] | None
     ) -> None:
-        """As ``push`` with what *take* returns, but for what is to be dropped: up to *limit*
-        entries, as long as there is room."""
+        """Append what *take* returns, but for what is to be dropped, to its host's queue, made if
+        there is none: up to *limit* entries, as long as there is room."""
         table, number = self._table, self._saving.number
         for _ in range(limit):
             if len(table) >= self.limit:

@@ -100,11 +100,6 @@ class UrlLog:
         return log_path(self._path, number)
 
     @property
-    def end(self) -> int:
-        """The offset after the last record."""
-        return self._active.size
-
-    @property
     def is_large(self) -> bool:
         """Whether the next stretch will begin a new file."""
         return self._active.size >= self._file_bytes

@@ -102,10 +102,9 @@ class DiskFifo:
         self._tail_offset = 0
         self._written: set[Path] = set() if written is None else written
         self._used_up = used_up
-        # Segments that are still there begin at the first number; those below the second are named
-        # by no snapshot that is published or being made, those below the third not by the newest.
+        # Segments that are still there begin at the first number; those below the second are not
+        # named by the newest snapshot.
         self._kept_from = 0
-        self._needed_from = 0
         self._snapshot_from = 0
 
     def open(self, snapshot: FifoSnapshot | None) -> None:
@@ -123,7 +122,7 @@ class DiskFifo:
             # No file is needed, so none is kept: writing starts over at the tail segment.
             self._head_segment, self._head_offset = self._tail_segment, HEADER_SIZE
             self._tail_offset = 0
-        self._kept_from = self._needed_from = self._snapshot_from = self._head_segment
+        self._kept_from = self._snapshot_from = self._head_segment
         live_to = self._tail_segment if self._tail_offset else self._tail_segment - 1
         live = set(range(self._head_segment, live_to + 1))
         found = self._segments()
@@ -182,19 +181,13 @@ class DiskFifo:
         """Delete the segments that only snapshots before the last one name, as that one is
         published. Returns False if nothing is left for a next call.
 
-        Of many segments some are deleted later: two for each that ``pop`` has read to its end, the
-        others with the next calls. ``open`` deletes the rest.
+        Of many segments some are deleted with the next calls, or by ``open``.
         """
-        self._needed_from = self._snapshot_from
-        self._delete(_DELETED_BYTES // self._segment_bytes)
-        return self._kept_from < self._head_segment
-
-    def _delete(self, limit: int) -> None:
-        """Delete up to *limit* of the segments that no snapshot needs."""
-        end = min(self._needed_from, self._kept_from + limit)
+        end = min(self._snapshot_from, self._kept_from + _DELETED_BYTES // self._segment_bytes)
         for segment in range(self._kept_from, end):
             self._file(segment).unlink(missing_ok=True)
         self._kept_from = end
+        return self._kept_from < self._head_segment
 
     def _spill(self) -> None:
         """Write the oldest *chunk* items of the tail as one frame."""
@@ -238,7 +231,6 @@ class DiskFifo:
             self._head_offset = HEADER_SIZE
             if self._used_up is not None:
                 self._used_up.add(self)
-            self._delete(2)
         try:
             items = unpack_many(payload)
         except ValueError as error:

@@ -41,21 +41,13 @@ class LineLog:
         Full files may have a torn line, too: a power failure takes what was not synced.
         """
         self._unsynced += [*make_directory(self.path.parent), self.path.parent]
-        for path in numbered(self.path):
+        for path in [*numbered(self.path), self.path]:
             _cut_torn_line(path)
         self._begin()
 
     def _begin(self) -> None:
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            length = os.fstat(fd).st_size
-            size = _end_of_lines(fd, length)
-            if size < length:
-                os.ftruncate(fd, size)
-        except BaseException:
-            os.close(fd)
-            raise
-        self._fd, self._size = fd, size
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._size = os.fstat(self._fd).st_size
 
     def append(self, line: bytes) -> None:
         """Append *line*, which has no end of line in it, with one write: it survives ``kill -9``.
@@ -108,7 +100,7 @@ class LineLog:
 
 
 def _cut_torn_line(path: Path) -> None:
-    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         length = os.fstat(fd).st_size
         size = _end_of_lines(fd, length)
