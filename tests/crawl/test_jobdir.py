@@ -15,9 +15,8 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 import warm
-from contracts.fifo import drain, item
 from crash import die_between_lines
-from disk import PowerLoss, file_size_limit
+from disk import PowerLoss, drain, file_size_limit, item
 from soundness import problems
 
 from webcrawl.crawl import state_directory

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from conftest import FakeClock
-from contracts.fifo import drain, item
 from crash import die_between_lines
-from disk import PowerLoss, file_size_limit
+from disk import PowerLoss, drain, file_size_limit, item
 from frontier_rig import Rig
 from seen_rig import bloom_eliminator, disk_eliminator
 from soundness import problems

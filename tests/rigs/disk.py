@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from webcrawl.storage.fifo import DiskFifo
+
 
 @contextmanager
 def file_size_limit(size_bytes: int) -> Iterator[None]:
@@ -161,3 +163,13 @@ def _torn(old: bytes, new: bytes, rng: random.Random) -> bytes:
             new[:at] + old[at:],
         )
     )
+
+
+def item(number: int) -> bytes:
+    """An item of a queue, all of one width: a number of them is no number of bytes."""
+    return b"%05d" % number
+
+
+def drain(queue: DiskFifo) -> list[bytes]:
+    """All that is left in *queue*."""
+    return [queue.pop() for _ in range(len(queue))]

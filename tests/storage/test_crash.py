@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from contracts.fifo import drain, item
-from disk import PowerLoss
+from disk import PowerLoss, drain, item
 from soundness import problems
 
 from webcrawl.storage.atomic import sync_paths

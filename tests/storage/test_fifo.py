@@ -1,8 +1,9 @@
-"""DiskFifo by the FIFO contract in memory, on disk and reopened; its files; a state machine."""
+"""DiskFifo: order, files, damage, a full disk, and a state machine."""
 
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import tempfile
 from collections import deque
@@ -10,8 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from contracts.fifo import FifoContract, PersistentFifoContract, drain, item
-from disk import file_size_limit
+from disk import drain, file_size_limit, item
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from soundness import problems
@@ -53,53 +53,33 @@ def open_files(path: Path) -> list[str]:
     return found
 
 
-class TestInMemory(FifoContract):
-    """Fewer than *chunk* items: the disk is not touched."""
-
-    @pytest.fixture
-    def many(self):
-        return 100
-
-    @pytest.fixture
-    def queue(self, tmp_path):
-        queue = opened(tmp_path / "queue", chunk=10_000)
-        yield queue
-        assert not (tmp_path / "queue").exists()
-
-
-class OnDisk:
-    @pytest.fixture(params=[1, 2, 3, 256], ids="chunk{}".format)
-    def chunk(self, request):
-        return request.param
-
-    @pytest.fixture(params=[1, 2, 3, None], ids="segment{}".format)
-    def sizes(self, request, chunk):
-        if request.param is None:
-            return {"chunk": chunk}
-        return {"chunk": chunk, "segment_bytes": segment_bytes(request.param, chunk)}
-
-    @pytest.fixture
-    def many(self, chunk):
-        return 7 * chunk + 2
-
-    @pytest.fixture
-    def queue(self, tmp_path, sizes):
-        queue = opened(tmp_path / "queue", **sizes)
-        yield queue
-        assert open_files(tmp_path) == []
-
-
-class TestOnDisk(OnDisk, FifoContract):
-    pass
-
-
-class TestReopened(OnDisk, PersistentFifoContract):
-    @pytest.fixture(autouse=True)
-    def _sizes(self, sizes):
-        self.sizes_used = sizes
-
-    def reopen(self, queue, snapshot):
-        return opened(queue.path, through_msgpack(snapshot), **self.sizes_used)
+@pytest.mark.parametrize("reopens", [False, True])
+@pytest.mark.parametrize("frames", [1, 2, 3, 10**6])
+@pytest.mark.parametrize("chunk", [1, 2, 3, 256, 10**4])
+def test_items_come_out_in_their_order_and_are_any_bytes(tmp_path, chunk, frames, reopens):
+    """In memory, on disk, and taken up again between any two steps."""
+    sizes = {"chunk": chunk, "segment_bytes": segment_bytes(frames, chunk)}
+    queue = opened(tmp_path / "queue", **sizes)
+    rng = random.Random(7)
+    model: deque[bytes] = deque()
+    for _ in range(12):
+        some = [b"", b"\0", rng.randbytes(rng.choice([1, 300, 90_000])), *map(item, range(5))]
+        new = rng.choices(some, k=rng.randrange(min(7 * chunk + 2, 2000)))
+        queue.push_many(new)
+        model.extend(new)
+        if model:
+            queue.push(b"last")
+            model.append(b"last")
+            queue.push_front(queue.pop())
+        if reopens:
+            queue = opened(queue.path, through_msgpack(queue.snapshot()), **sizes)
+        for _ in range(rng.randrange(len(model) + 1)):
+            assert queue.pop() == model.popleft()
+        assert len(queue) == len(model)
+    assert drain(queue) == list(model)
+    with pytest.raises(IndexError):
+        queue.pop()
+    assert open_files(tmp_path) == []
 
 
 # The files
