@@ -66,6 +66,8 @@ def test_the_settings_of_the_project_are_good():
         ("SCHEDULER", "no.such", "SCHEDULER names 'no.such'"),
         ("DUPEFILTER_CLASS", "no.such", "DUPEFILTER_CLASS names 'no.such'"),
         ("DOWNLOAD_MAXSIZE", "x", "DOWNLOAD_MAXSIZE must be a whole number, not 'x'"),
+        ("CONCURRENT_REQUESTS", "soon", "CONCURRENT_REQUESTS must be a whole number"),
+        ("REDIRECT_MAX_TIMES", "soon", "REDIRECT_MAX_TIMES must be a whole number"),
         ("RETRY_ENABLED", "perhaps", "RETRY_ENABLED must be true or false, not 'perhaps'"),
         (
             "POLITENESS_MIM_DELAY",

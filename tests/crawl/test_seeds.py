@@ -349,20 +349,6 @@ class TestBrokenSources:
 
 
 class TestCursor:
-    def test_resumed_reader_goes_on_where_the_snapshot_was_taken(self, write, tmp_path):
-        path = write(b"a.example\nbad line\nb.example\nc.example\n")
-        with reading(path, spool=tmp_path) as reader:
-            reader.read(2)
-            snapshot = reader.snapshot()
-            reader.read(1)  # after the checkpoint: read again
-        with reading(path, spool=tmp_path, snapshot=snapshot) as reader:
-            assert (reader.seeds_read, reader.seeds_bad) == (1, 1)
-            assert [(seed.url, seed.line) for seed in drain(reader)] == [
-                ("http://b.example/", 3),
-                ("http://c.example/", 4),
-            ]
-            assert (reader.seeds_read, reader.seeds_bad) == (3, 1)
-
     def test_reader_is_a_part_of_a_checkpoint_with_no_files_of_its_own(self, write, tmp_path):
         path = write(b"a.example")
         with reading(path, spool=tmp_path) as reader:

@@ -63,6 +63,7 @@ def mending_in(path):
     return mending
 
 
+@pytest.mark.long
 def test_a_repaired_crawl_goes_on_and_lacks_only_what_was_lost(tmp_path):
     job = tmp_path / "job"
     with start_in_process(WORLD, log_path=tmp_path / "access.log") as web:

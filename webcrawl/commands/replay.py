@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from scrapy.settings import Settings
-
 _WARC_PIPELINE: Final = "webcrawl.pipelines.warc.WarcPipeline"
 # Everything that is for a crawl: what is left is an ordinary Scrapy without a request to send.
 _NO_CRAWL: Final = {
@@ -74,7 +72,11 @@ class Command(ScrapyCommand):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
         assert self.settings is not None
-        _leave_the_crawl_out(self.settings)
+        pipelines = self.settings.getdict("ITEM_PIPELINES")
+        if not self.settings["WARC_DIR"]:
+            pipelines.pop(_WARC_PIPELINE, None)
+        given = {**_NO_CRAWL, "ITEM_PIPELINES": pipelines}
+        self.settings.setdict(given, priority="cmdline")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
@@ -127,10 +129,3 @@ class Command(ScrapyCommand):
 
     def _note_failure(self, task: asyncio.Task[None]) -> None:
         self.exitcode = exit_code_of_start(task)
-
-
-def _leave_the_crawl_out(settings: Settings) -> None:
-    pipelines = settings.getdict("ITEM_PIPELINES")
-    if not settings["WARC_DIR"]:
-        pipelines.pop(_WARC_PIPELINE, None)
-    settings.setdict({**_NO_CRAWL, "ITEM_PIPELINES": pipelines}, priority="cmdline")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heappushpop
-from math import isfinite
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.errors import FatalError
@@ -177,16 +177,11 @@ def read_delays(path: Path) -> dict[str, float]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        pause = _seconds(words[1]) if len(words) == 2 else None
-        if pause is None:
+        try:
+            pause = float(" ".join(words[1:]))
+        except ValueError:
+            pause = -1.0
+        if not 0 <= pause < inf:
             raise FatalError(f"{path}, line {number}: a line is a host and its pause in seconds")
         delays[words[0].lower().removesuffix(".")] = pause
     return delays
-
-
-def _seconds(word: str) -> float | None:
-    try:
-        value = float(word)
-    except ValueError:
-        return None
-    return value if value >= 0 and isfinite(value) else None

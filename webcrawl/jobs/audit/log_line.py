@@ -64,40 +64,38 @@ def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
 
     Strings that many lines share are held in memory once.
     """
-    found = _SIMWEB.fullmatch(text)
-    if found is not None:
-        start, end = _micros(found["start"]), _micros(found["end"])
-        if end < start:
-            return None
-        origin, request = found["origin"], found["request"]
-        return LoggedRequest(
-            start=start,
-            end=end,
-            blur=0,
-            host=intern(host_of(origin)[:_HOST_CHARS]),
-            address=intern(found["address"][:_HOST_CHARS]),
-            url=_shortened(origin + _target(request)),
-            robots_moved=_is_moved_robots(request, found["status"]),
-            agent=intern(found["agent"]) if " HTTP/" in request else None,
-            log=log,
-            line=line,
-        )
-    found = _COMBINED.fullmatch(text)
+    simweb = _SIMWEB.fullmatch(text)
+    found = simweb or _COMBINED.fullmatch(text)
     if found is None:
         return None
-    second = _stamp(found["time"])
-    if second is None:
+    request = found["request"]
+    agent: str | None = found["agent"] or ""
+    if simweb is not None:
+        start, end, blur = _micros(found["start"]), _micros(found["end"]), 0
+        origin = place = found["origin"]
+        address = found["address"]
+        if " HTTP/" not in request:
+            agent = None
+    else:
+        second = _stamp(found["time"])
+        if second is None:
+            return None
+        start = end = second * MICRO
+        blur = MICRO - 1
+        origin = f"http://{found['host']}" if found["host"] else ""
+        place = address = ""
+    if end < start:
         return None
-    host = intern(host_of(f"http://{found['host']}")[:_HOST_CHARS]) if found["host"] else ""
+    host = intern(host_of(origin)[:_HOST_CHARS]) if origin else ""
     return LoggedRequest(
-        start=second * MICRO,
-        end=second * MICRO,
-        blur=MICRO - 1,
+        start=start,
+        end=end,
+        blur=blur,
         host=host,
-        address="",
-        url=_shortened(host + _target(found["request"])),
-        robots_moved=_is_moved_robots(found["request"], found["status"]),
-        agent=intern(found["agent"] or ""),
+        address=intern(address[:_HOST_CHARS]),
+        url=_shortened((place or host) + _target(request)),
+        robots_moved=_is_moved_robots(request, found["status"]),
+        agent=None if agent is None else intern(agent),
         log=log,
         line=line,
     )

@@ -26,27 +26,13 @@ _READ_BYTES = 1 << 24
 _decode = msgspec.json.Decoder(OutcomeLine).decode
 
 
-class End(msgspec.Struct, frozen=True, gc=False):
-    """One line of the log: how a URL ended, and its place in the crawl."""
-
-    url: str
-    outcome: str
-    depth: int = 0
-    kind: str = ""
-    via: str = ""
-    at: float = 0.0
-
-
-_decode_end = msgspec.json.Decoder(End).decode
-
-
-def ends(jobdir: Path) -> Iterator[End]:
-    """All lines, the oldest first; 1 us each."""
+def ends(jobdir: Path) -> Iterator[OutcomeLine]:
+    """All lines, the oldest first."""
     for lines in _pieces(jobdir):
         for line in lines.splitlines():
             # As below.
             with contextlib.suppress(msgspec.DecodeError):
-                yield _decode_end(line)
+                yield _decode(line)
 
 
 def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.job_state import JobState
-    from webcrawl.jobs.inspect.info_log import End
+    from webcrawl.crawl.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.job_view import JobView
 
 # Fingerprints held at once, 0.1 kB each; with more URLs the log is read once more for each share.
@@ -88,7 +88,7 @@ def retry(
     return done
 
 
-def _reported(jobdir: Path, on_progress: Callable[[int, str], None]) -> Iterator[End]:
+def _reported(jobdir: Path, on_progress: Callable[[int, str], None]) -> Iterator[OutcomeLine]:
     for number, end in enumerate(ends(jobdir)):
         if number % _TOLD_EVERY == 0:
             on_progress(number, "lines of the log read")
