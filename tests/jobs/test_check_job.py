@@ -42,11 +42,12 @@ def scrapy_job(*arguments):
     return warm.scrapy("job", *arguments)
 
 
-def damage_in(path, check, *arguments, **options):
+def damage_in(path, check, *arguments, trusted=True):
     """What *check* finds in the directory *path*."""
     findings = Findings(jobdir=path, on_progress=lambda _: None)
+    findings.trusted = trusted
     findings.begin("part")
-    check(path, *arguments, findings, **options)
+    check(path, *arguments, findings)
     assert findings.parts == {"part": findings.damage_count}
     return findings
 
@@ -219,12 +220,12 @@ def test_a_file_of_the_url_log_that_is_gone_hides_those_after_it(tmp_path, kind)
     snapshot = eliminator.snapshot()
     submit(eliminator, names(20, 20))
     eliminator.close()
-    assert damage_in(tmp_path, check_seen, snapshot, trusted=True).damage == []
+    assert damage_in(tmp_path, check_seen, snapshot).damage == []
     logs = sorted(tmp_path.glob("discovered-*.log"))
     later = tmp_path / f"discovered-{int(logs[-1].stem[11:]) + 2:06d}.log"
     shutil.copy(logs[-1], later)
     assert damage_in(tmp_path, check_seen, snapshot, trusted=False).damage == []
-    (gone,) = damage_in(tmp_path, check_seen, snapshot, trusted=True).damage
+    (gone,) = damage_in(tmp_path, check_seen, snapshot).damage
     assert (gone.file, gone.what) == (later.name, "a file of the log before this one is gone")
 
 
@@ -274,22 +275,22 @@ def test_a_table_of_ranks_is_checked_up_to_its_end(tmp_path):
     table.close()
     log = tmp_path / "ranks.log"
     data = log.read_bytes()
-    assert damage_in(tmp_path, check_table, snapshot, trusted=True).damage == []
+    assert damage_in(tmp_path, check_table, snapshot).damage == []
     log.write_bytes(flipped(data, 200, 1))
-    (one,) = damage_in(tmp_path, check_table, snapshot, trusted=True).damage
+    (one,) = damage_in(tmp_path, check_table, snapshot).damage
     assert (one.offset, one.file) == (136, "ranks.log")
     log.write_bytes(data[:-3])
-    findings = damage_in(tmp_path, check_table, snapshot, trusted=True)
+    findings = damage_in(tmp_path, check_table, snapshot)
     assert (findings.damage, findings.note_count) == ([], 1)
     with RecordLog.open(log, size=8) as wrong:
         end = wrong.append(b"1234567")
-    assert damage_in(tmp_path, check_table, msgspec.msgpack.encode([end]), trusted=True).damage
+    assert damage_in(tmp_path, check_table, msgspec.msgpack.encode([end])).damage
 
 
 @pytest.mark.parametrize("check", [check_frontier, check_seen, check_table])
 def test_a_snapshot_that_is_none_is_damage(tmp_path, check):
     for snapshot in (b"", b"\xc1", msgspec.msgpack.encode(["disk", "x"])):
-        assert damage_in(tmp_path, check, snapshot, trusted=True).damage
+        assert damage_in(tmp_path, check, snapshot).damage
 
 
 def test_what_stands_in_the_frontier_s_snapshot_is_checked(tmp_path):
@@ -298,14 +299,14 @@ def test_what_stands_in_the_frontier_s_snapshot_is_checked(tmp_path):
     queue.push_many([b"none"] * 9)
     state = FrontierSnapshot(levels=[queue.snapshot()], finished=b"123", leased=[b"\xc1"])
     snapshot = msgspec.msgpack.encode(state)
-    whats = [one.what for one in damage_in(tmp_path, check_frontier, snapshot, trusted=True).damage]
+    whats = [one.what for one in damage_in(tmp_path, check_frontier, snapshot).damage]
     assert "the names of finished entries are cut off" in whats
     assert "1 entries of what is in process in the snapshot are none of its" in whats
     assert "an entry that is none of this queue" in whats
     assert "the file is gone" in whats  # the done log
     (tmp_path / "done").mkdir()
     (tmp_path / "done/00000003.log").touch()
-    findings = damage_in(tmp_path, check_frontier, snapshot, trusted=True)
+    findings = damage_in(tmp_path, check_frontier, snapshot)
     gone = "a segment before this one is gone"
     assert gone in [one.what for one in findings.damage]
     findings = damage_in(tmp_path, check_frontier, snapshot, trusted=False)

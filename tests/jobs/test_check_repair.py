@@ -205,7 +205,7 @@ def test_host_records_are_saved_up_to_the_damage_and_back_to_it(job):
 def damage_in_seen(path, snapshot):
     findings = Findings(jobdir=path, on_progress=lambda _: None)
     findings.begin("seen")
-    check_seen(path, snapshot, findings, trusted=True)
+    check_seen(path, snapshot, findings)
     return findings.damage
 
 
@@ -242,7 +242,7 @@ def test_a_mended_eliminator_hands_out_all_that_was_not_lost(tmp_path, kind):
             mending = mending_in(copy)
             try:
                 is_damaged = bool(damage_in_seen(copy, snapshot))
-                mended = mend_seen(copy, snapshot, mending, trusted=True)
+                mended = mend_seen(copy, snapshot, mending)
             except NewerFormatError:  # a version was hit
                 shutil.rmtree(copy)
                 continue
@@ -335,7 +335,7 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
     snapshot = msgspec.msgpack.encode(state)
 
     def mend(mending):
-        return mend_frontier(tmp_path, snapshot, mending, trusted=True)
+        return mend_frontier(tmp_path, snapshot, mending)
 
     assert mend(mending_in(tmp_path)) == snapshot
     segments = sorted((tmp_path / "front/01").glob("*.log"))
@@ -382,9 +382,9 @@ def test_a_table_that_is_gone_begins_anew(tmp_path):
     table.add_many([("a.test", 1), ("b.test", 2)])
     snapshot = table.snapshot()
     table.close()
-    assert mend_table(tmp_path / "ranks", snapshot, mending_in(tmp_path), trusted=True) == snapshot
+    assert mend_table(tmp_path / "ranks", snapshot, mending_in(tmp_path)) == snapshot
     (tmp_path / "ranks/ranks.log").unlink()
-    mended = mend_table(tmp_path / "ranks", snapshot, mending_in(tmp_path), trusted=True)
+    mended = mend_table(tmp_path / "ranks", snapshot, mending_in(tmp_path))
     table = HostRanks(path=tmp_path / "ranks")
     table.open(mended)
     assert len(table) == 0

@@ -54,8 +54,18 @@ def _options(group: argparse._ArgumentGroup) -> None:
         help="mercator: the web of 2000, with faults (default); today: larger pages, gzip; "
         "clean: no faults; bench: a million equal pages; bench-today: a million of today's",
     )
-    add("--http-port", type=int, metavar="PORT", help="default: 8480; 0 for any free port")
-    add("--https-port", type=int, metavar="PORT", help="default: 8443; 0 for any free port")
+    add(
+        "--http-port",
+        type=int,
+        metavar="PORT",
+        help="default: 8480; 0 for any free port",
+    )
+    add(
+        "--https-port",
+        type=int,
+        metavar="PORT",
+        help="default: 8443; 0 for any free port",
+    )
     add(
         "--dns-port",
         type=int,
@@ -136,35 +146,31 @@ def _world(opts: argparse.Namespace) -> World:
     """The world of the options."""
     from webcrawl.simweb import Faults, World, preset
 
-    changes: dict[str, Any] = {
-        name: value
-        for name in ("hosts", "seed", "http_port", "https_port")
-        if (value := getattr(opts, name)) is not None
-    }
     base = preset(opts.preset)
-    types = {f.name: type(getattr(base, f.name)) for f in dataclasses.fields(World) if f.init}
-    types |= {f"faults.{f.name}": float for f in dataclasses.fields(Faults)}
-    del types["faults"]
-    faults: dict[str, float] = {}
-    for text in opts.world:
+    kinds = {f.name: type(getattr(base, f.name)) for f in dataclasses.fields(World) if f.init}
+    kinds |= {f"faults.{f.name}": float for f in dataclasses.fields(Faults)}
+    del kinds["faults"]
+    given: dict[str, Any] = {}
+    numbers = ("hosts", "seed", "http_port", "https_port")
+    own = [f"{name}={value}" for name in numbers if (value := getattr(opts, name)) is not None]
+    for text in own + opts.world:
         name, separator, value = text.partition("=")
-        if name not in types or not separator:
-            known = ", ".join(types)
+        if name not in kinds or not separator:
+            known = ", ".join(kinds)
             raise FatalError(f"--world takes NAME=VALUE, not {text!r}; the names are {known}")
         try:
-            parsed = types[name](value)
+            given[name] = kinds[name](value)
         except ValueError:
-            kind = "a whole number" if types[name] is int else "a number"
+            kind = "a whole number" if kinds[name] is int else "a number"
             raise FatalError(f"--world {name} needs {kind}, not {value!r}") from None
-        if isinstance(parsed, float) and not math.isfinite(parsed):
+        if isinstance(given[name], float) and not math.isfinite(given[name]):
             raise FatalError(f"--world {name} must be finite")
-        if name.startswith("faults."):
-            faults[name.removeprefix("faults.")] = parsed
-        else:
-            changes[name] = parsed
-    if faults:
-        changes["faults"] = dataclasses.replace(base.faults, **faults)
-    return preset(opts.preset, **changes)
+    faults = {
+        name.removeprefix("faults."): given.pop(name)
+        for name in [*given]
+        if name.startswith("faults.")
+    }
+    return preset(opts.preset, **given, faults=dataclasses.replace(base.faults, **faults))
 
 
 def _filled(command: list[str], names: dict[str, object]) -> list[str]:

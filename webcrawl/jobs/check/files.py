@@ -11,7 +11,7 @@ from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
 from webcrawl.hosts.records.database import FILE
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.hosts.records.wal import wal_damage
-from webcrawl.jobs.check.findings import NO_SNAPSHOT, frames_of
+from webcrawl.jobs.check.findings import NO_SNAPSHOT
 from webcrawl.storage.line_log import numbered
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 
@@ -25,7 +25,6 @@ _RECORDS: Final = (
     "what is known of some hosts is lost: their speed, robots.txt, rests, budgets and traps"
 )
 _LATEST: Final = "what was learned of hosts last is lost"
-_POWER: Final = "the machine went down before it was written: SQLite leaves it out"
 
 LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl")
 #: Longer ones nobody writes: see crawl/outcome_log.py, critical_errors.py.
@@ -36,31 +35,28 @@ _CUT: Final = "the next start cuts it off: it was being written when the process
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def check_table(path: Path, snapshot: bytes, findings: Findings, *, trusted: bool) -> None:
-    """The table in the directory *path* as of *snapshot*; *trusted* as in ``Checkpoint``."""
+def check_table(path: Path, snapshot: bytes, findings: Findings) -> None:
+    """The table in the directory *path* as of *snapshot*."""
     try:
         size = msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes
     except msgspec.DecodeError as error:
         findings.add(path, 0, f"unreadable snapshot: {error}", NO_SNAPSHOT)
         return
     file = log_of(path)
-    vouched = frames_of(file, findings, _RANKS, start=HEADER_SIZE, end=size)
-    since = frames_of(file, findings, _RANKS, start=size, trusted=trusted)
+    vouched = findings.frames(file, _RANKS, start=HEADER_SIZE, end=size)
+    since = findings.frames(file, _RANKS, start=size)
     for frame in chain(vouched, since if file.exists() else ()):
         if len(frame.payload) % PAIR.itemsize:
             findings.add(file, frame.start, "not pairs of host and rank", _RANKS)
 
 
-def check_hosts(path: Path, findings: Findings, *, trusted: bool) -> None:
-    """The host records in the directory *path*; *trusted* as in ``Checkpoint``."""
+def check_hosts(path: Path, findings: Findings) -> None:
+    """The host records in the directory *path*."""
     file = path / FILE
     damage = wal_damage(file)
     if damage is not None:
         log = file.with_name(file.name + "-wal")
-        if trusted:
-            findings.add(log, damage.offset, damage.what, _LATEST)
-        else:
-            findings.note(log, damage.offset, damage.what, _POWER)
+        findings.add_since(log, damage.offset, damage.what, _LATEST)
     try:
         with RecordsReader(path=path) as records:
             for what in records.damaged():
@@ -71,13 +67,13 @@ def check_hosts(path: Path, findings: Findings, *, trusted: bool) -> None:
         findings.on_progress(file.stat().st_size)
 
 
-def check_logs(jobdir: Path, findings: Findings, *, trusted: bool = True) -> None:
-    """Every line of every log of the job; *trusted* as in ``Checkpoint``."""
+def check_logs(jobdir: Path, findings: Findings) -> None:
+    """Every line of every log of the job."""
     for name in LOGS:
         active = jobdir / name
         for file in [*numbered(active), active]:
             if file.exists():
-                check_log(file, findings, may_be_torn=file == active or not trusted)
+                check_log(file, findings, may_be_torn=file == active or not findings.trusted)
 
 
 def check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:

@@ -20,7 +20,7 @@ MOST: Final = 1000
 NO_SNAPSHOT: Final = "the crawl cannot be resumed"
 #: The consequence of a torn end.
 CUT: Final = "the next start cuts it off: it was being written when the process died"
-_LOST: Final = "the machine went down before it was written: nothing that a checkpoint names"
+_LOST: Final = "the machine went down before it was written: no checkpoint names it"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -40,13 +40,15 @@ class Findings:
     """The findings of a check of the job in *jobdir*.
 
     *on_progress* is called with the number of bytes read. *part* is the part of the job that is
-    being checked.
+    being checked; *trusted*: the machine has not gone down since its state was saved, see
+    ``SavedState``.
     """
 
     def __init__(self, *, jobdir: Path, on_progress: Callable[[int], object]) -> None:
         self.jobdir = jobdir
         self.on_progress = on_progress
         self.part = ""
+        self.trusted = True
         self.damage: list[Finding] = []
         self._places: set[tuple[str, int, str]] = set()
         self.notes: list[Finding] = []
@@ -78,47 +80,34 @@ class Findings:
         if len(self.notes) < MOST:
             self.notes.append(self._finding(file, offset, what, consequence))
 
+    def add_since(self, file: Path, offset: int, what: str, consequence: str) -> None:
+        """Add damage of what was written since the checkpoint: a note if the machine has gone down,
+        as it may have been lost then."""
+        if self.trusted:
+            self.add(file, offset, what, consequence)
+        else:
+            self.note(file, offset, what, _LOST)
+
+    def frames(
+        self, path: Path, consequence: str, *, start: int, end: int | None = None
+    ) -> Iterator[FoundRecord]:
+        """The good records of *path*; gaps between them are added as damage with this
+        *consequence*. Without an *end* they were written since the checkpoint, and a torn end is
+        only noted."""
+        for piece in scan_records(path, start=start, end=end):
+            self.on_progress(piece.end - piece.start)
+            if not isinstance(piece, Gap):
+                yield piece
+            elif end is not None:
+                self.add(path, piece.start, unreadable(piece), consequence)
+            elif piece.is_torn:
+                self.note(path, piece.start, unreadable(piece), CUT)
+            else:
+                self.add_since(path, piece.start, unreadable(piece), consequence)
+
     def _finding(self, file: Path, offset: int, what: str, consequence: str) -> Finding:
         name = str(file.relative_to(self.jobdir)) if file.is_relative_to(self.jobdir) else str(file)
         return Finding(self.part, name, offset, what, consequence)
-
-
-def frames_of(
-    path: Path,
-    findings: Findings,
-    consequence: str,
-    *,
-    start: int,
-    end: int | None = None,
-    trusted: bool = True,
-) -> Iterator[FoundRecord]:
-    """The good records of *path*; gaps between them are added as damage with this *consequence*.
-
-    Without an *end* a torn end is only noted, and with *trusted* false, when the machine went down
-    since, all else too.
-    """
-    for piece in scan_records(path, start=start, end=end):
-        findings.on_progress(piece.end - piece.start)
-        if not isinstance(piece, Gap):
-            yield piece
-        elif end is None and piece.is_torn:
-            findings.note(path, piece.start, unreadable(piece), CUT)
-        elif end is None and not trusted:
-            findings.note(path, piece.start, unreadable(piece), _LOST)
-        else:
-            findings.add(path, piece.start, unreadable(piece), consequence)
-
-
-def add_cut_off(
-    path: Path, part: str, findings: Findings, consequence: str, *, trusted: bool
-) -> None:
-    """Add that *part* of the log before *path* is gone, with this *consequence*; with *trusted*
-    false only a note, as the machine may have gone down before the name of one was synced."""
-    what = f"{part} before this one is gone"
-    if trusted:
-        findings.add(path, 0, what, consequence)
-    else:
-        findings.note(path, 0, what, _LOST)
 
 
 def unreadable(gap: Gap) -> str:

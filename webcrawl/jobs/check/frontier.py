@@ -10,7 +10,7 @@ from webcrawl.frontier.done_log import done_log_files, records_in
 from webcrawl.frontier.entry import decode
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
-from webcrawl.jobs.check.findings import NO_SNAPSHOT, add_cut_off, frames_of, unreadable
+from webcrawl.jobs.check.findings import NO_SNAPSHOT, unreadable
 from webcrawl.storage.fifo import FifoSnapshot, length_of
 from webcrawl.storage.record_log import HEADER_SIZE, unpack_many
 from webcrawl.storage.scan import Gap, scan_fifo
@@ -37,8 +37,8 @@ class Kept(NamedTuple):
     host: str
 
 
-def check_frontier(path: Path, snapshot: bytes, findings: Findings, *, trusted: bool) -> None:
-    """The frontier in the directory *path* as of *snapshot*; *trusted* as in ``Checkpoint``."""
+def check_frontier(path: Path, snapshot: bytes, findings: Findings) -> None:
+    """The frontier in the directory *path* as of *snapshot*."""
     try:
         state = decode_snapshot(snapshot)
     except msgspec.DecodeError as error:
@@ -47,7 +47,7 @@ def check_frontier(path: Path, snapshot: bytes, findings: Findings, *, trusted: 
     _check_snapshot(path, state, findings)
     for queue in kept_queues(path, state):
         check_queue(queue, findings)
-    check_done_log(path / "done", state.segment, findings, trusted=trusted)
+    check_done_log(path / "done", state.segment, findings)
 
 
 def kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
@@ -124,17 +124,17 @@ def check_queue(queue: Kept, findings: Findings) -> None:
         findings.add(file, offset, what, consequence)
 
 
-def check_done_log(path: Path, first: int, findings: Findings, *, trusted: bool) -> None:
+def check_done_log(path: Path, first: int, findings: Findings) -> None:
     """The segments at *path* that follow the snapshot, which names the *first* of them."""
     files = done_log_files(path, first)
     if not files:
         findings.add(path / f"{first:08d}.log", 0, "the file is gone", _DONE)
     for file in files:
-        for frame in frames_of(file, findings, _DONE, start=HEADER_SIZE, trusted=trusted):
+        for frame in findings.frames(file, _DONE, start=HEADER_SIZE):
             try:
                 records_in(frame.payload)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 findings.add(file, frame.start, str(error), _DONE)
     for file in sorted(path.glob("*.log")):
         if file not in files and int(file.stem) > first:
-            add_cut_off(file, "a segment", findings, _UNREAD, trusted=trusted)
+            findings.add_since(file, 0, "a segment before this one is gone", _UNREAD)

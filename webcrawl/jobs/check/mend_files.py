@@ -37,12 +37,10 @@ if TYPE_CHECKING:
     from webcrawl.jobs.check.mending import Mending
 
 
-def mend_table(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) -> bytes:
+def mend_table(path: Path, snapshot: bytes, mending: Mending) -> bytes:
     """The snapshot to publish for the table of ranks in *path*; *snapshot* itself if it is
     sound."""
-    damaged = mending.damaged_by(
-        lambda findings: check_table(path, snapshot, findings, trusted=trusted)
-    )
+    damaged = mending.damaged_by(lambda findings: check_table(path, snapshot, findings))
     if not damaged:
         return snapshot
     make_directory(path)
@@ -62,9 +60,9 @@ def mend_table(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) 
     return msgspec.msgpack.encode(RanksSnapshot(size))
 
 
-def mend_hosts(path: Path, mending: Mending, *, trusted: bool) -> None:
+def mend_hosts(path: Path, mending: Mending) -> None:
     """Host records: every row that can be read goes into a new file."""
-    damaged = mending.damaged_by(lambda findings: check_hosts(path, findings, trusted=trusted))
+    damaged = mending.damaged_by(partial(check_hosts, path))
     if not damaged:
         return
     file = path / FILE

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SEGMENT_BYTES: Final = 16 << 20
 
 
-def mend_frontier(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) -> bytes:
+def mend_frontier(path: Path, snapshot: bytes, mending: Mending) -> bytes:
     """The snapshot to publish for the frontier in *path*; *snapshot* itself if it is sound.
 
     When the done log was damaged, every host rests, as when it was last contacted may be lost.
@@ -44,9 +44,7 @@ def mend_frontier(path: Path, snapshot: bytes, mending: Mending, *, trusted: boo
     if mended:
         state = _with_queues(path, state, mended)
     done = path / "done"
-    damaged = mending.damaged_by(
-        lambda findings: check_done_log(done, state.segment, findings, trusted=trusted)
-    )
+    damaged = mending.damaged_by(partial(check_done_log, done, state.segment))
     if damaged:
         segment = _mend_done_log(done, state, mending, damaged)
         state = quieted(msgspec.structs.replace(state, segment=segment), mending)

@@ -7,6 +7,7 @@ records that had been taken out: up to a page's links are fetched twice.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from webcrawl.jobs.check.mending import Mending
 
 
-def mend_seen(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) -> bytes:
+def mend_seen(path: Path, snapshot: bytes, mending: Mending) -> bytes:
     """The snapshot to publish for the eliminator in *path*; *snapshot* itself if it is sound."""
     state: DiskSnapshot | BloomSnapshot
     mended: DiskSnapshot | BloomSnapshot
@@ -42,7 +43,7 @@ def mend_seen(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) -
     else:
         state = disk = decode_snapshot(snapshot, DiskSnapshot, path=path)
         mended = msgspec.structs.replace(disk, runs=_mend_runs(path, disk.runs, mending))
-    damaged = mending.damaged_by(lambda findings: check_log(path, state, findings, trusted=trusted))
+    damaged = mending.damaged_by(partial(check_log, path, state))
     if damaged:
         span = _mend_log(path, mended, mending, damaged)
         if isinstance(mended, BloomSnapshot):
@@ -58,7 +59,7 @@ def mend_seen(path: Path, snapshot: bytes, mending: Mending, *, trusted: bool) -
     return snapshot if mended == state else msgspec.msgpack.encode(mended)
 
 
-def mend_content(path: Path, snapshot: bytes, mending: Mending, **_: bool) -> bytes:
+def mend_content(path: Path, snapshot: bytes, mending: Mending) -> bytes:
     """As ``mend_seen``, of the content-seen test."""
     state = decode_snapshot(snapshot, ContentSnapshot, path=path)
     runs = _mend_runs(path, state.runs, mending)

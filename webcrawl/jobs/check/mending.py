@@ -30,7 +30,8 @@ class Loss(msgspec.Struct, frozen=True):
 class Mending:
     """One repair of the job in *jobdir*; *number* names the directory of files put aside.
 
-    If last contacts may have been forgotten, every host rests for *rest_secs*, by *clock*.
+    *part* and *trusted* as in ``Findings``. If last contacts may have been forgotten, every host
+    rests for *rest_secs*, by *clock*.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Mending:
         self.rest_secs = rest_secs
         self.clock = Clock()
         self.part = ""
+        self.trusted = True
         self.losses: list[Loss] = []
         self.written: list[Path] = []
         """Files and directories that the new checkpoint names, to be fsynced before it."""
@@ -81,5 +83,6 @@ class Mending:
         """The files in which *check* finds damage."""
         findings = Findings(jobdir=self.jobdir, on_progress=self._on_progress)
         findings.begin(self.part)
+        findings.trusted = self.trusted
         check(findings)
         return {self.jobdir / one.file for one in findings.damage}

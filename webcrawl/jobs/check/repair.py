@@ -110,16 +110,16 @@ def _mend(jobdir: Path, mending: Mending) -> None:
 
 def _mend_shard(shard: Path, state: SavedState, mending: Mending) -> None:
     snapshots = dict(state.snapshots)
-    trusted = state.trusted
+    mending.trusted = state.trusted
     mending.clock = Clock()
-    if trusted and "clock_offset" in state.facts:
+    if state.trusted and "clock_offset" in state.facts:
         mending.clock.go_on(state.facts["clock_offset"])
     for part, mend in _MENDS.items():
         if part in snapshots:
             mending.begin(part)
-            snapshots[part] = mend(shard / part, snapshots[part], mending, trusted=trusted)
+            snapshots[part] = mend(shard / part, snapshots[part], mending)
     mending.begin("hosts")
-    mend_hosts(shard / "hosts", mending, trusted=trusted)
+    mend_hosts(shard / "hosts", mending)
     if snapshots != state.snapshots:
         publish_state(shard, state, snapshots, paths=mending.written)
         for file in mending.superseded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from webcrawl.jobs.check.findings import NO_SNAPSHOT, add_cut_off, frames_of
+from webcrawl.jobs.check.findings import NO_SNAPSHOT
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
@@ -32,23 +32,21 @@ _LINKS: Final = "links that were found then are lost, unless they are found agai
 _LATER: Final = "links that were found since the checkpoint are lost, unless they are found again"
 
 
-def check_seen(path: Path, snapshot: bytes, findings: Findings, *, trusted: bool) -> None:
+def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The eliminator, of either kind, in the directory *path* as of *snapshot*."""
     if tag_of(snapshot) == "Bloom":
         bloom = _decoded(snapshot, BloomSnapshot, path, findings)
         if bloom is not None:
-            _check_bloom(path, bloom, findings, trusted=trusted)
+            _check_bloom(path, bloom, findings)
         return
     disk = _decoded(snapshot, DiskSnapshot, path, findings)
     if disk is None:
         return
     _check_runs(path, disk.runs, findings, _URLS)
-    check_log(path, disk, findings, trusted=trusted)
+    check_log(path, disk, findings)
 
 
-def check_log(
-    path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings, *, trusted: bool
-) -> None:
+def check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings) -> None:
     """The URL log in the directory *path* as of *state*."""
     spans = spans_of(state)
     if isinstance(state, DiskSnapshot):
@@ -62,10 +60,9 @@ def check_log(
     for file, start, end in stretches(path, state):
         number = number_of(file)
         if number > spans[-1].number + 1 and not log_path(path, number - 1).exists():
-            add_cut_off(file, "a file of the log", findings, _LATER, trusted=trusted)
+            findings.add_since(file, 0, "a file of the log before this one is gone", _LATER)
         consequence = _LINKS if end else _LATER
-        frames = frames_of(file, findings, consequence, start=start, end=end, trusted=trusted)
-        for frame in frames:
+        for frame in findings.frames(file, consequence, start=start, end=end):
             if not _is_record(frame.payload):
                 what = "a record that is none of a URL log"
                 findings.add(file, frame.start, what, consequence)
@@ -107,7 +104,7 @@ def _is_record(payload: bytes) -> bool:
         return False
 
 
-def check_content(path: Path, snapshot: bytes, findings: Findings, **_: bool) -> None:
+def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The content-seen test in the directory *path* as of *snapshot*."""
     state = _decoded(snapshot, ContentSnapshot, path, findings)
     if state is None:
@@ -149,14 +146,14 @@ def _check_runs(
             run.close()
 
 
-def _check_bloom(path: Path, state: BloomSnapshot, findings: Findings, *, trusted: bool) -> None:
+def _check_bloom(path: Path, state: BloomSnapshot, findings: Findings) -> None:
     if state.saved:
         file = filter_path(path, state.saved)
         try:
             read_filter(file)
         except CorruptRecordError as error:
             findings.add(file, error.offset, error.why, _URLS)
-    check_log(path, state, findings, trusted=trusted)
+    check_log(path, state, findings)
 
 
 def _holds(spans: Sequence[Span], offset: int) -> bool:

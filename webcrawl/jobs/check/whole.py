@@ -106,15 +106,17 @@ def _check(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None
     for name in shards_of(jobdir, own):
         findings.begin("checkpoint")
         state = _check_shard_state(jobdir, name, own, findings)
-        path, is_trusted = shard_path(jobdir, name), trusted if state is None else state.trusted
+        path = shard_path(jobdir, name)
+        findings.trusted = trusted if state is None else state.trusted
         for part, check in _CHECKS.items():
             if state is not None and part in state.snapshots:
                 findings.begin(part)
-                check(path / part, state.snapshots[part], findings, trusted=is_trusted)
+                check(path / part, state.snapshots[part], findings)
         findings.begin("hosts")
-        check_hosts(path / "hosts", findings, trusted=is_trusted)
+        check_hosts(path / "hosts", findings)
     findings.begin("logs")
-    check_logs(jobdir, findings, trusted=trusted)
+    findings.trusted = trusted
+    check_logs(jobdir, findings)
     if warc:
         findings.begin("warc")
         for name in _STORED:
