@@ -12,7 +12,7 @@ import pytest
 from host_rig import Records
 from loopback import name_server, zone
 
-from webcrawl.hosts.politeness.addresses import HostAddresses, is_temporary
+from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.records import HostRecord
 from webcrawl.net.dns.resolver import DnsError, LookupFailedError, NameNotFoundError, Resolver
 from webcrawl.net.guard import AddressGuard
@@ -118,17 +118,15 @@ def servfail(query):
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "temporary"),
-    [(zone({}), NameNotFoundError, False), (servfail, LookupFailedError, True)],
+    ("answer", "error"), [(zone({}), NameNotFoundError), (servfail, LookupFailedError)]
 )
 @in_loop
-async def test_a_name_without_address_is_no_failing_server(clock, answer, error, temporary):
+async def test_a_name_without_address_is_no_failing_server(clock, answer, error):
     records = Records()
     async with addresses_by(answer, clock, records) as (addresses, _):
         found = await looked_up(addresses, "a.test")
         assert isinstance(found, DnsError)
         assert isinstance(found, error)
-        assert is_temporary(found) is temporary
         assert addresses.again_in("a.test") > 0
         assert records.hosts == {}
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from webcrawl.errors import FatalError
@@ -19,7 +20,6 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
-    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ R = TypeVar("R", bound=Rules)
 
 
 class RulesFile(Generic[R]):
-    """The rules of the file *path*, none if it is None.
+    """The rules of the file *path*, none if it is None or empty.
 
     *make* makes an empty set of rules, each time the file is read. *setting* names the file, and
     *idle* is the effect of a bad line or an empty file, for messages ("excludes nobody").
@@ -51,13 +51,13 @@ class RulesFile(Generic[R]):
     def __init__(
         self,
         *,
-        path: Path | None,
+        path: Path | str | None,
         setting: str,
         idle: str,
         make: Callable[[], R],
         clock: Callable[[], float],
     ) -> None:
-        self._path = path
+        self._path = Path(path) if path else None
         self._setting = setting
         self._idle = idle
         self._make = make

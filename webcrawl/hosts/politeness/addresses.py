@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from webcrawl.net.dns.resolver import DnsError, LookupFailedError
+from webcrawl.net.dns.resolver import DnsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -98,8 +98,3 @@ class HostAddresses:
         """Cancel the look-ups under way, without a call of *then*."""
         for task in self._tasks:
             task.cancel()
-
-
-def is_temporary(error: DnsError) -> bool:
-    """Whether the name servers may answer otherwise at the next query."""
-    return isinstance(error, LookupFailedError)

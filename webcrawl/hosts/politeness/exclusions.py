@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from webcrawl.clock import now
@@ -18,6 +17,7 @@ from webcrawl.urls import host_of, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from scrapy.settings import BaseSettings
 
@@ -101,7 +101,7 @@ class ExclusionRules:
 class Exclusions(RulesFile[ExclusionRules]):
     """The exclusion file *path* and its rules, none if it is None."""
 
-    def __init__(self, *, path: Path | None, clock: Callable[[], float]) -> None:
+    def __init__(self, *, path: Path | str | None, clock: Callable[[], float]) -> None:
         super().__init__(
             path=path,
             setting="EXCLUSION_FILE",
@@ -113,8 +113,7 @@ class Exclusions(RulesFile[ExclusionRules]):
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
         """Build from EXCLUSION_FILE; empty means that nothing is excluded."""
-        name = settings.get("EXCLUSION_FILE") or ""
-        return cls(path=Path(name) if name else None, clock=now)
+        return cls(path=settings.get("EXCLUSION_FILE"), clock=now)
 
     def excludes(self, host: str) -> bool:
         """Whether *host*, a name or an address in the form of `host_of`, is excluded."""

@@ -11,9 +11,8 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier import ROBOTS_REDIRECT
-from webcrawl.hosts.politeness.addresses import is_temporary
 from webcrawl.hosts.robots.lookup import RobotsStatus
-from webcrawl.net.dns.resolver import DnsError, InvalidNameError
+from webcrawl.net.dns.resolver import DnsError, InvalidNameError, LookupFailedError
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -95,9 +94,9 @@ class Preconditions:
             return Decision(FetchAction.RESOLVE)
         if not isinstance(found, DnsError):
             return Decision(FetchAction.REFUSE, "address_forbidden")
-        if is_temporary(found) and self._politeness.is_lost(host):
-            return Decision(FetchAction.REFUSE, "dns_failed")
-        if is_temporary(found):
+        if isinstance(found, LookupFailedError):
+            if self._politeness.is_lost(host):
+                return Decision(FetchAction.REFUSE, "dns_failed")
             assert self._addresses is not None
             return Decision(FetchAction.RETRY, "dns_failed", self._addresses.again_in(host))
         if self._doubts_names() and not isinstance(found, InvalidNameError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -169,8 +168,7 @@ def trap_state(shard: ShardView, url: str, *, settings: BaseSettings) -> TrapSta
     host = host_of(url)
     data = shard.records.traps(host)
     known = HostPatterns() if data is None else decode(data)
-    name = settings.get("TRAP_EXCEPTIONS_FILE") or ""
-    exceptions = exceptions_in(Path(name) if name else None, clock=now)
+    exceptions = exceptions_in(settings.get("TRAP_EXCEPTIONS_FILE"), clock=now)
     exceptions.open()
     patterns = [pattern for pattern in patterns_of(url) if pattern]
     record = shard.records.record(host)

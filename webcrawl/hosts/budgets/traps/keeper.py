@@ -6,7 +6,6 @@ with every slice of background work.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import number, whole
@@ -16,6 +15,7 @@ from webcrawl.storage.watched_rules import RulesFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from scrapy.settings import BaseSettings
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records import HostRecords
 
 
-def exceptions_in(path: Path | None, *, clock: Callable[[], float]) -> RulesFile[ExceptionRules]:
-    """The rules of TRAP_EXCEPTIONS_FILE *path*, not read yet; none if it is None."""
+def exceptions_in(
+    path: Path | str | None, *, clock: Callable[[], float]
+) -> RulesFile[ExceptionRules]:
+    """The rules of TRAP_EXCEPTIONS_FILE *path*, not read yet."""
     return RulesFile(
         path=path,
         setting="TRAP_EXCEPTIONS_FILE",
@@ -66,8 +68,7 @@ class TrapKeeper:
         clock: Callable[[], float],
     ) -> Self:
         """Read TRAP_* and URL_SPACE_*. FatalError with one sentence for what cannot be."""
-        name = settings.get("TRAP_EXCEPTIONS_FILE") or ""
-        exceptions = exceptions_in(Path(name) if name else None, clock=clock)
+        exceptions = exceptions_in(settings.get("TRAP_EXCEPTIONS_FILE"), clock=clock)
         return cls(
             exceptions=exceptions,
             learned=LearnedTraps(
