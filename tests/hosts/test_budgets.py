@@ -68,13 +68,6 @@ def test_quota_holds_as_soon_as_it_is_changed(records: HostRecords) -> None:
     assert gate.holds(url("a.test", 1))
 
 
-def test_budget_that_comes_later_knows_what_was_had_before(records: HostRecords) -> None:
-    ledger, _ = budgets(records)
-    ledger.begun(url("a.test"))
-    _, gates = budgets(records, BUDGET_HOST_PAGES=1)
-    assert gates[0].holds(url("a.test"))
-
-
 def test_host_has_its_budget_of_pages_and_its_domain_another(records: HostRecords) -> None:
     ledger, gates = budgets(records, BUDGET_HOST_PAGES=2, BUDGET_DOMAIN_PAGES=3)
     host, domain = gates
