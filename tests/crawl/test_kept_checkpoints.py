@@ -330,9 +330,7 @@ def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_pat
     clock = FakeClock()
     shard = jobdir / "shards" / "00"
     with ThreadPoolExecutor(max_workers=1) as executor:
-        records = HostRecords(
-            path=shard / "hosts", size=9, robots_size=9, robots_bytes=999, executor=executor
-        )
+        records = HostRecords(path=shard / "hosts", size=9, robots_size=9, executor=executor)
         records.open()
         rig = Rig(shard / "frontier", clock)
         seen = make(shard / "seen")
@@ -399,9 +397,7 @@ def found_in(copy: Path, clock: FakeClock, make: Callable[[Path], Any], *, hosts
         seen.merge()
     found = {entry.url for entry in rig.drain()}
     with ThreadPoolExecutor(max_workers=1) as executor:
-        records = HostRecords(
-            path=shard / "hosts", size=9, robots_size=9, robots_bytes=999, executor=executor
-        )
+        records = HostRecords(path=shard / "hosts", size=9, robots_size=9, executor=executor)
         records.open()
         assert records.check() == []
         assert [records.get(f"h{n}.test").host for n in range(hosts)]

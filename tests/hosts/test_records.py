@@ -42,7 +42,7 @@ def path(jobdir: Path) -> Path:
 
 @pytest.fixture
 def records(path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
-    found = opened(path, executor, size=3, robots_size=3, robots_bytes=1000)
+    found = opened(path, executor, size=3, robots_size=5)
     yield found
     executor.run()
     assert found.check() == []

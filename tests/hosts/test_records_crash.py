@@ -30,7 +30,7 @@ from pathlib import Path
 from records_rig import opened, records_in
 from webcrawl.hosts.records import HostRecord
 
-records = records_in(Path(sys.argv[2]), ThreadPoolExecutor(1), size=20, robots_bytes=2000)
+records = records_in(Path(sys.argv[2]), ThreadPoolExecutor(1), size=20, robots_size=10)
 records.open()
 serial = taken = int(sys.argv[3])
 while True:

@@ -165,9 +165,7 @@ def test_facts_tell_how_the_rules_came_about(cache, store, clock):
 
 def test_rules_survive_a_restart_in_the_host_records(tmp_path, clock):
     with ThreadPoolExecutor(max_workers=1) as executor:
-        records = HostRecords(
-            path=tmp_path / "hosts", size=9, robots_size=9, robots_bytes=9999, executor=executor
-        )
+        records = HostRecords(path=tmp_path / "hosts", size=9, robots_size=9, executor=executor)
         records.open()
         cache = opened(records, clock)
         cache.put(A, 200, FORBIDDING)

@@ -39,7 +39,7 @@ class RecordsMachine(RuleBasedStateMachine):
 
     def _start(self) -> None:
         self.executor = PatientExecutor()
-        self.records = records_in(self.path, self.executor, size=2, robots_size=2, robots_bytes=600)
+        self.records = records_in(self.path, self.executor, size=2, robots_size=3)
         self.records.rests._size = 1
         self.records.open()
         self.records.put_robots("large", bytes(INDEX))
@@ -132,7 +132,7 @@ class RecordsMachine(RuleBasedStateMachine):
     def memory_is_bounded_and_nothing_is_lost_from_it(self) -> None:
         stats = self.records.stats()
         assert stats["hosts/records/memory"] <= 2
-        assert stats["hosts/robots/memory"] <= 2
+        assert stats["hosts/robots/memory"] <= 3
         assert stats["hosts/robots/bytes"] <= 600
         assert len(self.records.rests) <= 1
         unsaved = dict(self.records.rests.unsaved())

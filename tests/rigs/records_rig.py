@@ -44,14 +44,12 @@ def records_in(
     *,
     size: int = 1000,
     robots_size: int = 1000,
-    robots_bytes: int = 1 << 20,
 ) -> HostRecords:
     """Host records, not open yet."""
     return HostRecords(
         path=path,
         size=size,
         robots_size=robots_size,
-        robots_bytes=robots_bytes,
         executor=executor,
     )
 

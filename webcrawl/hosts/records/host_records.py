@@ -43,10 +43,9 @@ _PACKED_COUNTERS = 1024
 class HostRecords:
     """Everything known of hosts, in the directory *path*. Not thread-safe.
 
-    *size* bounds the host records in memory (about 0.5 kB each), *robots_size* and *robots_bytes*
-    the packed robots.txt (0: 200 bytes each). *executor* runs the writes, one at a time, a few
-    milliseconds each: it should have a thread free within a second, or a crash loses more than the
-    last two.
+    *size* and *robots_size* bound the host records and the packed robots.txt in memory. *executor*
+    runs the writes, one at a time, a few milliseconds each: it should have a thread free within a
+    second, or a crash loses more than the last two.
     """
 
     def __init__(
@@ -56,7 +55,6 @@ class HostRecords:
         size: int,
         robots_size: int,
         executor: Executor,
-        robots_bytes: int = 0,
     ) -> None:
         self._database = database = Database(path=path)
         self._executor = executor
@@ -66,7 +64,7 @@ class HostRecords:
             return KeyValueCache(database=database, kind=kind, size=size, max_bytes=max_bytes)
 
         self._hosts = cache(HOSTS, size)
-        self._robots = cache(ROBOTS, robots_size, robots_bytes or robots_size * _ROBOTS_BYTES)
+        self._robots = cache(ROBOTS, robots_size, robots_size * _ROBOTS_BYTES)
         # The rests that the frontier has no room for (frontier.rests.RestStore).
         self.rests = cache(RESTS, _RESTS_HELD)
         # The patterns of hosts with pages of content already seen (hosts/budgets/traps/).
