@@ -32,7 +32,7 @@ from webcrawl.urls.filters.scope import (
     PortFilter,
     RestrictFilter,
     WhitelistFilter,
-    any_of,
+    patterns_from,
 )
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _patterns(settings: BaseSettings) -> list[Filter]:
         expressions = [value] if isinstance(value, str) else [str(one) for one in value]
         if expressions:
             try:
-                filters.append(kind(any_of(expressions)))
+                filters.append(kind(patterns_from(expressions)))
             except ValueError as error:
                 raise FatalError(f"{setting} {error}.") from error
     return filters

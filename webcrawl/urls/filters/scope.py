@@ -32,13 +32,8 @@ BAD_PORTS: Final = frozenset(
 MAX_PATTERNS: Final = 100
 """Each costs up to 1 µs a link: thousands are better given as domains, segments or extensions."""
 
-_MAX_PATTERN: Final = 10_000
-
 # A label three times in a row comes so often again.
 _AGAIN: Final = 2
-
-# What another expression in front of it would change: \1 and (?(1)...).
-_BY_NUMBER: Final = re.compile(r"(?:[^\\]|\\.)*?(?:\\[1-9]|\(\?\([0-9])", re.DOTALL)
 
 
 @dataclass(slots=True, frozen=True)
@@ -117,10 +112,10 @@ class RestrictFilter:
     """Refuses URLs that match none of the expressions as a whole: LARM's ``-restrictto``."""
 
     name: ClassVar[str] = "restrict_to"
-    pattern: re.Pattern[str]
+    patterns: tuple[re.Pattern[str], ...]
 
     def refuses(self, url: SplitUrl) -> bool:
-        return self.pattern.fullmatch(url.text) is None
+        return not any(pattern.fullmatch(url.text) for pattern in self.patterns)
 
 
 @dataclass(slots=True, frozen=True)
@@ -128,36 +123,24 @@ class PatternFilter:
     """Refuses URLs in which one of the expressions is found."""
 
     name: ClassVar[str] = "pattern"
-    pattern: re.Pattern[str]
+    patterns: tuple[re.Pattern[str], ...]
 
     def refuses(self, url: SplitUrl) -> bool:
-        return self.pattern.search(url.text) is not None
+        return any(pattern.search(url.text) for pattern in self.patterns)
 
 
-def any_of(expressions: Sequence[str]) -> re.Pattern[str]:
-    """One pattern that matches what one of *expressions* matches.
+def patterns_from(expressions: Sequence[str]) -> tuple[re.Pattern[str], ...]:
+    """*expressions*, ready to be looked for.
 
     ValueError with a sentence's end for what is no regular expression, or too many of them. They
     are Python's, which can take for ever on a long URL if they are nested without need: ``(a+)+``.
     """
     if len(expressions) > MAX_PATTERNS:
         raise ValueError(f"has more than {MAX_PATTERNS} regular expressions")
+    patterns = []
     for expression in expressions:
-        if len(expression) > _MAX_PATTERN:
-            raise ValueError(f"has an expression of more than {_MAX_PATTERN} characters")
         try:
-            alone = re.compile(expression)
+            patterns.append(re.compile(expression))
         except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"has {expression!r}, no regular expression: {error}") from error
-        if len(expressions) == 1:
-            return alone
-        if alone.flags != re.UNICODE:
-            raise ValueError(f"has {expression!r}, whose flags would hold for all of them")
-        if alone.groups and _BY_NUMBER.match(expression):
-            raise ValueError(f"has {expression!r}, whose groups have other numbers among them all")
-    try:
-        # Not in groups: Python finds what alternatives begin with, which is half of the time.
-        return re.compile("|".join(expressions))
-    except re.error as error:
-        # Groups of one name in two expressions.
-        raise ValueError(f"has expressions that do not go together: {error}") from error
+    return tuple(patterns)
