@@ -29,22 +29,33 @@ def crawler_with(**settings):
     return crawler
 
 
+def run(scenario, **settings):
+    """Open a pipeline with *settings*, give it and its crawler to *scenario*, and close it."""
+
+    async def crawl():
+        crawler = crawler_with(**settings)
+        pipeline = WarcPipeline.from_crawler(crawler)
+        await pipeline.open_spider()
+        result = await scenario(pipeline, crawler)
+        await pipeline.close_spider()
+        return result
+
+    return asyncio.run(crawl())
+
+
 def stored(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.warc.gz"))
 
 
 def test_pages_given_at_once_are_all_stored_in_order(jobdir):
-    async def crawl():
-        crawler = crawler_with(JOBDIR=str(jobdir), USER_AGENT="tests/1.0", ROBOTSTXT_OBEY=True)
-        pipeline = WarcPipeline.from_crawler(crawler)
-        await pipeline.open_spider()
+    async def store(pipeline, crawler):
         pages = [page(number) for number in range(50)]
         results = await asyncio.gather(*map(pipeline.process_item, pages))
         assert all(result is one for result, one in zip(results, pages, strict=True))
-        await pipeline.close_spider()
-        return crawler.stats.get_stats()
+        return crawler.stats
 
-    stats = asyncio.run(crawl())
+    settings = {"USER_AGENT": "tests/1.0", "ROBOTSTXT_OBEY": True}
+    stats = run(store, JOBDIR=str(jobdir), **settings).get_stats()
     (path,) = stored(jobdir / "warc")
     assert complaints(path) == {}
     assert urls(path) == [f"http://a.test/{number}" for number in range(50)]
@@ -61,36 +72,28 @@ def test_pages_given_at_once_are_all_stored_in_order(jobdir):
 
 
 def test_page_is_in_the_file_when_process_item_returns(jobdir):
-    async def crawl():
-        pipeline = WarcPipeline.from_crawler(crawler_with(JOBDIR=str(jobdir)))
-        await pipeline.open_spider()
+    async def store(pipeline, _crawler):
         for number in range(5):
             await pipeline.process_item(page(number))
             (path,) = (jobdir / "warc").iterdir()
             assert len(urls(path)) == number + 1
-        await pipeline.close_spider()
 
-    asyncio.run(crawl())
+    run(store, JOBDIR=str(jobdir))
 
 
 def test_other_items_pass_untouched(jobdir):
-    async def crawl():
-        pipeline = WarcPipeline.from_crawler(crawler_with(JOBDIR=str(jobdir)))
-        await pipeline.open_spider()
+    async def store(pipeline, _crawler):
         item = {"url": "http://a.test/"}
         assert await pipeline.process_item(item) is item
-        await pipeline.close_spider()
 
-    asyncio.run(crawl())
+    run(store, JOBDIR=str(jobdir))
     assert list((jobdir / "warc").iterdir()) == []
 
 
 def test_reactor_runs_while_pages_are_written(jobdir):
     """The worker is held at a page; the loop goes on, and pages that come meanwhile wait."""
 
-    async def crawl():
-        pipeline = WarcPipeline.from_crawler(crawler_with(JOBDIR=str(jobdir)))
-        await pipeline.open_spider()
+    async def store(pipeline, _crawler):
         held, go_on = threading.Event(), threading.Event()
         write = pipeline._writer.write
 
@@ -110,52 +113,36 @@ def test_reactor_runs_while_pages_are_written(jobdir):
         go_on.set()
         done = await asyncio.gather(*tasks, return_exceptions=True)
         assert [isinstance(one, asyncio.CancelledError) for one in done].count(True) == 1
-        await pipeline.close_spider()
 
-    asyncio.run(crawl())
+    run(store, JOBDIR=str(jobdir))
     assert len(urls(stored(jobdir / "warc")[0])) == 10
 
 
 def test_page_that_comes_after_the_end_is_an_error(jobdir):
-    async def crawl():
-        pipeline = WarcPipeline.from_crawler(crawler_with(JOBDIR=str(jobdir)))
-        await pipeline.open_spider()
+    async def store(pipeline, _crawler):
         await pipeline.close_spider()
         with pytest.raises(RuntimeError, match="after shutdown"):
             await pipeline.process_item(page())
 
-    asyncio.run(crawl())
+    with pytest.raises(RuntimeError, match="after shutdown"):  # at the second end
+        run(store, JOBDIR=str(jobdir))
 
 
 def test_bad_page_fails_alone(jobdir):
-    async def crawl():
-        pipeline = WarcPipeline.from_crawler(crawler_with(JOBDIR=str(jobdir)))
-        await pipeline.open_spider()
-        pages = [
-            page(0),
-            page(1),
-            page(2, url="http://a.test/" + "x" * 50_000),
-            page(3, status="x"),
-            page(4),
-        ]
+    async def store(pipeline, _crawler):
+        bad = [page(2, url="http://a.test/" + "x" * 50_000), page(3, status="x")]
+        pages = [page(0), page(1), *bad, page(4)]
         outcomes = await asyncio.gather(*map(pipeline.process_item, pages), return_exceptions=True)
-        assert [isinstance(one, ValueError) for one in outcomes] == [
-            False,
-            False,
-            True,
-            True,
-            False,
+        assert [number for number, one in enumerate(outcomes) if isinstance(one, ValueError)] == [
+            *(2, 3)
         ]
-        await pipeline.close_spider()
 
-    asyncio.run(crawl())
+    run(store, JOBDIR=str(jobdir))
     assert urls(stored(jobdir / "warc")[0]) == [f"http://a.test/{n}" for n in (0, 1, 4)]
 
 
 def test_full_disk_is_the_error_of_the_item_and_the_file_stays_whole(jobdir):
-    async def crawl():
-        pipeline = WarcPipeline.from_crawler(crawler_with(JOBDIR=str(jobdir)))
-        await pipeline.open_spider()
+    async def store(pipeline, _crawler):
         await pipeline.process_item(page(0))
         (path,) = (jobdir / "warc").iterdir()
         with file_size_limit(path.stat().st_size + 100):
@@ -164,9 +151,8 @@ def test_full_disk_is_the_error_of_the_item_and_the_file_stays_whole(jobdir):
             )
         assert [type(one) for one in outcomes] == [WarcWriteError] * 2
         await pipeline.process_item(page(3))
-        await pipeline.close_spider()
 
-    asyncio.run(crawl())
+    run(store, JOBDIR=str(jobdir))
     (path,) = stored(jobdir / "warc")
     assert complaints(path) == {}
     assert urls(path) == ["http://a.test/0", "http://a.test/3"]
@@ -263,20 +249,12 @@ def test_file_that_a_killed_crawl_left_is_recovered_counted_and_logged(jobdir, c
 
 
 def test_settings_say_where_and_how(tmp_path, jobdir):
-    async def crawl():
-        settings = {
-            "JOBDIR": str(jobdir),
-            "WARC_DIR": str(tmp_path / "elsewhere"),
-            "WARC_PREFIX": "My-crawl",
-            "WARC_MAX_FILE_BYTES": "1",
-        }
-        pipeline = WarcPipeline.from_crawler(crawler_with(**settings))
-        await pipeline.open_spider()
+    async def store(pipeline, _crawler):
         await pipeline.process_item(page(0))
         await pipeline.process_item(page(1))
-        await pipeline.close_spider()
 
-    asyncio.run(crawl())
+    settings = {"WARC_PREFIX": "My-crawl", "WARC_MAX_FILE_BYTES": "1"}
+    run(store, JOBDIR=str(jobdir), WARC_DIR=str(tmp_path / "elsewhere"), **settings)
     assert [path.name[:9] for path in stored(tmp_path / "elsewhere")] == ["My-crawl-"] * 2
     assert list(jobdir.iterdir()) == []
 

@@ -24,36 +24,27 @@ FEED_KINDS: Final = frozenset({"item", "next", "prev"})
 SITEMAP_KINDS: Final = frozenset({"loc", "alternate", "sitemap"})
 """Kinds that a sitemap can have: pages, their translations, other sitemaps."""
 
-# What a kind needs from the page. Elements with two attributes that refer to something are asked
-# for without them: the parser would find an element once for each.
-_SELECTORS: Final = {
-    "a": "a[href]",
-    "area": "area[href]",
-    "frame": "frame[src]",
-    "iframe": "iframe[src]",
-    "refresh": "meta[http-equiv][content]",
-    "link": "link[href]",
-    "img": "img",
-    "source": "source",
-    "script": "script[src]",
-    "embed": "embed[src]",
-    "object": "object[data]",
-    "form": "form[action]",
-    "video": "video",
-    "audio": "audio[src]",
-    "track": "track[src]",
-    "css": "style,[style]",
-}
-
-KINDS: Final = frozenset(_SELECTORS) | frozenset(RELATIONS)
-"""All kinds that an HTML page can have. ``link`` is a ``<link>`` of any relation without a kind of
-its own; ``css`` a ``url()`` in the page; ``form`` the target of a form that is sent by GET."""
-
 ATTRIBUTES: Final[dict[str | None, str]] = {
     "a": "href", "area": "href", "frame": "src", "iframe": "src", "script": "src",
     "embed": "src", "object": "data", "audio": "src", "track": "src",
 }  # fmt: skip
 """The elements with a single attribute that refers to something."""
+
+# What a kind needs from the page. Elements with two attributes that refer to something are asked
+# for without them: the parser would find an element once for each.
+_SELECTORS: Final = {name: f"{name}[{attribute}]" for name, attribute in ATTRIBUTES.items()} | {
+    "refresh": "meta[http-equiv][content]",
+    "link": "link[href]",
+    "form": "form[action]",
+    "img": "img",
+    "source": "source",
+    "video": "video",
+    "css": "style,[style]",
+}
+
+KINDS: Final = frozenset(name for name in _SELECTORS if name) | frozenset(RELATIONS)
+"""All kinds that an HTML page can have. ``link`` is a ``<link>`` of any relation without a kind of
+its own; ``css`` a ``url()`` in the page; ``form`` the target of a form that is sent by GET."""
 
 _META_NAME: Final = re.compile(r"[a-z0-9_-]+", re.ASCII)
 
