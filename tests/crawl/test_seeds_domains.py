@@ -8,7 +8,7 @@ from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.urls.filters.chain import FilterChain
-from webcrawl.urls.filters.scope import WhitelistFilter
+from webcrawl.urls.filters.scope import whitelist_filter
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def table(tmp_path):
 
 def test_domains_of_seeds_are_the_whitelist(table):
     domains = SeedDomains(table)
-    chain = FilterChain([WhitelistFilter(domains)])
+    chain = FilterChain([whitelist_filter(domains)])
     assert chain.refusal("http://a.com/", 0) == "whitelist"
     domains.add(["www.a.com", "b.co.uk", "news.b.co.uk", "127.0.0.1"])
     assert len(domains) == 3

@@ -17,7 +17,7 @@ from webcrawl.items import Page, RobotsDirectives
 from webcrawl.storage.record_log import read_records
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.equivalence import Equivalence
-from webcrawl.urls.filters.chain import FilterChain, LengthFilter, SchemeFilter
+from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filter
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 NO_BUDGETS = DepthBudgets()
@@ -61,7 +61,9 @@ def submitter(
     )
     rules = LinkRules(
         filters=filters
-        or FilterChain([SchemeFilter(HTTP_SCHEMES), LengthFilter(max_bytes)], max_depth=max_depth),
+        or FilterChain(
+            [scheme_filter(HTTP_SCHEMES), length_filter(max_bytes)], max_depth=max_depth
+        ),
         comparison_form=Equivalence().comparison_form,
         max_redirects=3,
         obeys_nofollow=obeys_nofollow,

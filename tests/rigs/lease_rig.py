@@ -34,7 +34,7 @@ from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.line_log import LineLog
 from webcrawl.urls import HTTP_SCHEMES, host_of
 from webcrawl.urls.equivalence import Equivalence
-from webcrawl.urls.filters.chain import FilterChain, SchemeFilter
+from webcrawl.urls.filters.chain import FilterChain, scheme_filter
 
 MAX_DELAY = 120.0
 LEASE_SECS = 900.0
@@ -120,7 +120,7 @@ class Desk:
             shards=self.shards, key_of=host_of, clock=self.rig.clock
         )
         rules = LinkRules(
-            filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
+            filters=FilterChain([scheme_filter(HTTP_SCHEMES)]),
             comparison_form=Equivalence().comparison_form,
             max_redirects=3,
             obeys_nofollow=True,

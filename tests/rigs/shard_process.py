@@ -50,7 +50,7 @@ from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.line_log import LineLog
 from webcrawl.urls import HTTP_SCHEMES, host_of
-from webcrawl.urls.filters.chain import FilterChain, SchemeFilter
+from webcrawl.urls.filters.chain import FilterChain, scheme_filter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -272,7 +272,7 @@ class Process:
         self.shard = hosts.shard(self.frontier, tables)
         shards = Shards([self.shard])
         rules = LinkRules(
-            filters=FilterChain([SchemeFilter(HTTP_SCHEMES)]),
+            filters=FilterChain([scheme_filter(HTTP_SCHEMES)]),
             comparison_form=str,
             max_redirects=100,
             obeys_nofollow=False,

@@ -10,23 +10,26 @@ from hypothesis import strategies as st
 from strategies import urls
 
 from webcrawl.urls import HTTP_SCHEMES
-from webcrawl.urls.filters import chain as filters
+from webcrawl.urls.filters import chain as chains
 from webcrawl.urls.filters.chain import (
     FilterChain,
-    LengthFilter,
-    SchemeFilter,
+    LinkFilter,
+    ServerFilter,
+    UrlFilter,
+    length_filter,
+    scheme_filter,
 )
 from webcrawl.urls.filters.path_filters import (
-    CalendarFilter,
-    ParametersFilter,
-    RepeatedSegmentsFilter,
+    calendar_filter,
+    parameters_filter,
+    repeated_segments_filter,
 )
 from webcrawl.urls.filters.scope import (
-    OwnDomainFilter,
-    PatternFilter,
-    PortFilter,
-    RestrictFilter,
+    own_domain_filter,
+    pattern_filter,
     patterns_from,
+    port_filter,
+    restrict_filter,
 )
 
 URL = "http://a.test/"
@@ -42,7 +45,7 @@ PAGES = [
 
 
 def test_first_filter_that_refuses_gives_its_name():
-    chain = FilterChain([SchemeFilter(HTTP_SCHEMES), LengthFilter(20)], max_depth=2)
+    chain = FilterChain([scheme_filter(HTTP_SCHEMES), length_filter(20)], max_depth=2)
     assert chain.refusal(URL, 2) is None
     assert chain.refusal("ftp://a.test/", 9) == "scheme"
     assert chain.refusal(URL + "x" * 7, 9) == "length"
@@ -50,7 +53,7 @@ def test_first_filter_that_refuses_gives_its_name():
 
 
 def test_refusals_are_counted_by_name():
-    chain = FilterChain([SchemeFilter(HTTP_SCHEMES), LengthFilter(20)], max_depth=2)
+    chain = FilterChain([scheme_filter(HTTP_SCHEMES), length_filter(20)], max_depth=2)
     for url, depth in [(URL, 0), (URL, 3), (URL, 4), (URL * 9, 0), ("gopher://a.test/", 0)]:
         chain.refusal(url, depth)
     assert chain.refused == {"depth": 2, "length": 1, "scheme": 1}
@@ -58,24 +61,18 @@ def test_refusals_are_counted_by_name():
 
 @pytest.mark.parametrize(("length", "refused"), [(2048, None), (2049, "length")])
 def test_url_of_exactly_the_length_passes(length, refused):
-    chain = FilterChain([LengthFilter(2048)])
+    chain = FilterChain([length_filter(2048)])
     assert chain.refusal(URL.ljust(length, "x"), 0) == refused
 
 
 def test_schemes_are_those_that_can_be_fetched():
-    chain = FilterChain([SchemeFilter(frozenset({"ftp"}))])
+    chain = FilterChain([scheme_filter(frozenset({"ftp"}))])
     assert chain.refusal("ftp://a.test/", 0) is None
     assert chain.refusal(URL, 0) == "scheme"
 
 
 def test_chain_takes_filters_of_the_user():
-    class NoQuery:
-        name = "query"
-
-        def refuses(self, url):
-            return bool(url.query)
-
-    chain = FilterChain([NoQuery()], max_depth=1)
+    chain = FilterChain([UrlFilter("query", lambda url: bool(url.query))], max_depth=1)
     assert chain.refusal(URL + "?x", 0) == "query"
     assert chain.refusal(URL, 1) is None
 
@@ -84,25 +81,18 @@ def test_empty_chain_refuses_nothing():
     assert FilterChain([]).refusal("x", 9) is None
 
 
-class Asked:
-    """A filter of every kind that refuses nothing and remembers what it was asked."""
+def asking():
+    """Filters of every kind that refuse nothing, and a list of what they were asked."""
+    asked = []
 
-    name = "asked"
+    def about(kind):
+        return lambda *question: asked.append((kind, *question))
 
-    def __init__(self):
-        self.asked = []
-
-    def refuses(self, url):
-        self.asked.append(("url", *url.segments, url.query))
-        return False
-
-    def refuses_server(self, scheme, host, port):
-        self.asked.append(("server", scheme, host, port))
-        return False
-
-    def refuses_link(self, host, page_host):
-        self.asked.append(("link", host, page_host))
-        return False
+    return asked, [
+        UrlFilter("asked", lambda url: asked.append(("url", *url.segments, url.query))),
+        ServerFilter("asked", about("server")),
+        LinkFilter("asked", about("link")),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,100 +123,88 @@ class Asked:
     ],
 )
 def test_filters_are_asked_what_they_need_to_know(url, questions):
-    asked = Asked()
-    assert FilterChain([asked]).refusal(url, 7, "a.test") is None
-    assert asked.asked == questions
+    asked, filters = asking()
+    assert FilterChain(filters).refusal(url, 7, "a.test") is None
+    assert asked == questions
 
 
 def test_server_that_passed_is_not_asked_about_again_within_bounds(monkeypatch):
-    monkeypatch.setattr(filters, "_CACHED_SERVERS", 2)
-    asked = Asked()
-    chain = FilterChain([asked])
+    monkeypatch.setattr(chains, "_CACHED_SERVERS", 2)
+    asked, filters = asking()
+    chain = FilterChain(filters)
     for number, host in enumerate(("a", "a", "b", "a", "c", "c", "a")):
         chain.refusal(f"http://{host}.test/{number}", 0)
-    assert [one[2][0] for one in asked.asked if one[0] == "server"] == ["a", "b", "c", "a"]
+    assert [one[2][0] for one in asked if one[0] == "server"] == ["a", "b", "c", "a"]
 
 
 @pytest.mark.parametrize("scheme", ["ftp", "http", "https", "gopher"])
 def test_each_server_of_a_scheme_is_asked_about(scheme):
-    asked = Asked()
-    chain = FilterChain([asked])
+    asked, filters = asking()
+    chain = FilterChain(filters)
     for host in ("a", "b.test", "a"):
         chain.refusals([f"{scheme}://{host}/x", f"{scheme}://{host}/y/"], 0)
-    assert [one[2] for one in asked.asked if one[0] == "server"] == ["a", "b.test"]
+    assert [one[2] for one in asked if one[0] == "server"] == ["a", "b.test"]
 
 
 def test_url_that_passed_is_asked_about_again_only_for_its_depth_and_its_page(monkeypatch):
-    monkeypatch.setattr(filters, "_CACHED_URLS", 2)
-    asked = Asked()
-    chain = FilterChain([asked], max_depth=2)
+    monkeypatch.setattr(chains, "_CACHED_URLS", 2)
+    asked, filters = asking()
+    chain = FilterChain(filters, max_depth=2)
     url = "http://a.test/x/y/z"
     question, link = ("url", "x", "y", "z", ""), ("link", "a.test", "b.test")
     for _ in range(2):
         assert chain.refusal(url, 2, "b.test") is None
-    assert asked.asked[1:] == [question, link, link]
+    assert asked[1:] == [question, link, link]
     assert chain.refusal(url, 3, "b.test") == "depth"
     for number in range(3):  # more than are remembered
         chain.refusal(f"http://a.test/{number}", 1, "b.test")
     chain.refusal(url, 2, "b.test")
-    assert asked.asked[-2:] == [question, link]
+    assert asked[-2:] == [question, link]
 
 
 def test_url_that_was_refused_is_refused_again():
-    chain = FilterChain([RepeatedSegmentsFilter(3)])
+    chain = FilterChain([repeated_segments_filter(3)])
     for _ in range(2):
         assert chain.refusal("http://a.test/x/x/x/x", 0) == "repeated_segments"
     assert chain.refused == {"repeated_segments": 2}
 
 
 def test_long_urls_are_not_remembered():
-    asked = Asked()
-    chain = FilterChain([asked])
+    asked, filters = asking()
+    chain = FilterChain(filters)
     for _ in range(2):
         chain.refusal(f"http://a.test/?{'x' * 300}", 0)
-    assert len([one for one in asked.asked if one[0] == "url"]) == 2
+    assert len([one for one in asked if one[0] == "url"]) == 2
 
 
 def test_server_that_was_refused_is_asked_about_again():
-    class Closed:
-        name = "closed"
-        closed = True
-
-        def refuses_server(self, scheme, host, port):
-            return self.closed
-
-    one = Closed()
-    chain = FilterChain([one])
+    closed = {"a.test"}
+    chain = FilterChain([ServerFilter("closed", lambda _scheme, host, _port: host in closed)])
     assert chain.refusal(URL, 0) == "closed"
-    one.closed = False
+    closed.clear()
     assert chain.refusal(URL, 0) is None
     assert chain.refused == {"closed": 1}
 
 
 def test_servers_of_long_names_are_not_remembered():
-    asked = Asked()
-    chain = FilterChain([asked])
+    asked, filters = asking()
+    chain = FilterChain(filters)
     for _ in range(2):
         chain.refusal(f"http://{'x' * 300}.test/", 0)
-    assert len([one for one in asked.asked if one[0] == "server"]) == 2
+    assert len([one for one in asked if one[0] == "server"]) == 2
 
 
 def test_refusals_of_every_kind_are_counted():
-    class Refusing:
-        def __init__(self, kind):
-            self.name = kind
-            setattr(self, kind, lambda *question: True)
-
-    for kind in ("refuses", "refuses_server", "refuses_link"):
-        chain = FilterChain([Refusing(kind)])
-        assert chain.refusal("http://a.test/?x", 1, "b.test") == kind
-        assert chain.refused == {kind: 1}
+    for kind in (UrlFilter, ServerFilter, LinkFilter):
+        chain = FilterChain([kind("some", lambda *_question: True)])
+        assert chain.refusal("http://a.test/?x", 1, "b.test") == "some"
+        assert chain.refused == {"some": 1}
 
 
 def test_page_that_is_a_seed_is_linked_from_nowhere():
-    asked = Asked()
-    FilterChain([asked]).refusal(URL, 0)
-    assert not [one for one in asked.asked if one[0] == "link"]
+    asked, filters = asking()
+    FilterChain(filters).refusal(URL, 0)
+    assert not [one for one in asked if one[0] == "link"]
 
 
 @given(st.lists(urls() | st.sampled_from(PAGES), max_size=8), st.sampled_from(["", "a.test"]))
@@ -234,15 +212,15 @@ def test_links_of_a_page_are_refused_as_each_of_them_would_be(links, page_host):
     def chain():
         return FilterChain(
             [
-                SchemeFilter(frozenset({"http"})),
-                LengthFilter(30),
-                PortFilter(frozenset()),
-                RestrictFilter(patterns_from([r"http://[ab]\.test.*", ".*y.*"])),
-                PatternFilter(patterns_from(["x$", r"\?a"])),
-                RepeatedSegmentsFilter(3),
-                ParametersFilter(1),
-                CalendarFilter(2031),
-                OwnDomainFilter(),
+                scheme_filter(frozenset({"http"})),
+                length_filter(30),
+                port_filter(frozenset()),
+                restrict_filter(patterns_from([r"http://[ab]\.test.*", ".*y.*"])),
+                pattern_filter(patterns_from(["x$", r"\?a"])),
+                repeated_segments_filter(3),
+                parameters_filter(1),
+                calendar_filter(2031),
+                own_domain_filter(),
             ],
             max_depth=5,
         )
@@ -258,7 +236,7 @@ def test_links_of_a_page_are_refused_as_each_of_them_would_be(links, page_host):
 
 
 def test_expressions_do_not_see_urls_that_are_too_long():
-    chain = FilterChain([LengthFilter(100), PatternFilter(patterns_from(["[0-9]+-x"]))])
+    chain = FilterChain([length_filter(100), pattern_filter(patterns_from(["[0-9]+-x"]))])
     links = [URL + 20_000 * "1", URL + "1-x", URL]  # the first alone would take 0.3 s
     started = time.thread_time()
     assert chain.refusals(links, 0) == ["length", "pattern", None]
@@ -266,15 +244,6 @@ def test_expressions_do_not_see_urls_that_are_too_long():
 
 
 def test_url_without_a_path_is_not_taken_for_a_server_that_passed():
-    class NotThat:
-        name = "that"
-
-        def refuses_server(self, scheme, host, port):
-            return host == "a.test"
-
-    chain = FilterChain([NotThat()])
-    assert chain.refusals(["http://a.tes/", "http://a.test", "http://a.tes/"], 0) == [
-        None,
-        "that",
-        None,
-    ]
+    chain = FilterChain([ServerFilter("that", lambda _scheme, host, _port: host == "a.test")])
+    urls = ["http://a.tes/", "http://a.test", "http://a.tes/"]
+    assert chain.refusals(urls, 0) == [None, "that", None]

@@ -29,7 +29,7 @@ from webcrawl.urls.extraction.references import refresh_target, srcset_reference
 from webcrawl.urls.extraction.robots_meta import robots_directives
 from webcrawl.urls.extraction.sitemap_reader import iter_sitemap
 from webcrawl.urls.filters.chain import SplitUrl
-from webcrawl.urls.filters.path_filters import ActionFilter, CalendarFilter, ListingSortFilter
+from webcrawl.urls.filters.path_filters import action_filter, calendar_filter, listing_sort_filter
 from webcrawl.urls.filters.pattern import patterns_of
 from webcrawl.urls.host import host_of, origin_of
 from webcrawl.urls.normalizer import normalize
@@ -81,9 +81,9 @@ def url(before, body):
 
 def url_filters(body):
     text = body.decode("latin-1")
-    CalendarFilter(2027).refuses(SplitUrl(f"http://a.test/2031{text}", [""], ""))
-    ActionFilter().refuses(SplitUrl("", [""], text))
-    ListingSortFilter().refuses(SplitUrl("", [""], f"C=N{text}"))
+    calendar_filter(2027).refuses(SplitUrl(f"http://a.test/2031{text}", [""], ""))
+    action_filter().refuses(SplitUrl("", [""], text))
+    listing_sort_filter().refuses(SplitUrl("", [""], f"C=N{text}"))
 
 
 READERS = {

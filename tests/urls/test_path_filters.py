@@ -7,28 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
 
-from webcrawl.urls.filters.chain import FilterChain, LengthFilter
+from webcrawl.urls.filters.chain import FilterChain, length_filter
 from webcrawl.urls.filters.path_filters import (
-    ActionFilter,
-    CalendarFilter,
-    ExtensionFilter,
-    GrowingSegmentsFilter,
-    ListingSortFilter,
-    ParametersFilter,
-    RepeatedSegmentsFilter,
-    SegmentNamesFilter,
-    SegmentsFilter,
+    action_filter,
+    calendar_filter,
+    extension_filter,
+    growing_segments_filter,
+    listing_sort_filter,
+    parameters_filter,
+    repeated_segments_filter,
+    segment_names_filter,
+    segments_filter,
 )
 
 # As the settings have them by default, in the year 2026.
 DEFAULTS = [
-    SegmentsFilter(20),
-    RepeatedSegmentsFilter(3),
-    GrowingSegmentsFilter(3),
-    ParametersFilter(16),
-    ListingSortFilter(),
-    CalendarFilter(2031),
-    ActionFilter(),
+    segments_filter(20),
+    repeated_segments_filter(3),
+    growing_segments_filter(3),
+    parameters_filter(16),
+    listing_sort_filter(),
+    calendar_filter(2031),
+    action_filter(),
 ]
 
 # Pages as sites have them, some of them at the edge of what the filters look for.
@@ -137,13 +137,13 @@ def test_trap_is_refused_by_name(path, name):
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_limits_are_the_most_that_passes(most):
-    paths = FilterChain([SegmentsFilter(most)])
+    paths = FilterChain([segments_filter(most)])
     assert paths.refusal("http://a.test" + most * "/x", 0) is None
     assert paths.refusal("http://a.test" + most * "/x" + "/y", 0) == "segments"
-    parameters = FilterChain([ParametersFilter(most)])
+    parameters = FilterChain([parameters_filter(most)])
     assert parameters.refusal("http://a.test/?" + "&".join(most * "x"), 0) is None
     assert parameters.refusal("http://a.test/?" + "&".join((most + 1) * "x"), 0) == "parameters"
-    repeated = FilterChain([RepeatedSegmentsFilter(most)])
+    repeated = FilterChain([repeated_segments_filter(most)])
     assert repeated.refusal("http://a.test" + most * "/x", 0) is None
     assert repeated.refusal("http://a.test" + (most + 1) * "/x", 0) == "repeated_segments"
     assert repeated.refusal("http://a.test" + (most + 1) * "/x/7/y", 0) == "repeated_segments"
@@ -152,7 +152,7 @@ def test_limits_are_the_most_that_passes(most):
 @given(st.lists(st.sampled_from("abc"), max_size=4), st.lists(st.sampled_from("abc7"), max_size=4))
 def test_group_that_is_repeated_is_found_wherever_it_stands(before, group):
     url = "http://a.test/" + "/".join([*before, *(4 * group), "end"])
-    refused = FilterChain([RepeatedSegmentsFilter(3)]).refusal(url, 0)
+    refused = FilterChain([repeated_segments_filter(3)]).refusal(url, 0)
     if any(not part.isdigit() for part in group):
         assert refused == "repeated_segments"
 
@@ -160,14 +160,14 @@ def test_group_that_is_repeated_is_found_wherever_it_stands(before, group):
 def test_long_path_is_looked_through_in_no_time():
     """All of 1,000 segments are two that alternate in no period of eight."""
     segments = [f"s{number % 251}" for number in range(1000)]
-    chain = FilterChain([RepeatedSegmentsFilter(3)])
+    chain = FilterChain([repeated_segments_filter(3)])
     assert chain.refusal("http://a.test/" + "/".join(segments), 0) is None
     assert chain.refusal("http://a.test/" + "/".join([*segments, *"xxxx"]), 0) is not None
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_limit_of_growth_is_the_most_that_passes(most):
-    growing = FilterChain([GrowingSegmentsFilter(most)])
+    growing = FilterChain([growing_segments_filter(most)])
     path = "/".join("x" * size for size in range(1, most + 1))
     assert growing.refusal(f"http://a.test/{path}", 0) is None
     assert growing.refusal(f"http://a.test/{path}/{'x' * (most + 1)}", 0) == "growing_segments"
@@ -180,7 +180,7 @@ def test_limit_of_growth_is_the_most_that_passes(most):
 @given(st.text("ab-.", min_size=1, max_size=6), st.text("ab1.", max_size=6))
 def test_what_is_appended_again_and_again_is_found_sooner_or_later(piece, start):
     """Whatever a link appends to the segment or path it stands on, the limits end it."""
-    chain = FilterChain([LengthFilter(2048), *DEFAULTS])
+    chain = FilterChain([length_filter(2048), *DEFAULTS])
     found = set()
     for times in (3, 140, 2048):
         segment = start + times * piece
@@ -193,7 +193,7 @@ def test_what_is_appended_again_and_again_is_found_sooner_or_later(piece, start)
 
 def test_segments_by_name_are_refused_whatever_their_case():
     chain = FilterChain(
-        [SegmentNamesFilter(frozenset({"private", "a.test", *map(str, range(5000))}))]
+        [segment_names_filter(frozenset({"private", "a.test", *map(str, range(5000))}))]
     )
     assert chain.refusal("http://a.test/x/Private/y", 0) == "segment_name"
     assert chain.refusal("http://a.test/private?x", 0) == "segment_name"
@@ -216,13 +216,16 @@ def test_segments_by_name_are_refused_whatever_their_case():
     ],
 )
 def test_extensions_are_those_of_the_last_segment(path, by_refused, by_allowed):
-    refused = FilterChain([ExtensionFilter(frozenset({"zip", "gz"}), frozenset())])
-    allowed = FilterChain([ExtensionFilter(frozenset(), frozenset({"html"}))])
+    refused = FilterChain([extension_filter(frozenset({"zip", "gz"}), frozenset())])
+    allowed = FilterChain([extension_filter(frozenset(), frozenset({"html"}))])
     assert refused.refusal(f"http://a.zip{path}", 0) == by_refused
     assert allowed.refusal(f"http://a.zip{path}", 0) == by_allowed
 
 
 @given(st.text(st.characters(codec=None)) | urls())
 def test_no_text_makes_a_filter_raise(url):
-    every = [SegmentNamesFilter(frozenset({"x"})), ExtensionFilter(frozenset({"x"}), frozenset())]
+    every = [
+        segment_names_filter(frozenset({"x"})),
+        extension_filter(frozenset({"x"}), frozenset()),
+    ]
     FilterChain([*DEFAULTS, *every]).refusal(url, 1, "a.test")

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from strategies import urls
 
 from webcrawl.urls import SCHEMES
-from webcrawl.urls.filters.chain import FilterChain, SchemeFilter
+from webcrawl.urls.filters.chain import FilterChain, scheme_filter
 from webcrawl.urls.filters.scope import (
     BAD_PORTS,
     MAX_PATTERNS,
-    HostLabelsFilter,
-    OwnDomainFilter,
-    PatternFilter,
-    PortFilter,
-    RestrictFilter,
-    WhitelistFilter,
+    host_labels_filter,
+    own_domain_filter,
+    pattern_filter,
     patterns_from,
+    port_filter,
+    restrict_filter,
+    whitelist_filter,
 )
 
 
@@ -40,21 +40,21 @@ from webcrawl.urls.filters.scope import (
     ],
 )
 def test_ports_that_browsers_refuse_are_refused(url, refused):
-    assert FilterChain([PortFilter(frozenset())]).refusal(url, 0) == refused
+    assert FilterChain([port_filter(frozenset())]).refusal(url, 0) == refused
 
 
 def test_ports_may_be_held_to_some():
-    chain = FilterChain([PortFilter(frozenset({25, 8080}))])
+    chain = FilterChain([port_filter(frozenset({25, 8080}))])
     assert chain.refusal("http://a.test/", 0) is None
     assert chain.refusal("http://a.test:25/", 0) is None
     assert chain.refusal("http://a.test:8081/", 0) == "port"
 
 
 def test_refused_ports_are_refused_whatever_is_allowed():
-    chain = FilterChain([PortFilter(frozenset({8080}), frozenset({8080, 81}))])
+    chain = FilterChain([port_filter(frozenset({8080}), frozenset({8080, 81}))])
     assert chain.refusal("http://a.test:8080/", 0) == "port"
     assert chain.refusal("http://a.test/", 0) is None
-    chain = FilterChain([PortFilter(frozenset(), frozenset({81}))])
+    chain = FilterChain([port_filter(frozenset(), frozenset({81}))])
     assert chain.refusal("http://a.test:81/", 0) == "port"
     assert chain.refusal("http://a.test:25/", 0) == "port"
     assert chain.refusal("http://a.test:8080/", 0) is None
@@ -82,12 +82,12 @@ def test_bad_ports_are_those_of_the_fetch_standard():
     ],
 )
 def test_hosts_that_a_name_server_makes_up_are_refused(host, refused):
-    assert FilterChain([HostLabelsFilter(10)]).refusal(f"http://{host}/", 0) == refused
+    assert FilterChain([host_labels_filter(10)]).refusal(f"http://{host}/", 0) == refused
 
 
 def test_whitelist_is_of_sites_and_may_grow():
     domains = {"a.com", "b.co.uk"}
-    chain = FilterChain([WhitelistFilter(domains)])
+    chain = FilterChain([whitelist_filter(domains)])
     assert chain.refusal("http://www.x.a.com/", 0) is None
     assert chain.refusal("https://news.b.co.uk:81/x", 0) is None
     assert chain.refusal("http://c.co.uk/", 0) == "whitelist"
@@ -101,7 +101,7 @@ def test_whitelist_is_of_sites_and_may_grow():
 
 
 def test_nielsen_s_mode_takes_only_links_within_the_page_s_own_domain():
-    chain = FilterChain([WhitelistFilter({"a.com", "b.com"}), OwnDomainFilter()])
+    chain = FilterChain([whitelist_filter({"a.com", "b.com"}), own_domain_filter()])
     assert chain.refusal("http://www.a.com/", 0) is None, "a seed has no page"
     assert chain.refusal("http://www.a.com/", 1, "a.com") is None
     assert chain.refusal("http://a.com/", 1, "a.com") is None
@@ -111,7 +111,7 @@ def test_nielsen_s_mode_takes_only_links_within_the_page_s_own_domain():
 
 def test_restriction_is_to_what_an_expression_matches_as_a_whole():
     chain = FilterChain(
-        [RestrictFilter(patterns_from([r"http://[^/]*\.uni-muenchen\.de.*", "https://a/"]))]
+        [restrict_filter(patterns_from([r"http://[^/]*\.uni-muenchen\.de.*", "https://a/"]))]
     )
     assert chain.refusal("http://www.uni-muenchen.de/x", 0) is None
     assert chain.refusal("https://a/", 0) is None
@@ -120,14 +120,14 @@ def test_restriction_is_to_what_an_expression_matches_as_a_whole():
 
 
 def test_expression_refuses_where_it_is_found():
-    chain = FilterChain([PatternFilter(patterns_from(["/private/", r"\.cgi\b"]))])
+    chain = FilterChain([pattern_filter(patterns_from(["/private/", r"\.cgi\b"]))])
     assert chain.refusal("http://a.test/x/private/y", 0) == "pattern"
     assert chain.refusal("http://a.test/x.cgi?y", 0) == "pattern"
     assert chain.refusal("http://a.test/private", 0) is None
 
 
 def test_each_expression_has_its_own_flags_alternatives_and_groups():
-    chain = FilterChain([PatternFilter(patterns_from(["(?i)/ONE/", r"(a|b)\1$", r"(c)\1"]))])
+    chain = FilterChain([pattern_filter(patterns_from(["(?i)/ONE/", r"(a|b)\1$", r"(c)\1"]))])
     urls = ["http://x.test/one/", "http://x.test/bb", "http://x.test/cc", "http://x.test/cA"]
     assert chain.refusals(urls, 0) == ["pattern", "pattern", "pattern", None]
 
@@ -150,11 +150,11 @@ def test_what_is_no_expression_is_told(expressions, sentence):
 def test_no_text_makes_a_filter_raise(url, page_host):
     chain = FilterChain(
         [
-            SchemeFilter(SCHEMES),
-            PortFilter(frozenset()),
-            HostLabelsFilter(3),
-            WhitelistFilter({"a.test"}),
-            OwnDomainFilter(),
+            scheme_filter(SCHEMES),
+            port_filter(frozenset()),
+            host_labels_filter(3),
+            whitelist_filter({"a.test"}),
+            own_domain_filter(),
         ]
     )
     assert chain.refusal(url, 1, page_host) == chain.refusal(url, 1, page_host)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from webcrawl.frontier.entry import Entry, encode
 from webcrawl.urls import host_of
-from webcrawl.urls.filters.scope import WhitelistFilter
+from webcrawl.urls.filters.scope import whitelist_filter
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class LinkIntake:
         self._eliminator = eliminator
         self._ranks = ranks
         self._domains = domains
-        self._whitelist = None if domains is None else WhitelistFilter(domains)
+        self._whitelist = None if domains is None else whitelist_filter(domains)
         self._key_of = key_of
         self._linked = linked
         self.submitted = 0
@@ -176,9 +176,7 @@ class LinkIntake:
         """*batch* without what leads out of the domains of the seeds."""
         if self._whitelist is None:
             return batch
-        refused = {
-            host for host in {*batch.hosts} if self._whitelist.refuses_server("", host, None)
-        }
+        refused = {host for host in {*batch.hosts} if self._whitelist.refuses("", host, None)}
         if not refused:
             return batch
         at = [i for i, host in enumerate(batch.hosts) if host not in refused]

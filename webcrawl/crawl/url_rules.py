@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 from webcrawl.urls.equivalence import Equivalence
-from webcrawl.urls.filters.chain import FilterChain, LengthFilter, SchemeFilter
+from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filter
 from webcrawl.urls.filters.host_rules import HostRules
 from webcrawl.urls.filters.path_filters import (
-    ActionFilter,
-    CalendarFilter,
-    ExtensionFilter,
-    GrowingSegmentsFilter,
-    ListingSortFilter,
-    ParametersFilter,
-    RepeatedSegmentsFilter,
-    SegmentNamesFilter,
-    SegmentsFilter,
+    action_filter,
+    calendar_filter,
+    extension_filter,
+    growing_segments_filter,
+    listing_sort_filter,
+    parameters_filter,
+    repeated_segments_filter,
+    segment_names_filter,
+    segments_filter,
 )
 from webcrawl.urls.filters.scope import (
-    HostLabelsFilter,
-    OwnDomainFilter,
-    PatternFilter,
-    PortFilter,
-    RestrictFilter,
-    WhitelistFilter,
+    host_labels_filter,
+    own_domain_filter,
+    pattern_filter,
     patterns_from,
+    port_filter,
+    restrict_filter,
+    whitelist_filter,
 )
 
 if TYPE_CHECKING:
@@ -98,11 +98,11 @@ def filters_of(
         most = whole(settings, limited, at_least=0)
         if most:
             filters += [kind(most) for kind in kinds]
-    filters += [HostLabelsFilter(), ParametersFilter()]
+    filters += [host_labels_filter(), parameters_filter()]
     known: dict[str, Filter] = {
-        "listing_sort": ListingSortFilter(),
-        "calendar": CalendarFilter(this_year + _CALENDAR_YEARS),
-        "action": ActionFilter(),
+        "listing_sort": listing_sort_filter(),
+        "calendar": calendar_filter(this_year + _CALENDAR_YEARS),
+        "action": action_filter(),
     }
     for name in _words(settings, "URL_KNOWN_PATHS"):
         if name not in known:
@@ -110,16 +110,16 @@ def filters_of(
         filters.append(known[name])
     names = frozenset(name.lower() for name in _words(settings, "URL_REFUSED_SEGMENTS"))
     if names:
-        filters.append(SegmentNamesFilter(names))
+        filters.append(segment_names_filter(names))
     refused = _extensions(settings, "URL_REFUSED_EXTENSIONS")
     allowed = _extensions(settings, "URL_EXTENSIONS")
     if refused or allowed:
-        filters.append(ExtensionFilter(refused, allowed))
+        filters.append(extension_filter(refused, allowed))
     filters += _patterns(settings)
     if scope != OPEN and domains is not None:
-        filters.append(WhitelistFilter(domains))
+        filters.append(whitelist_filter(domains))
     if scope == DOMAIN:
-        filters.append(OwnDomainFilter())
+        filters.append(own_domain_filter())
     return FilterChain(filters, max_depth=whole(settings, "URL_MAX_DEPTH", at_least=0))
 
 
@@ -128,25 +128,25 @@ def redirect_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> F
     robots.txt or of a spider's own Request: the site chooses it. FatalError as ``filters_of``."""
     filters = _of_servers(settings, schemes)
     if most := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
-        filters.append(LengthFilter(most))
+        filters.append(length_filter(most))
     return FilterChain(filters)
 
 
 def _of_servers(settings: BaseSettings, schemes: frozenset[str]) -> list[Filter]:
-    ports = PortFilter(_ports(settings, "URL_PORTS"), _ports(settings, "URL_REFUSED_PORTS"))
-    return [SchemeFilter(schemes), ports]
+    ports = port_filter(_ports(settings, "URL_PORTS"), _ports(settings, "URL_REFUSED_PORTS"))
+    return [scheme_filter(schemes), ports]
 
 
 _LIMITED: Final[dict[str, tuple[Callable[[int], Filter], ...]]] = {
-    "URL_MAX_LENGTH_BYTES": (LengthFilter,),
-    "URL_MAX_SEGMENTS": (SegmentsFilter,),
-    "URL_MAX_REPEATED_SEGMENTS": (RepeatedSegmentsFilter, GrowingSegmentsFilter),
+    "URL_MAX_LENGTH_BYTES": (length_filter,),
+    "URL_MAX_SEGMENTS": (segments_filter,),
+    "URL_MAX_REPEATED_SEGMENTS": (repeated_segments_filter, growing_segments_filter),
 }
 
 
 def _patterns(settings: BaseSettings) -> list[Filter]:
     filters: list[Filter] = []
-    for setting, kind in (("URL_RESTRICT_TO", RestrictFilter), ("URL_REFUSE", PatternFilter)):
+    for setting, kind in (("URL_RESTRICT_TO", restrict_filter), ("URL_REFUSE", pattern_filter)):
         # Not getlist: a regular expression given with -s may have commas.
         value = settings.get(setting) or []
         expressions = [value] if isinstance(value, str) else [str(one) for one in value]

@@ -1,8 +1,8 @@
 """The filters that a link must pass before the eliminator sees it.
 
-Each filter is a small object with a name and one method; a ``FilterChain`` calls them in order and
-counts refusals by name. The names are the last part of the stats ``urls/refused/<name>``. Filters
-keep no state, so a link that was refused once is refused again.
+Each filter is a function with a name; a ``FilterChain`` calls them in order and counts refusals by
+name. The names are the last part of the stats ``urls/refused/<name>``. Filters keep no state, so a
+link that was refused once is refused again.
 
 There are three kinds, by what they need to know: the server that a URL names, the URL, or the hosts
 at both ends of the link. What let a server or a URL pass is remembered, since links repeat both:
@@ -14,16 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
-from typing import (
-    TYPE_CHECKING,
-    ClassVar,
-    Final,
-    NamedTuple,
-    Protocol,
-    TypeAlias,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from webcrawl.urls.host import host_of
 
@@ -66,69 +57,49 @@ class Shape(NamedTuple):
     is_long: bool
 
 
-@runtime_checkable
-class UrlFilter(Protocol):
-    """A filter by URL. Its answer must not change: URLs that passed are remembered."""
+class UrlFilter(NamedTuple):
+    """A filter by URL, which is called for URLs of the shapes that it concerns.
 
-    name: ClassVar[str]
-
-    def refuses(self, url: SplitUrl) -> bool: ...
-
-
-@runtime_checkable
-class ShapeFilter(UrlFilter, Protocol):
-    """A filter by URL that is called only for URLs of the shapes that concern it."""
-
-    def concerns(self, shape: Shape) -> bool: ...
-
-
-@runtime_checkable
-class ServerFilter(Protocol):
-    """A filter by server. Its answer must not change: servers that passed are remembered.
-
-    ``host`` is as ``host_of`` gives it, ``port`` None for the one that belongs to the scheme.
+    Its answer must not change: URLs that passed are remembered.
     """
 
-    name: ClassVar[str]
+    name: str
+    refuses: Callable[[SplitUrl], bool]
+    concerns: Callable[[Shape], bool] = lambda _shape: True
 
-    def refuses_server(self, scheme: str, host: str, port: int | None) -> bool: ...
+
+class ServerFilter(NamedTuple):
+    """A filter by scheme, host and port. Its answer must not change: servers are remembered.
+
+    The host is as ``host_of`` gives it, the port None for the one that belongs to the scheme.
+    """
+
+    name: str
+    refuses: Callable[[str, str, int | None], bool]
 
 
-@runtime_checkable
-class LinkFilter(Protocol):
-    """A filter of links to other hosts. ``page_host`` is the host of the page; seeds have none."""
+class LinkFilter(NamedTuple):
+    """A filter of links to other hosts, by the link's host and that of the page."""
 
-    name: ClassVar[str]
-
-    def refuses_link(self, host: str, page_host: str) -> bool: ...
+    name: str
+    refuses: Callable[[str, str], bool]
 
 
 Filter: TypeAlias = UrlFilter | ServerFilter | LinkFilter
 
 
-@dataclass(slots=True, frozen=True)
-class SchemeFilter:
+def scheme_filter(schemes: frozenset[str]) -> ServerFilter:
     """Refuses URLs that no download handler of this crawl can fetch."""
-
-    name: ClassVar[str] = "scheme"
-    schemes: frozenset[str]
-
-    def refuses_server(self, scheme: str, host: str, port: int | None) -> bool:  # noqa: ARG002  part of the protocol
-        return scheme not in self.schemes
+    return ServerFilter("scheme", lambda scheme, _host, _port: scheme not in schemes)
 
 
-@dataclass(slots=True, frozen=True)
-class LengthFilter:
-    """Refuses URLs of more than ``max_bytes``: beyond 2 kB they are traps or session state."""
-
-    name: ClassVar[str] = "length"
-    max_bytes: int
-
-    def concerns(self, shape: Shape) -> bool:
-        return shape.is_long or self.max_bytes < _LONG
-
-    def refuses(self, url: SplitUrl) -> bool:
-        return len(url.text) > self.max_bytes
+def length_filter(max_bytes: int) -> UrlFilter:
+    """Refuses URLs of more than *max_bytes*: beyond 2 kB they are traps or session state."""
+    return UrlFilter(
+        "length",
+        lambda url: len(url.text) > max_bytes,
+        lambda shape: shape.is_long or max_bytes < _LONG,
+    )
 
 
 class FilterChain:
@@ -143,13 +114,9 @@ class FilterChain:
     def __init__(self, filters: Sequence[Filter], *, max_depth: int = 0) -> None:
         self.refused: Counter[str] = Counter()
         self._max_depth = max_depth
-        self._of_servers = tuple(
-            (one.name, one.refuses_server) for one in filters if isinstance(one, ServerFilter)
-        )
+        self._of_servers = tuple(one for one in filters if isinstance(one, ServerFilter))
         self._of_urls = tuple(one for one in filters if isinstance(one, UrlFilter))
-        self._of_links = tuple(
-            (one.name, one.refuses_link) for one in filters if isinstance(one, LinkFilter)
-        )
+        self._of_links = tuple(one for one in filters if isinstance(one, LinkFilter))
         self._of_shapes: dict[Shape, tuple[tuple[str, Callable[[SplitUrl], bool]], ...]] = {}
         # Hosts of servers that passed, by what their URLs begin with: http://a.test:81/
         self._servers: dict[str, str] = {}
@@ -208,9 +175,7 @@ class FilterChain:
             if len(self._of_shapes) >= _CACHED_SHAPES:
                 self._of_shapes.clear()
             filters = self._of_shapes[shape] = tuple(
-                (one.name, one.refuses)
-                for one in self._of_urls
-                if not isinstance(one, ShapeFilter) or one.concerns(shape)
+                (one.name, one.refuses) for one in self._of_urls if one.concerns(shape)
             )
         for name, refuses in filters:
             if refuses(split):
@@ -226,13 +191,13 @@ class FilterChain:
             found = _PORT.match(url)
             port = None if found is None else int(found[1])
             scheme = url.partition(":")[0]
-            for name, refuses_server in self._of_servers:
-                if refuses_server(scheme, host, port):
+            for name, refuses in self._of_servers:
+                if refuses(scheme, host, port):
                     return name
         return None
 
     def _link_refusal(self, host: str, page_host: str) -> str | None:
-        for name, refuses_link in self._of_links:
-            if refuses_link(host, page_host):
+        for name, refuses in self._of_links:
+            if refuses(host, page_host):
                 return name
         return None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.urls.filters.chain import UrlFilter
 
 if TYPE_CHECKING:
     from webcrawl.urls.filters.chain import Shape, SplitUrl
@@ -24,124 +25,64 @@ _LONG_SEGMENT: Final = 128
 _SHORTEST_ORIGIN: Final = 9
 
 
-@dataclass(slots=True, frozen=True)
-class SegmentsFilter:
-    """Refuses paths of more than ``most`` segments: a space that grows with each relative link."""
-
-    name: ClassVar[str] = "segments"
-    most: int
-
-    def concerns(self, shape: Shape) -> bool:
-        return shape.segments > self.most
-
-    def refuses(self, url: SplitUrl) -> bool:
-        return len(url.segments) > self.most
+def segments_filter(most: int) -> UrlFilter:
+    """Refuses paths of more than *most* segments: a space that grows with each relative link."""
+    return UrlFilter(
+        "segments", lambda url: len(url.segments) > most, lambda shape: shape.segments > most
+    )
 
 
-@dataclass(slots=True, frozen=True)
-class RepeatedSegmentsFilter:
+def repeated_segments_filter(most: int) -> UrlFilter:
     """Filter of paths with repeated segments.
 
-    It refuses paths with a segment, or a group of up to 8, more than ``most`` times in a row, or
-    with one segment more than ``most`` + 1 times anywhere.
+    It refuses paths with a segment, or a group of up to 8, more than *most* times in a row, or
+    with one segment more than *most* + 1 times anywhere.
 
     ``/en/shop/en/shop/en/shop/en/shop/``: a link without its leading slash, on a server that gives
     a page for any path (Heritrix, PathologicalPathDecideRule; Nutch, regex-urlfilter). Segments
     that are nothing but digits do not count: numbers are split into equal directories.
     """
 
-    name: ClassVar[str] = "repeated_segments"
-    most: int
-
-    def concerns(self, shape: Shape) -> bool:
-        return shape.segments > self.most
-
-    def refuses(self, url: SplitUrl) -> bool:
+    def refuses(url: SplitUrl) -> bool:
         segments = url.segments
-        if len(segments) <= self.most or len(segments) - len(set(segments)) < self.most:
+        if len(segments) - len(set(segments)) < most:
             return False
         words = [segment for segment in segments if segment and not segment.isdigit()]
-        return bool(words) and (
-            max(Counter(words).values()) > self.most + 1 or _has_run(segments, self.most)
-        )
+        return bool(words) and (max(Counter(words).values()) > most + 1 or _has_run(segments, most))
+
+    return UrlFilter("repeated_segments", refuses, lambda shape: shape.segments > most)
 
 
-@dataclass(slots=True, frozen=True)
-class GrowingSegmentsFilter:
+def growing_segments_filter(most: int) -> UrlFilter:
     """Filter of paths with growing segments.
 
-    It refuses paths in which more than ``most`` segments in a row grow by what they end with, each
+    It refuses paths in which more than *most* segments in a row grow by what they end with, each
     out of the one before, and segments of more than 128 characters to whose end the same was
-    appended more than ``most`` times.
+    appended more than *most* times.
 
     ``/x/xx/xxx/xxxx`` and ``/page-1/page-1-1/page-1-1-1/…``: a link made of the page's own address.
     ``/a.htmla.htmla.html…``: one that is put behind it instead of in its place. Directories by the
     first letters of a name, ``/d/de/deb/debian``, and what is nothing but digits pass.
     """
 
-    name: ClassVar[str] = "growing_segments"
-    most: int
-
-    def concerns(self, shape: Shape) -> bool:
-        return shape.segments > self.most or shape.is_long
-
-    def refuses(self, url: SplitUrl) -> bool:
+    def refuses(url: SplitUrl) -> bool:
         segments = url.segments
-        if len(segments) > self.most and self._has_grown(segments):
+        if len(segments) > most and _has_grown(segments, most):
             return True
         return len(url.text) > _LONG_SEGMENT + _SHORTEST_ORIGIN and any(
-            self._has_appended(part) or self._has_appended(part.rpartition(".")[0])
+            _has_appended(part, most) or _has_appended(part.rpartition(".")[0], most)
             for part in segments
             if len(part) > _LONG_SEGMENT
         )
 
-    def _has_grown(self, segments: list[str]) -> bool:
-        grown = 1
-        before = segments[0]
-        for segment in segments[1:]:
-            piece = segment[len(before) :]
-            if (
-                piece
-                and segment.startswith(before)
-                and before.endswith(piece)
-                and not segment.isdigit()
-            ):
-                grown += 1
-                if grown > self.most:
-                    return True
-            else:
-                grown = 1
-            before = segment
-        return False
-
-    def _has_appended(self, text: str) -> bool:
-        """Whether *text* ends with a piece, not only of digits or one character, and the same
-        ``most`` times more."""
-        times = self.most + 1
-        for size in range(2, len(text) // times + 1):
-            piece = text[-size:]
-            if (
-                text.endswith(piece, 0, -size)
-                and text.endswith(piece * times)
-                and not piece.isdigit()
-                and len(set(piece)) > 1
-            ):
-                return True
-        return False
+    return UrlFilter(
+        "growing_segments", refuses, lambda shape: shape.segments > most or shape.is_long
+    )
 
 
-@dataclass(slots=True, frozen=True)
-class ParametersFilter:
-    """Refuses queries of more than ``most`` parameters: shops that combine all their filters."""
-
-    name: ClassVar[str] = "parameters"
-    most: int = 16
-
-    def concerns(self, shape: Shape) -> bool:
-        return shape.has_query
-
-    def refuses(self, url: SplitUrl) -> bool:
-        return url.query.count("&") >= self.most
+def parameters_filter(most: int = 16) -> UrlFilter:
+    """Refuses queries of more than *most* parameters: shops that combine all their filters."""
+    return UrlFilter("parameters", lambda url: url.query.count("&") >= most, _has_query)
 
 
 _LISTING_SORT: Final = re.compile(
@@ -149,20 +90,16 @@ _LISTING_SORT: Final = re.compile(
 )
 
 
-@dataclass(slots=True, frozen=True)
-class ListingSortFilter:
+def listing_sort_filter() -> UrlFilter:
     """Refuses the other orders of a directory listing, ``/?C=M;O=A`` (LARM, KnownPathsFilter).
 
     Of Apache in all its versions, and of nginx's fancy index. The listing itself passes.
     """
 
-    name: ClassVar[str] = "listing_sort"
-
-    def concerns(self, shape: Shape) -> bool:
-        return shape.has_query
-
-    def refuses(self, url: SplitUrl) -> bool:
+    def refuses(url: SplitUrl) -> bool:
         return not url.segments[-1] and _LISTING_SORT.fullmatch(url.query) is not None
+
+    return UrlFilter("listing_sort", refuses, _has_query)
 
 
 _CALENDAR: Final = re.compile(
@@ -181,27 +118,25 @@ _DATE: Final = re.compile(
 _LATER: Final = re.compile(r"20[3-9][0-9](?<![0-9]....)")
 
 
-@dataclass(slots=True, frozen=True)
-class CalendarFilter:
-    """Refuses pages of a calendar for years after ``last_year``: "next month" never ends.
+def calendar_filter(last_year: int) -> UrlFilter:
+    """Refuses pages of a calendar for years after *last_year*: "next month" never ends.
 
     Only URLs that name a calendar, events or a date parameter are looked at, and the past passes:
     pages about it are ordinary. Calendars that go back for ever, or count days, are left to those
     who look at what comes from a host.
     """
 
-    name: ClassVar[str] = "calendar"
-    last_year: int
-
-    def refuses(self, url: SplitUrl) -> bool:
+    def refuses(url: SplitUrl) -> bool:
         # Two looks that let most URLs pass, the second those with a date of now.
         if "20" not in url.text or _LATER.search(url.text) is None:
             return False
         dates = _DATE.findall(url.text)
         return (
-            any(int(one or other) > self.last_year for one, other in dates)
+            any(int(one or other) > last_year for one, other in dates)
             and _CALENDAR.search(url.text) is not None
         )
+
+    return UrlFilter("calendar", refuses)
 
 
 # Names of pages at which something is done, as the last segment of a path, and of parameters that
@@ -232,54 +167,72 @@ _ACTION: Final = re.compile(
 )
 
 
-@dataclass(slots=True, frozen=True)
-class ActionFilter:
+def action_filter() -> UrlFilter:
     """Filter of actions: log-ins that lead back, shopping carts, editing, answers to comments.
 
     Each page of a site links to its own of these, so they double a crawl and change things on the
     server. They all have a query; the plain ``/login`` or ``/cart``, one page of a site, passes.
     """
 
-    name: ClassVar[str] = "action"
-
-    def concerns(self, shape: Shape) -> bool:
-        return shape.has_query
-
-    def refuses(self, url: SplitUrl) -> bool:
+    def refuses(url: SplitUrl) -> bool:
         segments = url.segments
         last = segments[-1] or (segments[-2] if len(segments) > 1 else "")
         return last in _ACTION_PAGES or _ACTION.search(url.query) is not None
 
-
-@dataclass(slots=True, frozen=True)
-class SegmentNamesFilter:
-    """Refuses paths with one of ``names``, in lower case, as a segment. Thousands cost no more."""
-
-    name: ClassVar[str] = "segment_name"
-    names: frozenset[str]
-
-    def refuses(self, url: SplitUrl) -> bool:
-        return not self.names.isdisjoint(url.segments)
+    return UrlFilter("action", refuses, _has_query)
 
 
-@dataclass(slots=True, frozen=True)
-class ExtensionFilter:
+def segment_names_filter(names: frozenset[str]) -> UrlFilter:
+    """Refuses paths with one of *names*, in lower case, as a segment. Thousands cost no more."""
+    return UrlFilter("segment_name", lambda url: not names.isdisjoint(url.segments))
+
+
+def extension_filter(refused: frozenset[str], allowed: frozenset[str]) -> UrlFilter:
     """Filter by the extension of the path's last segment, without dot, in lower case.
 
-    It refuses those of ``refused``, or, if ``allowed`` is not empty, those that are not in it.
-
-    What has no extension passes: most pages have none.
+    It refuses those of *refused*, or, if *allowed* is not empty, those that are not in it. What has
+    no extension passes: most pages have none.
     """
 
-    name: ClassVar[str] = "extension"
-    refused: frozenset[str]
-    allowed: frozenset[str]
-
-    def refuses(self, url: SplitUrl) -> bool:
+    def refuses(url: SplitUrl) -> bool:
         _, dot, extension = url.segments[-1].rpartition(".")
-        if not dot:
-            return False
-        return extension in self.refused or (bool(self.allowed) and extension not in self.allowed)
+        return bool(dot) and (extension in refused or bool(allowed and extension not in allowed))
+
+    return UrlFilter("extension", refuses)
+
+
+def _has_query(shape: Shape) -> bool:
+    return shape.has_query
+
+
+def _has_grown(segments: list[str], most: int) -> bool:
+    """Whether more than *most* segments in a row grow by what they end with."""
+    grown = 1
+    before = segments[0]
+    for segment in segments[1:]:
+        piece = segment[len(before) :]
+        grows = piece and segment.startswith(before) and before.endswith(piece)
+        grown = grown + 1 if grows and not segment.isdigit() else 1
+        if grown > most:
+            return True
+        before = segment
+    return False
+
+
+def _has_appended(text: str, most: int) -> bool:
+    """Whether *text* ends with a piece, not only of digits or one character, and the same *most*
+    times more."""
+    times = most + 1
+    for size in range(2, len(text) // times + 1):
+        piece = text[-size:]
+        if (
+            text.endswith(piece, 0, -size)
+            and text.endswith(piece * times)
+            and not piece.isdigit()
+            and len(set(piece)) > 1
+        ):
+            return True
+    return False
 
 
 def _has_run(segments: list[str], most: int) -> bool:

@@ -7,15 +7,13 @@ no web servers, and from names that a name server makes up.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
+from webcrawl.urls.filters.chain import LinkFilter, ServerFilter, UrlFilter
 from webcrawl.urls.registered_domain import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
-
-    from webcrawl.urls.filters.chain import SplitUrl
 
 # Fetch Standard, section "Port blocking": what browsers refuse to contact, because a line that the
 # author of a link chooses means something there (mail, chat, databases of old).
@@ -36,40 +34,31 @@ MAX_PATTERNS: Final = 100
 _AGAIN: Final = 2
 
 
-@dataclass(slots=True, frozen=True)
-class PortFilter:
+def port_filter(allowed: frozenset[int], refused: frozenset[int] = frozenset()) -> ServerFilter:
     """Filter by port. The port that belongs to the scheme passes.
 
-    It refuses ports of ``refused`` and those that browsers refuse, or, if ``allowed`` is not empty,
+    It refuses ports of *refused* and those that browsers refuse, or, if *allowed* is not empty,
     those that are not in it.
     """
 
-    name: ClassVar[str] = "port"
-    allowed: frozenset[int]
-    refused: frozenset[int] = frozenset()
-
-    def refuses_server(self, scheme: str, host: str, port: int | None) -> bool:  # noqa: ARG002  part of the protocol
+    def refuses(_scheme: str, _host: str, port: int | None) -> bool:
         if port is None:
             return False
-        if port in self.refused:
-            return True
-        return port not in self.allowed if self.allowed else port in BAD_PORTS
+        return port in refused or (port not in allowed if allowed else port in BAD_PORTS)
+
+    return ServerFilter("port", refuses)
 
 
-@dataclass(slots=True, frozen=True)
-class HostLabelsFilter:
-    """Refuses hosts of more than ``most`` labels, and those with a label three times in a row.
+def host_labels_filter(most: int = 10) -> ServerFilter:
+    """Refuses hosts of more than *most* labels, and those with a label three times in a row.
 
     A name server that has an answer for every name makes an endless space of hosts, each with its
     own politeness: ``www.www.www.a.test``. Addresses pass.
     """
 
-    name: ClassVar[str] = "host_labels"
-    most: int = 10
-
-    def refuses_server(self, scheme: str, host: str, port: int | None) -> bool:  # noqa: ARG002  part of the protocol
+    def refuses(_scheme: str, host: str, _port: int | None) -> bool:
         labels = host.split(".")
-        if len(labels) > self.most:
+        if len(labels) > most:
             return True
         if len(labels) - len(set(labels)) < _AGAIN or labels[-1].isdigit():
             return False
@@ -77,56 +66,37 @@ class HostLabelsFilter:
             label == labels[at + 1] == labels[at + 2] for at, label in enumerate(labels[:-2])
         )
 
+    return ServerFilter("host_labels", refuses)
 
-@dataclass(slots=True, frozen=True)
-class WhitelistFilter:
-    """Refuses hosts whose site is not one of ``sites``: those of the seeds.
 
-    ``sites`` may grow while the crawl runs, and is asked only for servers it has not let pass
+def whitelist_filter(sites: Container[str]) -> ServerFilter:
+    """Refuses hosts whose site is not one of *sites*: those of the seeds.
+
+    *sites* may grow while the crawl runs, and are looked up only for servers that have not passed
     yet. Nielsen, "How to crawl a quarter billion webpages": the million domains that are the seeds
     are the whitelist.
     """
-
-    name: ClassVar[str] = "whitelist"
-    sites: Container[str]
-
-    def refuses_server(self, scheme: str, host: str, port: int | None) -> bool:  # noqa: ARG002  part of the protocol
-        return site_of(host) not in self.sites
+    return ServerFilter("whitelist", lambda _scheme, host, _port: site_of(host) not in sites)
 
 
-@dataclass(slots=True, frozen=True)
-class OwnDomainFilter:
+def own_domain_filter() -> LinkFilter:
     """Filter of links to another site than that of the page (Nielsen).
 
     Each site is a crawl of its own, whatever else is whitelisted. Redirects are links.
     """
-
-    name: ClassVar[str] = "own_domain"
-
-    def refuses_link(self, host: str, page_host: str) -> bool:
-        return site_of(host) != site_of(page_host)
+    return LinkFilter("own_domain", lambda host, page_host: site_of(host) != site_of(page_host))
 
 
-@dataclass(slots=True, frozen=True)
-class RestrictFilter:
-    """Refuses URLs that match none of the expressions as a whole: LARM's ``-restrictto``."""
-
-    name: ClassVar[str] = "restrict_to"
-    patterns: tuple[re.Pattern[str], ...]
-
-    def refuses(self, url: SplitUrl) -> bool:
-        return not any(pattern.fullmatch(url.text) for pattern in self.patterns)
+def restrict_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
+    """Refuses URLs that match none of *patterns* as a whole: LARM's ``-restrictto``."""
+    return UrlFilter(
+        "restrict_to", lambda url: not any(pattern.fullmatch(url.text) for pattern in patterns)
+    )
 
 
-@dataclass(slots=True, frozen=True)
-class PatternFilter:
-    """Refuses URLs in which one of the expressions is found."""
-
-    name: ClassVar[str] = "pattern"
-    patterns: tuple[re.Pattern[str], ...]
-
-    def refuses(self, url: SplitUrl) -> bool:
-        return any(pattern.search(url.text) for pattern in self.patterns)
+def pattern_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
+    """Refuses URLs in which one of *patterns* is found."""
+    return UrlFilter("pattern", lambda url: any(pattern.search(url.text) for pattern in patterns))
 
 
 def patterns_from(expressions: Sequence[str]) -> tuple[re.Pattern[str], ...]:
