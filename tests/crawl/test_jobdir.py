@@ -11,12 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 import warm
 from crash import die_between_lines
 from disk import PowerLoss, drain, file_size_limit, item
+from fifo_part import FifoPart
 from soundness import problems
 
 from webcrawl.crawl import state_directory
@@ -24,28 +25,13 @@ from webcrawl.crawl.jobdir import Job, PreparedCheckpoint
 from webcrawl.crawl.state_directory import boot_id
 from webcrawl.errors import DiskError, FatalError, is_disk_full
 from webcrawl.storage import record_log
-from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 from webcrawl.storage.record_log import HEADER_SIZE
+
+if TYPE_CHECKING:
+    from webcrawl.storage.fifo import DiskFifo
 
 ROOT = Path(__file__).parent.parent.parent
 NAME = "shards/00/queue"
-
-
-class FifoPart:
-    """A queue as a part of a job."""
-
-    def __init__(self, job: Job) -> None:
-        shard = job.shard("00")
-        saved = shard.saved("queue")
-        snapshot = None if saved is None else msgspec.msgpack.decode(saved, type=FifoSnapshot)
-        self.queue = DiskFifo(path=shard.path / "queue", chunk=2, segment_bytes=100)
-        self.queue.open(snapshot)
-        self.written = self.queue.written
-        self.forget = self.queue.forget
-        shard.attach("queue", self)
-
-    def snapshot(self) -> bytes:
-        return msgspec.msgpack.encode(self.queue.snapshot())
 
 
 def part_of(state: bytes) -> SimpleNamespace:

@@ -12,11 +12,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 from conftest import FakeClock
 from crash import die_between_lines
 from disk import PowerLoss, drain, file_size_limit, item
+from fifo_part import FifoPart
 from frontier_rig import Rig
 from seen_rig import bloom_eliminator, disk_eliminator
 from soundness import problems
@@ -27,7 +27,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.hosts.records import HostRecord, HostRecords
 from webcrawl.seen.fingerprint import fingerprint
-from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, read_fifo
+from webcrawl.storage.fifo import DiskFifo, read_fifo
 from webcrawl.storage.record_log import unpack_many
 
 if TYPE_CHECKING:
@@ -35,25 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.seen import BloomEliminator, DiskEliminator
-
-NAME = "shards/00/queue"
-
-
-class FifoPart:
-    """A queue as a part of a job."""
-
-    def __init__(self, job: Job) -> None:
-        shard = job.shard("00")
-        saved = shard.saved("queue")
-        snapshot = None if saved is None else msgspec.msgpack.decode(saved, type=FifoSnapshot)
-        self.queue = DiskFifo(path=shard.path / "queue", chunk=2, segment_bytes=100)
-        self.queue.open(snapshot)
-        self.written = self.queue.written
-        self.forget = self.queue.forget
-        shard.attach("queue", self)
-
-    def snapshot(self) -> bytes:
-        return msgspec.msgpack.encode(self.queue.snapshot())
 
 
 def opened(

@@ -109,10 +109,11 @@ class JobState:
 
     def facts(self) -> Mapping[str, Any]:
         """What a checkpoint says of the shards, for people and for a later run."""
+        stats = self.shards.stats()
         return {
-            "waiting": self.shards.waiting,
-            "parked": sum(shard.frontier.parked.size for shard in self.shards),
-            "in_eliminator": self.shards.in_eliminator,
+            "waiting": stats["frontier/waiting"],
+            "parked": stats["frontier/parked"],
+            "in_eliminator": stats["seen/waiting"],
             "known_names": self.rules.outage.known_names,
-            "finished": self.shards.frontier_stats()["frontier/finished"],
+            "finished": stats["frontier/finished"],
         }

@@ -20,7 +20,7 @@ import dataclasses
 import gc
 import struct
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.clock import now
 from webcrawl.crawl.feeder import Feeder
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from webcrawl.hosts.robots.lookup import RobotsSearch
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.eliminator import Eliminator
-
-N = TypeVar("N", int, int | float)
 
 # Of all shards the same.
 _NOT_SUMMED = frozenset({"reputation/round"})
@@ -359,16 +357,6 @@ class Shards:
         return sum(shard.frontier.leased for shard in self._shards)
 
     @property
-    def waiting(self) -> int:
-        """URLs that wait in the frontiers."""
-        return sum(len(shard.frontier) for shard in self._shards)
-
-    @property
-    def in_eliminator(self) -> int:
-        """URLs that may be new, on their way to the frontiers."""
-        return sum(shard.eliminator.waiting for shard in self._shards)
-
-    @property
     def is_full(self) -> bool:
         """Whether an eliminator wants the sources of URLs to pause."""
         return any(shard.eliminator.is_full for shard in self._shards)
@@ -384,13 +372,9 @@ class Shards:
         rounds = {name: number for name, number in stats[0].items() if name in _NOT_SUMMED}
         return _sums(stats) | rounds
 
-    def frontier_stats(self) -> dict[str, int]:
-        """As ``stats``, of the frontiers alone."""
-        return _sums(shard.frontier.stats() for shard in self._shards)
 
-
-def _sums(counts: Iterable[dict[str, N]]) -> dict[str, N]:
-    sums: dict[str, N] = {}
+def _sums(counts: Iterable[dict[str, int | float]]) -> dict[str, int | float]:
+    sums: dict[str, int | float] = {}
     for names in counts:
         for name, number in names.items():
             sums[name] = sums.get(name, 0) + number

@@ -100,30 +100,30 @@ class CrawlStatistics:
 
     def beginning(self) -> str:
         """Whether the crawl is new, or goes on and from where."""
-        job, shards = self._agent.job, self._agent.shards
+        job, stats = self._agent.job, self._agent.shards.stats()
         if not job.own.resumed:
             return f"A new crawl in {job.path}"
         again = ""
         if job.own.rebooted:
             again = "; after a reboot, pages since the last checkpoint are fetched again"
         return (
-            f"Resuming the crawl in {job.path}: {shards.waiting} URLs waiting, "
-            f"{shards.in_eliminator} to be checked for duplicates{again}"
+            f"Resuming the crawl in {job.path}: {stats['frontier/waiting']} URLs waiting, "
+            f"{stats['seen/waiting']} to be checked for duplicates{again}"
         )
 
     def state(self) -> CrawlActivity:
         """What the crawl is doing now."""
         agent, completion = self._agent, self._agent.completion
         under_way = completion.under_way.values()
-        stats = agent.shards.frontier_stats()
+        stats = agent.shards.stats()
         return CrawlActivity(
-            waiting=agent.shards.waiting + agent.shards.in_eliminator,
+            waiting=int(stats["frontier/waiting"] + stats["seen/waiting"]),
             in_process=len(under_way),
             robots=sum(bool(fetch.robots_url) for fetch in under_way),
             slow=sum(_is_slow(fetch) for fetch in under_way),
             looking_up=completion.host_release.looking_up,
-            ready=stats["frontier/hosts/ready"],
-            resting=stats["frontier/hosts/snoozed"],
+            ready=int(stats["frontier/hosts/ready"]),
+            resting=int(stats["frontier/hosts/snoozed"]),
             workers=agent.live.workers,
             pauses=agent.pauses.names,
             bound_for=agent.bound.secs_left,

@@ -64,7 +64,7 @@ def _import(
             # The crawl that is begun with the same list has read it.
             job.own.attach("seeds", seeds)
         _decide(shards)
-        waiting = shards.in_eliminator
+        waiting = state.facts()["in_eliminator"]
         while not seeds.exhausted:
             links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
             on_progress(seeds.seeds_read)
@@ -75,7 +75,7 @@ def _import(
         read=seeds.seeds_read,
         bad=seeds.seeds_bad,
         refused=links.refused.total(),
-        new=shards.in_eliminator - waiting,
+        new=state.facts()["in_eliminator"] - waiting,
     )
 
 

@@ -1,0 +1,29 @@
+"""A queue on disk as a part of a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
+
+if TYPE_CHECKING:
+    from webcrawl.crawl.jobdir import Job
+
+
+class FifoPart:
+    """The part ``queue`` of the shard 00 of *job*."""
+
+    def __init__(self, job: Job) -> None:
+        shard = job.shard("00")
+        saved = shard.saved("queue")
+        snapshot = None if saved is None else msgspec.msgpack.decode(saved, type=FifoSnapshot)
+        self.queue = DiskFifo(path=shard.path / "queue", chunk=2, segment_bytes=100)
+        self.queue.open(snapshot)
+        self.written = self.queue.written
+        self.forget = self.queue.forget
+        shard.attach("queue", self)
+
+    def snapshot(self) -> bytes:
+        return msgspec.msgpack.encode(self.queue.snapshot())
