@@ -1,9 +1,9 @@
 """The one way back of a lease: what becomes of its URL.
 
 Called by the dispatcher when nothing is sent, by the engine when it is through with a request, by
-the background work for leases that never came back. Each of these ends in ``Completion.end``. What
-becomes of a page in between is noted here, too: the content-seen test, and what callbacks and
-processing modules raise. The host goes another way back: host_release.py.
+the background work for leases that never came back. What becomes of a page in between is noted
+here, too: the content-seen test, and what callbacks and processing modules raise. The host goes
+another way back: host_release.py.
 
 The invariant: a URL is finished only when everything that came of it (links, requests, retries)
 is on disk. After a log could not be written that is uncertain, so nothing is finished any more.
@@ -57,11 +57,7 @@ class Way(enum.Enum):
 
 
 class Completion:
-    """Gives URLs back.
-
-    When a log cannot be written the crawl is stopped: nothing that matters has been lost then, but
-    nothing may be finished any more.
-    """
+    """Gives URLs back. When a log cannot be written the crawl is stopped."""
 
     def __init__(
         self,
@@ -149,11 +145,11 @@ class Completion:
         self.end(fetch.lease, way, outcome, other=again, fetch=fetch)
 
     def expire(self, older_than: float, *, spares_pages: bool) -> None:
-        """Take back the leases that were not given back within *older_than* seconds.
+        """Take back the leases that were not given back within *older_than* seconds; downloads
+        under way are broken off.
 
         With *spares_pages* not those of pages that are being processed: they may wait for a
-        download in another host's turn, which takes as long as politeness wants, and would be
-        fetched again and again. A download under way is broken off: its host is no longer ours.
+        download in another host's turn, and would be fetched again and again.
         """
 
         def is_spared(lease: Lease) -> bool:

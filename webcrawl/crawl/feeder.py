@@ -1,7 +1,6 @@
 """New URLs on their way from the eliminator through the gates to the frontier, in slices.
 
-Called between requests. It also says when the eliminator is to merge, and when
-URLs that were parked get another chance.
+It also says when the eliminator is to merge, and when parked URLs get another chance.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """A lease between dispatch and completion: the facts of its download, and the state of its page.
 
-The dispatcher makes a ``Fetch`` for every contact of a host and puts it into
-``request.meta["fetch"]``; the downloader notes in it what happens on the wire; the content-seen
-test and all that can go wrong with a page change the state of its ``PageResult``; completion.py
-reads both when the lease comes back.
+The dispatcher makes a ``Fetch`` for every contact and puts it into ``request.meta["fetch"]``; the
+downloader notes what happens on the wire; all that can go wrong with a page changes the state of
+its ``PageResult``; completion.py reads both when the lease comes back.
 
-``PageState``, which only rises: of two findings the one that says more counts. All but PUT_BACK and
-EXPIRED are found when the host was given back. What comes of it, see ``Completion.done``::
+``PageState`` only rises: of two findings the one that says more counts. What comes of it, see
+``Completion.done``::
 
     STORED DUPLICATE            finished, or tried again if the download failed
     FAILED                      likewise, and its document does not count as seen
@@ -134,8 +133,8 @@ class Fetch:
             self.took = now() - self.sent_at
 
     def end_download(self, result: Response | Request | Exception | None) -> None:
-        """The download is over, with what the middlewares made of it: a Response, a Request that
-        takes this one's place, an exception; None if it was broken off, or not begun."""
+        """The download is over, with what the middlewares made of it: a Request takes this one's
+        place; None if it was broken off, or not begun."""
         if isinstance(result, Response):
             self.response = result
         if isinstance(result, Response | Exception):
@@ -157,8 +156,8 @@ class Fetch:
         self.is_released = True
 
     def end(self) -> None:
-        """The engine is through with the request. The answer leads back here by it, and a page must
-        not wait for the garbage collector to be freed; a later request may get the id of this."""
+        """The engine is through with the request. A page must not wait for the garbage collector,
+        and a later request may get the id of this one."""
         self.response = self.on_wire = None
         self.request_id = 0
 

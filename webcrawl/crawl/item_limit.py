@@ -1,10 +1,8 @@
 """A time limit for items in processing modules (item pipelines).
 
-A module whose answer never comes would hold its page and with it the lease, a part of the memory
-for pages in process, and the end of the crawl. Costs 1 us an item: there is no timer for each.
-
-Invariant: an item whose module has not answered within the limit fails with ``ItemOverdueError``,
-which counts like any exception of a module.
+A module whose answer never comes would hold its page, its lease and the end of the crawl. Costs 1
+us an item: there is no timer for each. An item whose module has not answered within the limit fails
+with ``ItemOverdueError``, which counts like any exception of a module.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The job directory: its lock, its live states, its checkpoints.
 
-The scheduler owns one Job and gives it the durable parts of the crawl. On disk::
+On disk::
 
     LOCK                            see storage/lock.py
     CURRENT  manifest  snapshot     state_directory.py: totals, seed cursor, public suffix list
@@ -10,20 +10,18 @@ The scheduler owns one Job and gives it the durable parts of the crawl. On disk:
     checkpoints/NNNNNN/...          older checkpoints, see kept_checkpoints.py
     reading  poison.json            see reading.py
 
-A checkpoint has three steps, so that the reactor waits only for the first::
+A checkpoint has three steps, one checkpoint at a time::
 
-    prepare()  reactor thread: snapshot of every part as it is now, no file is read; what takes
-               long to encode is encoded afterwards, in pieces, while the crawl goes on
-    publish()  any thread: the snapshots of all shards and of the job are written and fsynced with
-               all that they name, then the manifests are published, the job's last
+    prepare()  reactor thread: snapshot of every part, no file is read; what takes long is encoded
+               afterwards, in pieces, while the crawl goes on
+    publish()  any thread: snapshots of all shards and of the job are written and fsynced with all
+               that they name, then the manifests are published, the job's last
     forget()   reactor thread: files that only older snapshots named are deleted
 
-Now and then a checkpoint is kept (kept_checkpoints.py) before the next one is published.
-
-Dying between two lines of this leaves the job with some shards of the new checkpoint, and others of
-the one before. Nothing is missing then: the logs of all shards were fsynced before the first was
-published, so a link from a page that one shard has finished is in the log of another. The job's own
-state is never newer than its shards: seeds may be submitted again, and are known by then.
+Dying between two lines of this leaves some shards with the new state, and others and the job with
+the one before. Nothing is missing then: the logs of all shards were fsynced first, so a link from a
+page that one shard has finished is in the log of another. The job's own state is never newer than
+its shards: seeds may be submitted again, and are known by then.
 
 Jobs of before 2026-11-21 have the parts of their shard in the job's own snapshot, as
 ``shards/00/frontier``. They are opened, and the first checkpoint has the form above.
@@ -66,10 +64,7 @@ _OWN: Final = re.compile(
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class Checkpoint:
-    """The live checkpoint of a job as it is on disk.
-
-    It is the job's *own* state, and those of its *shards* by their names.
-    """
+    """The live checkpoint of a job on disk: its *own* state, and its *shards*' by their names."""
 
     own: SavedState
     shards: Mapping[str, SavedState]
@@ -169,11 +164,9 @@ class Job:
     def open(self, *, spider: str = "") -> None:
         """Lock the directory and load the live state of the job, ``own``, and of all its shards.
 
-        *spider* is the name of the spider whose crawl it must be, as the facts of its checkpoints
-        have it; empty: anyone's. Raises FatalError with one sentence when the directory cannot be
-        used, has other things in it, is in use, holds the crawl of another spider, was written by a
-        later webcrawl, is a kept checkpoint, or its live one is damaged; nothing is changed then.
-        DiskError if the disk is full or broken.
+        *spider* is the name of the spider whose crawl it must be; empty: anyone's. Raises
+        FatalError with one sentence for a directory that is not such a job, is in use or damaged,
+        and changes nothing then. DiskError if the disk is full or broken.
         """
         self._refuse_others()
         self.lock()
@@ -263,10 +256,7 @@ class Job:
 
     def publish(self, prepared: PreparedCheckpoint) -> None:
         """Make *prepared* the live checkpoint. On OSError some shards may have their new state, and
-        the others and the job have their previous one.
-
-        One call at a time. In another thread than the parts' only when it was gathered.
-        """
+        the others and the job have their previous one. In another thread only when gathered."""
         for _ in prepared.gather():
             pass
         for state, to_save in prepared.states:

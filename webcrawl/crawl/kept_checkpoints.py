@@ -1,19 +1,17 @@
 """Older checkpoints of a crawl, each a job directory of its own, whose copies can be resumed.
 
-Made by the job after a checkpoint was published, at an interval. On disk::
+Made after a checkpoint was published, at an interval. On disk::
 
     checkpoints/NNNNNN/         what JOBDIR was when checkpoint NNNNNN was published: its pointer,
                                 manifest and snapshot, and its shards with all their files
     checkpoints/NNNNNN/KEPT     says that the files here may be those of a crawl
     checkpoints/NNNNNN.tmp/     one that is being made or deleted; disposable
 
-The files are hard links, so they cost no space before the crawl deletes its own names for them, and
-whatever a part deletes or makes anew under the same name is still here. What a part writes in place
-is copied. The invariant: no byte that a snapshot names is ever written over, neither by the crawl,
-which only appends behind it, nor by who resumes: a directory that still shares files is refused.
-Bytes that were appended since are there, too, and mean what they mean after ``kill -9``: behind the
-offsets of queues nothing, and in the URL log URLs that were found. The frontier's done log begins
-anew: the crawl's own would tell of pages that were finished, and the links of some are not here.
+The files are hard links, which cost no space before the crawl deletes its own names for them; what
+is written in place is copied. The invariant: no byte that a snapshot names is ever written over,
+neither by the crawl, which only appends behind it, nor by a resumed one: a directory that still
+shares files is refused. Bytes appended since mean what they mean after ``kill -9``. Only the
+frontier's done log begins anew: it would tell of finished pages whose links are not here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The outcome of each URL: a count in the stats, a signal, a line in a log.
 
-The last step of a lease but one: called by completion.py for every URL that has come to its end,
-before the frontier finishes it; so a URL that is finished has its line. The other way round is
-possible: a URL whose process died in between is fetched again and gets a second line.
+Called by completion.py for every URL that has come to its end, before the frontier finishes it: a
+URL that is finished has its line, and one whose process died in between gets a second one.
 
 ``JOBDIR/logs/info.jsonl`` has one JSON object a line, in the order of the ends; fields that say
 nothing are left out::

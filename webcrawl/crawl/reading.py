@@ -1,7 +1,7 @@
 """Time limit for reading documents, and the list of those that the process died of twice.
 
-Reading is looking for links in a document and for rules in a robots.txt: what happens to a lease
-between its answer and its links. It is done within ``of``, which costs 1 us.
+Reading is looking for links in a document and for rules in a robots.txt. It is done within ``of``,
+which costs 1 us.
 
 * Every so often, by the CPU time of the process, a signal looks whether the same reading still goes
   on, and raises within it. Python code and regular expressions can be interrupted so.
@@ -10,8 +10,7 @@ between its answer and its links. It is done within ``of``, which costs 1 us.
   takes all memory. It is not read again.
 
 Invariants: nothing is raised outside of a reading. A URL is poison only if it was being read at
-both deaths, and no other run lay between them: one of 10,000 pairs of kills at random moments, if a
-page is read in a millisecond and the runs last seconds.
+both deaths, and no other run lay between them.
 
 Files, both written by the owner of JOBDIR only::
 

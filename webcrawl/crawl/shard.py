@@ -1,7 +1,7 @@
 """Shard: everything known of some registered domains, in one directory; and Shards, all of a job.
 
-A URL belongs to the shard of its host's registered domain, because budgets, reputation and the
-seeds' domains are kept by domain: a stable hash of it, modulo the number of shards. On disk, below
+A URL belongs to the shard of its host's registered domain, as budgets, reputation and the seeds'
+domains are kept by domain: a stable hash of it, modulo the number of shards. On disk, below
 ``shards/NN/``::
 
     frontier   URLs that wait, and rests of hosts: see frontier/
@@ -9,9 +9,8 @@ seeds' domains are kept by domain: a stable hash of it, modulo the number of sha
     ranks      of the seeds' hosts, domains of the seeds: see seeds/ranks.py
     hosts      host records with robots.txt, counters and traps, in SQLite: see hosts/records/
 
-All but the host records are parts of the job's checkpoints. The records are durable by themselves:
-what ``kill -9`` takes of them is at most two seconds old and can be found out again, and the rests
-of hosts are in the frontier's own log.
+The host records are durable by themselves and no part of checkpoints: what ``kill -9`` takes of
+them is at most two seconds old and can be found out again.
 """
 
 from __future__ import annotations

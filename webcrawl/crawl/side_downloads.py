@@ -1,12 +1,11 @@
 """Requests sent with ``engine.download_async()``: they wait in their host's queue like any URL.
 
-Scrapy's media pipelines send them, and callbacks may. Each becomes an entry that goes before the
-URLs of its host, since a page is held in process until it is answered. The downloader calls
-``turn`` and waits; when the entry's lease reaches the dispatcher, ``give`` ends that. The
-invariant: nothing is sent to a host outside its turn.
+Each becomes an entry that goes before the URLs of its host, since a page is held in process until
+it is answered. The downloader calls ``turn`` and waits; when the entry's lease reaches the
+dispatcher, ``give`` ends that. The invariant: nothing is sent to a host outside its turn.
 
-What waits is lost with the process, and so is the callback for which it waits: the callback's page
-was not finished and is fetched again, and the entry is dropped.
+What waits is lost with the process, and so is the callback for which it waits: its page was not
+finished and is fetched again, and the entry is dropped.
 """
 
 from __future__ import annotations

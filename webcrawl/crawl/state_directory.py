@@ -6,8 +6,8 @@ A job directory is one, and so is each of its shards (jobdir.py). On disk::
     snapshot-NNNNNN.log              record log: part name, snapshot, part name, ...;
                                      a large snapshot in pieces, each after the name
 
-The files of the parts are in directories of their own beside. Dying at any moment leaves the last
-published state, and the parts' own logs, which are replayed from it.
+The files of the parts are in directories beside. Dying at any moment leaves the last published
+state, and the parts' own logs, which are replayed from it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ _SNAPSHOTS: Final = "snapshot-*.log"
 class Part(Protocol):
     """A part with state that a checkpoint saves.
 
-    ``snapshot`` is its state now; if it takes long to encode, in pieces that are taken while the
-    crawl goes on. ``written`` are the files and directories that a snapshot names and that were
-    written since the last call, to be fsynced. ``forget`` deletes what only snapshots before the
-    latest named.
+    ``snapshot`` is its state now, in pieces if that takes long; ``written`` is what a snapshot
+    names and was written since the last call, to be fsynced; ``forget`` deletes what only snapshots
+    before the latest named.
     """
 
     def snapshot(self) -> bytes | Iterator[bytes]: ...
@@ -89,8 +88,7 @@ class SavedState:
 class PreparedState:
     """The state of all parts of a directory at one moment, that of each in pieces.
 
-    *paths* are to be fsynced before it is published, *size* is that of its snapshot file when it is
-    written.
+    *paths* are to be fsynced first; *size* is that of its snapshot file when it is written.
     """
 
     snapshots: dict[str, Iterable[bytes]]
@@ -195,8 +193,8 @@ class StateDirectory:
         self.rebooted = False
 
     def begin(self) -> None:
-        """There is no saved state. The names on the way to the parts wait for their fsync: a
-        process that was killed may have made the directories."""
+        """There is no saved state. A process that was killed may have made the directories: the
+        names on the way to the parts wait for their fsync."""
         self.path.mkdir(parents=True, exist_ok=True)
         device = self.path.stat().st_dev
         above = [

@@ -1,8 +1,7 @@
 """The page's side of submission: from the links of a page, or some seeds, to one batch.
 
-The path of every link runs through here: filters and fingerprint. What depends on the target's
-records is decided in its shard: see link_intake.py. No Scrapy Request is made for a link: a Request
-per link is what makes a stock broad crawl slow.
+Filters and fingerprint of every link. What depends on the target's records is decided in its shard:
+see link_intake.py. No Scrapy Request is made for a link: that is what makes a stock crawl slow.
 """
 
 from __future__ import annotations
@@ -101,10 +100,9 @@ class LinkSubmitter:
         """Submit *links*, which are of *page*, or all that it has, one level deeper. Returns why
         the page's redirect is not followed; "" if it is, or there is none.
 
-        The target of a redirect stays on its level, and so do sitemaps: their URLs count as links
-        of the page that names the first of them. *chain* is how the page was come to, as in
-        ``Entry``, and *depths* are its own within host and domain.
-        OSError when the disk is full: nothing counts as submitted then.
+        Targets of redirects stay on their level, and so do sitemaps. *chain* is how the page was
+        come to, as in ``Entry``, and *depths* are its own within host and domain. OSError when the
+        disk is full: nothing counts as submitted then.
         """
         links = page.links if links is None else links
         source = LinkSource(page.url, page.depth, page.rank, depths, chain, self._clock())
@@ -234,9 +232,6 @@ def _forms(chain: bytes) -> set[int]:
 
 def forwarded(target: str, name: int, forms: Collection[int]) -> int:
     """The fingerprint of a URL that others forward to: *name*, that of its form, unless theirs,
-    *forms*, has it.
-
-    From a.test/?b&a to a.test/?a&b, by way of a cookie page or not: what is known by that name is
-    a redirect, and the page behind it has not been fetched.
-    """
+    *forms*, has it: what is known by that name is a redirect then, such as a.test/?b&a to
+    a.test/?a&b, and the page behind it has not been fetched."""
     return fingerprint(f"forwarded to {target}") if name in forms else name
