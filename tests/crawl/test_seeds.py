@@ -264,6 +264,7 @@ class TestBrokenSources:
             ("pipe", "Not a regular file"),
             ("file/below", "Not a directory"),
             ("x" * 300, "File name too long"),
+            ("a\0b", "embedded null"),  # the end differs between Pythons
         ],
     )
     def test_source_that_cannot_be_read_is_refused(self, tmp_path, write, name, why):
@@ -273,14 +274,7 @@ class TestBrokenSources:
         path = tmp_path / name
         with pytest.raises(SeedsError) as caught, reading(path, spool=tmp_path):
             pass
-        assert str(caught.value) == f"Cannot read the seeds in {path}: {why}."
-
-    def test_source_that_can_be_no_path_is_refused(self, tmp_path):
-        with (
-            pytest.raises(SeedsError, match="embedded null"),  # the end differs between Pythons
-            reading("a\0b", spool=tmp_path),
-        ):
-            pass
+        assert str(caught.value).startswith(f"Cannot read the seeds in {path}: {why}")
 
     def test_missing_list_is_refused_even_beside_a_good_one(self, tmp_path, write):
         with (

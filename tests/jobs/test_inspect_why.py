@@ -102,8 +102,9 @@ class Crawled:
 def test_a_crawl_that_runs_can_be_looked_at_all_the_time(crawled, settings):
     states = set()
     sequences = set()
-    deadline = time.monotonic() + 6
-    while time.monotonic() < deadline:
+    deadline = time.monotonic() + 20
+    while len(sequences) < 4 or "finished" not in states:
+        assert time.monotonic() < deadline
         asked = crawled.asked()
         for url in [*asked[:2], *asked[-3:]]:
             told = why(url, crawled.job, settings)
@@ -112,8 +113,6 @@ def test_a_crawl_that_runs_can_be_looked_at_all_the_time(crawled, settings):
             assert told.as_of.process == crawled.process.pid
             assert told.state in {"finished", "waiting", "leased", "undecided"}, told
             assert why_text(told, now=time.time())
-    assert "finished" in states
-    assert len(sequences) > 3
     assert crawled.process.poll() is None
 
 

@@ -34,32 +34,29 @@ _LATER: Final = "links that were found since the checkpoint are lost, unless the
 
 def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The eliminator, of either kind, in the directory *path* as of *snapshot*."""
+    state: DiskSnapshot | BloomSnapshot | None
     if tag_of(snapshot) == "Bloom":
-        bloom = _decoded(snapshot, BloomSnapshot, path, findings)
-        if bloom is not None:
-            _check_bloom(path, bloom, findings)
-        return
-    disk = _decoded(snapshot, DiskSnapshot, path, findings)
-    if disk is None:
-        return
-    _check_runs(path, disk.runs, findings, _URLS)
-    check_log(path, disk, findings)
+        state = bloom = _decoded(snapshot, BloomSnapshot, path, findings)
+        if bloom is not None and bloom.saved:
+            file = filter_path(path, bloom.saved)
+            try:
+                read_filter(file)
+            except CorruptRecordError as error:
+                findings.add(file, error.offset, error.why, _URLS)
+    else:
+        state = disk = _decoded(snapshot, DiskSnapshot, path, findings)
+        if disk is not None:
+            _check_runs(path, disk.runs, findings, _URLS)
+    if state is not None:
+        check_log(path, state, findings)
 
 
 def check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings) -> None:
     """The URL log in the directory *path* as of *state*."""
-    spans = spans_of(state)
-    if isinstance(state, DiskSnapshot):
-        place = state.pending[:1], 0 if state.cursor is None else state.cursor.offset
-        is_named = state.cursor is not None
-    else:
-        place = [span for span in spans if span.number == state.taken[0]], 0
-        is_named = True
-    if is_named and not _holds(*place):
-        findings.add(path, 0, "the place up to which links were taken is nowhere", NO_SNAPSHOT)
+    last = spans_of(state)[-1].number
     for file, start, end in stretches(path, state):
         number = number_of(file)
-        if number > spans[-1].number + 1 and not log_path(path, number - 1).exists():
+        if number > last + 1 and not log_path(path, number - 1).exists():
             findings.add_since(file, 0, "a file of the log before this one is gone", _LATER)
         consequence = _LINKS if end else _LATER
         for frame in findings.frames(file, consequence, start=start, end=end):
@@ -109,8 +106,6 @@ def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
     state = _decoded(snapshot, ContentSnapshot, path, findings)
     if state is None:
         return
-    if len(state.committed) % 8:
-        findings.add(path, 0, "the fingerprints in the snapshot are cut off", NO_SNAPSHOT)
     _check_runs(path, state.runs, findings, _DOCUMENTS)
 
 
@@ -144,17 +139,3 @@ def _check_runs(
     finally:
         for run in opened:
             run.close()
-
-
-def _check_bloom(path: Path, state: BloomSnapshot, findings: Findings) -> None:
-    if state.saved:
-        file = filter_path(path, state.saved)
-        try:
-            read_filter(file)
-        except CorruptRecordError as error:
-            findings.add(file, error.offset, error.why, _URLS)
-    check_log(path, state, findings)
-
-
-def _holds(spans: Sequence[Span], offset: int) -> bool:
-    return bool(spans) and offset <= spans[0].end
