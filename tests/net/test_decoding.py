@@ -19,7 +19,7 @@ from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
-from webcrawl.net.http.decoding import ContentDecodingMiddleware, Gauge, decode
+from webcrawl.net.http.decoding import ContentDecodingMiddleware, decode
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -300,67 +300,6 @@ def test_isal_decodes_what_zlib_wrote(body, level):
     wire = packer.compress(body) + packer.flush()
     assert isal_zlib.decompressobj(31).decompress(wire, LIMIT) == body
     assert decode(wire, [b"gzip"], limit=LIMIT) == (body, False, True)
-
-
-# --- how much is to be received ----------------------------------------------------------------
-
-
-def filled_at(wire: bytes, coding: bytes, *, limit: int, step: int) -> int | None:
-    """After how many bytes of *wire*, coming in steps, the gauge has enough; None for never."""
-    gauge = Gauge(Headers({b"Content-Encoding": coding}), limit=limit)
-    chunks = []
-    for place in range(0, len(wire), step):
-        chunks.append(wire[place : place + step])
-        if gauge.is_full(chunks, min(place + step, len(wire))):
-            return min(place + step, len(wire))
-    return None
-
-
-@pytest.mark.parametrize("way", PACKERS)
-@pytest.mark.parametrize("step", [17, 100, 5000, 10**6])
-def test_a_coded_body_is_enough_when_it_decodes_to_more_than_the_bound(way, step):
-    coding, pack = PACKERS[way]
-    page = PAGE + LONG_TAIL
-    wire = pack(page)
-    limit = len(page) // 2
-    place = filled_at(wire, coding, limit=limit, step=step)
-    assert place is not None
-    assert decode(wire[:place], [coding], limit=limit) == (page[:limit], True, True)
-    before = decode(wire[: max(place - step, limit // 4)], [coding], limit=limit)
-    assert step >= len(wire) or not before.cut
-    for enough in (len(page), 10 * len(page)):
-        assert filled_at(wire, coding, limit=enough, step=step) is None
-
-
-def test_a_body_is_not_decoded_before_a_quarter_of_the_bound_is_there():
-    bomb = gzip.compress(bytes(10**8))
-    assert filled_at(bomb, b"gzip", limit=100_000, step=100) == 25_100
-    assert decode(bomb[:1000], [b"gzip"], limit=100_000).cut  # it would have been enough
-
-
-@pytest.mark.parametrize("coding", [b"gzip, br", b"compress", b"identity", b""])
-def test_what_is_not_one_known_coding_is_received_to_the_bound_on_the_wire(coding):
-    assert filled_at(gzip.compress(LONG_TAIL), coding, limit=1000, step=100) is None
-
-
-def test_a_broken_or_ended_stream_is_received_to_the_bound_on_the_wire():
-    for way in ("gzip", "br", "zstd"):
-        coding, pack = PACKERS[way]
-        wire = pack(PAGE)
-        assert filled_at(b"\xff" * 50_000, coding, limit=len(PAGE), step=1000) is None
-        if coding != b"br":
-            assert filled_at(wire + wire, coding, limit=len(PAGE) + 10, step=10**5) is None
-
-
-def test_the_gauge_takes_no_more_memory_than_the_bound():
-    bomb = gzip.compress(bytes(1 << 28), 9)
-    tracemalloc.start()
-    try:
-        assert filled_at(bomb, b"gzip", limit=1 << 19, step=1 << 16) == 3 << 16
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 2 << 19
 
 
 def test_the_bound_is_a_setting():

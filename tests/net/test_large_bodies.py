@@ -26,9 +26,8 @@ def bodies(**options):
     return LargeBodies(**{"max_bytes": 200_000, "at_once": 1, "patience": 0.05} | options)
 
 
-def says(body, *headers):
-    lines = b"".join(header + b"\r\n" for header in headers)
-    return b"HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n" % (lines, len(body)) + body
+def says(body):
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
 def test_permits_are_held_one_at_a_time_and_given_back_once():
@@ -94,18 +93,6 @@ def test_a_permit_for_less_than_a_page_changes_nothing():
     response = answer_to(says(NOISE[:20_000]), **PAGE, large_body=large.permit())
     assert len(response.body) == 10_000
     assert asyncio.run(large.permit().acquire())
-
-
-def test_a_coded_body_is_received_as_far_as_it_is_needed():
-    packed = gzip.compress(bytes(100_000) + NOISE[:5000])
-    coded = b"Content-Encoding: gzip"
-    response = answer_to(says(packed, coded), **PAGE, large_body=bodies().permit())
-    assert (response.body, response.flags) == (packed, [])
-    # Behind 2 MB of zeros no more is needed.
-    packed = gzip.compress(bytes(2_000_000) + NOISE * 3)
-    response = answer_to(says(packed, coded), **PAGE, large_body=bodies().permit())
-    assert len(response.body) < 200_000
-    assert response.flags == ["truncated"]
 
 
 def decoded(packed, permit):

@@ -18,8 +18,8 @@ Modules. For every protocol: `guard` (the addresses and schemes that may be cont
 their exchange), `servers` (the system's name servers), `resolver` (one for a crawler) and its
 cache. HTTP, in `http`: `handler`, `request` (as it is sent),
 `connections` (direct ones, those through proxies, and the pool of idle ones), `exchange` (a request
-and its answer over one of them), `answers` (the responses made of them), `body`, `decoding`
-(content codings), `large_bodies`, `retry_after`. FTP and Gopher: `contact` (the connection),
+and its answer over one of them), `answers` (the responses made of them), `decoding` (content
+codings), `large_bodies`, `retry_after`. FTP and Gopher: `contact` (the connection),
 `documents` (responses, and lists as pages of links), `ftp`, `gopher`.
 
 Invariants. One `download_request` sends at most one HTTP request: nothing here retries, follows a

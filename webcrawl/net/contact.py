@@ -20,7 +20,7 @@ from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
 from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
-from webcrawl.net.http.large_bodies import LARGE_BODY
+from webcrawl.net.http.large_bodies import larger_bound
 from webcrawl.net.limits import is_for_robots
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.net.documents import Document
-    from webcrawl.net.http.large_bodies import Permit
     from webcrawl.net.limits import FetchLimits
 
 # The longest line; a connection holds twice as much before it stops reading from the socket.
@@ -83,13 +82,6 @@ class PlainContact:
     def answered(self) -> None:
         """Note that the document begins."""
         self.request.meta["download_latency"] = now() - self.started
-
-    async def larger(self, limit: int) -> int:
-        """The bound of a body that has outgrown *limit*: more with the permit of the request."""
-        permit: Permit | None = self.request.meta.get(LARGE_BODY)
-        if permit is not None and permit.max_bytes > limit and await permit.acquire():
-            return permit.max_bytes
-        return limit
 
     def check_ending(self, received: Received) -> None:
         """Raise TooSlowError for half a document that is worse than none."""
@@ -158,7 +150,7 @@ class Connection:
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > limit:
-                    limit = await contact.larger(limit)
+                    limit = await larger_bound(contact.request, limit)
                 if size > limit:
                     chunks[-1] = chunk[: limit - size]
                     ending = Ending.CUT

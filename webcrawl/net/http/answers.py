@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def response_of(
-    answer: Exchange, url: str, headers: Headers, body: bytes, flags: list[str] | None
+    answer: Exchange, url: str, headers: Headers, body: bytes, flags: list[str]
 ) -> Response:
     """The response to a request for *url* that *answer* is, with *headers* made of its fields."""
     # A coded body is not text yet; the decoding middleware decides.

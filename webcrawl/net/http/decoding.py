@@ -29,7 +29,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.python import binary_is_text
 
 from webcrawl.net.http.answers import class_for
-from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes
+from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes, larger_bound
 from webcrawl.net.limits import page_max_bytes
 
 if sys.version_info >= (3, 14):
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Headers
-
-    from webcrawl.net.http.large_bodies import Permit
 
 _ACCEPTED: Final = b"gzip, deflate, br, zstd"
 # Servers say these of bodies that are not coded at all.
@@ -106,21 +103,15 @@ class ContentDecodingMiddleware:
         codings = codings_of(response.headers.getlist(b"Content-Encoding"))
         limit = free_bytes(request, self._max_bytes)
         decoded = decode(response.body, codings, limit=limit)
-        permit: Permit | None = request.meta.get(LARGE_BODY)
-        if decoded.cut and permit is not None and permit.max_bytes > limit:
-            return self._decode_more(request, response, codings, decoded, permit)
+        if decoded.cut and LARGE_BODY in request.meta:
+            return self._decode_more(request, response, codings, decoded)
         return self._response(request, response, decoded)
 
     async def _decode_more(
-        self,
-        request: Request,
-        response: Response,
-        codings: list[bytes],
-        decoded: Decoded,
-        permit: Permit,
+        self, request: Request, response: Response, codings: list[bytes], decoded: Decoded
     ) -> Response:
-        if await permit.acquire():
-            limit = permit.max_bytes
+        limit = await larger_bound(request, len(decoded.body))
+        if limit > len(decoded.body):
             decoded = await asyncio.to_thread(decode, response.body, codings, limit=limit)
         return self._response(request, response, decoded)
 
@@ -177,57 +168,6 @@ def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
         sound = sound and (step.sound or cut)
         cut = cut or step.cut
     return Decoded(body, cut, sound)
-
-
-class Gauge:
-    """Says, while a coded body is being received, when no more of it is needed.
-
-    It decodes for nothing but the size, so it begins only where that may pay: at a quarter of the
-    bound, which hardly a page exceeds on the wire. What is not one stream of one coding that it
-    knows, or is broken, is received up to the bound on the wire.
-    """
-
-    def __init__(self, headers: Headers, *, limit: int) -> None:
-        """*headers* are those of the answer, *limit* bytes are enough."""
-        codings = codings_of(headers.getlist(b"Content-Encoding"))
-        self._headers = headers
-        self._coding = codings[0] if len(codings) == 1 else b""
-        self._begins_at = limit >> 2
-        self._room = limit + 1
-        self._stream: _Stream | None = None
-        self._seen = 0
-
-    def widened(self, limit: int) -> Gauge:
-        """One for the same body that goes on to *limit* bytes."""
-        return Gauge(self._headers, limit=limit)
-
-    def is_full(self, chunks: list[bytes], size: int) -> bool:
-        """Say whether *chunks* decode to more than the limit; *size* is their length in all.
-
-        To be called with a list that grows at its end. Decodes the limit at most, in all calls.
-        """
-        if not self._coding or size <= self._begins_at:
-            return False
-        if self._stream is None:
-            make = _stream_of(self._coding, b"".join(chunks[:2]))
-            if make is None:
-                self._coding = b""
-                return False
-            self._stream = make()
-        fresh = chunks[self._seen :]
-        self._seen = len(chunks)
-        for chunk in fresh:
-            try:
-                self._room -= len(self._stream.decompress(chunk, self._room))
-            except _ERRORS:
-                self._coding = b""
-                break
-            if self._room <= 0:
-                return True
-            if self._stream.eof:
-                self._coding = b""
-                break
-        return False
 
 
 class _Stream(Protocol):

@@ -24,8 +24,8 @@ The body is what the server meant as content, before content codings are undone;
 undone, so a ``Transfer-Encoding`` in the headers describes the way, not the body. Flags:
 
 ``truncated``
-    The body was cut on purpose: at PAGE_MAX_BYTES or the ``download_maxsize`` of the request (or at
-    the bound of a large body), on the wire or as far as can be told when decoded.
+    The body was cut on purpose, as it came: at PAGE_MAX_BYTES or the ``download_maxsize`` of the
+    request (or at the bound of a large body).
 ``time``
     Beside ``truncated``: what had come when the time was up (DOWNLOAD_TIMEOUT), or when the body
     came at less than NET_MIN_BYTES_PER_SEC. Fetching it again would take as long and bring no
@@ -40,7 +40,6 @@ import _ssl
 import ctypes
 import ssl
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from scrapy import signals
@@ -59,17 +58,13 @@ from webcrawl.net.dns import resolver as dns
 from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.http.answers import headers_of, response_of
-from webcrawl.net.http.body import read_body
 from webcrawl.net.http.connections import HttpConnections
-from webcrawl.net.http.decoding import Gauge
-from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes
+from webcrawl.net.http.large_bodies import free_bytes, larger_bound
 from webcrawl.net.http.request import wire_request
 from webcrawl.net.limits import FetchLimits, is_for_robots
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.exceptions import StopDownload
@@ -175,34 +170,36 @@ class HttpDownloadHandler(BaseDownloadHandler):
         if 200 <= answer.status < 300:  # the status of others says more than their type
             self._limits.check_type(b",".join(headers.getlist(b"Content-Type")), request)
         limit = free_bytes(request, self._limits.max_bytes)
-        listener: Callable[[bytes], StopDownload | None] | None = None
-        if is_heard(self.crawler.signals, signals.bytes_received):
-            listener = partial(self._tell_bytes, request)
-        body = await read_body(
-            answer,
-            limit=limit,
-            gauge=Gauge(headers, limit=limit) if b"Content-Encoding" in headers else None,
-            listener=listener,
-            permit=request.meta.get(LARGE_BODY),
-        )
-        flags: list[str] | None = None
-        if body.stop is not None:
-            return self._stopped(body.stop, answer, request, headers, body.data)
-        if body.cut:
-            flags = ["truncated"]
-        elif isinstance(body.end, TimeoutError | outcomes.TooSlowError):
-            # Half of a robots.txt may permit what the other half forbids.
-            if not body.data or is_for_robots(request):
-                raise body.end
-            flags = ["truncated", "time"]
-        elif body.end is not None:
-            if request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
-                raise ResponseDataLossError(f"{request.url}: {body.end}") from body.end
-            flags = ["dataloss"]
-        return response_of(answer, request.url, headers, body.data, flags)
+        has_listener = is_heard(self.crawler.signals, signals.bytes_received)
+        chunks: list[bytes] = []
+        size = 0
+        while chunk := await answer.read():
+            chunks.append(chunk)
+            size += len(chunk)
+            if has_listener:
+                stop = check_stop_download(
+                    signals.bytes_received, self.crawler, request, data=chunk
+                )
+                if stop is not None:
+                    return self._stopped(stop, answer, request, headers, b"".join(chunks))
+            if size > limit:
+                limit = await larger_bound(request, limit)
+            if size > limit:
+                chunks[-1] = chunk[: limit - size]
+                return response_of(answer, request.url, headers, b"".join(chunks), ["truncated"])
+        flags = self._flags_of(answer.damage, request, is_begun=size > 0) if answer.damage else []
+        return response_of(answer, request.url, headers, b"".join(chunks), flags)
 
-    def _tell_bytes(self, request: Request, chunk: bytes) -> StopDownload | None:
-        return check_stop_download(signals.bytes_received, self.crawler, request, data=chunk)
+    def _flags_of(self, damage: BaseException, request: Request, *, is_begun: bool) -> list[str]:
+        """The flags of a body that *damage* ended; raises what the fetch fails with."""
+        if isinstance(damage, TimeoutError | outcomes.TooSlowError):
+            # Half of a robots.txt may permit what the other half forbids.
+            if not is_begun or is_for_robots(request):
+                raise damage
+            return ["truncated", "time"]
+        if request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
+            raise ResponseDataLossError(f"{request.url}: {damage}") from damage
+        return ["dataloss"]
 
     @staticmethod
     def _stopped(

@@ -84,3 +84,14 @@ def free_bytes(request: Request, max_bytes: int) -> int:
     """Bound of *request*'s body without a permit, where *max_bytes* is for all."""
     limit: int = request.meta.get("download_maxsize") or max_bytes
     return min(limit, FREE_BYTES) if LARGE_BODY in request.meta else limit
+
+
+async def larger_bound(request: Request, limit: int) -> int:
+    """Bound of *request*'s body, which has outgrown *limit*: more if its permit comes in time.
+
+    While it is waited for, the server waits, too.
+    """
+    permit: Permit | None = request.meta.get(LARGE_BODY)
+    if permit is not None and permit.max_bytes > limit and await permit.acquire():
+        return permit.max_bytes
+    return limit
