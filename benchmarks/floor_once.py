@@ -22,6 +22,7 @@ from scrapy import Request
 from scrapy.settings import Settings
 from scrapy.utils.ssl import _make_ssl_context
 
+from webcrawl.net.dialer import Dialer
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.request import wire_request
@@ -47,13 +48,13 @@ async def fetch_all(urls: list[str], names: dict[str, str], settings: Settings) 
     headers |= {"User-Agent": settings["USER_AGENT"], "Accept-Encoding": "gzip, deflate"}
     waiting = iter(urls)
     pages = 0
-    connections = HttpConnections(
-        limits=limits,
+    dialer = Dialer(
         resolver=Table(names),
         guard=AddressGuard(allow_private=True),
-        ssl_context=context,
+        connect_timeout=limits.connect_timeout,
         local_address=None,
     )
+    connections = HttpConnections(limits=limits, dialer=dialer, ssl_context=context)
 
     async def work() -> None:
         nonlocal pages

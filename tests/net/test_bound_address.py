@@ -15,7 +15,8 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.crawl.fetch import Fetch
-from webcrawl.net.contact import Dialer
+from webcrawl.net.contact import opened
+from webcrawl.net.dialer import Dialer
 from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
 from webcrawl.net.limits import FetchLimits
@@ -75,9 +76,9 @@ def test_no_name_server_is_asked_for_the_address_that_is_bound():
             with bound_to(FIRST):
                 await handler.download_request(Request(f"http://a.test:{server.port}/"))
                 dialer = Dialer.from_crawler(handler.crawler, handler._limits)
-                connection = await dialer.dial("a.test", server.port)
-            assert connection.address == FIRST
-            await connection.close()
+                _, writer = await dialer.dial("a.test", server.port, opened)
+            assert writer.get_extra_info("peername")[0] == FIRST
+            writer.close()
             assert server.connections == 2
             assert names.asked == []
 
@@ -91,7 +92,7 @@ def test_a_bound_address_is_judged_by_the_guard_all_the_same():
         dialer = Dialer(
             resolver=resolver_of(crawler),
             guard=AddressGuard(allow_private=False),
-            limits=limits,
+            connect_timeout=limits.connect_timeout,
             local_address=None,
         )
         async with raw_server(OK) as server, handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler:
@@ -99,7 +100,7 @@ def test_a_bound_address_is_judged_by_the_guard_all_the_same():
                 with pytest.raises(ForbiddenAddressError):
                     await handler.download_request(Request(f"http://a.test:{server.port}/"))
                 with pytest.raises(ForbiddenAddressError):
-                    await dialer.dial("a.test", server.port)
+                    await dialer.dial("a.test", server.port, opened)
             assert server.connections == 0
 
     asyncio.run(scenario())

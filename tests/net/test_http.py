@@ -6,10 +6,7 @@ import asyncio
 import gzip
 import ipaddress
 import random
-import sys
-import zlib
 
-import brotli
 import pytest
 from fetching import CHUNKED, OK, answer_to, handler_with, outcome_for, outcome_of_url
 from loopback import (
@@ -33,18 +30,6 @@ from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher import handler as gopher
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import HeaderTooLargeError
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
-PACK = {
-    b"gzip": gzip.compress,
-    b"deflate": zlib.compress,
-    b"br": brotli.compress,
-    b"zstd": zstd.compress,
-}
 
 # --- what a response carries -----------------------------------------------------------------
 

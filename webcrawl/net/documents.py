@@ -1,4 +1,4 @@
-"""Responses of protocols without headers, ftp and gopher; their lists as pages of links.
+"""URLs and responses of protocols without headers, ftp and gopher; their lists as pages of links.
 
 Invariants: what came over the wire is the body, or ``request.meta["wire_body"]`` where a page of
 links was made of it. Whatever names and titles are made of, they are text in the page, never
@@ -12,10 +12,12 @@ import mimetypes
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 from scrapy.http import Headers
 
 from webcrawl.net.http.answers import class_for
+from webcrawl.net.outcomes import BadUrlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 CONTENT_TYPE = b"text/html; charset=utf-8"
-#: Flags of a response whose page was cut at its bound, though what it was made of came whole.
-PAGE_CUT = ("truncated", "body_cut")
 # Not the system's tables: a file's type must not depend on the machine.
 _TYPES: Final = mimetypes.MimeTypes()
 _BY_ENCODING: Final = {
@@ -92,8 +92,8 @@ class Row(NamedTuple):
     text: str
 
 
-def links_page(title: str, rows: Iterable[Row], *, limit: int) -> tuple[bytes, bool]:
-    """Return a page of at most *limit* bytes, and whether rows were left out for that."""
+def make_page(document: Document, title: str, rows: Iterable[Row], *, limit: int) -> None:
+    """Replace the list that is *document*'s body by a page of links of at most *limit* bytes."""
     head = escape(title)
     parts = [
         f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{head}</title></head>\n'
@@ -109,6 +109,23 @@ def links_page(title: str, rows: Iterable[Row], *, limit: int) -> tuple[bytes, b
         part = f"<li>{words}</li>\n".encode("utf-8", "replace")
         size += len(part)
         if size > limit:
-            return b"".join([*parts, end]), True
+            document.flags = document.flags or ["truncated", "body_cut"]
+            break
         parts.append(part)
-    return b"".join([*parts, end]), False
+    document.wire_body = document.body
+    document.body = b"".join([*parts, end])
+
+
+def parts_of(url: str, default_port: int) -> tuple[SplitResult, int, str]:
+    """The parts of *url*, its port, and its path, in which a question mark has no meaning.
+
+    BadUrlError if it names no host.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or default_port
+    except ValueError as e:
+        raise BadUrlError(f"{url}: {e}") from e
+    if not parts.hostname:
+        raise BadUrlError(f"{url} names no host")
+    return parts, port, parts.path + ("%3F" + parts.query if "?" in url else "")

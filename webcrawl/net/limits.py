@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.memory_budget import size_of
-from webcrawl.configuration.values import number, positive, whole
+from webcrawl.configuration.values import flag, number, positive, whole
 from webcrawl.errors import FatalError
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import UnwantedTypeError
@@ -48,6 +48,7 @@ class FetchLimits:
     idle_connections: at most so many at once by https, and ``PLAIN_TO_TLS`` times as many by http.
     header_bytes: of a whole header, those of interim answers included.
     wanted: the content types to receive.
+    fail_on_dataloss: whether a fetch fails whose body ended early, if the request does not say.
     """
 
     max_bytes: int
@@ -60,6 +61,7 @@ class FetchLimits:
     idle_connections: int
     header_bytes: int
     wanted: WantedTypes
+    fail_on_dataloss: bool
 
     @property
     def idle_by_scheme(self) -> dict[str, int]:
@@ -71,11 +73,12 @@ class FetchLimits:
         of any."""
         if content_type not in self.wanted and not is_for_robots(request):
             shown = content_type[:100].decode("latin-1")
-            raise UnwantedTypeError(f"{request.url}: {shown} is not wanted")
+            raise UnwantedTypeError(f"{shown} is not wanted")
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Read PAGE_MAX_BYTES, PAGE_*CONTENT_TYPES, DOWNLOAD_TIMEOUT and NET_*.
+        """Read PAGE_MAX_BYTES, PAGE_*CONTENT_TYPES, DOWNLOAD_TIMEOUT, DOWNLOAD_FAIL_ON_DATALOSS and
+        NET_*.
 
         Raises FatalError with one sentence for a value that cannot work.
         """
@@ -97,6 +100,7 @@ class FetchLimits:
                 settings, "NET_MAX_HEADER_BYTES", NET_MAX_HEADER_BYTES, at_least=1024
             ),
             wanted=WantedTypes.from_settings(settings),
+            fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
         )
 
 

@@ -9,6 +9,7 @@ given; an unforeseen failure is "other".
 
 from __future__ import annotations
 
+import ssl
 from typing import ClassVar, Final
 
 from scrapy.exceptions import (
@@ -131,54 +132,46 @@ _BY_CLASS: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (TimeoutError, "timeout"),
 )
 
+#: The exceptions of this module.
+FETCH_ERRORS: Final = (
+    HostNotFoundError,
+    HostLookupError,
+    ConnectRefusedError,
+    ConnectFailedError,
+    ConnectTimeoutError,
+    FirstByteTimeoutError,
+    TooSlowError,
+    TlsFailedError,
+    ConnectionLostError,
+    BadAnswerError,
+    HeaderTooLargeError,
+    UnwantedTypeError,
+    ForbiddenAddressError,
+    BadUrlError,
+)
+
+#: Every outcome but ``http_NNN``, for documentation and tests.
+OUTCOMES: Final[frozenset[str]] = frozenset(
+    {"poison", "other"}
+    | {cls.outcome for cls in FETCH_ERRORS}
+    | {outcome for _, outcome in _BY_CLASS}
+)
+
 # Failures for which a request may not even be sent, as its host's robots.txt has met them.
 _OF_HOSTS: Final[dict[str, type[Exception]]] = {
     "timeout": DownloadTimeoutError,
     "incomplete": ResponseDataLossError,
     "host_failing": DownloadFailedError,
-    **{
-        cls.outcome: cls
-        for cls in (
-            *(HostNotFoundError, HostLookupError, ForbiddenAddressError, ConnectRefusedError),
-            *(ConnectFailedError, ConnectTimeoutError, TlsFailedError, FirstByteTimeoutError),
-            *(TooSlowError, ConnectionLostError, BadAnswerError, HeaderTooLargeError),
-        )
-    },
+    **{cls.outcome: cls for cls in FETCH_ERRORS if cls not in (UnwantedTypeError, BadUrlError)},
 }
 
 # What the system says of connections, the first that fits.
 _OF_CONNECTIONS: Final[tuple[tuple[type[OSError], type[Exception]], ...]] = (
     (ConnectionRefusedError, ConnectRefusedError),
     (TimeoutError, ConnectTimeoutError),
+    (ssl.SSLError, TlsFailedError),
     (ConnectionError, ConnectionLostError),  # reset or aborted: a server was there
     (OSError, ConnectFailedError),
-)
-
-#: Every outcome but ``http_NNN``, for documentation and tests.
-OUTCOMES: Final[frozenset[str]] = frozenset(
-    {
-        "dns_not_found",
-        "dns_failed",
-        "address_forbidden",
-        "connect_refused",
-        "connect_failed",
-        "connect_timeout",
-        "tls_failed",
-        "first_byte_timeout",
-        "timeout",
-        "too_slow",
-        "connection_lost",
-        "incomplete",
-        "bad_answer",
-        "header_too_large",
-        "unwanted_type",
-        "too_large",
-        "bad_url",
-        "poison",
-        "stopped",
-        "ignored",
-        "other",
-    }
 )
 
 

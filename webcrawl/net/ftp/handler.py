@@ -25,18 +25,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import unquote, unquote_to_bytes, urlsplit
+from urllib.parse import unquote, unquote_to_bytes
 
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
-from webcrawl.configuration.values import flag
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Connection, Dialer, Ending, PlainContact, contact_for
+from webcrawl.net.contact import Connection, PlainContact, contact_for, opened
+from webcrawl.net.dialer import Dialer
 from webcrawl.net.documents import (
     CONTENT_TYPE,
-    PAGE_CUT,
     Document,
-    links_page,
+    make_page,
+    parts_of,
     response_of,
     type_of_name,
 )
@@ -85,19 +85,17 @@ class FtpDownloadHandler(BaseDownloadHandler):
         dialer: Dialer,
         user: str,
         password: str,
-        fail_on_dataloss: bool,
     ) -> None:
         super().__init__(crawler)
         self._limits = limits
         self._dialer = dialer
         self._user = user
         self._password = password
-        self._fail_on_dataloss = fail_on_dataloss
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> FtpDownloadHandler:
-        """Build by the settings of `FetchLimits` and `Dialer`, FTP_USER, FTP_PASSWORD,
-        CRAWLER_CONTACT and DOWNLOAD_FAIL_ON_DATALOSS.
+        """Build by the settings of `FetchLimits` and `Dialer`, FTP_USER, FTP_PASSWORD and
+        CRAWLER_CONTACT.
 
         Raises FatalError with one sentence for a wrong value.
         """
@@ -111,7 +109,6 @@ class FtpDownloadHandler(BaseDownloadHandler):
             password=settings.get("FTP_PASSWORD")
             or settings.get("CRAWLER_CONTACT")
             or FTP_PASSWORD,
-            fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
         )
 
     async def download_request(self, request: Request) -> Response:
@@ -123,10 +120,11 @@ class FtpDownloadHandler(BaseDownloadHandler):
         content_type = CONTENT_TYPE if target.is_listing else type_of_name(unquote(target.name))
         async with contact_for(request, self._limits) as contact:
             self._limits.check_type(content_type, request)
-            control = await self._dialer.dial(target.host, target.port)
+            streams = await self._dialer.dial(target.host, target.port, opened)
+            control = Connection(streams, self._limits)
             try:
                 visit = _FtpVisit(
-                    session=Session(control, self._dialer),
+                    session=Session(control, self._dialer, self._limits),
                     target=target,
                     user=user.encode("utf-8", "replace"),
                     password=password.encode("utf-8", "replace"),
@@ -138,7 +136,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
                     document.content_type = content_type
             finally:
                 await control.close()
-        contact.check_loss(document, fail=self._fail_on_dataloss)
+        contact.check_loss(document, self._limits)
         return response_of(document, request, address=control.address, protocol="FTP")
 
     async def close(self) -> None:
@@ -209,44 +207,30 @@ class _FtpVisit:
             document = await self._receive(data, reply)
         finally:
             await data.close()
-        document.wire_body = document.body
         # With the host: directories of the same names are not the same page, as their links differ.
         shown = path.decode("utf-8", "replace").strip("/")
         title = f"Index of /{shown} on {self.target.host}, port {self.target.port}"
         rows = map(row_of, entries(document.body, machine=machine))
-        document.body, cut = links_page(title, rows, limit=self.limit)
-        if cut and not document.flags:
-            document.flags += PAGE_CUT
+        make_page(document, title, rows, limit=self.limit)
         return document
 
     async def _receive(self, data: Connection, reply: FtpReply) -> Document:
         """Return what comes over the data connection, with a flag if that is not all."""
-        received = await data.rest(self.limit, self.contact)
+        body, flags = await data.rest(self.limit, self.contact)
         await data.close()
-        self.contact.check_ending(received)
-        flags = received.flags
-        if reply.is_preliminary and received.ending is Ending.WHOLE:
+        if reply.is_preliminary and not flags:
             try:
                 reply = await self.session.reply()
             except outcomes.ConnectionLostError:
                 reply = FtpReply(426, b"hung up before saying that this was all")
             if not reply.is_good:
                 flags = ["dataloss"]
-        return Document(status=200, reason=_text(reply), body=received.data, flags=flags)
+        return Document(status=200, reason=_text(reply), body=body, flags=flags)
 
 
 def target_of(url: str) -> FtpTarget:
     """Read *url*; BadUrlError if nothing can be asked for by it."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or _PORT
-    except ValueError as e:
-        raise outcomes.BadUrlError(f"{url}: {e}") from e
-    if not parts.hostname:
-        raise outcomes.BadUrlError(f"{url} names no host")
-    path = parts.path
-    if "?" in url:
-        path += "%3F" + parts.query
+    parts, port, path = parts_of(url, _PORT)
     found = _TYPE.search(path)
     if found is not None:
         path = path[: found.start()]
@@ -255,7 +239,7 @@ def target_of(url: str) -> FtpTarget:
         raise outcomes.BadUrlError(f"{url} has a line break in its path")
     is_listing = decoded[-1:] in (b"", b"/") or (found is not None and found[1] in "dD")
     return FtpTarget(
-        host=parts.hostname,
+        host=parts.hostname or "",
         port=port,
         user=None if parts.username is None else unquote(parts.username),
         password=None if parts.password is None else unquote(parts.password),

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from scrapy.exceptions import DownloadTimeoutError
 
 from webcrawl.net import outcomes
+from webcrawl.net.contact import Connection, opened
 
 if TYPE_CHECKING:
-    from webcrawl.net.contact import Connection, Dialer
+    from webcrawl.net.dialer import Dialer
+    from webcrawl.net.limits import FetchLimits
 
 # Of all replies of a session together; a greeting may be a page long.
 _MAX_LINES: Final = 500
@@ -62,9 +64,10 @@ class FtpReply(NamedTuple):
 class Session:
     """One control connection. Its methods raise the exceptions of `outcomes`."""
 
-    def __init__(self, control: Connection, dialer: Dialer) -> None:
+    def __init__(self, control: Connection, dialer: Dialer, limits: FetchLimits) -> None:
         self._control = control
         self._dialer = dialer
+        self._limits = limits
         self._lines = 0
 
     async def reply(self) -> FtpReply:
@@ -118,7 +121,8 @@ class Session:
             port = int(match[1]) << 8 | int(match[2]) if match else 0
         if not _MIN_DATA_PORT <= port < 65536:
             raise outcomes.BadAnswerError(f"no port for data: {reply.text[:80]!r}")
-        return await self._dialer.dial_address(self._control.address, port)
+        streams = await self._dialer.dial_address(self._control.address, port, opened)
+        return Connection(streams, self._limits)
 
     async def end(self) -> None:
         """Say goodbye, as the standard wants it, without insisting on an answer."""

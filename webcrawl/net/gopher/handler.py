@@ -20,15 +20,15 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
-from webcrawl.configuration.values import flag
 from webcrawl.errors import FatalError
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Dialer, contact_for
-from webcrawl.net.documents import PAGE_CUT, Document, links_page, response_of
+from webcrawl.net.contact import Connection, contact_for, opened
+from webcrawl.net.dialer import Dialer
+from webcrawl.net.documents import Document, make_page, parts_of, response_of
 from webcrawl.net.gopher.menu import (
     MENU,
     TEXT,
@@ -79,18 +79,15 @@ class GopherDownloadHandler(BaseDownloadHandler):
         limits: FetchLimits,
         dialer: Dialer,
         ports: frozenset[int],
-        fail_on_dataloss: bool,
     ) -> None:
         super().__init__(crawler)
         self._limits = limits
         self._dialer = dialer
         self._ports = ports
-        self._fail_on_dataloss = fail_on_dataloss
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> GopherDownloadHandler:
-        """Build by the settings of `FetchLimits` and `Dialer`, GOPHER_PORTS and
-        DOWNLOAD_FAIL_ON_DATALOSS.
+        """Build by the settings of `FetchLimits` and `Dialer`, and GOPHER_PORTS.
 
         Raises FatalError with one sentence for a wrong value.
         """
@@ -100,7 +97,6 @@ class GopherDownloadHandler(BaseDownloadHandler):
             limits=limits,
             dialer=Dialer.from_crawler(crawler, limits),
             ports=gopher_ports(crawler.settings),
-            fail_on_dataloss=flag(crawler.settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
         )
 
     async def download_request(self, request: Request) -> Response:
@@ -112,18 +108,19 @@ class GopherDownloadHandler(BaseDownloadHandler):
         content_type = content_type_of(target.kind, target.selector)
         async with contact_for(request, self._limits) as contact:
             self._limits.check_type(content_type, request)
-            connection = await self._dialer.dial(target.host, target.port)
+            streams = await self._dialer.dial(target.host, target.port, opened)
+            connection = Connection(streams, self._limits)
             try:
                 connection.send(target.selector + b"\r\n")
                 received = await connection.rest(limit, contact)
             finally:
                 await connection.close()
-        if not received.data and target.kind == MENU:
-            raise outcomes.ConnectionLostError(f"{request.url}: not even a dot")
-        if received.data.startswith(b"HTTP/1."):
-            raise outcomes.BadAnswerError(f"{request.url}: a server of HTTP")
+            if not received.data and target.kind == MENU:
+                raise outcomes.ConnectionLostError("not even a dot")
+            if received.data.startswith(b"HTTP/1."):
+                raise outcomes.BadAnswerError("a server of HTTP")
         document = _document(target, received, content_type, limit)
-        contact.check_loss(document, fail=self._fail_on_dataloss)
+        contact.check_loss(document, self._limits)
         return response_of(document, request, address=connection.address, protocol="GOPHER")
 
     async def close(self) -> None:
@@ -143,21 +140,14 @@ def gopher_ports(settings: BaseSettings) -> frozenset[int]:
 
 def target_of(url: str) -> GopherTarget:
     """Read *url*; BadUrlError if nothing can be asked for by it."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or _PORT
-    except ValueError as e:
-        raise outcomes.BadUrlError(f"{url}: {e}") from e
-    if not parts.hostname:
-        raise outcomes.BadUrlError(f"{url} names no host")
-    # A question mark has no meaning here.
-    path = unquote_to_bytes(parts.path[1:] + ("?" + parts.query if "?" in url else ""))
+    parts, port, quoted = parts_of(url, _PORT)
+    path = unquote_to_bytes(quoted[1:])
     kind = path[:1].decode("latin-1") or MENU
     if not is_document(kind):
         raise outcomes.BadUrlError(f"{url}: items of type {kind!r} are not documents")
     if _UNASKABLE.search(path):
         raise outcomes.BadUrlError(f"{url} has a tab or a line break in its selector")
-    return GopherTarget(host=parts.hostname, port=port, kind=kind, selector=path[1:])
+    return GopherTarget(host=parts.hostname or "", port=port, kind=kind, selector=path[1:])
 
 
 def _document(
@@ -171,10 +161,7 @@ def _document(
     if target.kind == MENU:
         rows = filter(None, map(row_of, items(data)))
         title = f"{target.host} {target.selector.decode('utf-8', 'replace')}".rstrip()
-        document.wire_body = data
-        document.body, cut = links_page(title, rows, limit=limit)
-        if cut and not document.flags:
-            document.flags += PAGE_CUT
+        make_page(document, title, rows, limit=limit)
     elif target.kind == TEXT:
         document.body = _without_end(data)
         if document.body is not data:

@@ -9,24 +9,22 @@ one address that took the connection.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
-from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
+from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.http.exchange import Exchange
 from webcrawl.net.http.request import tunnel_request
-from webcrawl.net.outcomes import BadAnswerError, ConnectTimeoutError, ForbiddenAddressError
+from webcrawl.net.outcomes import BadAnswerError, ForbiddenAddressError
 
 if TYPE_CHECKING:
-    from webcrawl.net.dns.resolver import Resolver
+    import ssl
+
+    from webcrawl.net.dialer import Dialer
     from webcrawl.net.http.request import Endpoint, Proxy, WireRequest
     from webcrawl.net.limits import FetchLimits
-
-# A proxy is the user's choice, and often stands on a private address.
-_OF_PROXIES: Final = AddressGuard(allow_private=True)
 
 
 class IdleConnections:
@@ -91,20 +89,9 @@ class IdleConnections:
 class HttpConnections:
     """Sends requests and keeps the connections. Needs a running event loop."""
 
-    def __init__(
-        self,
-        *,
-        limits: FetchLimits,
-        resolver: Resolver,
-        guard: AddressGuard,
-        ssl_context: ssl.SSLContext,
-        local_address: tuple[str, int] | None,
-    ) -> None:
-        self._limits = limits
-        self._resolver = resolver
-        self._guard = guard
+    def __init__(self, *, limits: FetchLimits, dialer: Dialer, ssl_context: ssl.SSLContext) -> None:
+        self._dialer = dialer
         self._ssl_context = ssl_context
-        self._local_address = local_address
         self._loop = asyncio.get_running_loop()
         self._new_exchange = partial(Exchange, loop=self._loop, limits=limits)
         self._idle = {
@@ -118,14 +105,14 @@ class HttpConnections:
         """The exchange of *request* when the header of the answer is there; its body has to be
         there, too, *seconds* from now. To be given back by the caller.
 
-        Raises TimeoutError when they are over, the exceptions of `outcomes`, of the resolver and of
-        the loop, and RuntimeError when this is closed.
+        Raises TimeoutError when they are over, the exceptions of `outcomes`, and RuntimeError when
+        this is closed, or a connection under the loop.
         """
         if self._closed:
             raise RuntimeError("the connections are closed")
         until = now() + seconds
         endpoint = request.endpoint
-        if endpoint.proxy is not None and not self._guard.permits_host(endpoint.host):
+        if endpoint.proxy is not None and not self._dialer.guard.permits_host(endpoint.host):
             raise ForbiddenAddressError(f"{endpoint.host} is not to be asked of a proxy")
         exchange = None
         if request.is_reusing:
@@ -164,18 +151,11 @@ class HttpConnections:
 
     async def _connect(self, endpoint: Endpoint, until: float) -> Exchange:
         """A new connection over which requests to *endpoint* can be sent."""
-        scheme, host, port, proxy = endpoint
+        proxy = endpoint.proxy
         if proxy is None:
-            turn = BOUND_ADDRESS.get()
-            found = [turn] if turn else await self._resolver.resolve(host)
-            addresses = self._guard.permitted(found)
-            if not addresses:
-                raise ForbiddenAddressError(f"{host} is at {', '.join(found[:2])}")
-            return await self._dial(addresses, scheme, host, port)
-        found = await self._resolver.resolve(proxy.host)
-        addresses = _OF_PROXIES.permitted(found)
-        exchange = await self._dial(addresses, *proxy[:3])
-        if scheme == "http":
+            return await self._dial(endpoint.scheme, endpoint.host, endpoint.port)
+        exchange = await self._dial(proxy.scheme, proxy.host, proxy.port, is_proxy=True)
+        if endpoint.scheme == "http":
             return exchange
         try:
             return await self._tunnel(exchange, endpoint, proxy, until)
@@ -184,33 +164,21 @@ class HttpConnections:
             exchange.abort()
             raise
 
-    async def _dial(self, addresses: list[str], scheme: str, host: str, port: int) -> Exchange:
-        """A connection to the first of the *addresses* of *host* that takes one, tried one after
-        the other. Where a server was there, but speaks no TLS or hung up, the host has been
-        contacted: not twice."""
+    async def _dial(self, scheme: str, host: str, port: int, *, is_proxy: bool = False) -> Exchange:
         is_tls = scheme == "https"
-        failure: Exception | None = None
-        for address in addresses:
-            try:
-                async with asyncio.timeout(self._limits.connect_timeout):
-                    _, exchange = await self._loop.create_connection(
-                        self._new_exchange,
-                        address,
-                        port,
-                        ssl=self._ssl_context if is_tls else None,
-                        server_hostname=_certified(host) if is_tls else None,
-                        local_addr=self._local_address,
-                    )
-                    return exchange
-            except TimeoutError as error:
-                failure = ConnectTimeoutError(f"no connection to {address} in time")
-                failure.__cause__ = error
-            except OSError as error:
-                if isinstance(error, ssl.SSLError) or _is_hang_up(error):
-                    raise
-                failure = error
-        assert failure is not None
-        raise failure
+
+        async def connect(address: str, port: int, local: tuple[str, int] | None) -> Exchange:
+            _, exchange = await self._loop.create_connection(
+                self._new_exchange,
+                address,
+                port,
+                ssl=self._ssl_context if is_tls else None,
+                server_hostname=_certified(host) if is_tls else None,
+                local_addr=local,
+            )
+            return exchange
+
+        return await self._dialer.dial(host, port, connect, is_proxy=is_proxy)
 
     async def _tunnel(
         self, exchange: Exchange, endpoint: Endpoint, proxy: Proxy, until: float
@@ -222,18 +190,16 @@ class HttpConnections:
         if exchange.status != 200:
             raise BadAnswerError(f"{exchange.status} {exchange.reason} from the proxy")
         exchange.rest()
-        assert exchange.transport is not None
+        outer = exchange.transport
+        assert outer is not None
         inside = self._new_exchange()
-        try:
-            async with asyncio.timeout(self._limits.connect_timeout):
-                transport = await self._loop.start_tls(
-                    exchange.transport,
-                    inside,
-                    self._ssl_context,
-                    server_hostname=_certified(endpoint.host),
-                )
-        except TimeoutError as error:
-            raise ConnectTimeoutError(f"no TLS with {endpoint.host} in time") from error
+        transport = await self._dialer.dial_address(
+            endpoint.host,
+            endpoint.port,
+            lambda host, *_: self._loop.start_tls(
+                outer, inside, self._ssl_context, server_hostname=_certified(host)
+            ),
+        )
         assert transport is not None
         inside.connection_made(transport)
         return inside
@@ -242,8 +208,3 @@ class HttpConnections:
 def _certified(host: str) -> str:
     """*host* as its certificate has it."""
     return host.removeprefix("[").removesuffix("]").removesuffix(".")
-
-
-def _is_hang_up(error: OSError) -> bool:
-    """Whether a server was there, and left."""
-    return isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError)

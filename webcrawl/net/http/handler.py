@@ -38,9 +38,8 @@ from __future__ import annotations
 
 import _ssl
 import ctypes
-import ssl
 import sys
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from scrapy import signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
@@ -52,11 +51,8 @@ from scrapy.utils._download_handlers import check_stop_download
 from scrapy.utils.ssl import _make_ssl_context
 
 from webcrawl.clock import now
-from webcrawl.configuration.values import flag
 from webcrawl.net import outcomes
-from webcrawl.net.dns import resolver as dns
-from webcrawl.net.dns.resolver import resolver_of
-from webcrawl.net.guard import AddressGuard
+from webcrawl.net.dialer import Dialer
 from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.large_bodies import free_bytes, larger_bound
@@ -65,6 +61,8 @@ from webcrawl.net.limits import FetchLimits, is_for_robots
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
+    import ssl
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.exceptions import StopDownload
@@ -89,42 +87,28 @@ class HttpDownloadHandler(BaseDownloadHandler):
         crawler: Crawler,
         limits: FetchLimits,
         connections: HttpConnections,
-        fail_on_dataloss: bool,
     ) -> None:
         """The handler holds no more descriptors than the requests under way and idle connections of
         *limits*; the handlers of two schemes hold them each."""
         super().__init__(crawler)
         self._limits = limits
         self._connections = connections
-        self._fail_on_dataloss = fail_on_dataloss
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> HttpDownloadHandler:
         """Build the handler from the settings; needs a running event loop.
 
-        Beside those of `FetchLimits`: DOWNLOAD_FAIL_ON_DATALOSS, DOWNLOAD_BIND_ADDRESS and those
-        about TLS, among them DOWNLOAD_VERIFY_CERTIFICATES, off by default: a crawler reads what a
-        browser would warn of. Raises FatalError with one sentence for a value that cannot work.
+        Beside those of `FetchLimits` and `Dialer`: those about TLS, among them
+        DOWNLOAD_VERIFY_CERTIFICATES, off by default: a crawler reads what a browser would warn of.
+        Raises FatalError with one sentence for a value that cannot work.
         """
-        settings = crawler.settings
-        bind = settings.get("DOWNLOAD_BIND_ADDRESS")
-        ssl_context = _make_ssl_context(settings)
+        ssl_context = _make_ssl_context(crawler.settings)
         ssl_context.set_alpn_protocols(["http/1.1"])
         offer_groups(ssl_context, _CURVES)
-        limits = FetchLimits.from_settings(settings)
-        connections = HttpConnections(
-            limits=limits,
-            resolver=resolver_of(crawler),
-            guard=AddressGuard.from_settings(settings),
-            ssl_context=ssl_context,
-            local_address=(bind, 0) if isinstance(bind, str) else bind,
-        )
-        return cls(
-            crawler=crawler,
-            limits=limits,
-            connections=connections,
-            fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
-        )
+        limits = FetchLimits.from_settings(crawler.settings)
+        dialer = Dialer.from_crawler(crawler, limits)
+        connections = HttpConnections(limits=limits, dialer=dialer, ssl_context=ssl_context)
+        return cls(crawler=crawler, limits=limits, connections=connections)
 
     async def download_request(self, request: Request) -> Response:
         """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
@@ -140,11 +124,15 @@ class HttpDownloadHandler(BaseDownloadHandler):
             meta["wire_reason"] = answer.reason
             meta["wire_request_headers"] = sent.headers
             return await self._receive(answer, request)
-        except _WITHOUT_URL as e:
+        except outcomes.FETCH_ERRORS as e:
             e.args = (f"{request.url}: {e}",)
             raise
-        except (OSError, ValueError, RuntimeError) as e:
-            _rename(e, request, seconds)
+        except TimeoutError as e:
+            raise DownloadTimeoutError(f"{request.url}: not done within {seconds} seconds") from e
+        except ValueError as e:
+            raise outcomes.BadUrlError(f"{request.url}: {e}") from e
+        except RuntimeError as e:  # what the loops say of a connection that was closed under them
+            raise outcomes.ConnectionLostError(f"{request.url}: {e}") from e
         finally:
             if answer is not None:
                 self._connections.give_back(answer)
@@ -197,7 +185,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             if not is_begun or is_for_robots(request):
                 raise damage
             return ["truncated", "time"]
-        if request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
+        if request.meta.get("download_fail_on_dataloss", self._limits.fail_on_dataloss):
             raise ResponseDataLossError(f"{request.url}: {damage}") from damage
         return ["dataloss"]
 
@@ -244,35 +232,3 @@ def _length_of(headers: Headers) -> int | None:
     """What the header says that the body is long, if anything."""
     value = headers.get(b"Content-Length")
     return int(value) if value else None
-
-
-def _rename(error: Exception, request: Request, seconds: float) -> NoReturn:
-    """Raise the exception of `outcomes` that says what *error* means."""
-    if isinstance(error, TimeoutError):
-        raise DownloadTimeoutError(f"{request.url}: not done within {seconds} seconds") from error
-    meaning = next((meaning for cls, meaning in _MEANINGS if isinstance(error, cls)), None)
-    if meaning is None:
-        assert isinstance(error, OSError)
-        meaning = outcomes.failure_of(error)
-    raise meaning(f"{request.url}: {error or type(error).__name__}") from error
-
-
-# Raised below, where the URL is not known.
-_WITHOUT_URL: Final = (
-    outcomes.BadAnswerError,
-    outcomes.ConnectionLostError,
-    outcomes.ConnectTimeoutError,
-    outcomes.FirstByteTimeoutError,
-    outcomes.ForbiddenAddressError,
-    outcomes.HeaderTooLargeError,
-    outcomes.TooSlowError,
-)
-# The first that fits.
-_MEANINGS: Final[tuple[tuple[type[Exception], type[Exception]], ...]] = (
-    (ssl.SSLError, outcomes.TlsFailedError),
-    (dns.NameNotFoundError, outcomes.HostNotFoundError),
-    (dns.DnsError, outcomes.HostLookupError),
-    (ValueError, outcomes.BadUrlError),
-    # What the loops say of a connection that was closed under them.
-    (RuntimeError, outcomes.ConnectionLostError),
-)

@@ -1,0 +1,105 @@
+"""New connections to hosts: one address after the other, those that the guard permits.
+
+Used by the protocol modules.
+
+Invariant: where a server was there, but hung up or speaks no TLS, the host has been contacted, and
+no other address of it is tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from webcrawl.net import outcomes
+from webcrawl.net.dns import resolver as dns
+from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from scrapy.crawler import Crawler
+
+    from webcrawl.net.limits import FetchLimits
+
+    LocalAddress = tuple[str, int] | None
+
+_T = TypeVar("_T")
+# A proxy is the user's choice, and often stands on a private address.
+_OF_PROXIES: Final = AddressGuard(allow_private=True)
+# Failures after which another address is tried.
+_NO_WAY: Final = (
+    outcomes.ConnectRefusedError,
+    outcomes.ConnectFailedError,
+    outcomes.ConnectTimeoutError,
+)
+
+
+class Dialer:
+    """Opens connections to hosts. Its methods raise the exceptions of `outcomes`."""
+
+    def __init__(
+        self,
+        *,
+        resolver: dns.Resolver,
+        guard: AddressGuard,
+        connect_timeout: float,
+        local_address: LocalAddress,
+    ) -> None:
+        self.guard = guard
+        self._resolver = resolver
+        self._connect_timeout = connect_timeout
+        self._local_address = local_address
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, limits: FetchLimits) -> Self:
+        """Build by ALLOW_PRIVATE_ADDRESSES, DOWNLOAD_BIND_ADDRESS and those of the resolver."""
+        bind = crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
+        return cls(
+            resolver=dns.resolver_of(crawler),
+            guard=AddressGuard.from_settings(crawler.settings),
+            connect_timeout=limits.connect_timeout,
+            local_address=(bind, 0) if isinstance(bind, str) else bind,
+        )
+
+    async def dial(
+        self,
+        host: str,
+        port: int,
+        connect: Callable[[str, int, LocalAddress], Awaitable[_T]],
+        *,
+        is_proxy: bool = False,
+    ) -> _T:
+        """What *connect* returns for an address of *host*, a name or an address.
+
+        ForbiddenAddressError if no address may be contacted.
+        """
+        bound = "" if is_proxy else BOUND_ADDRESS.get()
+        found = [bound] if bound else await self._resolve(host)
+        permitted = (_OF_PROXIES if is_proxy else self.guard).permitted(found)
+        if not permitted:
+            raise outcomes.ForbiddenAddressError(f"{host} is at {', '.join(found[:2])}")
+        for address in permitted[:-1]:
+            with contextlib.suppress(*_NO_WAY):
+                return await self.dial_address(address, port, connect)
+        return await self.dial_address(permitted[-1], port, connect)
+
+    async def dial_address(
+        self, address: str, port: int, connect: Callable[[str, int, LocalAddress], Awaitable[_T]]
+    ) -> _T:
+        """What *connect* returns, in time, for *address*, one that was judged."""
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                return await connect(address, port, self._local_address)
+        except OSError as e:
+            where = f"{address}, port {port}"
+            raise outcomes.failure_of(e)(f"{where}: {e or type(e).__name__}") from e
+
+    async def _resolve(self, host: str) -> list[str]:
+        try:
+            return await self._resolver.resolve(host)
+        except dns.NameNotFoundError as e:
+            raise outcomes.HostNotFoundError(str(e)) from e
+        except dns.DnsError as e:
+            raise outcomes.HostLookupError(str(e)) from e
