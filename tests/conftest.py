@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
 import tempfile
 import threading
 from pathlib import Path
@@ -33,6 +35,17 @@ settings.register_profile("long", settings.get_profile("every run"), max_example
 def pytest_configure() -> None:
     """``--hypothesis-profile`` comes later."""
     settings.load_profile("every run")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine on an event loop of its own."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    names = inspect.signature(test).parameters
+    asyncio.run(test(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 class FakeClock:

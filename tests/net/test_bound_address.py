@@ -37,85 +37,73 @@ def bound_to(address):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_connection_to_another_address_of_the_host_is_not_used_again(scheme):
-    async def scenario() -> None:
-        tls = untrusted("a.test") if scheme == "https" else None
-        async with (
-            name_server(zone({"a.test": [f"300 A {FIRST}", f"300 A {SECOND}"]})) as names,
-            raw_server(OK, tls=tls, address=FIRST) as first,
-            raw_server(OK, tls=tls, address=SECOND, port=first.port) as second,
-            handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+async def test_a_connection_to_another_address_of_the_host_is_not_used_again(scheme):
+    tls = untrusted("a.test") if scheme == "https" else None
+    async with (
+        name_server(zone({"a.test": [f"300 A {FIRST}", f"300 A {SECOND}"]})) as names,
+        raw_server(OK, tls=tls, address=FIRST) as first,
+        raw_server(OK, tls=tls, address=SECOND, port=first.port) as second,
+        handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+    ):
+        request = Request(f"{scheme}://a.test:{first.port}/")
+        for address, connections in (
+            (FIRST, (1, 0)),
+            (SECOND, (1, 1)),
+            (SECOND, (1, 1)),
+            ("::ffff:127.0.0.2", (1, 1)),  # the same in another spelling
+            (FIRST, (2, 1)),
+            ("", (2, 1)),
         ):
-            request = Request(f"{scheme}://a.test:{first.port}/")
-            for address, connections in (
-                (FIRST, (1, 0)),
-                (SECOND, (1, 1)),
-                (SECOND, (1, 1)),
-                ("::ffff:127.0.0.2", (1, 1)),  # the same in another spelling
-                (FIRST, (2, 1)),
-                ("", (2, 1)),
-            ):
-                with bound_to(address):
-                    response = await handler.download_request(request)
-                assert (first.connections, second.connections) == connections
-            assert str(response.ip_address) == FIRST
-            await second.left(0)
-
-    asyncio.run(scenario())
+            with bound_to(address):
+                response = await handler.download_request(request)
+            assert (first.connections, second.connections) == connections
+        assert str(response.ip_address) == FIRST
+        await second.left(0)
 
 
-def test_no_name_server_is_asked_for_the_address_that_is_bound():
+async def test_no_name_server_is_asked_for_the_address_that_is_bound():
     """Its answer may be another one than when the clock was claimed."""
 
-    async def scenario() -> None:
-        async with (
-            name_server(zone({"a.test": [f"300 A {SECOND}"]})) as names,
-            raw_server(OK) as server,
-            handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
-        ):
-            with bound_to(FIRST):
+    async with (
+        name_server(zone({"a.test": [f"300 A {SECOND}"]})) as names,
+        raw_server(OK) as server,
+        handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+    ):
+        with bound_to(FIRST):
+            await handler.download_request(Request(f"http://a.test:{server.port}/"))
+            dialer = Dialer.from_crawler(handler.crawler, handler._limits)
+            _, writer = await dialer.dial("a.test", server.port, opened)
+        assert writer.get_extra_info("peername")[0] == FIRST
+        writer.close()
+        assert server.connections == 2
+        assert names.asked == []
+
+
+async def test_a_bound_address_is_judged_by_the_guard_all_the_same():
+    crawler = get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:9"})
+    limits = FetchLimits.from_settings(crawler.settings)
+    dialer = Dialer(
+        resolver=resolver_of(crawler),
+        guard=AddressGuard(allow_private=False),
+        connect_timeout=limits.connect_timeout,
+        local_address=None,
+    )
+    async with raw_server(OK) as server, handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler:
+        with bound_to(FIRST):
+            with pytest.raises(ForbiddenAddressError):
                 await handler.download_request(Request(f"http://a.test:{server.port}/"))
-                dialer = Dialer.from_crawler(handler.crawler, handler._limits)
-                _, writer = await dialer.dial("a.test", server.port, opened)
-            assert writer.get_extra_info("peername")[0] == FIRST
-            writer.close()
-            assert server.connections == 2
-            assert names.asked == []
-
-    asyncio.run(scenario())
+            with pytest.raises(ForbiddenAddressError):
+                await dialer.dial("a.test", server.port, opened)
+        assert server.connections == 0
 
 
-def test_a_bound_address_is_judged_by_the_guard_all_the_same():
-    async def scenario() -> None:
-        crawler = get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:9"})
-        limits = FetchLimits.from_settings(crawler.settings)
-        dialer = Dialer(
-            resolver=resolver_of(crawler),
-            guard=AddressGuard(allow_private=False),
-            connect_timeout=limits.connect_timeout,
-            local_address=None,
-        )
-        async with raw_server(OK) as server, handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler:
-            with bound_to(FIRST):
-                with pytest.raises(ForbiddenAddressError):
-                    await handler.download_request(Request(f"http://a.test:{server.port}/"))
-                with pytest.raises(ForbiddenAddressError):
-                    await dialer.dial("a.test", server.port, opened)
-            assert server.connections == 0
-
-    asyncio.run(scenario())
-
-
-def test_a_proxy_is_connected_to_whatever_address_is_bound():
-    async def scenario() -> None:
-        async with raw_server(OK) as proxy, handler_with() as handler:
-            request = Request("http://a.test/", meta={"proxy": f"http://localhost:{proxy.port}"})
-            with bound_to("8.8.8.8"):
-                for _ in range(2):
-                    assert (await handler.download_request(request)).status == 200
-            assert proxy.connections == 1
-
-    asyncio.run(scenario())
+async def test_a_proxy_is_connected_to_whatever_address_is_bound():
+    async with raw_server(OK) as proxy, handler_with() as handler:
+        request = Request("http://a.test/", meta={"proxy": f"http://localhost:{proxy.port}"})
+        with bound_to("8.8.8.8"):
+            for _ in range(2):
+                assert (await handler.download_request(request)).status == 200
+        assert proxy.connections == 1
 
 
 def test_the_downloader_hands_the_address_of_each_contact_down():

@@ -77,30 +77,24 @@ def closed_port() -> tuple[str, int]:
         return free.getsockname()
 
 
-def test_names_are_resolved_to_their_addresses_in_the_order_given():
-    async def scenario() -> None:
-        async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
-            assert sorted(await resolver.resolve("a.test")) == ["127.0.0.1", "127.0.0.2"]
-            assert sorted(await resolver.resolve("WWW.test.")) == ["127.0.0.1", "127.0.0.2"]
-            assert names.asked == ["udp a.test. A", "udp www.test. A"]
-            assert await resolver.resolve("www.test1") == ["127.0.0.1"]
-
-    asyncio.run(scenario())
+async def test_names_are_resolved_to_their_addresses_in_the_order_given():
+    async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+        assert sorted(await resolver.resolve("a.test")) == ["127.0.0.1", "127.0.0.2"]
+        assert sorted(await resolver.resolve("WWW.test.")) == ["127.0.0.1", "127.0.0.2"]
+        assert names.asked == ["udp a.test. A", "udp www.test. A"]
+        assert await resolver.resolve("www.test1") == ["127.0.0.1"]
 
 
-def test_ipv6_is_asked_for_only_where_there_is_no_ipv4():
-    async def scenario() -> None:
-        async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
-            assert await resolver.resolve("both.test") == ["127.0.0.1"]
-            assert await resolver.resolve("six.test") == ["::1"]
-            assert await resolver.resolve("six.test") == ["::1"]
-            assert names.asked == [
-                "udp both.test. A",
-                "udp six.test. A",
-                "udp six.test. AAAA",
-            ]
-
-    asyncio.run(scenario())
+async def test_ipv6_is_asked_for_only_where_there_is_no_ipv4():
+    async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+        assert await resolver.resolve("both.test") == ["127.0.0.1"]
+        assert await resolver.resolve("six.test") == ["::1"]
+        assert await resolver.resolve("six.test") == ["::1"]
+        assert names.asked == [
+            "udp both.test. A",
+            "udp six.test. A",
+            "udp six.test. AAAA",
+        ]
 
 
 @pytest.mark.parametrize(
@@ -113,453 +107,353 @@ def test_ipv6_is_asked_for_only_where_there_is_no_ipv4():
         ("www.localhost.", "127.0.0.1"),
     ],
 )
-def test_literals_and_localhost_pass_without_a_query(host, address):
-    async def scenario() -> None:
-        async with resolver_on(closed_port()) as resolver:
-            assert await resolver.resolve(host) == [address]
-            assert resolver.counts()["queries"] == 0
-
-    asyncio.run(scenario())
+async def test_literals_and_localhost_pass_without_a_query(host, address):
+    async with resolver_on(closed_port()) as resolver:
+        assert await resolver.resolve(host) == [address]
+        assert resolver.counts()["queries"] == 0
 
 
 @pytest.mark.parametrize("host", ["", "a..test", "x" * 64 + ".test", "1.2.3", "1.2.3.256", "[::x]"])
-def test_what_can_be_no_host_name_is_not_found_without_a_query(host):
-    async def scenario() -> None:
-        async with resolver_on(closed_port()) as resolver:
-            with pytest.raises(NameNotFoundError):
-                await resolver.resolve(host)
-            assert resolver.counts()["queries"] == 0
-
-    asyncio.run(scenario())
+async def test_what_can_be_no_host_name_is_not_found_without_a_query(host):
+    async with resolver_on(closed_port()) as resolver:
+        with pytest.raises(NameNotFoundError):
+            await resolver.resolve(host)
+        assert resolver.counts()["queries"] == 0
 
 
-def test_missing_names_and_missing_addresses_are_told_apart():
-    async def scenario() -> None:
-        async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
-            with pytest.raises(NameNotFoundError) as missing:
-                await resolver.resolve("no.such.test")
-            assert not isinstance(missing.value, NoAddressError)
-            with pytest.raises(NoAddressError, match=r"nothing\.test"):
-                await resolver.resolve("nothing.test")
-
-    asyncio.run(scenario())
+async def test_missing_names_and_missing_addresses_are_told_apart():
+    async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+        with pytest.raises(NameNotFoundError) as missing:
+            await resolver.resolve("no.such.test")
+        assert not isinstance(missing.value, NoAddressError)
+        with pytest.raises(NoAddressError, match=r"nothing\.test"):
+            await resolver.resolve("nothing.test")
 
 
-def test_a_refusing_server_is_left_for_the_next_one():
-    async def scenario() -> None:
-        async with (
-            name_server(refuse(dns.rcode.SERVFAIL)) as bad,
-            name_server(zone(ZONE)) as good,
-            resolver_on(bad.address, good.address) as resolver,
-        ):
-            assert len(await resolver.resolve("a.test")) == 2
-            assert (len(bad.asked), len(good.asked)) == (1, 1)
-
-    asyncio.run(scenario())
+async def test_a_refusing_server_is_left_for_the_next_one():
+    async with (
+        name_server(refuse(dns.rcode.SERVFAIL)) as bad,
+        name_server(zone(ZONE)) as good,
+        resolver_on(bad.address, good.address) as resolver,
+    ):
+        assert len(await resolver.resolve("a.test")) == 2
+        assert (len(bad.asked), len(good.asked)) == (1, 1)
 
 
-def test_refusal_by_every_server_is_a_failed_lookup_that_names_the_reason():
-    async def scenario() -> None:
-        async with (
-            name_server(refuse(dns.rcode.SERVFAIL)) as one,
-            name_server(refuse(dns.rcode.REFUSED)) as two,
-            resolver_on(one.address, two.address) as resolver,
-        ):
-            with pytest.raises(LookupFailedError, match="says REFUSED") as failed:
-                await resolver.resolve("a.test")
-            assert not isinstance(failed.value, LookupTimeoutError | NameNotFoundError)
-
-    asyncio.run(scenario())
+async def test_refusal_by_every_server_is_a_failed_lookup_that_names_the_reason():
+    async with (
+        name_server(refuse(dns.rcode.SERVFAIL)) as one,
+        name_server(refuse(dns.rcode.REFUSED)) as two,
+        resolver_on(one.address, two.address) as resolver,
+    ):
+        with pytest.raises(LookupFailedError, match="says REFUSED") as failed:
+            await resolver.resolve("a.test")
+        assert not isinstance(failed.value, LookupTimeoutError | NameNotFoundError)
 
 
-def test_a_closed_port_fails_over_at_once():
-    async def scenario() -> None:
-        async with (
-            name_server(zone(ZONE)) as good,
-            resolver_on(closed_port(), good.address, secs=60) as resolver,
-            asyncio.timeout(10),
-        ):
-            assert len(await resolver.resolve("a.test")) == 2
-
-    asyncio.run(scenario())
+async def test_a_closed_port_fails_over_at_once():
+    async with (
+        name_server(zone(ZONE)) as good,
+        resolver_on(closed_port(), good.address, secs=60) as resolver,
+        asyncio.timeout(10),
+    ):
+        assert len(await resolver.resolve("a.test")) == 2
 
 
-def test_closed_ports_everywhere_are_a_failed_lookup():
-    async def scenario() -> None:
-        async with resolver_on(closed_port(), secs=60) as resolver, asyncio.timeout(10):
-            for n in range(3):
-                # The second is sent when the fate of the first is known to the socket.
-                lookups = (resolver.resolve(f"{name}{n}.test") for name in "abc")
-                for result in await asyncio.gather(*lookups, return_exceptions=True):
-                    assert isinstance(result, LookupFailedError)
-
-    asyncio.run(scenario())
+async def test_closed_ports_everywhere_are_a_failed_lookup():
+    async with resolver_on(closed_port(), secs=60) as resolver, asyncio.timeout(10):
+        for n in range(3):
+            # The second is sent when the fate of the first is known to the socket.
+            lookups = (resolver.resolve(f"{name}{n}.test") for name in "abc")
+            for result in await asyncio.gather(*lookups, return_exceptions=True):
+                assert isinstance(result, LookupFailedError)
 
 
-def test_a_server_without_a_route_is_passed_over():
-    async def scenario() -> None:
-        nowhere = ("255.255.255.255", 53)
-        async with name_server(zone(ZONE)) as good, resolver_on(nowhere, good.address) as resolver:
-            assert len(await resolver.resolve("a.test")) == 2
-        async with resolver_on(nowhere) as resolver:
-            with pytest.raises(LookupFailedError, match="cannot send"):
-                await resolver.resolve("a.test")
-
-    asyncio.run(scenario())
+async def test_a_server_without_a_route_is_passed_over():
+    nowhere = ("255.255.255.255", 53)
+    async with name_server(zone(ZONE)) as good, resolver_on(nowhere, good.address) as resolver:
+        assert len(await resolver.resolve("a.test")) == 2
+    async with resolver_on(nowhere) as resolver:
+        with pytest.raises(LookupFailedError, match="cannot send"):
+            await resolver.resolve("a.test")
 
 
-def test_two_open_questions_never_share_an_id():
+async def test_two_open_questions_never_share_an_id():
     class Repeating(random.Random):
         def getrandbits(self, k: int, /) -> int:
             return next(ids)
 
     ids = iter([7, 7, 7, 8])
-
-    async def scenario() -> None:
-        async with (
-            name_server(zone(ZONE)) as names,
-            resolver_on(names.address, rng=Repeating()) as resolver,
-        ):
-            lookups = (resolver.resolve(name) for name in ("a.test", "short.test"))
-            assert [len(found) for found in await asyncio.gather(*lookups)] == [2, 1]
-        assert list(ids) == []
-
-    asyncio.run(scenario())
+    async with (
+        name_server(zone(ZONE)) as names,
+        resolver_on(names.address, rng=Repeating()) as resolver,
+    ):
+        lookups = (resolver.resolve(name) for name in ("a.test", "short.test"))
+        assert [len(found) for found in await asyncio.gather(*lookups)] == [2, 1]
+    assert list(ids) == []
 
 
-def test_a_silent_server_is_passed_over_and_then_avoided():
-    async def scenario() -> None:
-        async with (
-            name_server(lambda query: None) as silent,
-            name_server(zone(ZONE)) as good,
-            resolver_on(silent.address, good.address, secs=0.05) as resolver,
-        ):
-            assert len(await resolver.resolve("a.test")) == 2
-            await resolver.resolve("www.test")
-            assert (len(silent.asked), len(good.asked)) == (1, 2)
-            assert resolver.counts()["query_timeouts"] == 1
-
-    asyncio.run(scenario())
+async def test_a_silent_server_is_passed_over_and_then_avoided():
+    async with (
+        name_server(lambda query: None) as silent,
+        name_server(zone(ZONE)) as good,
+        resolver_on(silent.address, good.address, secs=0.05) as resolver,
+    ):
+        assert len(await resolver.resolve("a.test")) == 2
+        await resolver.resolve("www.test")
+        assert (len(silent.asked), len(good.asked)) == (1, 2)
+        assert resolver.counts()["query_timeouts"] == 1
 
 
-def test_silence_is_repeated_and_then_a_timeout():
-    async def scenario() -> None:
-        async with (
-            name_server(lambda query: None) as silent,
-            resolver_on(silent.address, secs=0.02) as resolver,
-        ):
-            with pytest.raises(LookupTimeoutError):
-                await resolver.resolve("a.test")
-            assert silent.asked == ["udp a.test. A"] * 3
-
-    asyncio.run(scenario())
+async def test_silence_is_repeated_and_then_a_timeout():
+    async with (
+        name_server(lambda query: None) as silent,
+        resolver_on(silent.address, secs=0.02) as resolver,
+    ):
+        with pytest.raises(LookupTimeoutError):
+            await resolver.resolve("a.test")
+        assert silent.asked == ["udp a.test. A"] * 3
 
 
-def test_a_late_answer_to_the_first_query_still_counts():
-    async def scenario() -> None:
-        queries: list[dns.message.Message] = []
+async def test_a_late_answer_to_the_first_query_still_counts():
+    queries: list[dns.message.Message] = []
 
-        def answer(query: dns.message.Message) -> dns.message.Message | None:
-            queries.append(query)
-            # The answer to the first query is sent when the second arrives.
-            return None if len(queries) == 1 else zone(ZONE)(queries[0])
+    def answer(query: dns.message.Message) -> dns.message.Message | None:
+        queries.append(query)
+        # The answer to the first query is sent when the second arrives.
+        return None if len(queries) == 1 else zone(ZONE)(queries[0])
 
-        async with (
-            name_server(answer) as slow,
-            resolver_on(slow.address, secs=0.05, tries=2) as resolver,
-        ):
-            assert len(await resolver.resolve("a.test")) == 2
-
-    asyncio.run(scenario())
+    async with (
+        name_server(answer) as slow,
+        resolver_on(slow.address, secs=0.05, tries=2) as resolver,
+    ):
+        assert len(await resolver.resolve("a.test")) == 2
 
 
-def test_garbage_and_answers_to_other_questions_are_waited_over():
-    async def scenario() -> None:
-        sent = 0
+async def test_garbage_and_answers_to_other_questions_are_waited_over():
+    sent = 0
 
-        def answer(query: dns.message.Message) -> dns.message.Message | bytes:
-            nonlocal sent
-            sent += 1
-            ident = query.to_wire()[:2]
-            if sent == 1:
-                return ident + b"garbage"
-            if sent == 2:
-                other = dns.message.make_query("other.test", "A", id=query.id)
-                return dns.message.make_response(other)
-            return zone(ZONE)(query)
+    def answer(query: dns.message.Message) -> dns.message.Message | bytes:
+        nonlocal sent
+        sent += 1
+        ident = query.to_wire()[:2]
+        if sent == 1:
+            return ident + b"garbage"
+        if sent == 2:
+            other = dns.message.make_query("other.test", "A", id=query.id)
+            return dns.message.make_response(other)
+        return zone(ZONE)(query)
 
-        async with (
-            name_server(answer) as names,
-            resolver_on(names.address, secs=0.02) as resolver,
-        ):
-            assert len(await resolver.resolve("a.test")) == 2
-            assert sent == 3
-
-    asyncio.run(scenario())
+    async with (
+        name_server(answer) as names,
+        resolver_on(names.address, secs=0.02) as resolver,
+    ):
+        assert len(await resolver.resolve("a.test")) == 2
+        assert sent == 3
 
 
-def test_a_wrong_message_id_is_no_answer():
-    async def scenario() -> None:
-        def answer(query: dns.message.Message) -> dns.message.Message:
-            response = zone(ZONE)(query)
-            response.id ^= 1
-            return response
+async def test_a_wrong_message_id_is_no_answer():
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        response = zone(ZONE)(query)
+        response.id ^= 1
+        return response
 
-        async with (
-            name_server(answer) as names,
-            resolver_on(names.address, secs=0.01, tries=1) as resolver,
-        ):
-            with pytest.raises(LookupTimeoutError):
-                await resolver.resolve("a.test")
-
-    asyncio.run(scenario())
+    async with (
+        name_server(answer) as names,
+        resolver_on(names.address, secs=0.01, tries=1) as resolver,
+    ):
+        with pytest.raises(LookupTimeoutError):
+            await resolver.resolve("a.test")
 
 
-def test_a_truncated_answer_is_fetched_over_tcp():
-    async def scenario() -> None:
-        async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
-            assert len(await resolver.resolve("many.test")) == 16
-            assert names.asked == ["udp many.test. A", "tcp many.test. A"]
-            assert resolver.counts()["over_tcp"] == 1
-
-    asyncio.run(scenario())
+async def test_a_truncated_answer_is_fetched_over_tcp():
+    async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+        assert len(await resolver.resolve("many.test")) == 16
+        assert names.asked == ["udp many.test. A", "tcp many.test. A"]
+        assert resolver.counts()["over_tcp"] == 1
 
 
-def test_a_server_that_truncates_and_hangs_up_over_tcp_is_left_for_the_next():
-    async def scenario() -> None:
-        def truncate(query: dns.message.Message) -> dns.message.Message | None:
-            if bad.asked[-1].startswith("tcp"):
-                return None
-            response = dns.message.make_response(query)
-            response.flags |= dns.flags.TC
-            return response
+async def test_a_server_that_truncates_and_hangs_up_over_tcp_is_left_for_the_next():
+    def truncate(query: dns.message.Message) -> dns.message.Message | None:
+        if bad.asked[-1].startswith("tcp"):
+            return None
+        response = dns.message.make_response(query)
+        response.flags |= dns.flags.TC
+        return response
 
-        async with (
-            name_server(truncate) as bad,
-            name_server(zone(ZONE)) as good,
-            resolver_on(bad.address, good.address) as resolver,
-        ):
-            assert len(await resolver.resolve("a.test")) == 2
-
-    asyncio.run(scenario())
+    async with (
+        name_server(truncate) as bad,
+        name_server(zone(ZONE)) as good,
+        resolver_on(bad.address, good.address) as resolver,
+    ):
+        assert len(await resolver.resolve("a.test")) == 2
 
 
-def test_part_of_an_answer_will_do_where_there_is_no_tcp():
-    async def scenario() -> None:
-        def truncate(query: dns.message.Message) -> bytes | None:
-            if names.asked[-1].startswith("tcp"):
-                return None
-            response = zone(ZONE)(query)
-            response.flags |= dns.flags.TC
-            return response.to_wire()
+async def test_part_of_an_answer_will_do_where_there_is_no_tcp():
+    def truncate(query: dns.message.Message) -> bytes | None:
+        if names.asked[-1].startswith("tcp"):
+            return None
+        response = zone(ZONE)(query)
+        response.flags |= dns.flags.TC
+        return response.to_wire()
 
-        async with name_server(truncate) as names, resolver_on(names.address) as resolver:
-            assert len(await resolver.resolve("a.test")) == 2
-            assert names.asked == ["udp a.test. A", "tcp a.test. A"]
-            assert resolver.ttl("a.test") > 290
-
-    asyncio.run(scenario())
+    async with name_server(truncate) as names, resolver_on(names.address) as resolver:
+        assert len(await resolver.resolve("a.test")) == 2
+        assert names.asked == ["udp a.test. A", "tcp a.test. A"]
+        assert resolver.ttl("a.test") > 290
 
 
-def test_an_answer_that_is_truncated_over_tcp_too_is_a_failed_lookup():
+async def test_an_answer_that_is_truncated_over_tcp_too_is_a_failed_lookup():
     def answer(query: dns.message.Message) -> bytes:
         response = dns.message.make_response(query)
         response.flags |= dns.flags.TC
         return response.to_wire()
 
-    async def scenario() -> None:
-        async with name_server(answer) as names, resolver_on(names.address) as resolver:
-            with pytest.raises(LookupFailedError, match="truncates over TCP, too"):
-                await resolver.resolve("a.test")
-
-    asyncio.run(scenario())
+    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+        with pytest.raises(LookupFailedError, match="truncates over TCP, too"):
+            await resolver.resolve("a.test")
 
 
-def test_answers_that_come_twice_do_no_harm():
-    async def scenario() -> None:
-        def answer(query: dns.message.Message) -> list[bytes] | dns.message.Message:
-            if names.asked[-1].startswith("tcp"):
-                return zone(ZONE)(query)
-            truncated = dns.message.make_response(query)
-            truncated.flags |= dns.flags.TC
-            whole = zone(ZONE)(query).to_wire()
-            return [truncated.to_wire()] * 2 + ([whole] * 2 if "a.test" in names.asked[-1] else [])
+async def test_answers_that_come_twice_do_no_harm():
+    def answer(query: dns.message.Message) -> list[bytes] | dns.message.Message:
+        if names.asked[-1].startswith("tcp"):
+            return zone(ZONE)(query)
+        truncated = dns.message.make_response(query)
+        truncated.flags |= dns.flags.TC
+        whole = zone(ZONE)(query).to_wire()
+        return [truncated.to_wire()] * 2 + ([whole] * 2 if "a.test" in names.asked[-1] else [])
 
-        async with name_server(answer) as names, resolver_on(names.address) as resolver:
-            # The whole answer overtakes the connection, which then has nobody to tell.
-            assert len(await resolver.resolve("a.test")) == 2
-            assert len(await resolver.resolve("many.test")) == 16
-            assert names.asked.count("tcp many.test. A") == 1
-
-    asyncio.run(scenario())
+    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+        # The whole answer overtakes the connection, which then has nobody to tell.
+        assert len(await resolver.resolve("a.test")) == 2
+        assert len(await resolver.resolve("many.test")) == 16
+        assert names.asked.count("tcp many.test. A") == 1
 
 
-def test_a_refusal_over_tcp_is_a_refusal():
-    async def scenario() -> None:
-        def answer(query: dns.message.Message) -> dns.message.Message:
-            response = refuse(dns.rcode.SERVFAIL)(query)
-            if names.asked[-1].startswith("udp"):
-                response.flags |= dns.flags.TC
-            return response
+async def test_a_refusal_over_tcp_is_a_refusal():
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        response = refuse(dns.rcode.SERVFAIL)(query)
+        if names.asked[-1].startswith("udp"):
+            response.flags |= dns.flags.TC
+        return response
 
-        async with name_server(answer) as names, resolver_on(names.address) as resolver:
-            with pytest.raises(LookupFailedError, match="SERVFAIL"):
-                await resolver.resolve("a.test")
-
-    asyncio.run(scenario())
+    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+        with pytest.raises(LookupFailedError, match="SERVFAIL"):
+            await resolver.resolve("a.test")
 
 
-def test_an_alias_into_another_zone_is_followed_by_another_question():
-    async def scenario() -> None:
-        def answer(query: dns.message.Message) -> dns.message.Message:
-            name = str(query.question[0].name)
-            record = "A 127.0.0.1" if name == "c.test." else f"CNAME {'bc'[name[0] == 'b']}.test."
-            response = dns.message.make_response(query)
-            kind, value = record.split()
-            response.answer.append(dns.rrset.from_text(name, 300, "IN", kind, value))
-            return response
+async def test_an_alias_into_another_zone_is_followed_by_another_question():
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        name = str(query.question[0].name)
+        record = "A 127.0.0.1" if name == "c.test." else f"CNAME {'bc'[name[0] == 'b']}.test."
+        response = dns.message.make_response(query)
+        kind, value = record.split()
+        response.answer.append(dns.rrset.from_text(name, 300, "IN", kind, value))
+        return response
 
-        async with name_server(answer) as names, resolver_on(names.address) as resolver:
-            assert await resolver.resolve("a.test") == ["127.0.0.1"]
-            assert [question.split()[1] for question in names.asked] == [
-                "a.test.",
-                "b.test.",
-                "c.test.",
-            ]
-
-    asyncio.run(scenario())
+    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+        assert await resolver.resolve("a.test") == ["127.0.0.1"]
+        assert [question.split()[1] for question in names.asked] == [
+            "a.test.",
+            "b.test.",
+            "c.test.",
+        ]
 
 
-def test_aliases_without_end_are_given_up():
-    async def scenario() -> None:
-        def answer(query: dns.message.Message) -> dns.message.Message:
-            response = dns.message.make_response(query)
-            name = str(query.question[0].name)
-            response.answer.append(dns.rrset.from_text(name, 300, "IN", "CNAME", f"x{name}"))
-            return response
+async def test_aliases_without_end_are_given_up():
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        response = dns.message.make_response(query)
+        name = str(query.question[0].name)
+        response.answer.append(dns.rrset.from_text(name, 300, "IN", "CNAME", f"x{name}"))
+        return response
 
-        async with name_server(answer) as names, resolver_on(names.address) as resolver:
-            with pytest.raises(NoAddressError):
-                await resolver.resolve("a.test")
-            assert len(names.asked) == 18  # for an address of either family
-
-    asyncio.run(scenario())
+    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+        with pytest.raises(NoAddressError):
+            await resolver.resolve("a.test")
+        assert len(names.asked) == 18  # for an address of either family
 
 
-def test_many_waiters_share_one_lookup_and_a_cancelled_one_stops_nobody():
-    async def scenario() -> None:
-        go = asyncio.Event()
-        replies: list[bytes] = []
+async def test_many_waiters_share_one_lookup_and_a_cancelled_one_stops_nobody():
+    go = asyncio.Event()
+    replies: list[bytes] = []
 
-        def answer(query: dns.message.Message) -> None:
-            replies.append(zone(ZONE)(query).to_wire())
-            go.set()
+    def answer(query: dns.message.Message) -> None:
+        replies.append(zone(ZONE)(query).to_wire())
+        go.set()
 
-        async with name_server(answer) as names, resolver_on(names.address) as resolver:
-            waiting = [asyncio.create_task(resolver.resolve("a.test")) for _ in range(50)]
-            await go.wait()
-            waiting[0].cancel()
-            await asyncio.sleep(0)
-            (channel,) = resolver._servers._channels.values()
-            assert channel._socket is not None
-            names._transport.sendto(replies[0], channel._socket.getsockname())
-            results = await asyncio.gather(*waiting, return_exceptions=True)
-            assert isinstance(results[0], asyncio.CancelledError)
-            assert [len(result) for result in results[1:]] == [2] * 49
-            assert names.asked == ["udp a.test. A"]
-
-    asyncio.run(scenario())
+    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+        waiting = [asyncio.create_task(resolver.resolve("a.test")) for _ in range(50)]
+        await go.wait()
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+        (channel,) = resolver._servers._channels.values()
+        assert channel._socket is not None
+        names._transport.sendto(replies[0], channel._socket.getsockname())
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(results[0], asyncio.CancelledError)
+        assert [len(result) for result in results[1:]] == [2] * 49
+        assert names.asked == ["udp a.test. A"]
 
 
-def test_answers_are_cached_until_their_time_has_come(clock: FakeClock):
-    async def scenario() -> None:
-        async with (
-            name_server(zone(ZONE)) as names,
-            resolver_on(names.address, clock=clock) as resolver,
-        ):
-            for wait, queries in ((0, 1), (299, 1), (1, 2), (299, 2)):
-                clock.advance(wait)
-                await resolver.resolve("a.test")
-                assert len(names.asked) == queries
-            assert resolver.counts()["cache_hits"] == 2
-
-    asyncio.run(scenario())
+async def test_answers_are_cached_until_their_time_has_come(clock: FakeClock):
+    async with (
+        name_server(zone(ZONE)) as names,
+        resolver_on(names.address, clock=clock) as resolver,
+    ):
+        for wait, queries in ((0, 1), (299, 1), (1, 2), (299, 2)):
+            clock.advance(wait)
+            await resolver.resolve("a.test")
+            assert len(names.asked) == queries
+        assert resolver.counts()["cache_hits"] == 2
 
 
-def test_short_lived_answers_are_kept_for_a_minute(clock: FakeClock):
-    async def scenario() -> None:
-        async with (
-            name_server(zone(ZONE)) as names,
-            resolver_on(names.address, clock=clock) as resolver,
-        ):
-            for wait, queries in ((0, 1), (59, 1), (1, 2)):
-                clock.advance(wait)
-                await resolver.resolve("short.test")
-                assert len(names.asked) == queries
-
-    asyncio.run(scenario())
+async def test_short_lived_answers_are_kept_for_a_minute(clock: FakeClock):
+    async with (
+        name_server(zone(ZONE)) as names,
+        resolver_on(names.address, clock=clock) as resolver,
+    ):
+        for wait, queries in ((0, 1), (59, 1), (1, 2)):
+            clock.advance(wait)
+            await resolver.resolve("short.test")
+            assert len(names.asked) == queries
 
 
-def test_missing_names_and_failures_are_cached_too(clock: FakeClock):
-    async def scenario() -> None:
-        failing = {"on": True}
+async def test_missing_names_and_failures_are_cached_too(clock: FakeClock):
+    failing = {"on": True}
 
-        def answer(query: dns.message.Message) -> dns.message.Message:
-            fail = failing["on"] and "a.test" in str(query.question[0].name)
-            return refuse(dns.rcode.SERVFAIL)(query) if fail else zone(ZONE)(query)
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        fail = failing["on"] and "a.test" in str(query.question[0].name)
+        return refuse(dns.rcode.SERVFAIL)(query) if fail else zone(ZONE)(query)
 
-        async with (
-            name_server(answer) as names,
-            resolver_on(names.address, clock=clock) as resolver,
-        ):
-            for _ in range(3):
-                with pytest.raises(NameNotFoundError):
-                    await resolver.resolve("no.such.test")
-                with pytest.raises(LookupFailedError):
-                    await resolver.resolve("a.test")
-            assert len(names.asked) == 2
-            failing["on"] = False
-            clock.advance(30)
-            assert len(await resolver.resolve("a.test")) == 2
+    async with (
+        name_server(answer) as names,
+        resolver_on(names.address, clock=clock) as resolver,
+    ):
+        for _ in range(3):
             with pytest.raises(NameNotFoundError):
                 await resolver.resolve("no.such.test")
-            assert len(names.asked) == 3
-
-    asyncio.run(scenario())
-
-
-def test_the_cache_forgets_the_name_unused_for_longest():
-    async def scenario() -> None:
-        records = {f"{n}.x.test": ["300 A 127.0.0.1"] for n in range(5)}
-        async with (
-            name_server(zone(records)) as names,
-            resolver_on(names.address, size=3) as resolver,
-        ):
-            for n in (0, 1, 2, 0, 3, 4):
-                await resolver.resolve(f"{n}.x.test")
-            assert len(resolver) == 3
-            names.asked.clear()
-            for n in (0, 3, 4, 1):
-                await resolver.resolve(f"{n}.x.test")
-            assert names.asked == ["udp 1.x.test. A"]
-
-    asyncio.run(scenario())
-
-
-def test_closing_fails_those_who_wait_and_those_who_come():
-    async def scenario() -> None:
-        async with name_server(lambda query: None) as silent:
-            resolver = Resolver(servers=lambda: [silent.address], timeout=60, tries=1, cache_size=9)
-            waiting = asyncio.create_task(resolver.resolve("a.test"))
-            await asyncio.sleep(0)
-            await resolver.close()
-            with pytest.raises(LookupFailedError, match="closed"):
-                await waiting
-            with pytest.raises(LookupFailedError, match="closed"):
+            with pytest.raises(LookupFailedError):
                 await resolver.resolve("a.test")
-            await resolver.close()
+        assert len(names.asked) == 2
+        failing["on"] = False
+        clock.advance(30)
+        assert len(await resolver.resolve("a.test")) == 2
+        with pytest.raises(NameNotFoundError):
+            await resolver.resolve("no.such.test")
+        assert len(names.asked) == 3
 
-    asyncio.run(scenario())
+
+async def test_closing_fails_those_who_wait_and_those_who_come():
+    async with name_server(lambda query: None) as silent:
+        resolver = Resolver(servers=lambda: [silent.address], timeout=60, tries=1, cache_size=9)
+        waiting = asyncio.create_task(resolver.resolve("a.test"))
+        await asyncio.sleep(0)
+        await resolver.close()
+        with pytest.raises(LookupFailedError, match="closed"):
+            await waiting
+        with pytest.raises(LookupFailedError, match="closed"):
+            await resolver.resolve("a.test")
+        await resolver.close()
     gc.collect()
 
 
@@ -621,74 +515,68 @@ def test_a_resolver_without_settings_uses_the_defaults():
     assert len(Resolver.from_settings(Settings({"DNS_SERVERS": "127.0.0.1:53,::1"}))) == 0
 
 
-def test_what_is_cached_can_be_asked_for_without_waiting(clock: FakeClock):
-    async def scenario() -> None:
-        async with (
-            name_server(zone(ZONE)) as names,
-            resolver_on(names.address, clock=clock) as resolver,
-        ):
-            # That six.test has no IPv4 address is known for a minute only.
-            expected = {"a.test": 300, "www.test": 300, "six.test": 60, "both.test": 300}
-            for host, ttl in expected.items():
-                assert resolver.cached(host) is None
-                assert resolver.ttl(host) == 0
-                addresses = await resolver.resolve(host)
-                assert resolver.cached(host) == addresses
-                assert resolver.cached(host.upper() + ".") == addresses
-                assert resolver.ttl(host) == ttl
-            names.asked.clear()
-            clock.advance(59.5)
-            assert (resolver.ttl("a.test"), resolver.ttl("six.test")) == (240.5, 0.5)
-            assert resolver.cached("six.test") == ["::1"]
-            clock.advance(240.5)
-            for host in ("a.test", "A.TEST", "www.test", "six.test"):
-                assert resolver.cached(host) is None
-                assert resolver.ttl(host) == 0
-            assert names.asked == []
-            assert resolver.counts()["checks"] == 4 * 3 + 1 + 4
-            assert resolver.counts()["checks_unknown"] == 4 + 4
-            assert resolver.counts()["lookups"] == 5
-
-    asyncio.run(scenario())
+async def test_what_is_cached_can_be_asked_for_without_waiting(clock: FakeClock):
+    async with (
+        name_server(zone(ZONE)) as names,
+        resolver_on(names.address, clock=clock) as resolver,
+    ):
+        # That six.test has no IPv4 address is known for a minute only.
+        expected = {"a.test": 300, "www.test": 300, "six.test": 60, "both.test": 300}
+        for host, ttl in expected.items():
+            assert resolver.cached(host) is None
+            assert resolver.ttl(host) == 0
+            addresses = await resolver.resolve(host)
+            assert resolver.cached(host) == addresses
+            assert resolver.cached(host.upper() + ".") == addresses
+            assert resolver.ttl(host) == ttl
+        names.asked.clear()
+        clock.advance(59.5)
+        assert (resolver.ttl("a.test"), resolver.ttl("six.test")) == (240.5, 0.5)
+        assert resolver.cached("six.test") == ["::1"]
+        clock.advance(240.5)
+        for host in ("a.test", "A.TEST", "www.test", "six.test"):
+            assert resolver.cached(host) is None
+            assert resolver.ttl(host) == 0
+        assert names.asked == []
+        assert resolver.counts()["checks"] == 4 * 3 + 1 + 4
+        assert resolver.counts()["checks_unknown"] == 4 + 4
+        assert resolver.counts()["lookups"] == 5
 
 
-def test_remembered_failures_are_told_apart_without_waiting_and_not_raised(clock: FakeClock):
-    async def scenario() -> None:
-        def answer(query: dns.message.Message) -> dns.message.Message:
-            broken = "broken" in str(query.question[0].name)
-            return refuse(dns.rcode.SERVFAIL)(query) if broken else zone(ZONE)(query)
+async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised(clock: FakeClock):
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        broken = "broken" in str(query.question[0].name)
+        return refuse(dns.rcode.SERVFAIL)(query) if broken else zone(ZONE)(query)
 
-        expected = {
-            "no.such.test": (NameNotFoundError, 60),
-            "nothing.test": (NoAddressError, 60),
-            "broken.test": (LookupFailedError, 5),
-            "x" * 64 + ".test": (InvalidNameError, 24 * 3600),
-        }
-        async with (
-            name_server(answer) as names,
-            resolver_on(names.address, clock=clock) as resolver,
-        ):
-            for host, (error, ttl) in expected.items():
-                assert resolver.cached(host) is None
-                with pytest.raises(error) as raised:
-                    await resolver.resolve(host)
-                for spelling in (host, host.title()):
-                    known = resolver.cached(spelling)
-                    assert type(known) is error
-                    assert str(known).lower() == str(raised.value).lower()
-                assert resolver.ttl(host) == ttl
-            clock.advance(60)
-            assert [resolver.cached(host) for host in list(expected)[:3]] == [None] * 3
-            with pytest.raises(NameNotFoundError):
-                await resolver.resolve("no.such.test")
-            resolver.forget_failures()
-            assert resolver.cached("no.such.test") is None
-            assert not await resolver.ask_anew("no.such.test")
-
-    asyncio.run(scenario())
+    expected = {
+        "no.such.test": (NameNotFoundError, 60),
+        "nothing.test": (NoAddressError, 60),
+        "broken.test": (LookupFailedError, 5),
+        "x" * 64 + ".test": (InvalidNameError, 24 * 3600),
+    }
+    async with (
+        name_server(answer) as names,
+        resolver_on(names.address, clock=clock) as resolver,
+    ):
+        for host, (error, ttl) in expected.items():
+            assert resolver.cached(host) is None
+            with pytest.raises(error) as raised:
+                await resolver.resolve(host)
+            for spelling in (host, host.title()):
+                known = resolver.cached(spelling)
+                assert type(known) is error
+                assert str(known).lower() == str(raised.value).lower()
+            assert resolver.ttl(host) == ttl
+        clock.advance(60)
+        assert [resolver.cached(host) for host in list(expected)[:3]] == [None] * 3
+        with pytest.raises(NameNotFoundError):
+            await resolver.resolve("no.such.test")
+        resolver.forget_failures()
+        assert resolver.cached("no.such.test") is None
+        assert not await resolver.ask_anew("no.such.test")
 
 
-def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock: FakeClock):
+async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock: FakeClock):
     def answer(query: dns.message.Message) -> dns.message.Message:
         response = refuse(dns.rcode.NXDOMAIN)(query)
         response.authority.append(
@@ -696,17 +584,14 @@ def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock: 
         )
         return response
 
-    async def scenario() -> None:
-        async with (
-            name_server(answer) as names,
-            resolver_on(names.address, clock=clock) as resolver,
-        ):
-            with pytest.raises(NameNotFoundError):
-                await resolver.resolve("a.test")
-            assert type(resolver.cached("a.test")) is NameNotFoundError
-            assert resolver.ttl("a.test") == 30
-
-    asyncio.run(scenario())
+    async with (
+        name_server(answer) as names,
+        resolver_on(names.address, clock=clock) as resolver,
+    ):
+        with pytest.raises(NameNotFoundError):
+            await resolver.resolve("a.test")
+        assert type(resolver.cached("a.test")) is NameNotFoundError
+        assert resolver.ttl("a.test") == 30
 
 
 @pytest.mark.parametrize(
@@ -727,57 +612,41 @@ def test_literals_and_what_can_be_no_name_are_known_at_once(host, known):
     assert len(resolver) == 0
 
 
-def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock: FakeClock):
-    async def scenario() -> None:
-        async with resolver_on(closed_port(), clock=clock) as resolver:
-            resolver.remember("A.test.", ["10.0.0.1", "2001:db8::1", "10.0.0.2", "nonsense"], 50)
-            resolver.remember("six.test", ["2001:db8::1", "2001:db8::2"], 1e9)
-            assert resolver.cached("a.test") == ["10.0.0.1", "10.0.0.2"]
-            assert await resolver.resolve("a.test") == ["10.0.0.1", "10.0.0.2"]
-            assert resolver.cached("six.test") == ["2001:db8::1", "2001:db8::2"]
-            assert await resolver.resolve("six.test") == ["2001:db8::1", "2001:db8::2"]
-            assert (resolver.ttl("a.test"), resolver.ttl("six.test")) == (50, 24 * 3600)
-            clock.advance(50)
-            assert resolver.cached("a.test") is None
-            assert resolver.counts()["remembered"] == 2
-            assert resolver.counts()["queries"] == 0
-
-    asyncio.run(scenario())
+async def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock: FakeClock):
+    async with resolver_on(closed_port(), clock=clock) as resolver:
+        resolver.remember("A.test.", ["10.0.0.1", "2001:db8::1", "10.0.0.2", "nonsense"], 50)
+        resolver.remember("six.test", ["2001:db8::1", "2001:db8::2"], 1e9)
+        assert resolver.cached("a.test") == ["10.0.0.1", "10.0.0.2"]
+        assert await resolver.resolve("a.test") == ["10.0.0.1", "10.0.0.2"]
+        assert resolver.cached("six.test") == ["2001:db8::1", "2001:db8::2"]
+        assert await resolver.resolve("six.test") == ["2001:db8::1", "2001:db8::2"]
+        assert (resolver.ttl("a.test"), resolver.ttl("six.test")) == (50, 24 * 3600)
+        clock.advance(50)
+        assert resolver.cached("a.test") is None
+        assert resolver.counts()["remembered"] == 2
+        assert resolver.counts()["queries"] == 0
 
 
-def test_an_earlier_run_knows_nothing_better_than_this_one(clock: FakeClock):
-    async def scenario() -> None:
-        async with (
-            name_server(zone(ZONE)) as names,
-            resolver_on(names.address, clock=clock) as resolver,
-        ):
-            addresses = await resolver.resolve("a.test")
-            with pytest.raises(NameNotFoundError):
-                await resolver.resolve("gone.test")
-            for host in ("a.test", "gone.test", "127.0.0.1"):
-                resolver.remember(host, ["10.0.0.1"], 500)
-            for useless in ([], ["nonsense"]):
-                resolver.remember("new.test", useless, 500)
-            resolver.remember("new.test", ["10.0.0.1"], 0)
-            assert resolver.cached("a.test") == addresses
-            assert type(resolver.cached("gone.test")) is NameNotFoundError
-            assert resolver.cached("127.0.0.1") == ["127.0.0.1"]
-            assert resolver.cached("new.test") is None
-            clock.advance(300)
-            resolver.remember("a.test", ["10.0.0.1"], 500)
-            assert resolver.cached("a.test") == ["10.0.0.1"]
-
-    asyncio.run(scenario())
-
-
-def test_asking_for_what_is_cached_keeps_it_from_being_forgotten(clock: FakeClock):
-    resolver = Resolver(servers=tuple, timeout=1, tries=1, cache_size=3, clock=clock)
-    for n in range(3):
-        resolver.remember(f"{n}.test", ["10.0.0.1"], 60)
-    resolver.cached("0.test")
-    resolver.cached("1.TEST")
-    resolver.remember("3.test", ["10.0.0.1"], 60)
-    assert [resolver.cached(f"{n}.test") is None for n in range(4)] == [False, False, True, False]
+async def test_an_earlier_run_knows_nothing_better_than_this_one(clock: FakeClock):
+    async with (
+        name_server(zone(ZONE)) as names,
+        resolver_on(names.address, clock=clock) as resolver,
+    ):
+        addresses = await resolver.resolve("a.test")
+        with pytest.raises(NameNotFoundError):
+            await resolver.resolve("gone.test")
+        for host in ("a.test", "gone.test", "127.0.0.1"):
+            resolver.remember(host, ["10.0.0.1"], 500)
+        for useless in ([], ["nonsense"]):
+            resolver.remember("new.test", useless, 500)
+        resolver.remember("new.test", ["10.0.0.1"], 0)
+        assert resolver.cached("a.test") == addresses
+        assert type(resolver.cached("gone.test")) is NameNotFoundError
+        assert resolver.cached("127.0.0.1") == ["127.0.0.1"]
+        assert resolver.cached("new.test") is None
+        clock.advance(300)
+        resolver.remember("a.test", ["10.0.0.1"], 500)
+        assert resolver.cached("a.test") == ["10.0.0.1"]
 
 
 def test_the_system_is_asked_only_where_no_name_server_is_named():

@@ -66,7 +66,7 @@ def silence(query: dns.message.Message) -> None:
     return None
 
 
-def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeypatch):
+async def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeypatch):
     monkeypatch.setattr(dnsquery, "_MAX_UNDER_WAY", 20)
     held: list[dns.message.Message] = []
 
@@ -80,91 +80,73 @@ def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeypatch):
         held.clear()
         return [reply.to_wire() for reply in replies]
 
-    async def scenario() -> None:
-        nonlocal names, resolver
-        async with name_server(answer) as names, resolver_on(names.address) as resolver:
-            found = await asyncio.gather(*(resolver.resolve(f"{n}.x.test") for n in range(110)))
-            assert found == [["127.0.0.1"]] * 110
-            assert max(most) == 20
-            assert not resolver._servers.open
-
-    names = resolver = None
     most: list[int] = []
-    asyncio.run(scenario())
+    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+        found = await asyncio.gather(*(resolver.resolve(f"{n}.x.test") for n in range(110)))
+        assert found == [["127.0.0.1"]] * 110
+        assert max(most) == 20
+        assert not resolver._servers.open
 
 
-def test_thousands_of_questions_that_cannot_be_sent_fail_one_after_the_other():
-    async def scenario() -> None:
-        async with resolver_on(("255.255.255.255", 53)) as resolver:
-            lookups = (resolver.resolve(f"{n}.test") for n in range(5000))
-            results = await asyncio.gather(*lookups, return_exceptions=True)
-            assert {type(result) for result in results} == {LookupFailedError}
-
-    asyncio.run(scenario())
+async def test_thousands_of_questions_that_cannot_be_sent_fail_one_after_the_other():
+    async with resolver_on(("255.255.255.255", 53)) as resolver:
+        lookups = (resolver.resolve(f"{n}.test") for n in range(5000))
+        results = await asyncio.gather(*lookups, return_exceptions=True)
+        assert {type(result) for result in results} == {LookupFailedError}
 
 
-def test_closing_answers_the_questions_that_wait_for_their_turn(monkeypatch):
+async def test_closing_answers_the_questions_that_wait_for_their_turn(monkeypatch):
     monkeypatch.setattr(dnsquery, "_MAX_UNDER_WAY", 2)
-
-    async def scenario() -> None:
-        async with name_server(silence) as names, resolver_on(names.address) as resolver:
-            lookups = [asyncio.create_task(resolver.resolve(f"{n}.test")) for n in range(9)]
-            await asyncio.sleep(0)
-            await resolver.close()
-            results = await asyncio.gather(*lookups, return_exceptions=True)
-            assert {type(result) for result in results} == {LookupFailedError}
-            assert all("closed" in str(result) for result in results)
-
-    asyncio.run(scenario())
+    async with name_server(silence) as names, resolver_on(names.address) as resolver:
+        lookups = [asyncio.create_task(resolver.resolve(f"{n}.test")) for n in range(9)]
+        await asyncio.sleep(0)
+        await resolver.close()
+        results = await asyncio.gather(*lookups, return_exceptions=True)
+        assert {type(result) for result in results} == {LookupFailedError}
+        assert all("closed" in str(result) for result in results)
 
 
-def test_a_server_that_fell_silent_is_tried_again_with_one_question():
-    async def scenario() -> None:
-        alive = False
+async def test_a_server_that_fell_silent_is_tried_again_with_one_question():
+    alive = False
 
-        async with (
-            name_server(lambda query: GOOD(query) if alive else None) as first,
-            name_server(GOOD) as second,
-            resolver_on(first.address, second.address, secs=0.05) as resolver,
-        ):
-            for name in "abc":
-                await resolver.resolve(f"{name}.test")
-            assert (len(first.asked), len(second.asked)) == (1, 3)
-            channel = channels(resolver)[0]
-            assert channel.probe_at > now()
-            channel.probe_at = 0.0
-            await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "def"))
-            assert (len(first.asked), len(second.asked)) == (2, 6)
-            alive = True
-            channel.probe_at = 0.0
-            await resolver.resolve("g.test")
-            await resolver.resolve("h.test")
-            assert (len(first.asked), len(second.asked)) == (4, 6)
-
-    asyncio.run(scenario())
+    async with (
+        name_server(lambda query: GOOD(query) if alive else None) as first,
+        name_server(GOOD) as second,
+        resolver_on(first.address, second.address, secs=0.05) as resolver,
+    ):
+        for name in "abc":
+            await resolver.resolve(f"{name}.test")
+        assert (len(first.asked), len(second.asked)) == (1, 3)
+        channel = channels(resolver)[0]
+        assert channel.probe_at > now()
+        channel.probe_at = 0.0
+        await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "def"))
+        assert (len(first.asked), len(second.asked)) == (2, 6)
+        alive = True
+        channel.probe_at = 0.0
+        await resolver.resolve("g.test")
+        await resolver.resolve("h.test")
+        assert (len(first.asked), len(second.asked)) == (4, 6)
 
 
-def test_a_server_silent_about_one_name_is_not_left_for_a_dead_one():
+async def test_a_server_silent_about_one_name_is_not_left_for_a_dead_one():
     def mostly(query: dns.message.Message) -> dns.message.Message | None:
         return None if "gone" in str(query.question[0].name) else GOOD(query)
 
-    async def scenario() -> None:
-        async with (
-            name_server(mostly) as good,
-            name_server(silence) as dead,
-            resolver_on(good.address, dead.address, secs=0.05) as resolver,
-        ):
-            with pytest.raises(LookupTimeoutError):
-                await resolver.resolve("gone.test")
-            await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "ab"))
-            dead.asked.clear()
-            await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "cdefgh"))
-            assert dead.asked == []
-
-    asyncio.run(scenario())
+    async with (
+        name_server(mostly) as good,
+        name_server(silence) as dead,
+        resolver_on(good.address, dead.address, secs=0.05) as resolver,
+    ):
+        with pytest.raises(LookupTimeoutError):
+            await resolver.resolve("gone.test")
+        await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "ab"))
+        dead.asked.clear()
+        await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "cdefgh"))
+        assert dead.asked == []
 
 
-def test_a_flood_of_answers_to_nothing_makes_it_ask_again_from_another_port(monkeypatch):
+async def test_a_flood_of_answers_to_nothing_makes_it_ask_again_from_another_port(monkeypatch):
     monkeypatch.setattr(dnsquery, "_MAX_UNWANTED", 50)
 
     def answer(query: dns.message.Message) -> list[bytes] | dns.message.Message:
@@ -173,114 +155,90 @@ def test_a_flood_of_answers_to_nothing_makes_it_ask_again_from_another_port(monk
         forged = [dns.message.make_response(query).to_wire() for _ in range(25)]
         return [bytes((wire[0] ^ 0x55, n)) + wire[2:] for n, wire in enumerate(forged)]
 
-    async def scenario() -> None:
-        nonlocal names
-        async with name_server(answer) as names, resolver_on(names.address, secs=0.1) as resolver:
-            lookups = asyncio.gather(resolver.resolve("a.test"), resolver.resolve("b.test"))
-            await asyncio.sleep(0)
-            port = channels(resolver)[0]._socket.getsockname()
-            assert await lookups == [["127.0.0.1"]] * 2
-            assert channels(resolver)[0]._socket.getsockname() != port
-            assert len(names.asked) == 4
-            counts = resolver.counts()
-            assert (counts["queries"], counts["query_timeouts"]) == (4, 2)
-            assert counts["unwanted_answers"] == 50
-
-    names = None
-    asyncio.run(scenario())
+    async with name_server(answer) as names, resolver_on(names.address, secs=0.1) as resolver:
+        lookups = asyncio.gather(resolver.resolve("a.test"), resolver.resolve("b.test"))
+        await asyncio.sleep(0)
+        port = channels(resolver)[0]._socket.getsockname()
+        assert await lookups == [["127.0.0.1"]] * 2
+        assert channels(resolver)[0]._socket.getsockname() != port
+        assert len(names.asked) == 4
+        counts = resolver.counts()
+        assert (counts["queries"], counts["query_timeouts"]) == (4, 2)
+        assert counts["unwanted_answers"] == 50
 
 
-def test_a_silent_server_is_spoken_to_through_another_socket_after_a_while(monkeypatch):
+async def test_a_silent_server_is_spoken_to_through_another_socket_after_a_while(monkeypatch):
     monkeypatch.setattr(dnsquery, "_PROBE_EVERY", 0.0)
 
     def answer(query: dns.message.Message) -> dns.message.Message | None:
         ports.append(channels(resolver)[0]._socket.getsockname())
         return GOOD(query) if len(set(ports)) > 1 else None
 
-    async def scenario() -> None:
-        nonlocal resolver
-        async with (
-            name_server(answer) as names,
-            resolver_on(names.address, secs=0.05) as resolver,
-        ):
-            assert await resolver.resolve("a.test") == ["127.0.0.1"]
-
-    resolver = None
     ports: list[tuple[str, int]] = []
-    asyncio.run(scenario())
+    async with (
+        name_server(answer) as names,
+        resolver_on(names.address, secs=0.05) as resolver,
+    ):
+        assert await resolver.resolve("a.test") == ["127.0.0.1"]
 
 
-def test_a_socket_that_cannot_send_any_more_is_replaced():
-    async def scenario() -> None:
-        async with (
-            name_server(GOOD) as one,
-            name_server(GOOD) as two,
-            resolver_on(one.address, two.address) as resolver,
-        ):
-            await resolver.resolve("a.test")
-            channels(resolver)[0]._socket.shutdown(socket.SHUT_WR)
-            assert await resolver.resolve("b.test") == ["127.0.0.1"]
-            assert await resolver.resolve("c.test") == ["127.0.0.1"]
-            assert one.asked == ["udp a.test. A", "udp c.test. A"]
-            assert two.asked == ["udp b.test. A"]
-
-    asyncio.run(scenario())
+async def test_a_socket_that_cannot_send_any_more_is_replaced():
+    async with (
+        name_server(GOOD) as one,
+        name_server(GOOD) as two,
+        resolver_on(one.address, two.address) as resolver,
+    ):
+        await resolver.resolve("a.test")
+        channels(resolver)[0]._socket.shutdown(socket.SHUT_WR)
+        assert await resolver.resolve("b.test") == ["127.0.0.1"]
+        assert await resolver.resolve("c.test") == ["127.0.0.1"]
+        assert one.asked == ["udp a.test. A", "udp c.test. A"]
+        assert two.asked == ["udp b.test. A"]
 
 
-def test_answers_from_anywhere_but_the_name_server_are_not_seen():
+async def test_answers_from_anywhere_but_the_name_server_are_not_seen():
     def answer(query: dns.message.Message) -> None:
         there = channels(resolver)[0]._socket.getsockname()
         forged = zone({"a.test": ["300 A 10.6.6.6"]})(query).to_wire()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as elsewhere:
             elsewhere.sendto(forged, there)
 
-    async def scenario() -> None:
-        nonlocal resolver
-        async with (
-            name_server(answer) as names,
-            resolver_on(names.address, secs=0.05, tries=2) as resolver,
-        ):
-            with pytest.raises(LookupTimeoutError):
-                await resolver.resolve("a.test")
-            assert len(names.asked) == 2
-            assert resolver.counts()["unwanted_answers"] == 0
-
-    resolver = None
-    asyncio.run(scenario())
+    async with (
+        name_server(answer) as names,
+        resolver_on(names.address, secs=0.05, tries=2) as resolver,
+    ):
+        with pytest.raises(LookupTimeoutError):
+            await resolver.resolve("a.test")
+        assert len(names.asked) == 2
+        assert resolver.counts()["unwanted_answers"] == 0
 
 
-def test_addresses_that_nobody_asked_for_are_not_taken():
+async def test_addresses_that_nobody_asked_for_are_not_taken():
     def answer(query: dns.message.Message) -> dns.message.Message:
         response = GOOD(query)
         for section in (response.answer, response.additional):
             section.append(dns.rrset.from_text("bank.test.", 9999, "IN", "A", "10.6.6.6"))
         return response
 
-    async def scenario() -> None:
-        async with name_server(answer) as names, resolver_on(names.address) as resolver:
-            assert await resolver.resolve("a.test") == ["127.0.0.1"]
-            assert resolver.cached("bank.test") is None
-
-    asyncio.run(scenario())
+    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+        assert await resolver.resolve("a.test") == ["127.0.0.1"]
+        assert resolver.cached("bank.test") is None
 
 
-def test_the_system_changes_its_name_servers_and_open_questions_go_to_the_new_ones():
-    async def scenario() -> None:
-        async with name_server(silence) as old, name_server(GOOD) as new:
-            system = System(old.address)
-            async with resolver_on(system=system, secs=0.1) as resolver:
-                waiting = asyncio.create_task(resolver.resolve("a.test"))
-                await asyncio.sleep(0)
-                system.servers = (new.address,)
-                assert await resolver.resolve("b.test") == ["127.0.0.1"]
-                assert await waiting == ["127.0.0.1"]
-                assert old.asked == ["udp a.test. A"]
-                assert sorted(new.asked) == ["udp a.test. A", "udp b.test. A"]
-
-    asyncio.run(scenario())
+async def test_the_system_changes_its_name_servers_and_open_questions_go_to_the_new_ones():
+    async with name_server(silence) as old, name_server(GOOD) as new:
+        system = System(old.address)
+        async with resolver_on(system=system, secs=0.1) as resolver:
+            waiting = asyncio.create_task(resolver.resolve("a.test"))
+            await asyncio.sleep(0)
+            system.servers = (new.address,)
+            assert await resolver.resolve("b.test") == ["127.0.0.1"]
+            assert await waiting == ["127.0.0.1"]
+            assert old.asked == ["udp a.test. A"]
+            assert sorted(new.asked) == ["udp a.test. A", "udp b.test. A"]
 
 
-def test_only_so_many_connections_are_made_for_truncated_answers(monkeypatch):
+async def test_only_so_many_connections_are_made_for_truncated_answers(monkeypatch):
     monkeypatch.setattr(dnsquery, "_MAX_OVER_TCP", 3)
 
     def truncate(query: dns.message.Message) -> dns.message.Message:
@@ -288,39 +246,34 @@ def test_only_so_many_connections_are_made_for_truncated_answers(monkeypatch):
         response.flags |= dns.flags.TC
         return response
 
-    async def scenario() -> None:
-        most = 0
-
-        async def over_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal most
-            most = max(most, tcp.open)
-            size = int.from_bytes(await reader.readexactly(2), "big")
-            query = dns.message.from_wire(await reader.readexactly(size))
-            name = str(query.question[0].name)[:-1]
-            reply = zone({name: ["300 A 127.0.0.1"]})(query).to_wire()
-            writer.write(len(reply).to_bytes(2, "big") + reply)
-            await writer.drain()
-
-        async with (
-            name_server(truncate) as names,
-            raw_server(over_tcp) as tcp,
-            resolver_on(names.address) as resolver,
-        ):
-            monkeypatch.setattr(
-                dnsquery.asyncio, "open_connection", lambda *_: open_connection(*there)
-            )
-            there = (tcp.address, tcp.port)
-            found = await asyncio.gather(*(resolver.resolve(f"{n}.test") for n in range(30)))
-            assert found == [["127.0.0.1"]] * 30
-            assert resolver.counts()["over_tcp"] == 30
-        # The server may see that a connection has ended after the next one has begun.
-        assert 1 < most <= 6
-
     open_connection = asyncio.open_connection
-    asyncio.run(scenario())
+    most = 0
+
+    async def over_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal most
+        most = max(most, tcp.open)
+        size = int.from_bytes(await reader.readexactly(2), "big")
+        query = dns.message.from_wire(await reader.readexactly(size))
+        name = str(query.question[0].name)[:-1]
+        reply = zone({name: ["300 A 127.0.0.1"]})(query).to_wire()
+        writer.write(len(reply).to_bytes(2, "big") + reply)
+        await writer.drain()
+
+    async with (
+        name_server(truncate) as names,
+        raw_server(over_tcp) as tcp,
+        resolver_on(names.address) as resolver,
+    ):
+        monkeypatch.setattr(dnsquery.asyncio, "open_connection", lambda *_: open_connection(*there))
+        there = (tcp.address, tcp.port)
+        found = await asyncio.gather(*(resolver.resolve(f"{n}.test") for n in range(30)))
+        assert found == [["127.0.0.1"]] * 30
+        assert resolver.counts()["over_tcp"] == 30
+    # The server may see that a connection has ended after the next one has begun.
+    assert 1 < most <= 6
 
 
-def test_what_came_of_the_look_ups_is_counted():
+async def test_what_came_of_the_look_ups_is_counted():
     def answer(query: dns.message.Message) -> dns.message.Message | None:
         name = str(query.question[0].name)
         if name == "mute.test.":
@@ -330,14 +283,11 @@ def test_what_came_of_the_look_ups_is_counted():
             response.set_rcode(dns.rcode.SERVFAIL)
         return response
 
-    async def scenario() -> None:
-        async with name_server(answer) as names, resolver_on(names.address, secs=0.05) as resolver:
-            hosts = ("a.test", "b.test", "text.test", "no.such.test", "broken.test", "mute.test")
-            await asyncio.gather(*map(resolver.resolve, hosts), return_exceptions=True)
-            counts = resolver.counts()
-            # text.test was asked for its IPv6 addresses too.
-            assert [counts[name] for name in ("found", "not_found", "no_address")] == [2, 1, 2]
-            assert [counts[name] for name in ("failed", "timed_out")] == [1, 1]
-            assert counts["queries"] == 7 + 2
-
-    asyncio.run(scenario())
+    async with name_server(answer) as names, resolver_on(names.address, secs=0.05) as resolver:
+        hosts = ("a.test", "b.test", "text.test", "no.such.test", "broken.test", "mute.test")
+        await asyncio.gather(*map(resolver.resolve, hosts), return_exceptions=True)
+        counts = resolver.counts()
+        # text.test was asked for its IPv6 addresses too.
+        assert [counts[name] for name in ("found", "not_found", "no_address")] == [2, 1, 2]
+        assert [counts[name] for name in ("failed", "timed_out")] == [1, 1]
+        assert counts["queries"] == 7 + 2

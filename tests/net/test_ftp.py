@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 from urllib.parse import unquote, urljoin
 
 import psutil
@@ -347,77 +348,63 @@ def test_broken_servers_have_their_outcomes(says, expected):
     assert outcome_from(says, path="f", DOWNLOAD_TIMEOUT=0.5) == expected
 
 
-def test_data_comes_from_the_server_itself_whatever_address_it_names():
+async def test_data_comes_from_the_server_itself_whatever_address_it_names():
     says = {"EPSV": b"500 no\r\n", "PASV": b"227 port (127,9,9,9,HIGH,LOW)\r\n"}
-
-    async def scenario():
-        server = FtpTalk(says, data=b"mine")
-        victims = []
-        async with server.served() as root:
-            victim = await asyncio.start_server(
-                lambda _, writer: victims.append(writer), "127.9.9.9", server.data_port
-            )
-            async with victim:
-                response = await fetch(root + "f")
-        return response.body, server.data_connections, len(victims)
-
-    assert asyncio.run(scenario()) == (b"mine", 1, 0)
+    server = FtpTalk(says, data=b"mine")
+    victims = []
+    async with server.served() as root:
+        victim = await asyncio.start_server(
+            lambda _, writer: victims.append(writer), "127.9.9.9", server.data_port
+        )
+        async with victim:
+            response = await fetch(root + "f")
+    assert (response.body, server.data_connections, len(victims)) == (b"mine", 1, 0)
 
 
-def test_both_connections_may_be_ipv6():
-    async def scenario():
-        server = FtpTalk(data=b"mine", address="::1")
-        async with server.served() as root:
-            return await fetch(root + "f"), server.data_connections
-
-    response, data_connections = asyncio.run(scenario())
+async def test_both_connections_may_be_ipv6():
+    server = FtpTalk(data=b"mine", address="::1")
+    async with server.served() as root:
+        response, data_connections = await fetch(root + "f"), server.data_connections
     assert (response.body, str(response.ip_address), data_connections) == (b"mine", "::1", 1)
 
 
-def test_an_endless_greeting_ends_with_the_patience_for_lines():
+async def test_an_endless_greeting_ends_with_the_patience_for_lines():
     async def endless(reader, writer):
         while not writer.is_closing():
             writer.write(b"220-and then\r\n" * 100)
             await writer.drain()
 
-    async def scenario():
-        async with raw_server(endless) as server:
-            return await outcome(f"ftp://{server.address}:{server.port}/")
-
     started = time.monotonic()
-    assert asyncio.run(scenario()) == "bad_answer"
+    async with raw_server(endless) as server:
+        assert await outcome(f"ftp://{server.address}:{server.port}/") == "bad_answer"
     assert time.monotonic() - started < 5
 
 
-def test_a_data_connection_that_is_never_accepted_is_given_up():
-    async def scenario():
-        with socket.socket() as listening:
-            listening.bind(("127.0.0.1", 0))
-            listening.listen(0)
-            port = listening.getsockname()[1]
-            waiting = socket.create_connection(("127.0.0.1", port), 1)  # the backlog is full
-            server = FtpTalk({"EPSV": b"229 port (|||%d|)\r\n" % port})
-            try:
-                async with server.served() as root:
-                    return await outcome(root + "f", NET_CONNECT_TIMEOUT_SECS=0.3)
-            finally:
-                waiting.close()
-
-    assert asyncio.run(scenario()) == "connect_timeout"
+async def test_a_data_connection_that_is_never_accepted_is_given_up():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        port = listening.getsockname()[1]
+        waiting = socket.create_connection(("127.0.0.1", port), 1)  # the backlog is full
+        server = FtpTalk({"EPSV": b"229 port (|||%d|)\r\n" % port})
+        try:
+            async with server.served() as root:
+                assert await outcome(root + "f", NET_CONNECT_TIMEOUT_SECS=0.3) == "connect_timeout"
+        finally:
+            waiting.close()
 
 
-def test_a_data_connection_over_which_nothing_comes_is_given_up():
+async def test_a_data_connection_over_which_nothing_comes_is_given_up():
     async def silent(reader, writer):
         await reader.read()
 
-    async def scenario():
-        async with raw_server(silent) as data:
-            says = {"EPSV": b"229 port (|||%d|)\r\n" % data.port, "RETR": b"125 now\r\n"}
-            server = FtpTalk(says)
-            async with server.served() as root:
-                return await outcome(root + "f", NET_FIRST_BYTE_TIMEOUT_SECS=0.3)
-
-    assert asyncio.run(scenario()) == "first_byte_timeout"
+    async with raw_server(silent) as data:
+        says = {"EPSV": b"229 port (|||%d|)\r\n" % data.port, "RETR": b"125 now\r\n"}
+        server = FtpTalk(says)
+        async with server.served() as root:
+            assert (
+                await outcome(root + "f", NET_FIRST_BYTE_TIMEOUT_SECS=0.3) == "first_byte_timeout"
+            )
 
 
 def test_an_endless_file_is_cut():
@@ -470,33 +457,30 @@ def test_a_server_that_never_says_goodbye_is_left():
     assert time.monotonic() - started < 5
 
 
+# As much of the crawl's own record as the handler looks at.
+OF_ROBOTS = SimpleNamespace(robots_url="ftp://a.test/robots.txt", request_id=0)
+
+
 def test_half_a_robots_txt_is_none():
-    class Fetch:
-        """As much of the crawl's own record as the handler looks at."""
-
-        robots_url = "ftp://a.test/robots.txt"
-        request_id = 0
-
     says = {"after": b"426 something broke\r\n"}
     options = {"path": "robots.txt", "data": b"User-agent: *", "DOWNLOAD_FAIL_ON_DATALOSS": False}
     assert outcome_from(says, **options) == "http_200"
-    assert outcome_from(says, **options, fetch=Fetch()) == "incomplete"
+    assert outcome_from(says, **options, fetch=OF_ROBOTS) == "incomplete"
 
+
+async def test_a_robots_txt_that_comes_too_slowly_is_none():
     async def trickle(reader, writer):
         while not writer.is_closing():
             writer.write(b"x")
             await writer.drain()
             await asyncio.sleep(0.01)
 
-    async def scenario():
-        async with raw_server(trickle) as data:
-            server = FtpTalk({"EPSV": b"229 port (|||%d|)\r\n" % data.port, "RETR": b"125 now\r\n"})
-            async with server.served() as root:
-                url = root + "robots.txt"
-                response = await fetch(url, DOWNLOAD_TIMEOUT=0.5)
-                return response.flags, await outcome(url, DOWNLOAD_TIMEOUT=0.5, fetch=Fetch())
-
-    assert asyncio.run(scenario()) == (["truncated", "time"], "too_slow")
+    async with raw_server(trickle) as data:
+        server = FtpTalk({"EPSV": b"229 port (|||%d|)\r\n" % data.port, "RETR": b"125 now\r\n"})
+        async with server.served() as root:
+            response = await fetch(root + "f", DOWNLOAD_TIMEOUT=0.5)
+            assert response.flags == ["truncated", "time"]
+            assert await outcome(root + "f", DOWNLOAD_TIMEOUT=0.5, fetch=OF_ROBOTS) == "too_slow"
 
 
 def test_files_of_types_that_are_not_wanted_are_not_even_asked_for():
@@ -531,19 +515,8 @@ def test_names_are_text_and_stay_in_their_directory():
         assert not response.xpath("//@onmouseover")
 
 
-def test_forbidden_addresses_are_not_contacted():
-    async def scenario():
-        server = FtpTalk()
-        async with server.served() as root:
-            result = await outcome(root, ALLOW_PRIVATE_ADDRESSES=False)
-        return result, server.commands
-
-    assert asyncio.run(scenario()) == ("address_forbidden", [])
-
-
-def test_names_are_resolved_and_their_failures_told_apart():
-    assert asyncio.run(outcome("ftp://localhost:1/")) == "connect_refused"
-    assert asyncio.run(outcome("ftp://a.test/", DNS_QUERY_TIMEOUT_SECS=0.1, DNS_TRIES=1)) == (
-        "dns_failed"
-    )
-    assert asyncio.run(outcome("ftp://a..test/")) == "dns_not_found"
+async def test_forbidden_addresses_are_not_contacted():
+    server = FtpTalk()
+    async with server.served() as root:
+        result = await outcome(root, ALLOW_PRIVATE_ADDRESSES=False)
+    assert (result, server.commands) == ("address_forbidden", [])

@@ -10,7 +10,16 @@ import socket
 from types import SimpleNamespace
 
 import pytest
-from fetching import CHUNKED, OK, answer_to, fetch, handler_with, outcome_for, outcome_of_url
+from fetching import (
+    CHUNKED,
+    OK,
+    answer_to,
+    fetch,
+    handler_with,
+    outcome_by,
+    outcome_for,
+    outcome_of_url,
+)
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from loopback import (
@@ -65,23 +74,6 @@ def test_an_incomplete_body_is_kept_where_data_loss_is_no_failure():
     for options in ({"DOWNLOAD_FAIL_ON_DATALOSS": False}, {"download_fail_on_dataloss": False}):
         response = answer_to(says, **options)
         assert (response.body, response.flags) == (b"abc", ["dataloss"])
-
-
-def test_interim_answers_without_end_are_a_bad_answer():
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await server.head(reader)
-            while True:
-                writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100)
-                await writer.drain()
-
-        async with raw_server(talk) as server:
-            with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
-                await fetch(server)
-            assert outcome_of(failed.value) == "bad_answer"
-            await server.left(0)
-
-    asyncio.run(scenario())
 
 
 @examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -166,19 +158,16 @@ def test_what_no_request_can_be_made_of_has_a_final_outcome(url):
     assert outcome_of_url(url) in {"bad_url", "dns_not_found"}
 
 
-def test_silence_after_the_connection_is_a_timeout():
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await reader.read()
+async def test_silence_after_the_connection_is_a_timeout():
+    async def talk(reader, writer) -> None:
+        await reader.read()
 
-        async with raw_server(talk) as server:
-            with pytest.raises(DownloadTimeoutError, match=r"0\.05 seconds") as silent:
-                await fetch(server, DOWNLOAD_TIMEOUT=0.05)
-            assert outcome_of(silent.value) == "timeout"
-            with pytest.raises(DownloadTimeoutError):
-                await fetch(server, download_timeout=0.05)
-
-    asyncio.run(scenario())
+    async with raw_server(talk) as server:
+        with pytest.raises(DownloadTimeoutError, match=r"0\.05 seconds") as silent:
+            await fetch(server, DOWNLOAD_TIMEOUT=0.05)
+        assert outcome_of(silent.value) == "timeout"
+        with pytest.raises(DownloadTimeoutError):
+            await fetch(server, download_timeout=0.05)
 
 
 def stalls(*pieces: bytes):
@@ -236,23 +225,21 @@ def test_dripping_does_not_put_off_the_end_of_the_header():
     assert outcome_of(ending(talk, NET_FIRST_BYTE_TIMEOUT_SECS=0.1)) == "first_byte_timeout"
 
 
-def test_the_time_for_the_header_counts_from_each_request():
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            for n in range(3):
-                await server.head(reader)
-                await asyncio.sleep(0.15)
-                writer.write(OK.replace(b"hello", b"page%d" % n))
-            await reader.read()
-
-        async with raw_server(talk) as server, handler_with(**settings) as handler:
-            for n in range(3):
-                request = Request(f"http://127.0.0.1:{server.port}/")
-                assert (await handler.download_request(request)).body == b"page%d" % n
-            assert server.connections == 1
-
+async def test_the_time_for_the_header_counts_from_each_request():
     settings = {"NET_FIRST_BYTE_TIMEOUT_SECS": 0.3}
-    asyncio.run(scenario())
+
+    async def talk(reader, writer) -> None:
+        for n in range(3):
+            await server.head(reader)
+            await asyncio.sleep(0.15)
+            writer.write(OK.replace(b"hello", b"page%d" % n))
+        await reader.read()
+
+    async with raw_server(talk) as server, handler_with(**settings) as handler:
+        for n in range(3):
+            request = Request(f"http://127.0.0.1:{server.port}/")
+            assert (await handler.download_request(request)).body == b"page%d" % n
+        assert server.connections == 1
 
 
 @pytest.mark.parametrize("line", [b"\r\n", b"\n"])
@@ -269,20 +256,15 @@ def test_blank_lines_in_floods_are_no_answer(line):
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("says", [b"220 a.test ESMTP\r\n", b"\r\n" * 200_000])
-def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme):
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            writer.write(says)
-            await reader.read()
+async def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme):
+    async def talk(reader, writer) -> None:
+        writer.write(says)
+        await reader.read()
 
-        tls = untrusted("a.test") if scheme == "https" else None
-        async with raw_server(talk, tls=tls) as server, handler_with() as handler:
-            for _ in range(20):
-                with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
-                    await handler.download_request(Request(f"{scheme}://127.0.0.1:{server.port}/"))
-                assert outcome_of(failed.value) == "bad_answer"
-
-    asyncio.run(scenario())
+    tls = untrusted("a.test") if scheme == "https" else None
+    async with raw_server(talk, tls=tls) as server, handler_with() as handler:
+        for _ in range(20):
+            assert await outcome_by(handler, f"{scheme}://127.0.0.1:{server.port}/") == "bad_answer"
 
 
 def test_a_body_of_which_nothing_comes_is_too_slow():
@@ -455,26 +437,23 @@ def test_a_robots_txt_may_be_of_any_type():
     assert answer_to(says, PAGE_CONTENT_TYPES="text/", fetch=contact).body == b"hello"
 
 
-def test_an_unwanted_body_is_not_received():
-    async def scenario() -> None:
-        gone = asyncio.Event()
+async def test_an_unwanted_body_is_not_received():
+    gone = asyncio.Event()
 
-        async def talk(reader, writer) -> None:
-            await server.head(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n")
-            try:
-                while True:
-                    writer.write(b"x" * 65536)
-                    await writer.drain()
-            except ConnectionError:
-                gone.set()
+    async def talk(reader, writer) -> None:
+        await server.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n")
+        try:
+            while True:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+        except ConnectionError:
+            gone.set()
 
-        async with raw_server(talk) as server, asyncio.timeout(10):
-            with pytest.raises(UnwantedTypeError, match="video/mp4"):
-                await fetch(server, PAGE_CONTENT_TYPES="text/")
-            await gone.wait()
-
-    asyncio.run(scenario())
+    async with raw_server(talk) as server, asyncio.timeout(10):
+        with pytest.raises(UnwantedTypeError, match="video/mp4"):
+            await fetch(server, PAGE_CONTENT_TYPES="text/")
+        await gone.wait()
 
 
 @pytest.mark.parametrize("setting", ["PAGE_CONTENT_TYPES", "PAGE_REFUSED_CONTENT_TYPES"])
@@ -485,80 +464,66 @@ def test_a_list_of_types_that_cannot_work_is_refused(setting, value):
         FetchLimits.from_settings(crawler.settings)
 
 
-def test_a_reset_is_a_lost_connection():
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await server.head(reader)
-            sock = writer.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            writer.transport.abort()
+async def test_a_reset_is_a_lost_connection():
+    async def talk(reader, writer) -> None:
+        await server.head(reader)
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        writer.transport.abort()
 
-        async with raw_server(talk) as server:
-            with pytest.raises(Exception) as lost:  # noqa: PT011  any, for its outcome
-                await fetch(server)
-            assert outcome_of(lost.value) == "connection_lost"
-
-    asyncio.run(scenario())
+    async with raw_server(talk) as server:
+        with pytest.raises(Exception) as lost:  # noqa: PT011  any, for its outcome
+            await fetch(server)
+        assert outcome_of(lost.value) == "connection_lost"
 
 
-def test_names_come_from_the_name_servers_of_the_settings():
-    async def scenario() -> None:
-        records = {"a.test": ["300 A 127.0.0.1"]}
-        async with name_server(zone(records)) as names, raw_server(OK) as server:
-            settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
-            async with handler_with(**settings) as handler:
-                for _ in range(2):
-                    request = Request(f"http://a.test:{server.port}/")
-                    response = await handler.download_request(request)
-                    assert response.body == b"hello"
-                assert server.heads[0].startswith(b"GET / HTTP/1.1\r\nHost: a.test:")
-                with pytest.raises(Exception) as missing:  # noqa: PT011  any, for its outcome
-                    await handler.download_request(Request(f"http://b.test:{server.port}/"))
-                assert outcome_of(missing.value) == "dns_not_found"
-            assert names.asked == ["udp a.test. A", "udp b.test. A"]
-
-    asyncio.run(scenario())
+async def test_names_come_from_the_name_servers_of_the_settings():
+    records = {"a.test": ["300 A 127.0.0.1"]}
+    async with name_server(zone(records)) as names, raw_server(OK) as server:
+        settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
+        async with handler_with(**settings) as handler:
+            for _ in range(2):
+                request = Request(f"http://a.test:{server.port}/")
+                response = await handler.download_request(request)
+                assert response.body == b"hello"
+            assert server.heads[0].startswith(b"GET / HTTP/1.1\r\nHost: a.test:")
+            assert await outcome_by(handler, f"http://b.test:{server.port}/") == "dns_not_found"
+        assert names.asked == ["udp a.test. A", "udp b.test. A"]
 
 
 def test_a_name_server_that_is_down_is_a_failed_lookup():
     assert outcome_of_url("http://a.test/") == "dns_failed"
 
 
-def test_an_unused_address_of_a_host_is_passed_over():
-    async def scenario() -> None:
-        records = {"a.test": ["300 A 127.0.0.77", "300 A 127.0.0.1"]}
-        async with name_server(zone(records)) as names, raw_server(OK) as server:
-            settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
-            async with handler_with(**settings) as handler:
-                response = await handler.download_request(Request(f"http://a.test:{server.port}/"))
-                assert str(response.ip_address) == "127.0.0.1"
-
-    asyncio.run(scenario())
+async def test_an_unused_address_of_a_host_is_passed_over():
+    records = {"a.test": ["300 A 127.0.0.77", "300 A 127.0.0.1"]}
+    async with name_server(zone(records)) as names, raw_server(OK) as server:
+        settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
+        async with handler_with(**settings) as handler:
+            response = await handler.download_request(Request(f"http://a.test:{server.port}/"))
+            assert str(response.ip_address) == "127.0.0.1"
 
 
 @pytest.mark.parametrize("cut", [*range(4, 40, 6), *range(36, 60), 70])
-def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
+async def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
     """Neither for a body followed by garbage nor for one with garbage in it."""
     longer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more than announced"
     bare = longer.replace(b"\r", b"")
     broken = CHUNKED + b"5\r\nhello\r\nno length\r\nand so on"
 
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await server.head(reader)
-            writer.write(says[:cut])
-            await writer.drain()
-            await asyncio.sleep(0.002)
-            writer.write(says[cut:])
-            await reader.read()
+    async def talk(reader, writer) -> None:
+        await server.head(reader)
+        writer.write(says[:cut])
+        await writer.drain()
+        await asyncio.sleep(0.002)
+        writer.write(says[cut:])
+        await reader.read()
 
-        async with raw_server(talk) as server:
-            for says in (longer, bare, broken):
-                response = await fetch(server, DOWNLOAD_FAIL_ON_DATALOSS=False)
-                assert response.body == b"hello"
-                assert response.flags == (["dataloss"] if says is broken else [])
-
-    asyncio.run(scenario())
+    async with raw_server(talk) as server:
+        for says in (longer, bare, broken):
+            response = await fetch(server, DOWNLOAD_FAIL_ON_DATALOSS=False)
+            assert response.body == b"hello"
+            assert response.flags == (["dataloss"] if says is broken else [])
 
 
 PIECES = [b"\r\n", b"\n", b"\r\n\r\n", b"\r", b"\0", b":", b"\xff", b"0\r\n\r\n", b"HTTP/1.1 ",
@@ -614,56 +579,48 @@ def test_the_packets_do_not_decide_what_becomes_of_an_answer(says, insertions, c
 
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("reused", [False, True])
-def test_a_server_that_hangs_up_is_asked_once(reset, reused):
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            if reused and len(server.heads) == 0:
-                await server.head(reader)
-                writer.write(OK)
-            await server.head(reader)
-            if reset:
-                sock = writer.get_extra_info("socket")
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-                writer.transport.abort()
-
-        async with raw_server(talk) as server, handler_with() as handler:
-            url = f"http://127.0.0.1:{server.port}/"
-            if reused:
-                await handler.download_request(Request(url))
-            with pytest.raises(Exception) as lost:  # noqa: PT011  any, for its outcome
-                await handler.download_request(Request(url))
-            assert outcome_of(lost.value) == "connection_lost"
-            assert (len(server.heads), server.connections) == (1 + reused, 1)
-
-    asyncio.run(scenario())
-
-
-def test_an_answer_that_nobody_asked_for_is_never_the_next_one():
-    """A server must not be able to say what the answer to another request is."""
-
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
+async def test_a_server_that_hangs_up_is_asked_once(reset, reused):
+    async def talk(reader, writer) -> None:
+        if reused and len(server.heads) == 0:
             await server.head(reader)
             writer.write(OK)
-            await writer.drain()
-            await go.wait()
-            writer.write(OK.replace(b"hello", b"stale"))
-            await writer.drain()
-            sent.set()
-            await server.head(reader)
-            writer.write(OK.replace(b"hello", b"fresh"))
+        await server.head(reader)
+        if reset:
+            sock = writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            writer.transport.abort()
 
-        go, sent = asyncio.Event(), asyncio.Event()
-        async with raw_server(talk) as server, handler_with() as handler:
-            url = f"http://127.0.0.1:{server.port}/"
-            assert (await handler.download_request(Request(url))).body == b"hello"
-            go.set()
-            await sent.wait()
-            await asyncio.sleep(0.02)  # what was sent lies in the socket already; let it be read
-            assert (await handler.download_request(Request(url))).body == b"hello"
-            assert server.connections == 2
+    async with raw_server(talk) as server, handler_with() as handler:
+        url = f"http://127.0.0.1:{server.port}/"
+        if reused:
+            await handler.download_request(Request(url))
+        assert await outcome_by(handler, url) == "connection_lost"
+        assert (len(server.heads), server.connections) == (1 + reused, 1)
 
-    asyncio.run(scenario())
+
+async def test_an_answer_that_nobody_asked_for_is_never_the_next_one():
+    """A server must not be able to say what the answer to another request is."""
+
+    async def talk(reader, writer) -> None:
+        await server.head(reader)
+        writer.write(OK)
+        await writer.drain()
+        await go.wait()
+        writer.write(OK.replace(b"hello", b"stale"))
+        await writer.drain()
+        sent.set()
+        await server.head(reader)
+        writer.write(OK.replace(b"hello", b"fresh"))
+
+    go, sent = asyncio.Event(), asyncio.Event()
+    async with raw_server(talk) as server, handler_with() as handler:
+        url = f"http://127.0.0.1:{server.port}/"
+        assert (await handler.download_request(Request(url))).body == b"hello"
+        go.set()
+        await sent.wait()
+        await asyncio.sleep(0.02)  # what was sent lies in the socket already; let it be read
+        assert (await handler.download_request(Request(url))).body == b"hello"
+        assert server.connections == 2
 
 
 def test_redirects_are_not_followed():
@@ -673,237 +630,185 @@ def test_redirects_are_not_followed():
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_a_connection_is_used_again_for_its_own_host_only(scheme, address):
+async def test_a_connection_is_used_again_for_its_own_host_only(scheme, address):
     """Not for another host at the same address and port, whose turn it is not."""
 
-    async def scenario() -> None:
-        kind = "AAAA" if ":" in address else "A"
-        records = {name: [f"300 {kind} {address}"] for name in ("a.test", "b.test")}
-        tls = untrusted("a.test") if scheme == "https" else None
-        async with (
-            name_server(zone(records)) as names,
-            raw_server(OK, tls=tls, address=address) as server,
-            handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
-        ):
-            for host, connections in (("a", 1), ("a", 1), ("b", 2), ("a", 2), ("b", 2)):
-                url = f"{scheme}://{host}.test:{server.port}/"
-                await handler.download_request(Request(url))
-                assert server.connections == connections
-
-    asyncio.run(scenario())
+    kind = "AAAA" if ":" in address else "A"
+    records = {name: [f"300 {kind} {address}"] for name in ("a.test", "b.test")}
+    tls = untrusted("a.test") if scheme == "https" else None
+    async with (
+        name_server(zone(records)) as names,
+        raw_server(OK, tls=tls, address=address) as server,
+        handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+    ):
+        for host, connections in (("a", 1), ("a", 1), ("b", 2), ("a", 2), ("b", 2)):
+            url = f"{scheme}://{host}.test:{server.port}/"
+            await handler.download_request(Request(url))
+            assert server.connections == connections
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme):
+async def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme):
     """TLS has an orderly end that a server can refuse to take notice of, as this one does."""
 
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await server.head(reader)
-            writer.transport.pause_reading()
-            try:
-                while True:
-                    writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 20_000)
-                    await writer.drain()
-            except ConnectionError:
-                gone.set()
+    async def talk(reader, writer) -> None:
+        await server.head(reader)
+        writer.transport.pause_reading()
+        try:
+            while True:
+                writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 20_000)
+                await writer.drain()
+        except ConnectionError:
+            gone.set()
 
-        gone = asyncio.Event()
-        tls = untrusted("a.test") if scheme == "https" else None
-        async with (
-            raw_server(talk, tls=tls) as server,
-            handler_with(PAGE_MAX_BYTES=10_000) as handler,
-            asyncio.timeout(5),
-        ):
-            request = Request(f"{scheme}://127.0.0.1:{server.port}/")
-            assert (await handler.download_request(request)).flags == ["truncated"]
-            await gone.wait()
-
-    asyncio.run(scenario())
+    gone = asyncio.Event()
+    tls = untrusted("a.test") if scheme == "https" else None
+    async with (
+        raw_server(talk, tls=tls) as server,
+        handler_with(PAGE_MAX_BYTES=10_000) as handler,
+        asyncio.timeout(5),
+    ):
+        request = Request(f"{scheme}://127.0.0.1:{server.port}/")
+        assert (await handler.download_request(request)).flags == ["truncated"]
+        await gone.wait()
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("size", [3, 3000, 300_000])
-def test_what_came_before_a_hasty_end_is_never_lost(size, scheme):
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await server.head(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * size)
+async def test_what_came_before_a_hasty_end_is_never_lost(size, scheme):
+    async def talk(reader, writer) -> None:
+        await server.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * size)
 
-        tls = untrusted("a.test") if scheme == "https" else None
-        async with (
-            raw_server(talk, tls=tls) as server,
-            handler_with(DOWNLOAD_FAIL_ON_DATALOSS=False) as handler,
-        ):
-            for _ in range(10):
-                request = Request(f"{scheme}://127.0.0.1:{server.port}/")
-                response = await handler.download_request(request)
-                assert (len(response.body), response.flags) == (size, ["dataloss"])
-
-    asyncio.run(scenario())
+    tls = untrusted("a.test") if scheme == "https" else None
+    async with (
+        raw_server(talk, tls=tls) as server,
+        handler_with(DOWNLOAD_FAIL_ON_DATALOSS=False) as handler,
+    ):
+        for _ in range(10):
+            request = Request(f"{scheme}://127.0.0.1:{server.port}/")
+            response = await handler.download_request(request)
+            assert (len(response.body), response.flags) == (size, ["dataloss"])
 
 
-def test_a_fetch_with_a_closed_handler_has_an_outcome():
-    async def scenario() -> None:
-        async with handler_with() as handler:
-            await handler.close()
-            with pytest.raises(Exception, match="closed") as failed:
-                await handler.download_request(Request("http://127.0.0.1:1/"))
-            assert outcome_of(failed.value) == "connection_lost"
-
-    asyncio.run(scenario())
+async def test_a_fetch_with_a_closed_handler_has_an_outcome():
+    async with handler_with() as handler:
+        await handler.close()
+        with pytest.raises(Exception, match="closed") as failed:
+            await handler.download_request(Request("http://127.0.0.1:1/"))
+        assert outcome_of(failed.value) == "connection_lost"
 
 
 @pytest.mark.parametrize(("scheme", "bound"), [("http", 8), ("https", 2)])
-def test_idle_connections_are_bounded(scheme, bound):
-    async def scenario() -> None:
-        records = {f"h{n}.test": ["300 A 127.0.0.1"] for n in range(12)}
-        tls = untrusted("a.test") if scheme == "https" else None
-        async with name_server(zone(records)) as names, raw_server(OK, tls=tls) as server:
-            settings = {
-                "DNS_SERVERS": f"127.0.0.1:{names.port}",
-                "NET_KEEPALIVE_CONNECTIONS": 2,
-            }
-            async with handler_with(**settings) as handler:
-                urls = [f"{scheme}://{name}:{server.port}/" for name in records]
-                await asyncio.gather(*(handler.download_request(Request(url)) for url in urls))
-                await server.left(bound)
-                assert (server.open, server.connections) == (bound, 12)
-
-    asyncio.run(scenario())
+async def test_idle_connections_are_bounded(scheme, bound):
+    records = {f"h{n}.test": ["300 A 127.0.0.1"] for n in range(12)}
+    tls = untrusted("a.test") if scheme == "https" else None
+    async with name_server(zone(records)) as names, raw_server(OK, tls=tls) as server:
+        settings = {
+            "DNS_SERVERS": f"127.0.0.1:{names.port}",
+            "NET_KEEPALIVE_CONNECTIONS": 2,
+        }
+        async with handler_with(**settings) as handler:
+            urls = [f"{scheme}://{name}:{server.port}/" for name in records]
+            await asyncio.gather(*(handler.download_request(Request(url)) for url in urls))
+            await server.left(bound)
+            assert (server.open, server.connections) == (bound, 12)
 
 
-def test_what_cannot_be_repeated_has_a_connection_of_its_own():
+async def test_what_cannot_be_repeated_has_a_connection_of_its_own():
     """One that waited may be broken already, and a form is not sent twice."""
 
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            while True:
-                await server.head(reader)
-                writer.write(OK)
+    async def talk(reader, writer) -> None:
+        while True:
+            await server.head(reader)
+            writer.write(OK)
 
-        async with raw_server(talk) as server, handler_with() as handler:
-            url = f"http://127.0.0.1:{server.port}/"
-            for method, connections, left in (("GET", 1, 1), ("POST", 2, 1), ("GET", 2, 1)):
-                await handler.download_request(Request(url, method=method))
-                assert server.connections == connections
-                await server.left(left)
-            closing = Request(url, headers={"Connection": "close"})
-            await handler.download_request(closing)
-            assert server.connections == 3
-
-    asyncio.run(scenario())
+    async with raw_server(talk) as server, handler_with() as handler:
+        url = f"http://127.0.0.1:{server.port}/"
+        for method, connections, left in (("GET", 1, 1), ("POST", 2, 1), ("GET", 2, 1)):
+            await handler.download_request(Request(url, method=method))
+            assert server.connections == connections
+            await server.left(left)
+        closing = Request(url, headers={"Connection": "close"})
+        await handler.download_request(closing)
+        assert server.connections == 3
 
 
-def test_idle_connections_are_closed_after_their_time():
-    async def scenario() -> None:
-        async with raw_server(OK) as server, handler_with(NET_KEEPALIVE_SECS=0.05) as handler:
-            await handler.download_request(Request(f"http://127.0.0.1:{server.port}/"))
-            await server.left(0)
-
-    asyncio.run(scenario())
+async def test_idle_connections_are_closed_after_their_time():
+    async with raw_server(OK) as server, handler_with(NET_KEEPALIVE_SECS=0.05) as handler:
+        await handler.download_request(Request(f"http://127.0.0.1:{server.port}/"))
+        await server.left(0)
 
 
 # The first byte of Linux's struct tcp_info.
 _ESTABLISHED = b"\x01"
 
 
-def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye():
+async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye():
     """The host's next page may be due, and would be a second connection to the server."""
 
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await server.head(reader)
-            writer.transport.pause_reading()
-            writer.write(OK)
-            with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as sock:
-                while sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == _ESTABLISHED:  # noqa: ASYNC110  # the kernel sets no event
-                    await asyncio.sleep(0.01)
-            writer.transport.abort()  # it reads nothing, and so would not learn of the end
-            gone.set()
+    async def talk(reader, writer) -> None:
+        await server.head(reader)
+        writer.transport.pause_reading()
+        writer.write(OK)
+        with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as sock:
+            while sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == _ESTABLISHED:  # noqa: ASYNC110  # the kernel sets no event
+                await asyncio.sleep(0.01)
+        writer.transport.abort()  # it reads nothing, and so would not learn of the end
+        gone.set()
 
-        gone = asyncio.Event()
-        async with (
-            raw_server(talk, tls=untrusted("a.test")) as server,
-            handler_with(NET_KEEPALIVE_SECS=0.05) as handler,
-            asyncio.timeout(5),
-        ):
-            await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
-            await gone.wait()
-
-    asyncio.run(scenario())
+    gone = asyncio.Event()
+    async with (
+        raw_server(talk, tls=untrusted("a.test")) as server,
+        handler_with(NET_KEEPALIVE_SECS=0.05) as handler,
+        asyncio.timeout(5),
+    ):
+        await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
+        await gone.wait()
 
 
-def test_a_cancelled_request_closes_its_connection():
-    async def scenario() -> None:
-        asked = asyncio.Event()
+async def test_a_cancelled_request_closes_its_connection():
+    asked = asyncio.Event()
 
-        async def talk(reader, writer) -> None:
-            await server.head(reader)
-            asked.set()
-            await reader.read()
+    async def talk(reader, writer) -> None:
+        await server.head(reader)
+        asked.set()
+        await reader.read()
 
-        async with raw_server(talk) as server, handler_with() as handler:
-            request = Request(f"http://127.0.0.1:{server.port}/")
-            task = asyncio.create_task(handler.download_request(request))
-            await asked.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            await server.left(0)
-
-    asyncio.run(scenario())
+    async with raw_server(talk) as server, handler_with() as handler:
+        request = Request(f"http://127.0.0.1:{server.port}/")
+        task = asyncio.create_task(handler.download_request(request))
+        await asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.left(0)
 
 
 # --- TLS -------------------------------------------------------------------------------------
 
 
-def test_certificates_are_not_verified_unless_the_setting_says_so():
-    async def scenario() -> None:
-        tls = untrusted("a.test")
-        records = {"a.test": ["300 A 127.0.0.1"]}
-        async with name_server(zone(records)) as names, raw_server(OK, tls=tls) as server:
-            settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
-            for url in (f"https://a.test:{server.port}/", f"https://127.0.0.1:{server.port}/"):
-                async with handler_with(**settings) as handler:
-                    response = await handler.download_request(Request(url))
-                    assert response.body == b"hello"
-                    assert str(response.ip_address) == "127.0.0.1"
-                    assert response.certificate.startswith(b"\x30\x82")
-                async with handler_with(DOWNLOAD_VERIFY_CERTIFICATES=True, **settings) as handler:
-                    with pytest.raises(Exception) as refused:  # noqa: PT011  for its outcome
-                        await handler.download_request(Request(url))
-                    assert outcome_of(refused.value) == "tls_failed"
-
-    asyncio.run(scenario())
+async def test_certificates_are_not_verified_unless_the_setting_says_so():
+    tls = untrusted("a.test")
+    records = {"a.test": ["300 A 127.0.0.1"]}
+    async with name_server(zone(records)) as names, raw_server(OK, tls=tls) as server:
+        settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
+        for url in (f"https://a.test:{server.port}/", f"https://127.0.0.1:{server.port}/"):
+            async with handler_with(**settings) as handler:
+                response = await handler.download_request(Request(url))
+                assert response.body == b"hello"
+                assert str(response.ip_address) == "127.0.0.1"
+                assert response.certificate.startswith(b"\x30\x82")
+            async with handler_with(DOWNLOAD_VERIFY_CERTIFICATES=True, **settings) as handler:
+                assert await outcome_by(handler, url) == "tls_failed"
 
 
-def test_a_server_without_tls_behind_https_is_a_failed_handshake():
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await reader.read(1)
-            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            await reader.read()
+async def test_a_handshake_that_stalls_is_a_connect_timeout():
+    async def talk(reader, writer) -> None:
+        await reader.read()
 
-        async with raw_server(talk) as server, handler_with() as handler:
-            with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
-                await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
-            assert outcome_of(failed.value) == "tls_failed"
-
-    asyncio.run(scenario())
-
-
-def test_a_handshake_that_stalls_is_a_connect_timeout():
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await reader.read()
-
-        async with (
-            raw_server(talk) as server,
-            handler_with(NET_CONNECT_TIMEOUT_SECS=0.1) as handler,
-        ):
-            with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
-                await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
-            assert outcome_of(failed.value) == "connect_timeout"
-
-    asyncio.run(scenario())
+    async with (
+        raw_server(talk) as server,
+        handler_with(NET_CONNECT_TIMEOUT_SECS=0.1) as handler,
+    ):
+        assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == "connect_timeout"

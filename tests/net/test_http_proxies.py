@@ -52,112 +52,97 @@ async def failure_of(handler, url, proxy, **headers):
     return outcome_of(failed.value)
 
 
-def test_a_proxy_is_asked_in_the_place_of_the_host():
-    async def scenario() -> None:
-        async with raw_server(OK) as proxy, handler_with() as handler:
-            request = Request(
-                "http://a.test/x",
-                headers={"Proxy-Authorization": "Basic dXNlcjpwYXNz"},
-                meta={"proxy": f"127.0.0.1:{proxy.port}"},
-            )
-            response = await handler.download_request(request)
-            assert (response.body, str(response.ip_address)) == (b"hello", "127.0.0.1")
-            (head,) = proxy.heads
-            assert head == (
-                b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n"
-                b"Proxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
-            )
-
-    asyncio.run(scenario())
+async def test_a_proxy_is_asked_in_the_place_of_the_host():
+    async with raw_server(OK) as proxy, handler_with() as handler:
+        request = Request(
+            "http://a.test/x",
+            headers={"Proxy-Authorization": "Basic dXNlcjpwYXNz"},
+            meta={"proxy": f"127.0.0.1:{proxy.port}"},
+        )
+        response = await handler.download_request(request)
+        assert (response.body, str(response.ip_address)) == (b"hello", "127.0.0.1")
+        (head,) = proxy.heads
+        assert head == (
+            b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n"
+            b"Proxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
+        )
 
 
-def test_a_body_is_sent_to_the_proxy_behind_its_header():
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await proxy.head(reader)
-            assert await reader.readexactly(4) == b"q=42"
-            writer.write(OK)
+async def test_a_body_is_sent_to_the_proxy_behind_its_header():
+    async def talk(reader, writer) -> None:
+        await proxy.head(reader)
+        assert await reader.readexactly(4) == b"q=42"
+        writer.write(OK)
 
-        async with raw_server(talk) as proxy, handler_with() as handler:
-            meta = {"proxy": f"http://u:p@127.0.0.1:{proxy.port}"}
-            request = Request("http://a.test/", method="POST", body=b"q=42", meta=meta)
-            assert (await handler.download_request(request)).body == b"hello"
-            assert proxy.heads[0] == (
-                b"POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\n"
-                b"Proxy-Authorization: Basic dTpw\r\nContent-Length: 4\r\n\r\n"
-            )
-
-    asyncio.run(scenario())
+    async with raw_server(talk) as proxy, handler_with() as handler:
+        meta = {"proxy": f"http://u:p@127.0.0.1:{proxy.port}"}
+        request = Request("http://a.test/", method="POST", body=b"q=42", meta=meta)
+        assert (await handler.download_request(request)).body == b"hello"
+        assert proxy.heads[0] == (
+            b"POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\n"
+            b"Proxy-Authorization: Basic dTpw\r\nContent-Length: 4\r\n\r\n"
+        )
 
 
-def test_a_connection_to_a_proxy_is_used_again_for_its_own_host_only():
+async def test_a_connection_to_a_proxy_is_used_again_for_its_own_host_only():
     """Nor with other credentials, nor without the proxy."""
 
-    async def scenario() -> None:
-        async with raw_server(OK) as proxy, handler_with() as handler:
-            port = proxy.port
-            for host, via, connections in (
-                ("a.test", f"127.0.0.1:{port}", 1),
-                ("a.test", f"http://127.0.0.1:{port}/", 1),
-                ("b.test", f"127.0.0.1:{port}", 2),
-                ("a.test", f"u:p@127.0.0.1:{port}", 3),
-                ("a.test", f"127.0.0.1:{port}", 3),
-            ):
-                request = Request(f"http://{host}/", meta={"proxy": via})
-                await handler.download_request(request)
-                assert proxy.connections == connections
-
-    asyncio.run(scenario())
+    async with raw_server(OK) as proxy, handler_with() as handler:
+        port = proxy.port
+        for host, via, connections in (
+            ("a.test", f"127.0.0.1:{port}", 1),
+            ("a.test", f"http://127.0.0.1:{port}/", 1),
+            ("b.test", f"127.0.0.1:{port}", 2),
+            ("a.test", f"u:p@127.0.0.1:{port}", 3),
+            ("a.test", f"127.0.0.1:{port}", 3),
+        ):
+            request = Request(f"http://{host}/", meta={"proxy": via})
+            await handler.download_request(request)
+            assert proxy.connections == connections
 
 
-def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own():
+async def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own():
     """The bounds on the proxy's answer end with it; those of the host begin anew."""
 
-    async def scenario() -> None:
-        async def page(reader, writer) -> None:
-            await server.head(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n")
-            for _ in range(6):
-                await asyncio.sleep(0.1)
-                writer.write(b"x" * 100)
-                await writer.drain()
+    async def page(reader, writer) -> None:
+        await server.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n")
+        for _ in range(6):
+            await asyncio.sleep(0.1)
+            writer.write(b"x" * 100)
+            await writer.drain()
 
-        settings = {
-            "ALLOW_PRIVATE_ADDRESSES": False,
-            "NET_FIRST_BYTE_TIMEOUT_SECS": 0.3,
-            "NET_MIN_BYTES_PER_SEC": 300,
-            "NET_MIN_RATE_SECS": 0.3,
-        }
-        async with (
-            raw_server(page, tls=untrusted("a.test")) as server,
-            tunnels_to(server.port) as proxy,
-            handler_with(**settings) as handler,
-        ):
-            meta = {"proxy": f"http://127.0.0.1:{proxy.port}"}
-            response = await handler.download_request(Request("https://a.test/", meta=meta))
-            assert (response.body, response.flags) == (b"x" * 600, [])
-            assert response.certificate.startswith(b"\x30\x82")
-            assert server.heads == [b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"]
-            assert proxy.heads == [b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"]
-
-    asyncio.run(scenario())
+    settings = {
+        "ALLOW_PRIVATE_ADDRESSES": False,
+        "NET_FIRST_BYTE_TIMEOUT_SECS": 0.3,
+        "NET_MIN_BYTES_PER_SEC": 300,
+        "NET_MIN_RATE_SECS": 0.3,
+    }
+    async with (
+        raw_server(page, tls=untrusted("a.test")) as server,
+        tunnels_to(server.port) as proxy,
+        handler_with(**settings) as handler,
+    ):
+        meta = {"proxy": f"http://127.0.0.1:{proxy.port}"}
+        response = await handler.download_request(Request("https://a.test/", meta=meta))
+        assert (response.body, response.flags) == (b"x" * 600, [])
+        assert response.certificate.startswith(b"\x30\x82")
+        assert server.heads == [b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"]
+        assert proxy.heads == [b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"]
 
 
-def test_a_tunnel_is_used_again_like_any_connection():
-    async def scenario() -> None:
-        tls = untrusted("a.test")
-        async with (
-            raw_server(OK, tls=tls) as server,
-            tunnels_to(server.port) as proxy,
-            handler_with() as handler,
-        ):
-            meta = {"proxy": f"127.0.0.1:{proxy.port}"}
-            for url, connections in (("a.test/1", 1), ("a.test/2", 1), ("b.test/", 2)):
-                request = Request(f"https://{url}", meta=meta)
-                assert (await handler.download_request(request)).body == b"hello"
-                assert (proxy.connections, server.connections) == (connections, connections)
-
-    asyncio.run(scenario())
+async def test_a_tunnel_is_used_again_like_any_connection():
+    tls = untrusted("a.test")
+    async with (
+        raw_server(OK, tls=tls) as server,
+        tunnels_to(server.port) as proxy,
+        handler_with() as handler,
+    ):
+        meta = {"proxy": f"127.0.0.1:{proxy.port}"}
+        for url, connections in (("a.test/1", 1), ("a.test/2", 1), ("b.test/", 2)):
+            request = Request(f"https://{url}", meta=meta)
+            assert (await handler.download_request(request)).body == b"hello"
+            assert (proxy.connections, server.connections) == (connections, connections)
 
 
 @pytest.mark.parametrize(
@@ -194,19 +179,16 @@ def test_certificates_are_verified_in_a_tunnel(monkeypatch, host, authority, out
     assert asyncio.run(scenario()) == outcome
 
 
-def test_a_proxy_may_be_spoken_to_by_tls():
-    async def scenario() -> None:
-        tls = untrusted("a.test")
-        async with (
-            raw_server(OK, tls=tls) as server,
-            tunnels_to(server.port, tls=tls) as proxy,
-            handler_with() as handler,
-        ):
-            meta = {"proxy": f"https://127.0.0.1:{proxy.port}"}
-            response = await handler.download_request(Request("https://a.test/", meta=meta))
-            assert response.body == b"hello"
-
-    asyncio.run(scenario())
+async def test_a_proxy_may_be_spoken_to_by_tls():
+    tls = untrusted("a.test")
+    async with (
+        raw_server(OK, tls=tls) as server,
+        tunnels_to(server.port, tls=tls) as proxy,
+        handler_with() as handler,
+    ):
+        meta = {"proxy": f"https://127.0.0.1:{proxy.port}"}
+        response = await handler.download_request(Request("https://a.test/", meta=meta))
+        assert response.body == b"hello"
 
 
 @pytest.mark.parametrize(
@@ -221,29 +203,26 @@ def test_a_proxy_may_be_spoken_to_by_tls():
         (ESTABLISHED + b"HTTP/1.1 400 Bad Request\r\n\r\n", "tls_failed"),
     ],
 )
-def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await proxy.head(reader)
-            writer.write(says)
-            await writer.drain()
-            if says.startswith(ESTABLISHED):
-                await reader.read(100)
-                writer.write(b"no TLS here")
+async def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
+    async def talk(reader, writer) -> None:
+        await proxy.head(reader)
+        writer.write(says)
+        await writer.drain()
+        if says.startswith(ESTABLISHED):
+            await reader.read(100)
+            writer.write(b"no TLS here")
 
-        async with raw_server(talk) as proxy, handler_with(NET_MAX_HEADER_BYTES=1024) as handler:
-            via = f"http://127.0.0.1:{proxy.port}"
-            credentials = {"Proxy-Authorization": "Basic dXNlcjpwYXNz"}
-            found = await failure_of(handler, "https://a.test/x", via, **credentials)
-            assert found in {outcome, "connection_lost" if outcome == "tls_failed" else outcome}
-            await proxy.left(0)
-            (head,) = proxy.heads
-            assert head == (
-                b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n"
-                b"Proxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
-            )
-
-    asyncio.run(scenario())
+    async with raw_server(talk) as proxy, handler_with(NET_MAX_HEADER_BYTES=1024) as handler:
+        via = f"http://127.0.0.1:{proxy.port}"
+        credentials = {"Proxy-Authorization": "Basic dXNlcjpwYXNz"}
+        found = await failure_of(handler, "https://a.test/x", via, **credentials)
+        assert found in {outcome, "connection_lost" if outcome == "tls_failed" else outcome}
+        await proxy.left(0)
+        (head,) = proxy.heads
+        assert head == (
+            b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n"
+            b"Proxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
+        )
 
 
 @pytest.mark.parametrize(
@@ -255,62 +234,21 @@ def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
         (ESTABLISHED, "timeout", {"DOWNLOAD_TIMEOUT": 0.1}),
     ],
 )
-def test_a_silent_proxy_is_given_up_in_time(says, outcome, bound):
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await proxy.head(reader)
-            writer.write(says)
-            await reader.read()
+async def test_a_silent_proxy_is_given_up_in_time(says, outcome, bound):
+    async def talk(reader, writer) -> None:
+        await proxy.head(reader)
+        writer.write(says)
+        await reader.read()
 
-        async with raw_server(talk) as proxy, handler_with(**bound) as handler:
-            via = f"127.0.0.1:{proxy.port}"
-            assert await failure_of(handler, "https://a.test/", via) == outcome
-            await proxy.left(0)
-
-    asyncio.run(scenario())
+    async with raw_server(talk) as proxy, handler_with(**bound) as handler:
+        via = f"127.0.0.1:{proxy.port}"
+        assert await failure_of(handler, "https://a.test/", via) == outcome
+        await proxy.left(0)
 
 
-def test_a_proxy_that_is_not_there_has_the_outcome_of_a_host():
-    async def scenario() -> None:
-        async with handler_with() as handler:
-            for url in ("http://a.test/", "https://a.test/"):
-                assert await failure_of(handler, url, "127.0.0.1:1") == "connect_refused"
-                assert await failure_of(handler, url, "nowhere.test") == "dns_failed"
-                assert await failure_of(handler, url, "socks5://127.0.0.1:1") == "bad_url"
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("url", ["http://10.0.0.1/", "https://127.0.0.1/", "http://[::1]/"])
-def test_no_proxy_is_asked_for_a_private_address(url):
-    async def scenario() -> None:
-        async with raw_server(OK) as proxy, handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler:
-            via = f"127.0.0.1:{proxy.port}"
-            assert await failure_of(handler, url, via) == "address_forbidden"
-            assert proxy.connections == 0
-
-    asyncio.run(scenario())
-
-
-def test_connections_that_wait_at_proxies_are_bounded_with_all_others():
-    async def scenario() -> None:
-        async with raw_server(OK) as proxy, handler_with(NET_KEEPALIVE_CONNECTIONS=2) as handler:
-            meta = {"proxy": f"127.0.0.1:{proxy.port}"}
-            asked = [Request(f"http://h{n}.test/", meta=meta) for n in range(12)]
-            await asyncio.gather(*map(handler.download_request, asked))
-            await proxy.left(8)
-            assert (proxy.open, proxy.connections) == (8, 12)
-
-    asyncio.run(scenario())
-
-
-def test_credentials_for_a_proxy_never_reach_a_host():
-    async def scenario() -> None:
-        async with raw_server(OK) as server, handler_with() as handler:
-            headers = {"Proxy-Authorization": "Basic dXNlcjpwYXNz", "X-Other": "1"}
-            url = f"http://127.0.0.1:{server.port}/"
-            await handler.download_request(Request(url, headers=headers))
-            assert b"Proxy" not in server.heads[0]
-            assert b"X-Other: 1\r\n" in server.heads[0]
-
-    asyncio.run(scenario())
+async def test_a_proxy_that_is_not_there_has_the_outcome_of_a_host():
+    async with handler_with() as handler:
+        for url in ("http://a.test/", "https://a.test/"):
+            assert await failure_of(handler, url, "127.0.0.1:1") == "connect_refused"
+            assert await failure_of(handler, url, "nowhere.test") == "dns_failed"
+            assert await failure_of(handler, url, "socks5://127.0.0.1:1") == "bad_url"

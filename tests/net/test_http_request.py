@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from fetching import OK, handler_with
 from hypothesis import given
@@ -203,20 +201,17 @@ def test_the_recorded_fields_are_those_on_the_wire(method, path, fields):
     assert lines == [b"%b: %b" % field for field in request.headers] + [b"", b""]
 
 
-def test_a_field_that_expects_leave_does_not_hold_the_body_back():
-    async def scenario() -> None:
-        async def talk(reader, writer) -> None:
-            await server.head(reader)
-            assert await reader.readexactly(4) == b"q=42"
-            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" + OK)
+async def test_a_field_that_expects_leave_does_not_hold_the_body_back():
+    async def talk(reader, writer) -> None:
+        await server.head(reader)
+        assert await reader.readexactly(4) == b"q=42"
+        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" + OK)
 
-        async with raw_server(talk) as server, handler_with() as handler:
-            request = Request(
-                f"http://127.0.0.1:{server.port}/",
-                method="POST",
-                body=b"q=42",
-                headers={"Expect": "100-continue"},
-            )
-            assert (await handler.download_request(request)).body == b"hello"
-
-    asyncio.run(scenario())
+    async with raw_server(talk) as server, handler_with() as handler:
+        request = Request(
+            f"http://127.0.0.1:{server.port}/",
+            method="POST",
+            body=b"q=42",
+            headers={"Expect": "100-continue"},
+        )
+        assert (await handler.download_request(request)).body == b"hello"

@@ -30,39 +30,33 @@ def says(body):
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
-def test_permits_are_held_one_at_a_time_and_given_back_once():
-    async def scenario() -> None:
-        large = bodies()
-        one, two, three = large.permit(), large.permit(), large.permit()
-        assert await one.acquire()
-        assert await one.acquire()
-        assert not await two.acquire()
-        waiting = asyncio.ensure_future(three.acquire())
-        await asyncio.sleep(0)
-        one.give_back()
-        one.give_back()
-        assert await waiting
-        assert not await two.acquire()
-        assert not await one.acquire()
-        three.give_back()
-        assert await two.acquire()
-
-    asyncio.run(scenario())
+async def test_permits_are_held_one_at_a_time_and_given_back_once():
+    large = bodies()
+    one, two, three = large.permit(), large.permit(), large.permit()
+    assert await one.acquire()
+    assert await one.acquire()
+    assert not await two.acquire()
+    waiting = asyncio.ensure_future(three.acquire())
+    await asyncio.sleep(0)
+    one.give_back()
+    one.give_back()
+    assert await waiting
+    assert not await two.acquire()
+    assert not await one.acquire()
+    three.give_back()
+    assert await two.acquire()
 
 
-def test_a_permit_that_comes_too_late_is_free_for_others():
-    async def scenario() -> None:
-        large = bodies(patience=5)
-        one, two = large.permit(), large.permit()
-        assert await one.acquire()
-        waiting = asyncio.ensure_future(two.acquire())
-        await asyncio.sleep(0)
-        two.give_back()  # its request is over
-        one.give_back()
-        assert not await waiting
-        assert await large.permit().acquire()
-
-    asyncio.run(scenario())
+async def test_a_permit_that_comes_too_late_is_free_for_others():
+    large = bodies(patience=5)
+    one, two = large.permit(), large.permit()
+    assert await one.acquire()
+    waiting = asyncio.ensure_future(two.acquire())
+    await asyncio.sleep(0)
+    two.give_back()  # its request is over
+    one.give_back()
+    assert not await waiting
+    assert await large.permit().acquire()
 
 
 @pytest.mark.parametrize(
@@ -134,24 +128,19 @@ def test_a_small_body_needs_no_permit():
     assert middleware.process_response(Request("http://a.test/"), plain) is plain
 
 
-def test_a_crowd_of_the_largest_pages_is_bounded_in_what_it_holds():
+async def test_a_crowd_of_the_largest_pages_is_bounded_in_what_it_holds():
     """Of 40 at once, 3 with a permit: the others wait for their turn, and are cut at 1 MiB then."""
     body = bytes(5 * MIB)
-    server = None
 
     async def talk(reader, writer):
         await server.head(reader)
         writer.write(says(body))
         await writer.drain()
 
-    async def scenario() -> list[int]:
-        nonlocal server
-        large = bodies(max_bytes=5 * MIB, at_once=3, patience=0.3)
-        async with raw_server(talk) as server, handler_with(DOWNLOAD_TIMEOUT=60) as handler:
-            url = f"http://{server.address}:{server.port}/"
-            requests = [Request(url, meta={LARGE_BODY: large.permit()}) for _ in range(40)]
-            answers = await asyncio.gather(*map(handler.download_request, requests))
-        return [len(answer.body) for answer in answers]
-
-    sizes = asyncio.run(scenario())
+    large = bodies(max_bytes=5 * MIB, at_once=3, patience=0.3)
+    async with raw_server(talk) as server, handler_with(DOWNLOAD_TIMEOUT=60) as handler:
+        url = f"http://{server.address}:{server.port}/"
+        requests = [Request(url, meta={LARGE_BODY: large.permit()}) for _ in range(40)]
+        answers = await asyncio.gather(*map(handler.download_request, requests))
+    sizes = [len(answer.body) for answer in answers]
     assert sorted(sizes) == [MIB] * 37 + [5 * MIB] * 3

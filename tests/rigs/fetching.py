@@ -47,6 +47,15 @@ async def fetch(server: RawServer, path: str = "/", **options) -> Response:
         return response
 
 
+async def outcome_by(handler: HttpDownloadHandler, request: Request | str) -> str:
+    """How fetching *request* with *handler* ends, in one word."""
+    request = Request(request) if isinstance(request, str) else request
+    try:
+        return outcome_of(await handler.download_request(request))
+    except Exception as error:  # noqa: BLE001  the outcome is what is asked for
+        return outcome_of(error)
+
+
 def answer_to(says: bytes, **options) -> Response:
     """What the handler makes of a server that says these bytes and hangs up."""
 
