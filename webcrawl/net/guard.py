@@ -26,6 +26,7 @@ from webcrawl.urls import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from ipaddress import IPv4Address, IPv6Address
 
     from scrapy.settings import BaseSettings
 
@@ -45,7 +46,7 @@ BOUND_ADDRESS: ContextVar[str] = ContextVar("BOUND_ADDRESS", default="")
 # iana-ipv6-special-registry as of 2025-10) and those of multicast. Not `ipaddress.is_global`: what
 # that says differs between patch versions of Python, and 3.11.7 calls 3fff::/20 global. Addresses
 # that the registries call globally reachable, as those of AS112, are not here.
-_FORBIDDEN_4: Final = (
+_FORBIDDEN: Final = (
     "0.0.0.0/8",  # this network (RFC 791); Linux connects 0.0.0.0 to itself
     "10.0.0.0/8",  # private (RFC 1918)
     "100.64.0.0/10",  # carriers' NAT (RFC 6598)
@@ -62,23 +63,16 @@ _FORBIDDEN_4: Final = (
     "203.0.113.0/24",  # documentation (RFC 5737)
     "224.0.0.0/4",  # multicast (RFC 5771)
     "240.0.0.0/4",  # reserved (RFC 1112), and broadcast
-)
-# All global unicast addresses there are (RFC 4291), and what is special among them. Loopback,
-# unique local (fc00::/7), link-local, site-local, multicast and discard-only lie outside.
-_GLOBAL_6: Final = "2000::/3"
-_FORBIDDEN_6: Final = (
     "2001::/23",  # IETF protocols (RFC 2928): Teredo, benchmarks, ORCHID
     "2001:db8::/32",  # documentation (RFC 3849)
     "3fff::/20",  # documentation (RFC 9637)
 )
-# Prefixes behind which an IPv4 address follows, which is the one that counts; bits to its right.
-# Local-use translation (64:ff9b:1::/48, RFC 8215) is no such prefix: where it puts the address is
-# its operator's choice.
-_EMBEDDING: Final = (
-    ("::ffff:0:0/96", 0),  # mapped (RFC 4291): the socket speaks IPv4
-    ("64:ff9b::/96", 0),  # NAT64 (RFC 6052): how a machine without IPv4 reaches most of the web
-    ("2002::/16", 80),  # 6to4 (RFC 3056)
-)
+# All global unicast addresses of IPv6 there are (RFC 4291). Loopback, unique local (fc00::/7),
+# link-local, site-local, multicast and discard-only lie outside.
+_GLOBAL_6: Final = ipaddress.IPv6Network("2000::/3")
+# How a machine without IPv4 reaches most of the web (RFC 6052). Local-use translation
+# (64:ff9b:1::/48, RFC 8215) is left out: where it puts the IPv4 address is its operator's choice.
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def plain_address(text: str) -> str:
@@ -89,11 +83,9 @@ def plain_address(text: str) -> str:
     ['1.2.3.4', '1.2.3.4', '2001:db8::1', 'a.test']
     """
     try:
-        address = ipaddress.ip_address(text)
+        return str(_plain(text))
     except ValueError:
         return text
-    inner = None if address.version == 4 else _inside(int(address))
-    return str(address if inner is None else ipaddress.IPv4Address(inner))
 
 
 class AddressGuard:
@@ -140,52 +132,29 @@ class AddressGuard:
         return self._allow_private or last != "localhost"
 
 
-class _Block:
-    """A block of addresses as two integers: half the time of `ipaddress` for the same answer."""
-
-    def __init__(self, network: str) -> None:
-        net = ipaddress.ip_network(network)
-        self._first = int(net.network_address)
-        self._mask = int(net.netmask)
-
-    def __contains__(self, address: int) -> bool:
-        return address & self._mask == self._first
-
-
-_SPECIAL_4: Final = tuple(map(_Block, _FORBIDDEN_4))
-_SPECIAL_6: Final = tuple(map(_Block, _FORBIDDEN_6))
-_UNICAST_6: Final = _Block(_GLOBAL_6)
-_IPV4_INSIDE: Final = tuple((_Block(network), shift) for network, shift in _EMBEDDING)
+_SPECIAL: Final = tuple(map(ipaddress.ip_network, _FORBIDDEN))
 
 
 @lru_cache(4096)
 def _is_public(text: str) -> bool:
     try:
-        address = ipaddress.ip_address(text)
+        address = _plain(text)
     except ValueError:
         return False
-    if "%" in text:
+    if "%" in text or (address.version == 6 and address not in _GLOBAL_6):
         return False
-    return _is_public_4(int(address)) if address.version == 4 else _is_public_6(int(address))
+    return not any(address in block for block in _SPECIAL)
 
 
-def _is_public_4(address: int) -> bool:
-    return not any(address in block for block in _SPECIAL_4)
-
-
-def _is_public_6(address: int) -> bool:
-    inner = _inside(address)
-    if inner is not None:
-        return _is_public_4(inner)
-    return address in _UNICAST_6 and not any(address in block for block in _SPECIAL_6)
-
-
-def _inside(address: int) -> int | None:
-    """The IPv4 address that the IPv6 *address* stands for."""
-    for block, shift in _IPV4_INSIDE:
-        if address in block:
-            return address >> shift & 0xFFFFFFFF
-    return None
+def _plain(text: str) -> IPv4Address | IPv6Address:
+    """The IPv4 address inside of the address *text*, by RFC 4291, RFC 3056 or RFC 6052, or itself;
+    ValueError where *text* is no address."""
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
 
 
 def followed_schemes(settings: BaseSettings) -> frozenset[str]:
