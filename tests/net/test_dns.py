@@ -496,7 +496,7 @@ def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock: 
         else:
             path.write_text(text)
         clock.advance(5)
-        assert system.current() is servers
+        assert system.current() == servers
     path.write_text("nameserver fe80::1%lo\n")
     clock.advance(5)
     assert system.current() == (("fe80::1%lo", 53),)

@@ -36,8 +36,10 @@ _FOR_DOCUMENTS: Final = 0.95
 
 
 class Received(NamedTuple):
-    """What came over a connection, and the flags of a response with that body, as for HTTP: none if
-    it is all. Some bytes of it at least, unless they are all."""
+    """Bytes received over a connection, with the flags of a response that has them as its body.
+
+    Some bytes at least, unless they are all; no flags if they are.
+    """
 
     data: bytes
     flags: list[str]

@@ -47,7 +47,8 @@ class FetchLimits:
     keepalive: how long an idle connection waits for another request to its host.
     idle_connections: at most so many at once by https, and ``PLAIN_TO_TLS`` times as many by http.
     header_bytes: of a whole header, those of interim answers included.
-    wanted: the content types to receive.
+    wanted, refused: the content types to receive, all if none is wanted, and those not to: media
+        types, and beginnings of media types that end in a slash, in lower case.
     fail_on_dataloss: whether a fetch fails whose body ended early, if the request does not say.
     """
 
@@ -60,7 +61,8 @@ class FetchLimits:
     keepalive: float
     idle_connections: int
     header_bytes: int
-    wanted: WantedTypes
+    wanted: frozenset[str]
+    refused: frozenset[str]
     fail_on_dataloss: bool
 
     @property
@@ -70,8 +72,16 @@ class FetchLimits:
 
     def check_type(self, content_type: bytes, request: Request) -> None:
         """Raise UnwantedTypeError for a document of a type that is not wanted; a robots.txt may be
-        of any."""
-        if content_type not in self.wanted and not is_for_robots(request):
+        of any. *content_type*: the header fields, joined by commas.
+
+        One without a type, or with what is none, is wanted: most often that is HTML.
+        """
+        if not (self.wanted or self.refused) or is_for_robots(request):
+            return
+        kind, _ = content_type_of((content_type,))
+        either = {kind, kind.partition("/")[0] + "/"}
+        wanted = not self.wanted or not self.wanted.isdisjoint(either)
+        if kind and not (wanted and self.refused.isdisjoint(either)):
             shown = content_type[:100].decode("latin-1")
             raise UnwantedTypeError(f"{shown} is not wanted")
 
@@ -99,45 +109,9 @@ class FetchLimits:
             header_bytes=whole(
                 settings, "NET_MAX_HEADER_BYTES", NET_MAX_HEADER_BYTES, at_least=1024
             ),
-            wanted=WantedTypes.from_settings(settings),
-            fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class WantedTypes:
-    """The content types to receive: all if there are no names, but for the refused ones.
-
-    names, refused: media types, and beginnings of media types that end in a slash, in lower case.
-    """
-
-    names: frozenset[str]
-    refused: frozenset[str] = frozenset()
-
-    @classmethod
-    def from_settings(cls, settings: BaseSettings) -> Self:
-        """Read PAGE_CONTENT_TYPES, as ``["text/", "application/pdf"]``; ``text/*`` is ``text/``.
-        PAGE_REFUSED_CONTENT_TYPES likewise."""
-        return cls(
-            names=_types(settings, "PAGE_CONTENT_TYPES"),
+            wanted=_types(settings, "PAGE_CONTENT_TYPES"),
             refused=_types(settings, "PAGE_REFUSED_CONTENT_TYPES"),
-        )
-
-    def __contains__(self, field: bytes) -> bool:
-        """Say whether an answer with *field* as its Content-Type is wanted; several fields are
-        joined by commas.
-
-        One without a type, or with what is none, is: most often that is HTML.
-        """
-        if not self.names and not self.refused:
-            return True
-        kind, _ = content_type_of((field,))
-        if not kind:
-            return True
-        main, slash, _ = kind.partition("/")
-        either = {kind, main + slash}
-        return self.refused.isdisjoint(either) and not (
-            self.names and self.names.isdisjoint(either)
+            fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
         )
 
 

@@ -8,6 +8,7 @@ Invariant: there is always at least one name server.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,7 +24,7 @@ Address = tuple[str, int]
 _RESOLV_CONF: Final = Path("/etc/resolv.conf")
 # What the C library asks when nothing is configured (resolv.conf(5)).
 _LOCAL: Final = (("127.0.0.1", 53),)
-# Seconds between two looks at the file: one stat, 2 us.
+# Seconds between two looks at the file, which has a few lines.
 _LOOK_EVERY: Final = 5.0
 
 
@@ -34,27 +35,17 @@ class SystemServers:
         self._path = path
         self._clock = clock
         self._next_look = float("-inf")
-        self._version: tuple[int, int, int] | None = None
         self._servers: tuple[Address, ...] = _LOCAL
 
     def current(self) -> tuple[Address, ...]:
-        """Return the name servers, the same object until they change; looks every 5 s.
+        """The name servers; looks every 5 s.
 
         A file that cannot be read or names none, as while it is being written, changes nothing.
         """
-        now = self._clock()
-        if now >= self._next_look:
-            self._next_look = now + _LOOK_EVERY
-            try:
-                stat = self._path.stat()
-                version = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-                if version != self._version:
-                    servers = _read(self._path)
-                    if servers and servers != self._servers:
-                        self._servers = servers
-                    self._version = version
-            except OSError:
-                pass
+        if self._clock() >= self._next_look:
+            self._next_look = self._clock() + _LOOK_EVERY
+            with contextlib.suppress(OSError):
+                self._servers = _read(self._path) or self._servers
         return self._servers
 
 
