@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from host_rig import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, left_behind, opened, records_in, save
@@ -151,13 +152,6 @@ def test_damaged_tally_is_reported(
         (records.domains.open if name == "*" else lambda: records.domains.find(name))()
 
 
-class Dictionary(dict[str, bytes]):
-    """What tallies need of a shelf, without a disk."""
-
-    def put(self, key: str, data: bytes) -> None:
-        self[key] = data
-
-
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["count", "link", "settle", "reopen"]), st.integers(0, 6)),
@@ -166,7 +160,7 @@ class Dictionary(dict[str, bytes]):
     held=st.integers(1, 4),
 )
 def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held: int) -> None:
-    cache = Dictionary()
+    cache = MemoryStore()
     counters = HostCounters(cache=cache, held=held)
     counters.open()
     pages: dict[int, int] = {}

@@ -107,15 +107,18 @@ def test_urls_wait_for_the_first_gate_that_holds_them(keeper):
     assert admission.stops(others[0]) == ""
 
 
-def test_requests_of_a_spider_itself_pass(keeper):
+def test_requests_of_a_spider_itself_pass_and_take_no_room(keeper):
     frontier = Parked()
     admission = Admission(frontier=frontier, gates=keeper.gates())
+    own = [entry(number, extra=b"post") for number in range(50)]
+    admission.push([encode(one) for one in own])
+    admission.push([encode(entry(number)) for number in range(15)])
+    assert (len(frontier.pushed), frontier.counts) == (60, {"url_space": 5})
     for number in range(50):
         keeper.ended(entry(number), "http_200", **fetch(tested=True, duplicate=True))
     before = keeper.learned.stats()
-    own = [entry(number, extra=b"post") for number in range(50)]
-    admission.push([encode(one) for one in own])
-    assert len(frontier.pushed) == 50
+    admission.push([encode(own[0])])
+    assert len(frontier.pushed) == 61
     assert admission.stops(own[0]) == ""
     for one in own:
         keeper.ended(one, "http_200", **fetch(tested=True, duplicate=True))
