@@ -116,33 +116,27 @@ def test_every_other_end_says_what_it_was_and_that_it_can_be_resumed(reason, end
     )
 
 
-def extension(settings=None):
-    crawler = get_crawler(
-        settings_dict={"SUMMARY_ENABLED": True, "JOBDIR": "j", **(settings or {})}
-    )
-    return crawler, Summary.from_crawler(crawler)
+def printed(capsys, stats, **settings):
+    """What the extension prints on standard error when the engine has stopped."""
+    settings = {"SUMMARY_ENABLED": True, "JOBDIR": "j", **settings}
+    crawler = get_crawler(settings_dict=settings)
+    extension = Summary.from_crawler(crawler)
+    crawler.stats.set_stats(stats)
+    crawler.signals.send_catch_log(signals.engine_stopped)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    del extension
+    return captured.err
 
 
 def test_it_is_printed_when_the_engine_has_stopped_and_names_the_files(capsys):
-    crawler, _made = extension({"WARC_DIR": "elsewhere"})
-    crawler.stats.set_value("finish_reason", "finished")
-    crawler.signals.send_catch_log(signals.engine_stopped)
-    assert "      WARC  elsewhere/*.warc.gz\n     stats  j/stats.json\n" in capsys.readouterr().err
-
-
-def test_the_warc_files_lie_in_the_job_directory_when_nothing_else_is_said(capsys):
-    crawler, _made = extension()
-    crawler.signals.send_catch_log(signals.engine_stopped)
-    captured = capsys.readouterr()
-    assert "      WARC  j/warc/*.warc.gz\n" in captured.err
-    assert captured.out == ""
+    said = printed(capsys, {"finish_reason": "finished"}, WARC_DIR="elsewhere")
+    assert "      WARC  elsewhere/*.warc.gz\n     stats  j/stats.json\n" in said
+    assert "      WARC  j/warc/*.warc.gz\n" in printed(capsys, {})
 
 
 def test_after_an_error_that_ended_the_crawl_there_are_no_figures(capsys):
-    crawler, _made = extension()
-    crawler.stats.set_value("finish/error", "The disk is full.")
-    crawler.signals.send_catch_log(signals.engine_stopped)
-    assert capsys.readouterr().err == ""
+    assert printed(capsys, {"finish/error": "The disk is full."}) == ""
 
 
 def test_it_can_be_switched_off():

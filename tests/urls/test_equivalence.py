@@ -215,14 +215,6 @@ def test_host_rules_change_the_compared_form_alone():
     assert one.comparison_form("http://a.test/") == "http://a.test/"
 
 
-def test_canonical_origins_are_remembered_within_bounds(monkeypatch):
-    monkeypatch.setattr(equivalence, "_CACHED_ORIGINS", 4)
-    one = Equivalence(hosts=HostRules.parse("startsWith(www.)="))
-    for number in range(20):
-        assert one.comparison_form(f"http://www.a{number}.test/") == f"http://a{number}.test/"
-        assert len(one._origins) <= 4
-
-
 @given(any_text | links)
 def test_host_rules_raise_for_no_text(url):
     Equivalence(hosts=HostRules.parse("startsWith(a)=")).comparison_form(url)

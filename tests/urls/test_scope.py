@@ -43,21 +43,15 @@ def test_ports_that_browsers_refuse_are_refused(url, refused):
     assert FilterChain([port_filter(frozenset())]).refusal(url, 0) == refused
 
 
-def test_ports_may_be_held_to_some():
-    chain = FilterChain([port_filter(frozenset({25, 8080}))])
-    assert chain.refusal("http://a.test/", 0) is None
-    assert chain.refusal("http://a.test:25/", 0) is None
-    assert chain.refusal("http://a.test:8081/", 0) == "port"
-
-
-def test_refused_ports_are_refused_whatever_is_allowed():
-    chain = FilterChain([port_filter(frozenset({8080}), frozenset({8080, 81}))])
-    assert chain.refusal("http://a.test:8080/", 0) == "port"
-    assert chain.refusal("http://a.test/", 0) is None
-    chain = FilterChain([port_filter(frozenset(), frozenset({81}))])
-    assert chain.refusal("http://a.test:81/", 0) == "port"
-    assert chain.refusal("http://a.test:25/", 0) == "port"
-    assert chain.refusal("http://a.test:8080/", 0) is None
+@pytest.mark.parametrize(
+    ("allowed", "refused", "passing"),
+    [({25, 8080}, (), {"", ":25", ":8080"}), ({8080}, {8080, 81}, {""}), ((), {81}, {"", ":8080"})],
+)
+def test_ports_may_be_allowed_and_refused(allowed, refused, passing):
+    chain = FilterChain([port_filter(frozenset(allowed), frozenset(refused))])
+    for port in ("", ":25", ":81", ":8080"):
+        why = None if port in passing else "port"
+        assert chain.refusal(f"http://a.test{port}/", 0) == why
 
 
 def test_bad_ports_are_those_of_the_fetch_standard():

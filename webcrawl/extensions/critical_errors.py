@@ -1,10 +1,9 @@
 """Critical errors: a log of unforeseen exceptions with their pages, and the circuit breaker.
 
-Nielsen ("How to crawl a quarter billion webpages in 40 hours", error handling) separates two
-classes of errors. Anticipated ones are outcomes (crawl/outcome_log.py). The others are bugs: in a
-spider's callback, in a processing module, in a middleware or download handler. Each of these has a
-line in ``JOBDIR/logs/critical.jsonl``, and its page is stored, so that the module can be run on it
-again::
+Anticipated errors are outcomes (crawl/outcome_log.py). The others are bugs (Nielsen, "How to crawl
+a quarter billion webpages in 40 hours"): in a spider's callback, in a processing module, in a
+middleware or download handler. Each has a line in ``JOBDIR/logs/critical.jsonl``, and its page is
+stored, so that the module can be run on it again::
 
     scrapy replay JOBDIR/critical/*.warc.gz
 

@@ -1,21 +1,18 @@
 """Limits of the process: open files, malloc and the garbage collector.
 
-**Open files.** The files that a crawl can have open at once are bounded by settings: two
-connections for each request under way (FTP has one for the dialogue and one for the data), idle
-connections of the handlers of http and https, and a fixed number for all else, whatever the number
-of hosts and URLs. The usual soft limit of 1,024 is below that, and a crawl that
-met it would count its own failures as those of hosts.
+**Open files** are bounded by settings: two connections for each request under way (FTP has one for
+the dialogue and one for the data), idle connections of http and https, and a fixed number for all
+else. The usual soft limit of 1,024 is below that, and a crawl that met it would count its own
+failures as those of hosts.
 
-**malloc.** Freed blocks of 512 kB and more go back to the system at once. By default glibc raises
-this threshold up to 32 MB once a block of that size has been freed, and takes them from its heap,
-which then never shrinks. A crawl frees arrays of megabytes with each merge; without this the
-process grew by 60 MB over two million URLs. The threshold is above the 400 kB that Lexbor takes for
+**malloc.** Freed blocks of 512 kB and more go back to the system at once; by default glibc raises
+this threshold up to 32 MB, and the heap never shrinks. It is above the 400 kB that Lexbor takes for
 a document of any size. The end of the heap is kept up to 16 MB, because the next document needs it
 again. Other C libraries are left as they are.
 
-**Garbage collector.** The crawl keeps hundreds of thousands of objects alive on purpose (queues,
-caches), and every page makes hundreds that die by reference counting alone. At Python's default
-thresholds the collector walks over the live ones again and again: an eighth of all CPU time.
+**Garbage collector.** Every page makes hundreds of objects that die by reference counting alone. At
+Python's default thresholds the collector walks over the hundreds of thousands that live on again
+and again: an eighth of all CPU time.
 """
 
 from __future__ import annotations

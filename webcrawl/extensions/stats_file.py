@@ -4,13 +4,10 @@ Written at an interval while the crawl runs, and at its end. Each time the numbe
 also appended to ``JOBDIR/logs/stats.jsonl``, with the time as ``at`` in epoch seconds: one line of
 JSON each, for plots.
 
-The end is written once more at ``engine_stopped``, the first signal after all handlers of
-``spider_closed`` have run: CoreStats sets ``finish_time`` and ``finish_reason`` there, and so do
-extensions that are still busy then. The write at ``spider_closed`` is for a crawl that ends before
-its engine runs.
-
-Only a crawl that was opened writes: one that was refused its job directory must leave the file to
-the process that holds it.
+The end is written at ``spider_closed``, for a crawl that ends before its engine runs, and once more
+at ``engine_stopped``, when all handlers of ``spider_closed`` have run: CoreStats and others set
+stats there. Only a crawl that was opened writes: one that was refused its job directory must leave
+the file to the process that holds it.
 """
 
 from __future__ import annotations

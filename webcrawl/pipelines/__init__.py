@@ -6,34 +6,8 @@ links were submitted to the frontier; what a module does has no influence on whe
 Modules run in the order of ITEM_PIPELINES, each getting what the one before it returned. The
 default one is ``webcrawl.pipelines.warc.WarcPipeline``, which stores the whole exchange.
 
-To write one, put a class anywhere on the path and name it in ITEM_PIPELINES. This one collects the
-titles of HTML pages:
-
-.. code-block:: python
-
-    from selectolax.lexbor import LexborHTMLParser
-    from webcrawl.items import Page
-
-    class TitlePipeline:
-        def open_spider(self):
-            self.file = open("titles.tsv", "a", encoding="utf-8")
-
-        def close_spider(self):
-            self.file.close()
-
-        def process_item(self, item):
-            if isinstance(item, Page) and item.content_type == "text/html" and item.status == 200:
-                title = LexborHTMLParser(item.text).css_first("title")
-                if title is not None:
-                    self.file.write(f"{item.url}\\t{title.text(strip=True)}\\n")
-            return item
-
-    ITEM_PIPELINES = {
-        "webcrawl.pipelines.warc.WarcPipeline": 100,
-        "mine.TitlePipeline": 200,
-    }
-
-The rules, each with its reason:
+To write one, put a class anywhere on the path and name it in ITEM_PIPELINES; docs/modules.md has an
+example. The rules, each with its reason:
 
 - A module lets what is not its own pass: other items by type, other pages by ``content_type``.
 - A Page is shared by all modules and is not changed. A module passes data to a later one

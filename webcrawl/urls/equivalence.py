@@ -81,6 +81,7 @@ nevertheless.
 from __future__ import annotations
 
 import re
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -174,8 +175,9 @@ class Equivalence:
         if unknown:
             known = ", ".join(sorted(RULES))
             raise ValueError(f"There is no rule {unknown} for URLs; there are {known}.")
-        self._hosts = hosts
-        self._origins: dict[str, str] = {}
+        self._canonical = (
+            None if hosts is None else lru_cache(_CACHED_ORIGINS)(partial(_canonical, hosts))
+        )
         self._counting: set[str] = set()
         self._escapes = _escapes(case="percent_case" in rules, unreserved="unreserved" in rules)
         self._case = "percent_case" in rules
@@ -209,7 +211,10 @@ class Equivalence:
             kept = self._query(query, before)
             if kept is not query:
                 url = before if kept is None else f"{before}?{kept}"
-        return url if self._hosts is None else self._on_canonical_host(url, self._hosts)
+        if self._canonical is None:
+            return url
+        end = url.find("/", url.find(":") + 3)
+        return self._canonical(url[:end]) + url[end:]
 
     def _rewritten(self, url: str) -> str:
         parts = _PARTS.fullmatch(url)
@@ -289,19 +294,11 @@ class Equivalence:
             self._counting.add(name)
         return False
 
-    def _on_canonical_host(self, url: str, hosts: HostRules) -> str:
-        end = url.find("/", url.find(":") + 3)
-        origin = url[:end]
-        canonical = self._origins.get(origin)
-        if canonical is None:
-            found = _ORIGIN.fullmatch(origin)
-            canonical = origin
-            if found is not None:
-                canonical = found[1] + hosts.canonical(found[2]) + found[3]
-            if len(self._origins) >= _CACHED_ORIGINS:
-                self._origins.clear()
-            self._origins[origin] = canonical
-        return canonical + url[end:]
+
+def _canonical(hosts: HostRules, origin: str) -> str:
+    """*origin* with the host that its own is taken for."""
+    found = _ORIGIN.fullmatch(origin)
+    return origin if found is None else found[1] + hosts.canonical(found[2]) + found[3]
 
 
 def _is_drawn_by_lot(value: str) -> bool:

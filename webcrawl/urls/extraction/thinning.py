@@ -1,14 +1,12 @@
 """Thinning of pages that are too rich to build a tree of: only the tags that carry links are kept.
 
 Building the tree that the HTML Standard prescribes is quadratic in the worst case, in time and in
-memory. Measured with Lexbor: 128 kB of ``<ul><li>`` take 1.3 s; 47 kB of unclosed ``<font>`` take
-2 s and 700 MB, because each paragraph reopens all of them; one tag with 1 MB of attributes takes
-30 s, because each is compared with all before it. Pages like that exist, by accident and as traps
-for crawlers. So a page that ``is_rich`` is cut at its ``<``, and only the tags that links need are
-put together again; what they could nest in is gone, and the tree is flat. Linear, about 0.15 µs a
-tag, which the smaller tree pays back on most pages; 0.12 s for the worst page of 1 MB. Where a tag
-ends and how many attributes it has is decided as the standard does, or a page could get a tag of
-a thousand times as many past the bound.
+memory. Measured with Lexbor: 128 kB of ``<ul><li>`` take 1.3 s; 47 kB of unclosed ``<font>`` 2 s
+and 700 MB; one tag with 1 MB of attributes 30 s. So a page that ``is_rich`` is cut at its ``<``,
+and only the tags that links need are put together again; what they could nest in is gone, and the
+tree is flat. Linear, about 0.15 µs a tag, which the smaller tree pays back on most pages; 0.12 s
+for the worst page of 1 MB. Where a tag ends and how many attributes it has is decided as the
+standard does, or a page could get a tag of a thousand times as many past the bound.
 
 The price: a tag written inside a quoted attribute of another tag is taken for a tag, and text
 inside ``<template>`` and ``<noscript>`` counts as the page's, and an ``<image>`` of SVG as an
