@@ -43,22 +43,6 @@ route by empty segments.
 >>> form("duplicate_slashes", "http://a.test//x///y?u=http://b.test//")
 'http://a.test/x/y?u=http://b.test//'
 
-index_names: what a server gives for a directory. Off by default: where ``/index.html`` greets and
-leads to ``/index.php``, as on many an old site, the site would be lost for one fetch that is saved.
-LARM drops ``index.*``; only names of pages are dropped here, as ``/index.xml`` is a feed.
-
->>> form("index_names", "http://a.test/docs/index.html")
-'http://a.test/docs/'
->>> form("index_names", "http://a.test/Default.aspx?id=3")
-'http://a.test/?id=3'
-
-lower_case: paths in lower case, as Windows servers have them. Off by default: it is wrong on all
-others, whose ``/README`` and ``/readme`` are two files, and short links end in letters of both
-cases.
-
->>> form("lower_case", "http://a.test/Docs/%C3%89.HTM?Q=A")
-'http://a.test/docs/%c3%89.htm?Q=A'
-
 tracking: parameters that tell the site's operator where a visitor came from (utm_source, gclid).
 Risks nothing but a page that shows them.
 
@@ -96,7 +80,7 @@ DEFAULT: Final = frozenset(
         *("tracking", "empty_query", "sorted_query"),
     }
 )
-RULES: Final = STANDARD | DEFAULT | {"index_names", "lower_case"}
+RULES: Final = STANDARD | DEFAULT
 
 # Answers that are remembered: origins by their canonical form, names of parameters that count.
 _CACHED_ORIGINS: Final = 1 << 14
@@ -116,10 +100,6 @@ _LOOSE_ESCAPE: Final = re.compile(
 _FREE_ESCAPE: Final = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%[0-9A-Fa-f]{2}")
 _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SLASHES: Final = re.compile(r"//+")
-_INDEX: Final = re.compile(
-    r"(?<=/)(?:index|default)\.(?:[xsp]?html?|php[3-8]?|aspx?|jspx?|jsf|cfm|cgi|pl|do)\Z",
-    re.IGNORECASE,
-)
 _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 
 # Servlets, PHP and others that put what should be a cookie behind a semicolon.
@@ -183,8 +163,6 @@ class Equivalence:
         self._case = "percent_case" in rules
         self._sessions = "session_ids" in rules
         self._slashes = "duplicate_slashes" in rules
-        self._index = "index_names" in rules
-        self._lower = "lower_case" in rules
         self._empty = "empty_query" in rules
         self._sorted = "sorted_query" in rules
         self._dropped = _TRACKING if "tracking" in rules else frozenset()
@@ -202,8 +180,6 @@ class Equivalence:
             or ";" in url
             or url.find("//", 8) >= 0
             or "/(" in url
-            or self._lower
-            or (self._index and _is_index(url))
         ):
             url = self._rewritten(url)
         elif "?" in url and url.startswith("http"):
@@ -245,12 +221,6 @@ class Equivalence:
                 path = _ASP_NET_SESSION.sub(_without_token, path)
         if self._slashes and "//" in path:
             path = _SLASHES.sub("/", path)
-        if self._index:
-            path = _INDEX.sub("", path)
-        if self._lower and path.isascii():
-            path = path.lower()
-            if self._case:
-                path = _ESCAPE.sub(lambda escape: escape[0].upper(), path)
         return path
 
     def _query(self, query: str, before: str) -> str | None:
@@ -308,11 +278,6 @@ def _is_drawn_by_lot(value: str) -> bool:
 
 def _without_token(found: re.Match[str]) -> str:
     return "" if _is_drawn_by_lot(found[1]) else found[0]
-
-
-def _is_index(url: str) -> bool:
-    url = url.lower()
-    return "/index." in url or "/default." in url
 
 
 def _name_of(part: str) -> str:
