@@ -14,7 +14,7 @@ from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction import html as extraction
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS
 from webcrawl.urls.extraction.html import MAX_METAS, extract
-from webcrawl.urls.extraction.kinds import DEFAULT_KINDS, KINDS, search_for
+from webcrawl.urls.extraction.kinds import DEFAULT_KINDS, KINDS
 from webcrawl.urls.extraction.references import MAX_CANDIDATES, srcset_references
 
 
@@ -251,11 +251,6 @@ def test_only_the_kinds_asked_for_are_found():
         assert paths(html, kinds=frozenset({path[1:]})) == [path]
     assert paths(html, kinds=DEFAULT_KINDS) == ["/a", "/next", "/iframe", "/refresh"]
     assert paths(html, kinds=frozenset()) == []
-
-
-def test_kind_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="no such kind of link: applet, bogus"):
-        search_for(frozenset({"a", "bogus", "applet"}))
 
 
 def test_link_of_svg_does_not_disturb_the_usual_search():

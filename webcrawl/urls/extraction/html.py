@@ -75,11 +75,11 @@ def extract(
     """Links of the HTML document *body* that was fetched from *url*, and its ``<meta>`` elements.
 
     *charset* is the label of the Content-Type header, None or empty without one. Taken are the
-    *kinds* of links asked for (``kinds.KINDS``; another is a ValueError), and the contents of
-    ``<meta>`` whose names are among the lower-case *meta_names*; ``<base>`` is obeyed. The text of
-    a link is what it says, or what stands for its image. References to the page itself, empty or
-    by fragment, and what is not of *schemes*, are left out. 0.16 ms for a page of 20 kB and
-    40 links, so it is called in the reactor thread.
+    *kinds* of links asked for (some of ``kinds.KINDS``), and the contents of ``<meta>`` whose names
+    are among the lower-case *meta_names*; ``<base>`` is obeyed. The text of a link is what it says,
+    or what stands for its image. References to the page itself, empty or by fragment, and what is
+    not of *schemes*, are left out. 0.16 ms for a page of 20 kB and 40 links, so it is called in the
+    reactor thread.
     """
     search = search_for(kinds, meta_names)
     if b"<" not in body or limit <= 0:

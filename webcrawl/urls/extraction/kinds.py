@@ -66,13 +66,7 @@ class Search(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=64)
 def search_for(kinds: frozenset[str], meta_names: frozenset[str] = frozenset()) -> Search:
-    """The search for *kinds*, and for ``<meta>`` elements of the lower-case *meta_names*.
-
-    ValueError for a kind that does not exist.
-    """
-    unknown = ", ".join(sorted(kinds - KINDS))
-    if unknown:
-        raise ValueError(f"no such kind of link: {unknown}")
+    """The search for *kinds*, and for ``<meta>`` elements of the lower-case *meta_names*."""
     meta_names = frozenset(name for name in meta_names if _META_NAME.fullmatch(name))
     relations = kinds & {*RELATIONS, "link"}
     selectors = [selector for kind, selector in _SELECTORS.items() if kind in kinds - {"link"}]
