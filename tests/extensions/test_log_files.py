@@ -48,7 +48,6 @@ def test_the_log_of_critical_errors_turns_over_and_has_a_bound(jobdir, monkeypat
     settings = {"JOBDIR": str(jobdir), "BREAKER_MAX_ERRORS": 0, "BREAKER_SECS": 1}
     crawler = get_crawler(settings_dict=settings)
     extension = critical_errors.CriticalErrors.from_crawler(crawler)
-    crawler.signals.send_catch_log(signals.spider_opened)
     for number in range(150):
         failure = Failure(ValueError(f"{number}" * 500))
         crawler.signals.send_catch_log(signals.item_error, item={}, failure=failure)

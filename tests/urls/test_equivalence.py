@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import examples, urls
 
 from webcrawl.urls import equivalence, host_of, normalize, origin_of
-from webcrawl.urls.equivalence import RULES, STANDARD, Equivalence
+from webcrawl.urls.equivalence import RULES, Equivalence
 from webcrawl.urls.filters.host_rules import HostRules
 
 ALL = Equivalence(RULES)
@@ -38,7 +38,7 @@ def test_examples_of_the_documentation_hold():
     assert doctest.testmod(equivalence) == (0, 10)
 
 
-@pytest.mark.parametrize("rule", sorted(RULES - STANDARD))
+@pytest.mark.parametrize("rule", sorted(RULES))
 def test_every_rule_has_an_example_and_says_what_it_risks(rule):
     assert equivalence.__doc__ is not None
     section = equivalence.__doc__.partition(f"\n{rule}: ")[2].partition("\n>>> ")
@@ -98,7 +98,7 @@ def test_form_by_the_default_rules(url, form):
     assert Equivalence().comparison_form(url) == form
 
 
-@pytest.mark.parametrize("rule", sorted(RULES - STANDARD))
+@pytest.mark.parametrize("rule", sorted(RULES))
 def test_rule_that_is_off_changes_nothing(rule):
     url = "http://a.test//X;jsessionid=44f3a9c08e1d72b5/%7e/?utm_source=x&b=%c3&&a=1&sid=44f3a9c08e1d72b5"
     assert ALL.comparison_form(url) == "http://a.test/X/~/?a=1&b=%C3"
@@ -125,7 +125,6 @@ def test_true_session_ids_are_dropped_whatever_they_are(name, alphabet, length, 
 @given(any_text | links | urls())
 def test_no_rules_no_change(url):
     assert Equivalence(frozenset()).comparison_form(url) == url
-    assert Equivalence(STANDARD).comparison_form(url) == url
 
 
 def test_unknown_rule_is_named():

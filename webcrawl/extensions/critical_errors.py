@@ -87,15 +87,12 @@ class CriticalErrors:
             most=whole(crawler.settings, "BREAKER_MAX_ERRORS", at_least=0),
             secs=positive(crawler.settings, "BREAKER_SECS"),
         )
-        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        connect = crawler.signals.connect
+        connect(extension._spider_error, signal=signals.spider_error)
+        connect(extension._item_error, signal=signals.item_error)
+        connect(extension._unforeseen, signal=unforeseen)
+        connect(extension._engine_stopped, signal=signals.engine_stopped)
         return extension
-
-    def spider_opened(self) -> None:
-        connect = self._crawler.signals.connect
-        connect(self._spider_error, signal=signals.spider_error)
-        connect(self._item_error, signal=signals.item_error)
-        connect(self._unforeseen, signal=unforeseen)
-        connect(self._engine_stopped, signal=signals.engine_stopped)
 
     def _spider_error(self, failure: Failure, response: Any) -> None:
         """Note an exception of a callback."""

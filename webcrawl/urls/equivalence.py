@@ -6,9 +6,9 @@ and the eliminator takes the fingerprint of its ``Equivalence.comparison_form``.
 spellings the one found first is fetched; a spelling that is wrongly taken for another one is lost.
 Hence each rule below is named, can be switched, and says what it risks.
 
-The rules of the URL Standard (``STANDARD``: host_case, idn, default_port, dot_segments, empty_path,
-fragment) have already been applied when a URL comes here, and cannot be switched off: they are part
-of what a browser requests. The others, in the order in which they are applied:
+What the URL Standard says (host in lower case, default port, dot segments, fragment) has already
+been done when a URL comes here: it is part of what a browser requests. The rules, in the order in
+which they are applied:
 
 >>> def form(rule: str, url: str) -> str:
 ...     return Equivalence(frozenset({rule})).comparison_form(url)
@@ -71,16 +71,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from webcrawl.urls.filters.host_rules import HostRules
 
-STANDARD: Final = frozenset(
-    {"host_case", "idn", "default_port", "dot_segments", "empty_path", "fragment"}
-)
-DEFAULT: Final = frozenset(
+RULES: Final = frozenset(
     {
         *("percent_case", "unreserved", "session_ids", "duplicate_slashes"),
         *("tracking", "empty_query", "sorted_query"),
     }
 )
-RULES: Final = STANDARD | DEFAULT
 
 # Answers that are remembered: origins by their canonical form, names of parameters that count.
 _CACHED_ORIGINS: Final = 1 << 14
@@ -150,7 +146,7 @@ class Equivalence:
     name that is no rule.
     """
 
-    def __init__(self, rules: frozenset[str] = DEFAULT, *, hosts: HostRules | None = None) -> None:
+    def __init__(self, rules: frozenset[str] = RULES, *, hosts: HostRules | None = None) -> None:
         unknown = ", ".join(sorted(rules - RULES))
         if unknown:
             known = ", ".join(sorted(RULES))
