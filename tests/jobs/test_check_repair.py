@@ -36,7 +36,7 @@ from webcrawl.jobs.check.whole import check_job
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.url_log import parse_record
 from webcrawl.simweb import allowed_urls, start_in_process
-from webcrawl.storage.fifo import DiskFifo
+from webcrawl.storage.fifo import DiskFifo, length_of
 from webcrawl.storage.record_log import NewerFormatError, RecordLog, read_records, unpack_many
 
 MIN_DELAY = 0.02
@@ -315,7 +315,7 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
         fifo.push_many(item(host, number) for number in range(count))
         return fifo
 
-    level = queue(tmp_path / "front/01", "a.test", 60, segment_bytes=300)
+    level = queue(tmp_path / "front/01", "a.test", 1000, segment_bytes=3000)
     body = queue(overflow_path(tmp_path / "back", 3), "b.test", 10)
     alone = queue(overflow_path(tmp_path / "back", 4), "c.test", 8)
     for _ in range(2):
@@ -351,11 +351,12 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
     again.open(mended.levels[0])
     assert problems(again) == []
     found = [again.pop() for _ in range(len(again))]
-    everything = [item("a.test", number) for number in range(60)]
+    everything = [item("a.test", number) for number in range(1000)]
     assert found == [one for one in everything if one in found]
-    assert len(found) == 60 - int(mending.losses[0].what.split()[0])
-    assert 40 < len(found) < 60
-    assert len(mended.queues[0].overflow.head) + mended.queues[0].overflow.overflow == 8
+    assert len(found) == 1000 - int(mending.losses[0].what.split()[0])
+    assert mended.levels[0].overflow > 0
+    assert 800 < len(found) < 1000
+    assert length_of(mended.queues[0].overflow) == 8
     assert mended.queues[1:] == state.queues[1:]
     assert mended.parked["trap"].overflow == 0
     assert (tmp_path / "damaged/000001/front/01/00000001.log").exists()

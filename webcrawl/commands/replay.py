@@ -6,7 +6,6 @@ unusable input, or a damaged file.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from itertools import accumulate
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands.crawl import exit_code_of_start
+from webcrawl.commands.crawl import crawl_to_end
 from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:
@@ -109,10 +108,9 @@ class Command(ScrapyCommand):
                 at = path, offset
                 bar.update(before[path] + offset - bar.n)
 
-            task = self.crawler_process.crawl(crawler, files=files, on_progress=on_progress)
-            assert isinstance(task, asyncio.Task)
-            task.add_done_callback(self._note_failure)
-            self.crawler_process.start()
+            self.exitcode = crawl_to_end(
+                self.crawler_process, crawler, files=files, on_progress=on_progress
+            )
         if self.exitcode:
             return
         stats = crawler.stats
@@ -126,6 +124,3 @@ class Command(ScrapyCommand):
             self.exitcode = 1
         elif stats.get_value("replay/damaged_files"):
             self.exitcode = 2
-
-    def _note_failure(self, task: asyncio.Task[None]) -> None:
-        self.exitcode = exit_code_of_start(task)

@@ -62,13 +62,11 @@ class HostRanks:
         self._log: RecordLog | None = None
         self._set_arrays(np.empty(0, np.uint64), np.empty(0, np.uint32))
 
-    def load(self, snapshot: bytes | None) -> None:
-        """As ``open``, for reading only: changes nothing on disk."""
-        if snapshot is not None:
-            self._load(snapshot)
-
-    def _load(self, snapshot: bytes) -> int:
-        """Read the log; returns the offset after the last record."""
+    def load(self, snapshot: bytes | None) -> int:
+        """As ``open``, for reading only: changes nothing on disk. Returns the offset after the last
+        record."""
+        if snapshot is None:
+            return HEADER_SIZE
         pairs, end = self._read(msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes)
         pairs = _latest(pairs)
         self._set_arrays(pairs["fingerprint"].astype(np.uint64), pairs["rank"].astype(np.uint32))
@@ -82,12 +80,9 @@ class HostRanks:
         """
         self._written.update(make_directory(self._path))
         self._written.update((self._path, self._file))
-        end = HEADER_SIZE
         if snapshot is None:
             self._file.unlink(missing_ok=True)
-        else:
-            end = self._load(snapshot)
-        self._log = RecordLog.open(self._file, size=end)
+        self._log = RecordLog.open(self._file, size=self.load(snapshot))
 
     def __len__(self) -> int:
         """The number of hosts."""

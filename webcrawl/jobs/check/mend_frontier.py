@@ -6,8 +6,10 @@ is live until then stays good.
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,8 +17,8 @@ from webcrawl.frontier.done_log import records_in
 from webcrawl.frontier.snapshot import VERSION, decode_snapshot
 from webcrawl.jobs.check.frontier import check_done_log, check_queue, fits, kept_queues
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.fifo import SEGMENT_END, FifoSnapshot, length_of, segment_file
-from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, pack_many, unpack_many
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, length_of, segment_file
+from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, unpack_many
 from webcrawl.storage.scan import Gap, scan_fifo, scan_records
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from webcrawl.frontier.snapshot import FrontierSnapshot, QueueSnapshot
     from webcrawl.jobs.check.frontier import Kept
     from webcrawl.jobs.check.mending import Mending
-
-_SEGMENT_BYTES: Final = 16 << 20
 
 
 def mend_frontier(path: Path, snapshot: bytes, mending: Mending) -> bytes:
@@ -81,32 +81,21 @@ def _with_overflow(queue: QueueSnapshot, fifo: FifoSnapshot) -> QueueSnapshot:
 
 
 def _mend_queue(queue: Kept, mending: Mending) -> FifoSnapshot:
-    first = segment = queue.fifo.tail_segment + 1
+    first = queue.fifo.tail_segment + 1
+    aside = mending.aside / "queue.tmp"
+    shutil.rmtree(aside, ignore_errors=True)
+    mended = DiskFifo(path=aside)
+    mended.open(FifoSnapshot([], [], first, HEADER_SIZE, first, 0, 0))
+    for items in chain([queue.fifo.head], _good_items(queue, mending), [queue.fifo.tail]):
+        mended.push_many(items)
+    length = length_of(queue.fifo)
+    mending.lost(f"{length - len(mended):,} of {length:,} URLs that waited in {queue.name}")
     mending.written += [*make_directory(queue.path), queue.path]
-    found = size = 0
-    log: RecordLog | None = None
-    try:
-        for payload in _good_items(queue, mending):
-            if log is not None and size >= _SEGMENT_BYTES:
-                log.append(SEGMENT_END)
-                log.close()
-                log = None
-                segment += 1
-            if log is None:
-                file = segment_file(queue.path, segment)
-                log = RecordLog.open(file, size=0)
-                mending.written.append(file)
-            size = log.append(pack_many(payload))
-            found += len(payload)
-    finally:
-        if log is not None:
-            log.close()
-    missing = queue.fifo.overflow - found
-    mending.lost(f"{missing:,} of {length_of(queue.fifo):,} URLs that waited in {queue.name}")
+    for file in aside.glob("*.log"):
+        mending.written.append(file.rename(queue.path / file.name))
     old = range(queue.fifo.head_segment, first)
     mending.superseded += [segment_file(queue.path, number) for number in old]
-    head, tail = queue.fifo.head, queue.fifo.tail
-    return FifoSnapshot(head, tail, first, HEADER_SIZE, segment, size, found)
+    return mended.snapshot()
 
 
 def _good_items(queue: Kept, mending: Mending) -> Iterator[list[bytes]]:

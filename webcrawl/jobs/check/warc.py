@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.jobs.check.findings import CUT
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 _PAGES: Final = "the stored pages from there on cannot be read, up to the next good record"
 _MAGIC: Final = b"\x1f\x8b\x08"
-_READ_BYTES: Final = 1 << 20
 
 
 def warc_files(directory: Path) -> list[Path]:
@@ -49,18 +49,11 @@ def _end_of_records(path: Path, start: int) -> int:
 
 def _next_record(path: Path, start: int) -> int | None:
     """Where the next whole record begins."""
-    with path.open("rb") as file:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         at = start
-        while True:
+        while (at := data.find(_MAGIC, at)) >= 0:
             file.seek(at)
-            data = file.read(_READ_BYTES)
-            found = data.find(_MAGIC)
-            if found < 0:
-                if len(data) < _READ_BYTES:
-                    return None
-                at += _READ_BYTES - len(_MAGIC) + 1
-                continue
-            file.seek(at + found)
             if next(whole_records(file), None) is not None:
-                return at + found
-            at += found + 1
+                return at
+            at += 1
+    return None

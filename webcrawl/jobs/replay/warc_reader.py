@@ -6,6 +6,7 @@ OSError are raised, and no body is longer than *max_bytes*.
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from webcrawl.items import Headers
 
 _GZIP = b"\x1f\x8b"
-_GZIP_WBITS = 31
 _STEP_BYTES = 1 << 16
 _MAX_METADATA_BYTES = 1 << 24
 _MAX_HEADER_BYTES = 1 << 18
@@ -86,9 +86,9 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
                         _add_metadata(pending.page, record)
             if last < 0 and file.tell() > start:
                 raise ValueError("there is no record")  # noqa: TRY301  # reported as all damage is
-            if last >= 0 and _ends_early(file, last):
-                raise ValueError("it ends within a record")  # noqa: TRY301  # likewise
-        except (OSError, ValueError, zlib.error) as error:
+            if last >= 0:
+                _read_to_end(file, last)
+        except (OSError, ValueError, EOFError, zlib.error) as error:
             if pending is not None:
                 yield pending
             raise DamagedWarcError(path, offset, str(error)) from error
@@ -96,23 +96,15 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
         yield pending
 
 
-def _ends_early(file: BinaryIO, last: int) -> bool:
-    """Whether the file ends within the record after *last*, the offset of the last readable one:
-    the library stops there without an error."""
+def _read_to_end(file: BinaryIO, last: int) -> None:
+    """Raise EOFError if the file ends within the record after *last*, the offset of the last
+    readable one: the library stops there without an error."""
     file.seek(last)
-    data = file.read(_STEP_BYTES)
-    if not data.startswith(_GZIP):
-        return False
-    member = None
-    while data:
-        member = member or zlib.decompressobj(_GZIP_WBITS)
-        member.decompress(data, _STEP_BYTES)
-        while member.unconsumed_tail:
-            member.decompress(member.unconsumed_tail, _STEP_BYTES)
-        data = member.unused_data or file.read(_STEP_BYTES)
-        if member.eof:
-            member = None
-    return member is not None
+    if file.read(len(_GZIP)) == _GZIP:
+        file.seek(last)
+        with gzip.GzipFile(fileobj=file) as members:
+            while members.read(_STEP_BYTES):
+                pass
 
 
 def _concurrent_to(record: WarcRecord) -> str:
