@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 import warm
-from crawling import clean_web, crawl_command, run_crawl, stats_of
+from crawling import run_crawl, simulated, stats_of
 
 from webcrawl.crawl.reading import ReadingTooLongError, ReadingWatch
 from webcrawl.simweb import Faults, allowed_urls
@@ -142,16 +142,13 @@ def test_a_run_that_ends_well_clears_the_suspect(tmp_path):
 def test_poison_holds_up_no_crawl_and_can_be_freed(tmp_path, monkeypatch):
     (tmp_path / "murderous.py").write_text(MURDEROUS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    job = tmp_path / "job"
-    with clean_web(tmp_path, hosts=8, mean_pages=3.0, max_pages=5, faults=Faults.none()) as (
-        web,
-        seeds,
-    ):
+    with simulated(tmp_path, hosts=8, mean_pages=3.0, max_pages=5, faults=Faults.none()) as web:
         endless, deadly, *_ = web.world.seeds()
         monkeypatch.setenv("ENDLESS", endless)
         monkeypatch.setenv("DEADLY", deadly)
-        plain = crawl_command(web, seeds, job, READING_MAX_SECS=0.4, POLITENESS_MAX_DELAY=0.1)
-        command = [*plain, "-s", 'ITEM_PIPELINES={"murderous.Murderous": 1}']
+        job = web.job
+        plain = {"READING_MAX_SECS": 0.4, "POLITENESS_MAX_DELAY": 0.1}
+        command = web.command(**plain, ITEM_PIPELINES='{"murderous.Murderous": 1}')
         died = [run_crawl(command) for _ in range(2)]
         assert [run.returncode for run in died] == [-signal.SIGKILL] * 2
         done = run_crawl(command)
@@ -163,9 +160,8 @@ def test_poison_holds_up_no_crawl_and_can_be_freed(tmp_path, monkeypatch):
         frontier = [sys.executable, "-m", "scrapy", "frontier", "-s", f"JOBDIR={job}"]
         freed = run_crawl([*frontier, "--retry", "poison"])
         assert freed.returncode == 0, freed.stdout
-        done = run_crawl(plain)
+        web.crawl(**plain)
         urls = allowed_urls(web.world, "webcrawl")
-    assert done.returncode == 0, done.stdout
     assert outcomes(job, {endless, deadly}) == {endless: "http_200", deadly: "http_200"}
     assert outcomes(job, urls).keys() == urls
     assert stats_of(job)["frontier/waiting"] == 0
