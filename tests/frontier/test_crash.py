@@ -56,17 +56,6 @@ def take(rig: Rig) -> Lease:
 # --- what a restart keeps
 
 
-def test_waiting_and_leased_entries_are_back_after_a_crash(rig: Rig) -> None:
-    entries = [entry(f"h{n % 3}.test", n, depth=n % 3) for n in range(60)]
-    rig.push(*entries)
-    for _ in range(3):
-        take(rig)
-    rig.publish()
-    rig.crash()
-    assert (len(rig.frontier), rig.frontier.leased) == (60, 0)
-    assert urls_of(rig.drain()) == urls_of(entries)
-
-
 def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig: Rig) -> None:
     rig.push(*(entry("a.test", n) for n in range(5)))
     for _ in range(3):
@@ -94,29 +83,6 @@ def test_finished_entries_are_not_handed_out_again_after_a_crash(rig: Rig) -> No
     rest = rig.drain()
     assert urls_of(finished + rest) == urls_of(entries)
     assert rig.frontier.stats()["frontier/skipped"] == 30
-
-
-def test_entries_pushed_and_finished_after_the_snapshot_are_skipped_when_resubmitted(
-    rig: Rig,
-) -> None:
-    rig.publish()
-    entries = [entry("a.test", n) for n in range(4)]
-    rig.push(*entries)
-    rig.fetch(take(rig))
-    rig.fetch(take(rig))
-    rig.crash()
-    assert len(rig.frontier) == 0
-    rig.push(*entries)
-    assert urls_of(rig.drain()) == urls_of(entries[2:])
-
-
-def test_finished_key_hides_one_entry_only(rig: Rig) -> None:
-    """A URL that was pushed twice on purpose and finished once is fetched once more."""
-    rig.push(entry("a.test", 1), entry("a.test", 1))
-    rig.publish()
-    rig.fetch(take(rig))
-    rig.crash()
-    assert urls_of(rig.drain()) == ["http://a.test/1"]
 
 
 @pytest.mark.parametrize("snapshots_since", [0, 1])
@@ -184,19 +150,6 @@ def test_latest_of_several_times_of_a_host_counts(rig: Rig) -> None:
     assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 50.0)
 
 
-def test_keys_not_met_yet_are_kept_by_the_next_snapshot(rig: Rig) -> None:
-    rig.push(*(entry("a.test", n) for n in range(10)))
-    rig.publish()
-    for _ in range(5):
-        rig.fetch(take(rig))
-    rig.crash()
-    rig.publish()
-    rig.crash()
-    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5, 10)]
-    rig.publish()
-    assert rig.frontier._finished.size == 0
-
-
 def test_notes_of_finished_entries_come_back(rig: Rig) -> None:
     rig.push(*(entry("a.test", n) for n in range(4)))
     rig.fetch(take(rig), note=b"before..")
@@ -218,51 +171,6 @@ def test_recovery_needs_no_one_to_take_the_notes(rig: Rig) -> None:
     rig.frontier = rig._new()
     rig.frontier.open(rig.published)
     assert rig.drain() == []
-
-
-def test_requeued_entries_survive_a_crash_until_they_are_finished(rig: Rig) -> None:
-    rig.push(entry("a.test", 1))
-    rig.publish()
-    first = take(rig)
-    again = msgspec.structs.replace(first.entry, attempts=1)
-    rig.frontier.requeue(again)
-    rig.fetch(first)
-    rig.crash()
-    second = take(rig)
-    assert second.entry == again
-    rig.fetch(second)
-    rig.crash()
-    assert rig.drain() == []
-
-
-def test_crash_before_any_snapshot_loses_no_record(rig: Rig) -> None:
-    entries = [entry("a.test", n) for n in range(5)]
-    rig.push(*entries)
-    rig.fetch(take(rig))
-    rig.frontier.requeue(entry("r.test"))
-    rig.crash()
-    rig.push(*entries)
-    assert urls_of(rig.drain()) == urls_of([*entries[1:], entry("r.test")])
-
-
-def test_crash_between_snapshot_and_publication_falls_back_to_the_published_one(
-    rig: Rig, small: None
-) -> None:
-    entries = [entry(f"h{n % 3}.test", n, depth=n % 4) for n in range(90)]
-    rig.push(*entries)
-    rig.publish()
-    done = [take(rig) for _ in range(2)]
-    for lease in done:
-        rig.fetch(lease)
-    for _ in range(3):
-        rig.frontier.snapshot()
-        rig.frontier.written()
-        lease = take(rig)
-        rig.fetch(lease)
-        done.append(lease)
-    rig.crash()
-    assert problems(rig.frontier) == []
-    assert urls_of([lease.entry for lease in done] + rig.drain()) == urls_of(entries)
 
 
 def test_after_a_power_failure_finished_entries_are_fetched_again_but_only_once(
@@ -529,15 +437,6 @@ def test_asap_release_is_remembered(rig: Rig) -> None:
     rig.frontier.finish(lease)
     rig.crash()
     assert rig.acquire() is not None
-
-
-def test_contact_is_on_disk_before_the_entry_is_handed_out(rig: Rig) -> None:
-    """Whatever is done next, a copy of the files made now knows of the contact."""
-    rig.push(entry("a.test", 1))
-    rig.publish()
-    take(rig)
-    log = b"".join(path.read_bytes() for path in sorted((rig.path / "done").iterdir()))
-    assert b"a.test" in log
 
 
 def test_host_journaled_in_advance_and_not_contacted_only_waits(rig: Rig) -> None:

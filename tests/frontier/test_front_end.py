@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
 import pytest
 from frontier_rig import entry
 from soundness import problems
 
-from webcrawl.frontier import DepthRankPrioritizer, Entry, GeometricSelector, decode, encode
+from webcrawl.frontier import DepthRankPrioritizer, Entry, decode, encode
 from webcrawl.frontier import front_end as module
 from webcrawl.frontier.front_end import FrontEnd
 from webcrawl.storage.fifo import length_of
@@ -85,25 +84,6 @@ def test_urgent_level_is_offered_as_soon_as_it_has_an_entry(jobdir: Path, chunk:
     assert drained(front) == ["http://soon.test/0", "http://late.test/0"]
 
 
-def test_queues_survive_reopening(jobdir: Path, chunk: int) -> None:
-    front = front_end(jobdir)
-    front.open([])
-    entries = [entry("a.test", serial, depth=serial % 3) for serial in range(30)]
-    front.push([encode(each) for each in entries])
-    first = decode(front.pop()).url
-    snapshot = front.snapshot()
-    front.written()
-    front.forget()
-    front.push([encode(entry("lost.test"))])
-    front.pop()
-
-    front = front_end(jobdir)
-    front.open(snapshot)
-    assert front.size == 29
-    assert problems(front) == []
-    assert sorted([first, *drained(front)]) == sorted(each.url for each in entries)
-
-
 def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir: Path) -> None:
     front = front_end(jobdir, levels=8)
     front.open([])
@@ -160,25 +140,3 @@ def test_full_disk_loses_no_entry(jobdir: Path, monkeypatch: pytest.MonkeyPatch)
     assert front.size == 40
     assert problems(front) == []
     assert sorted(drained(front)) == sorted(each.url for each in entries)
-
-
-def test_every_level_is_drained_though_urgent_ones_never_run_dry(jobdir: Path) -> None:
-    """A URL of the least urgent level comes out while new urgent ones keep coming in."""
-    front = FrontEnd(
-        path=jobdir,
-        prioritizer=DepthRankPrioritizer(levels=8),
-        selector=GeometricSelector(rng=random.Random(3)),
-    )
-    front.open([])
-    waiting_for = [encode(entry("far.test", serial, depth=9)) for serial in range(5)]
-    front.push(waiting_for)
-    for serial in range(1000):
-        urgent = [encode(entry("a.test", serial, depth=depth)) for depth in range(3)]
-        front.push(urgent)
-        for _ in range(3):
-            data = front.pop()
-            if data in waiting_for:
-                waiting_for.remove(data)
-        if not waiting_for:
-            return
-    pytest.fail(f"{len(waiting_for)} entries starved")

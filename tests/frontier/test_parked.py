@@ -88,34 +88,6 @@ def test_pass_lets_in_what_nothing_holds_any_more_in_its_order(rig: Rig) -> None
     assert rig.frontier.stats()["frontier/admitted"] == 7
 
 
-def test_pass_looks_once_at_each_entry_of_its_reasons(rig: Rig) -> None:
-    park(rig, 5)
-    park(rig, 2, "trap")
-    waiting = rig.frontier.parked
-    waiting.begin_pass(["budget", "nothing_waits_for_this"])
-    seen: list[int] = []
-
-    def look(entries: list[bytes]) -> Sorted:
-        seen.extend(serials(entries))
-        return keep(entries)
-
-    assert waiting.due == 5
-    while waiting.reconsider(2, look):
-        park(rig, 1)  # behind the end of this pass
-    assert seen == [0, 1, 2, 3, 4]
-    assert waiting.due == 0
-    assert waiting.counts == {"budget": 8, "trap": 2}
-
-
-def test_entries_may_go_on_to_wait_for_another_reason(rig: Rig) -> None:
-    park(rig, 4)
-    waiting = rig.frontier.parked
-    waiting.begin_pass(["budget"])
-    assert waiting.reconsider(9, lambda data: (data[:1], {"trap": data[1:3], "budget": data[3:]}))
-    assert waiting.counts == {"budget": 1, "trap": 2}
-    assert len(rig.frontier) == 1
-
-
 def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     lease = take(rig)
@@ -139,24 +111,6 @@ def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig: Rig)
 def test_reason_is_a_word(rig: Rig, reason: str) -> None:
     with pytest.raises(ValueError, match="is no reason"):
         park(rig, 1, reason)
-
-
-def test_parked_urls_survive_a_crash_in_their_order(rig: Rig) -> None:
-    park(rig, 9)
-    rig.publish()
-    park(rig, 3, host="lost.test")  # whoever discovered them submits them again
-    rig.crash()
-    assert rig.frontier.parked.counts == {"budget": 9}
-    make_pass(rig, "budget")
-    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(9)]
-
-
-def test_parked_urls_survive_a_power_failure(rig: Rig) -> None:
-    park(rig, 9)
-    rig.publish()
-    make_pass(rig, "budget")
-    rig.reboot(lost=True)
-    assert rig.frontier.parked.counts == {"budget": 9}
 
 
 def test_crash_in_the_middle_of_a_pass_hands_out_nothing_twice(rig: Rig) -> None:
@@ -211,19 +165,6 @@ def test_queue_that_ran_empty_leaves_the_snapshot_and_the_disk(rig: Rig) -> None
     rig.crash()
     assert not [*(rig.path / "parked" / "budget").iterdir()]
     assert len(rig.frontier) == 9
-
-
-def test_snapshot_of_a_time_when_nothing_was_parked_is_taken_up(rig: Rig) -> None:
-    rig.push(entry("a.test"))
-    rig.publish()
-    assert rig.published is not None
-    fields = msgspec.msgpack.decode(rig.published)
-    del fields[-1]
-    del fields[9]["held"], fields[9]["admitted"]
-    rig.published = msgspec.msgpack.encode([2, *fields[1:]])
-    rig.crash()
-    assert rig.frontier.parked.counts == {}
-    assert len(rig.frontier) == 1
 
 
 def test_rule_that_breaks_loses_nothing(rig: Rig) -> None:

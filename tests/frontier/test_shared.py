@@ -126,17 +126,6 @@ def test_memory_of_given_times_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPa
     assert len(rig.frontier._shared._given) == 5
 
 
-def test_claiming_again_changes_nothing_and_another_clock_is_an_error(rig: Rig) -> None:
-    lease = contact(rig, "a.test")
-    assert rig.frontier.claim(lease, ADDRESS) == 0.0
-    assert rig.frontier.claim(lease, ADDRESS) == 0.0
-    with pytest.raises(ValueError, match=r"holds the shared clock @203\.0\.113\.7"):
-        rig.frontier.claim(lease, "203.0.113.8")
-    rig.frontier.release("a.test", rest=0.0)
-    with pytest.raises(LookupError):
-        rig.frontier.claim(lease, ADDRESS)
-
-
 def test_host_named_like_a_clock_has_its_own_rest(rig: Rig) -> None:
     lease = contact(rig, ADDRESS)
     assert rig.frontier.claim(lease, ADDRESS) == 0.0
@@ -155,14 +144,6 @@ def test_clock_rests_as_the_host_unless_it_is_told_otherwise(
     rig.frontier.release("a.test", rest=9.0, shared_rest=shared_rest)
     lease = contact(rig, "b.test")
     assert rig.frontier.claim(lease, ADDRESS) == pytest.approx(expected)
-
-
-def test_expired_contact_gives_the_clock_back(rig: Rig, clock: FakeClock) -> None:
-    rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
-    clock.advance(10.0)
-    assert len(rig.frontier.expire(5.0)) == 1
-    lease = contact(rig, "b.test")
-    assert rig.frontier.claim(lease, ADDRESS) == pytest.approx(cut_off(POLICY, 10.0))
 
 
 def test_full_disk_claims_nothing(rig: Rig) -> None:
@@ -209,14 +190,6 @@ def test_contact_that_was_cut_off_rests_as_if_it_had_lasted_until_now(
     assert wait == pytest.approx(cut_off(POLICY, running_for), abs=1e-3)
 
 
-def test_contact_is_on_disk_before_it_begins(rig: Rig) -> None:
-    lease = contact(rig, "a.test")
-    rig.publish()
-    rig.frontier.claim(lease, ADDRESS)
-    log = b"".join(path.read_bytes() for path in sorted((rig.path / "done").iterdir()))
-    assert ADDRESS.encode() in log
-
-
 # --- rests that there is no room for in memory
 
 
@@ -251,29 +224,19 @@ def assert_resting(rig: Rig, count: int, at_least: float) -> None:
         assert rig.frontier.claim(lease, f"203.0.113.{n}") >= at_least - 1e-5
 
 
+def test_contact_is_on_disk_before_it_begins(rig: Rig) -> None:
+    lease = contact(rig, "a.test")
+    rig.publish()
+    rig.frontier.claim(lease, ADDRESS)
+    log = b"".join(path.read_bytes() for path in sorted((rig.path / "done").iterdir()))
+    assert ADDRESS.encode() in log
+
+
 def test_rests_in_the_records_are_found_again(small: Rig) -> None:
     visit_all(small, 30, 500.0)
     assert small.frontier.stats()["frontier/hosts/remembered"] == 2
     assert small.frontier.stats()["frontier/hosts/rests_spilled"] == 58
     assert_resting(small, 30, 500.0)
-
-
-@pytest.mark.parametrize("written", ["no", "before", "after"])
-@pytest.mark.parametrize("restart", ["crash", "reboot", "power failure"])
-def test_rests_in_the_records_hold_after_a_restart(small: Rig, restart: str, written: str) -> None:
-    """Written to disk before the snapshot, after it or never."""
-    visit_all(small, 30, 500.0)
-    if written == "before":
-        small.save_rests()
-    small.publish()
-    if written == "after":
-        small.save_rests()
-    small.clock.advance(100.0)
-    if restart == "power failure":
-        small.reboot(lost=True)
-    else:
-        getattr(small, restart)()
-    assert_resting(small, 30, 400.0)
 
 
 def test_snapshot_does_not_grow_with_the_rests_that_are_on_disk(small: Rig) -> None:

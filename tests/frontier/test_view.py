@@ -132,16 +132,6 @@ def test_what_is_parked_has_its_reason(rig):
     assert len(entries(view)) == 600
 
 
-def test_what_has_finished_since_is_not_waiting(rig):
-    rig.push(entry("a.test", 0), entry("a.test", 1))
-    rig.publish()
-    rig.fetch(rig.next())
-    view = view_of(rig)
-    assert (view.finished, view.finished_since) == (1, 1)
-    assert [found.entry.url for found in entries(view)] == ["http://a.test/1"]
-    assert find(view, lambda e: e.url.endswith("/0"), containing=b"a.test") == []
-
-
 def test_what_has_finished_since_is_not_ahead_of_anything(rig, clock):
     rig.push(*(entry("a.test", n) for n in range(9)))
     rig.publish()

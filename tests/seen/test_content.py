@@ -79,17 +79,6 @@ def test_thousands_are_kept_exactly(content):
     assert problems(content) == []
 
 
-def test_testing_goes_on_while_a_spill_runs(held, worker):
-    process(held, *range(1, 11))
-    assert len(worker) == 1
-    assert held.test(3)
-    process(held, 20)
-    worker.step()
-    assert held.test(3)
-    assert held.test(20)
-    assert held.stats()["content/spill/count"] == 1
-
-
 def test_a_spill_goes_between_the_slices_of_a_compaction(held, worker):
     for first in range(1, 41, 10):
         process(held, *range(first, first + 10))
@@ -102,34 +91,6 @@ def test_a_spill_goes_between_the_slices_of_a_compaction(held, worker):
     assert held.stats()["content/compact/count"] == 1
     assert held.stats()["content/runs"] == 2
     assert problems(held) == []
-
-
-def test_snapshot_holds_what_is_in_memory_and_what_is_being_spilled(held, worker, tmp_path):
-    process(held, *range(1, 13))
-    held.test(99)
-    saved = held.snapshot()
-    found = ContentSeen(path=tmp_path / "other", executor=InlineExecutor(), buffer_size=100)
-    found.open(saved)
-    assert [fp for fp in range(1, 100) if found.test(fp)] == list(range(1, 13))
-    found.close()
-
-
-def test_after_a_death_the_callers_log_is_committed_again(tmp_path, content):
-    process(content, *range(1, 26))
-    saved = content.snapshot()
-    content.written()
-    content.forget()
-    process(content, *range(30, 60))
-    content.test(70)
-    left = as_found_after_a_kill(tmp_path / "content", tmp_path / "left")
-    found = ContentSeen(path=left, executor=InlineExecutor(), buffer_size=10)
-    found.open(saved)
-    for fp in range(30, 60):
-        found.commit(fp)
-    seen = [fp for fp in range(1, 100) if found.test(fp)]
-    assert seen == [*range(1, 26), *range(30, 60)]
-    assert problems(found) == []
-    found.close()
 
 
 def test_a_commit_of_what_a_run_holds_makes_no_second_copy(content):

@@ -116,14 +116,6 @@ def come_back(kind: str, path: Path, snapshot: bytes | None) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", BUILD)
-def test_as_it_was_left_nothing_is_missing(tmp_path, kind):
-    story = tell(kind, tmp_path / "seen")
-    assert len(story.vouched) >= 3
-    assert len(list(story.path.iterdir())) > len(story.vouched)
-    assert come_back(kind, story.path, story.snapshot) == story.expected(story.pages)
-
-
-@pytest.mark.parametrize("kind", BUILD)
 def test_dying_before_the_first_checkpoint_loses_nothing(tmp_path, kind):
     eliminator = BUILD[kind](tmp_path / "seen")
     eliminator.open(None)
@@ -150,6 +142,8 @@ def places(file: Path, *, is_named: bool) -> list[int]:
 @pytest.mark.parametrize("kind", BUILD)
 def test_every_file_cut_at_every_byte(tmp_path, kind):
     story = tell(kind, tmp_path / "seen")
+    assert len(story.vouched) >= 3
+    assert len(list(story.path.iterdir())) > len(story.vouched)
     cuts = 0
     for file in sorted(story.path.iterdir()):
         vouched = story.vouched.get(file, 0)

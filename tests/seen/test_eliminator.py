@@ -17,7 +17,6 @@ from seen_rig import (
     names,
     publish,
     submit,
-    unique,
 )
 from soundness import problems
 
@@ -86,19 +85,6 @@ class TestOrder:
 
 
 class TestWorker:
-    def test_submitting_goes_on_while_a_merge_runs(self, held, worker):
-        submit(held, names(6))
-        held.merge()
-        assert held.merging
-        submit(held, names(6, 3))  # three of them are in T', and go into T again
-        assert held.take(10) == []
-        worker.step()
-        assert held.take(10) == [url.encode() for url in names(6)]
-        held.merge()
-        worker.step()
-        assert held.take(10) == [url.encode() for url in names(3, 6)]
-        assert held.waiting == 0
-
     def test_several_full_buffers_may_wait_and_nothing_is_dropped(self, held, worker):
         for page in range(12):
             submit(held, names(8, 8 * page))
@@ -173,23 +159,6 @@ class TestWorker:
         assert len(held.take(9)) == 3
         assert not held.merging
 
-    def test_a_merge_goes_between_the_slices_of_a_compaction(self, held, worker):
-        for page in range(4):
-            submit(held, names(8, 8 * page))
-            held.merge()
-            worker.step()
-            held.take(99)
-        held.take(1)
-        assert len(worker) == 1  # the compaction of the four runs
-        submit(held, names(3, 100))
-        held.merge()
-        assert held.merging
-        while worker.step():
-            held.take(99)
-        assert held.stats()["seen/compact/count"] == 1
-        assert held.stats()["seen/runs"] == 2
-        assert problems(held) == []
-
     def test_a_merge_does_not_wait_for_the_end_of_a_compaction(self, tmp_path, worker, monkeypatch):
         monkeypatch.setattr(levels, "_MERGED_BLOCKS", 1)  # many small steps
         seconds = iter(range(10**6))  # each of which takes a second
@@ -220,32 +189,6 @@ class TestWorker:
         assert eliminator.stats()["seen/compact/count"] == 1
         assert problems(eliminator) == []
         eliminator.close()
-
-    def test_real_threads_lose_nothing_and_repeat_nothing(self, tmp_path):
-        told = threading.Event()
-        with ThreadPoolExecutor(max_workers=1) as executor:
-            eliminator = disk_eliminator(
-                tmp_path, executor, cache_size=64, buffer_size=300, log_file_bytes=20_000
-            )
-            eliminator.on_merged = told.set
-            eliminator.open(None)
-            pages = [names(40, 13 * n) for n in range(400)]
-            out = []
-            for number, page in enumerate(pages):
-                submit(eliminator, page)
-                out += eliminator.take(64)
-                if number % 50 == 0:
-                    eliminator.merge()
-                    publish(eliminator)
-            while eliminator.waiting:
-                told.clear()
-                eliminator.merge()
-                if not (taken := eliminator.take(64)) and eliminator.merging:
-                    assert told.wait(10)
-                out += taken
-            assert [p.decode() for p in out] == unique(url for page in pages for url in page)
-            assert problems(eliminator) == []
-            eliminator.close()
 
     def test_the_callback_comes_from_the_worker_thread(self, tmp_path):
         names_of_threads = []

@@ -142,14 +142,6 @@ def test_the_published_manifest_is_the_live_one(tmp_path):
         assert again.next_sequence() == n + 1
 
 
-def test_numbers_go_on_after_a_restart(tmp_path):
-    ManifestStore(path=tmp_path).publish({})
-    store = ManifestStore(path=tmp_path)
-    store.load()
-    store.publish({})
-    assert (tmp_path / "CURRENT").read_text() == "manifest-000002.json\n"
-
-
 def test_a_manifest_is_text_for_people(tmp_path):
     ManifestStore(path=tmp_path).publish({"facts": {"waiting": 3}})
     text = (tmp_path / "manifest-000001.json").read_text()

@@ -148,17 +148,6 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_record_and_takes_new_ones(fille
         assert payloads(path, end=path.stat().st_size) == [*PAYLOADS[:whole], b"next"]
 
 
-@pytest.mark.parametrize("length", [1, 7, 8, 9, 64, 4096])
-def test_zeros_after_the_end_are_not_records(filled, length):
-    path, ends = filled
-    with path.open("ab") as file:
-        file.write(bytes(length))
-    assert payloads(path) == PAYLOADS
-    with RecordLog.open(path) as log:
-        assert log.size == ends[-1]
-    assert path.stat().st_size == ends[-1]
-
-
 def test_zeros_over_the_tail_from_any_byte_leave_the_records_before(filled):
     path, ends = filled
     data = path.read_bytes()
