@@ -239,6 +239,24 @@ def test_rests_in_the_records_are_found_again(small: Rig) -> None:
     assert_resting(small, 30, 500.0)
 
 
+@pytest.mark.parametrize("written", ["no", "before", "after"])
+@pytest.mark.parametrize("restart", ["crash", "reboot", "power failure"])
+def test_rests_in_the_records_hold_after_a_restart(small: Rig, restart: str, written: str) -> None:
+    """Written to disk before the snapshot, after it or never."""
+    visit_all(small, 30, 500.0)
+    if written == "before":
+        small.save_rests()
+    small.publish()
+    if written == "after":
+        small.save_rests()
+    small.clock.advance(100.0)
+    if restart == "power failure":
+        small.reboot(lost=True)
+    else:
+        getattr(small, restart)()
+    assert_resting(small, 30, 400.0)
+
+
 def test_snapshot_does_not_grow_with_the_rests_that_are_on_disk(small: Rig) -> None:
     visit_all(small, 5, 500.0)
     small.save_rests()
