@@ -1,6 +1,6 @@
 """A plain client for the simulated web, which shares no code with it: DNS, HTTP and links.
 
-Used by tests/test_simweb_*.py.
+Used by tests/simweb.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import http.client
 import io
 import ssl
-from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from protego import Protego
 from selectolax.lexbor import LexborHTMLParser
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 AGENT = "webcrawl/1.0 (+https://example.org)"
@@ -110,15 +110,6 @@ class Client:
                 await writer.wait_closed()
 
 
-@dataclass
-class Crawl:
-    """A complete crawl: what was asked for, and what came back with status 200."""
-
-    asked: set[str] = field(default_factory=set)
-    fetched: set[str] = field(default_factory=set)
-    statuses: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-
-
 def links_of(base: str, reply: Reply) -> list[str]:
     """Absolute, normalized URLs of the links in an answer, and its redirect target."""
     found = [reply.headers["Location"]] if "Location" in reply.headers else []
@@ -130,73 +121,46 @@ def links_of(base: str, reply: Reply) -> list[str]:
     return [ada_url.join_url(base, href).partition("#")[0] for href in found]
 
 
-async def crawl(client: Client, seeds: list[str], *, skip, polite: bool = True) -> Crawl:
-    """Fetch everything that can be found, twenty hosts at a time, one request per host at once."""
-    result = Crawl()
-    waiting: dict[str, deque[str]] = {}
+async def crawl(client: Client, seeds: list[str], *, skip, polite: bool = True) -> dict[str, int]:
+    """Fetch everything that can be found, twenty URLs at a time: the statuses of the answers."""
+    statuses: dict[str, int] = {}
     seen: set[str] = set()
-    rules: dict[str, Protego | bool] = {}
+    rules: dict[str, asyncio.Task[Callable[[str], bool]]] = {}
     slots = asyncio.Semaphore(20)
-    tasks: set[asyncio.Task[None]] = set()
 
-    def push(url: str) -> None:
-        if url in seen or skip(url):
-            return
-        seen.add(url)
-        origin = url[: url.index("/", 8)]
-        if origin in waiting:
-            waiting[origin].append(url)
-            return
-        waiting[origin] = deque([url])
-        task = asyncio.create_task(drain(origin))
-        tasks.add(task)
-
-    async def rules_of(origin: str) -> Protego | bool:
-        url = origin + "/robots.txt"
-        for _ in range(5):
-            try:
-                reply = await client.get(url)
-            except (OSError, http.client.HTTPException):
-                return False
-            if "Location" not in reply.headers:
-                break
-            url = ada_url.join_url(url, reply.headers["Location"])
-        if reply.status >= 400:
-            return reply.status < 500
-        return Protego.parse(reply.body.decode("utf-8-sig", "replace"))
-
-    async def drain(origin: str) -> None:
-        queue = waiting[origin]
+    async def get(url: str) -> Reply | None:
         async with slots:
-            if polite and origin not in rules:
-                rules[origin] = await rules_of(origin)
-            while queue:
-                await fetch(queue.popleft(), rules.get(origin, True))
-            del waiting[origin]
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                return await client.get(url)
 
-    async def fetch(url: str, rule: Protego | bool) -> None:
-        if rule is False or (rule is not True and not rule.can_fetch(url, AGENT)):
+    async def rules_of(origin: str) -> Callable[[str], bool]:
+        url = origin + "/robots.txt"
+        reply = await get(url)
+        if reply is not None and "Location" in reply.headers:
+            reply = await get(ada_url.join_url(url, reply.headers["Location"]))
+        if reply is None or reply.status >= 400:
+            return lambda _: reply is not None and reply.status < 500
+        robots = Protego.parse(reply.body.decode("utf-8-sig", "replace"))
+        return lambda url: robots.can_fetch(url, AGENT)
+
+    async def fetch(url: str) -> None:
+        origin = url[: url.index("/", 8)]
+        if polite and origin not in rules:
+            rules[origin] = asyncio.create_task(rules_of(origin))
+        if polite and not (await rules[origin])(url):
             return
-        while True:
-            try:
-                reply = await client.get(url)
-            except (OSError, http.client.HTTPException):
-                return
-            result.statuses[url] = reply.status
-            result.asked.add(url)
-            if reply.status != 429:
-                break
+        while (reply := await get(url)) is not None and reply.status == 429:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        if reply.status == 200:
-            result.fetched.add(url)
-        for link in links_of(url, reply):
-            push(link)
+        if reply is not None:
+            statuses[url] = reply.status
+            push(links_of(url, reply))
 
-    for seed in seeds:
-        push(seed)
-    while tasks:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        tasks -= done
-        for task in done:
-            task.result()
-    return result
+    def push(urls: list[str]) -> None:
+        for url in urls:
+            if url not in seen and not skip(url):
+                seen.add(url)
+                group.create_task(fetch(url))
+
+    async with asyncio.TaskGroup() as group:
+        push(seeds)
+    return statuses
