@@ -26,12 +26,13 @@ from webcrawl.urls.extraction.thinning import (
 URL = "http://a.test/"
 
 
-def whole_and_thinned(body, monkeypatch):
+def whole_and_thinned(html, **more):
     found = []
     for answer in (False, True):
-        with monkeypatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr(extraction, "is_rich", lambda _body, answer=answer: answer)
-            found.append(extract(body, url=URL, charset="utf-8", limit=10_000).links)
+            links = extract(html.encode(), url=URL, charset="utf-8", limit=10_000, **more).links
+            found.append(links)
     return found
 
 
@@ -85,8 +86,7 @@ def elements(draw, depth=3):
 
 @given(elements())
 def test_thinned_page_has_the_same_links_and_texts(html):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        whole, thinned = whole_and_thinned(html.encode(), monkeypatch)
+    whole, thinned = whole_and_thinned(html)
     assert thinned == whole
 
 
@@ -132,8 +132,8 @@ def test_thinned_page_has_the_same_links_and_texts(html):
         "<a href=/x>one<!-- c -->two<script>s</script>three</a>",
     ],
 )
-def test_corner_cases_are_read_as_the_parser_reads_them(html, monkeypatch):
-    whole, thinned = whole_and_thinned(html.encode(), monkeypatch)
+def test_corner_cases_are_read_as_the_parser_reads_them(html):
+    whole, thinned = whole_and_thinned(html)
     assert [link.url for link in thinned] == [link.url for link in whole]
 
 
@@ -150,9 +150,8 @@ NASTY = (
 @given(st.lists(st.sampled_from(NASTY.split()), max_size=10))
 def test_no_link_is_lost_by_thinning_whatever_the_nesting(tokens):
     """More may be found, in what a parser ignores for its place in the tree."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        html = "".join([*tokens, "<a href=/end>"]).replace("_", " ").encode()
-        whole, thinned = whole_and_thinned(html, monkeypatch)
+    html = "".join([*tokens, "<a href=/end>"]).replace("_", " ")
+    whole, thinned = whole_and_thinned(html)
     assert {link.url for link in whole} <= {link.url for link in thinned}
 
 
@@ -274,10 +273,5 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES) | elements(depth=1), max_size=6).map("".join))
 def test_thinned_page_has_the_same_links_of_every_kind(html):
-    found = []
-    for rich in (False, True):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(extraction, "is_rich", lambda _body, rich=rich: rich)
-            links = extract(html.encode(), url=URL, charset="utf-8", limit=1000, kinds=KINDS).links
-            found.append([(link.url, link.kind) for link in links])
-    assert found[1] == found[0]
+    whole, thinned = whole_and_thinned(html, kinds=KINDS)
+    assert [(link.url, link.kind) for link in thinned] == [(link.url, link.kind) for link in whole]

@@ -147,15 +147,8 @@ _ACTION_PAGES: Final = frozenset(
         *("signin", "sign-in", "sign_in", "signup", "sign-up", "sign_up", "register"),
         *("register.php", "logout", "log-out", "logoff", "signout", "sign-out", "sign_out"),
         *("wp-login.php", "wp-signup.php", "lostpassword", "lost-password", "forgot-password"),
-        *(
-            "cart",
-            "cart.php",
-            "cart.aspx",
-            "basket",
-            "basket.php",
-            "shopping-cart",
-            "shopping_cart",
-        ),
+        *("cart", "cart.php", "cart.aspx", "basket", "basket.php"),
+        *("shopping-cart", "shopping_cart"),
         *("shoppingcart", "checkout", "checkout.php", "wishlist", "add-to-cart", "addtocart"),
     }
 )
