@@ -241,6 +241,12 @@ def test_a_page_of_the_largest_size_takes_time_in_proportion(start, piece, conte
     assert secs(1 << 20) < 24 * few + 0.05
 
 
+def test_half_a_url_where_a_feed_is_cut_for_its_length_is_left_out():
+    feed = RSS.replace(b"</channel></rss>", b"<item><link>/2345")
+    settings = {"PAGE_MAX_BYTES": len(feed) - 2}
+    assert found(feed, "text/xml", settings=settings) == [None, ("item", "/1")]
+
+
 def test_links_of_a_style_sheet_are_bounded():
     sheet = b"@import 'no.css'; url(/1) url(/1) url(/2) url(/3) url(/4)"
     settings = {"LINK_KINDS": ["css"], "PAGE_MAX_LINKS": 3}

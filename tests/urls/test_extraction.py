@@ -265,6 +265,7 @@ def test_references_of_one_page_are_bounded(monkeypatch):
     monkeypatch.setattr(extraction, "MAX_REFERENCES", 5)
     html = "".join(f"<img src=/{n}>" for n in range(4)) + "<img srcset='/a, /b, /c'><img src=/z>"
     assert paths(html) == ["/0", "/1", "/2", "/3", "/a", "/b", "/c"]
+    assert paths(f"<style>{'url(/x)' * 5} url(/y)</style>") == ["/x"]
 
 
 @pytest.mark.parametrize(

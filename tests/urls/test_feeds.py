@@ -33,7 +33,7 @@ def test_rss_2():
           <description>&lt;a href="/no"&gt;</description></item>
         <item><link> <![CDATA[http://a.test/2?a=1&b=2]]>\n</link><title><![CDATA[<b>Two</b>]]></title>
         </item><item><title>No link</title><guid isPermaLink="false">http://a.test/no</guid></item>
-        <item><guid>http://a.test/3</guid></item><item><guid>tag:x</guid></item><item><title>Last
+        <item><guid>http://a.test/3</guid></item><item><guid>tag:x</guid></item><item><guid>4711</guid></item><item><title>Last
         </channel></rss>"""
     assert links(text) == [
         Link("http://a.test/1?a=1&b=2", "One & two", "item"),
