@@ -1,9 +1,8 @@
 """Which addresses may be contacted: those of the public internet, and no others.
 
-Used by every protocol module, for the answers of the name servers and for the very address that is
-connected to, and by the preconditions. A page can name any host, and the owner of a name can let it
-point anywhere: without this a crawler inside a network reads that network's printers, databases and
-cloud credentials for anybody who asks.
+Used by the dialer and by the preconditions. A page can name any host, and a name can point
+anywhere: without this a crawler inside a network reads that network's databases and cloud
+credentials for the authors of pages.
 
 Invariant: what is connected to is an address that was judged, never a name, so a name that changes
 its address between look-up and connection (DNS rebinding) gains nothing. A proxy that the user

@@ -12,6 +12,7 @@ import contextlib
 import ipaddress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
@@ -54,21 +55,17 @@ def server_address(text: str) -> Address:
 
     Raises FatalError unless the host is an IP address: there is nobody to resolve a name.
     """
-    host, port = text.strip(), "53"
-    if host.startswith("[") and "]" in host:
-        host, _, rest = host[1:].partition("]")
-        port = rest.removeprefix(":") if rest else port
-    elif host.count(":") == 1:
-        host, port = host.split(":")
+    named = text.strip()
+    is_bare = named.count(":") > 1 and "[" not in named
     try:
-        address = str(ipaddress.ip_address(host))
-        number = int(port)
+        parts = urlsplit(f"//[{named}]" if is_bare else f"//{named}")
+        address = str(ipaddress.ip_address(parts.hostname or ""))
+        port = 53 if parts.port is None else parts.port
     except ValueError:
-        number = 0
-        address = ""
-    if not 0 < number < 65536:
+        port = 0
+    if not port:
         raise FatalError(f"DNS_SERVERS must name addresses (ip or ip:port), {text!r} is none.")
-    return address, number
+    return address, port
 
 
 def _read(path: Path) -> tuple[Address, ...]:

@@ -1,9 +1,6 @@
 """DNS messages as bytes: one question out, the addresses of its answer back (RFC 1035).
 
-Called for every look-up. dnspython needs 42 us to build a query and 128 us to read a typical
-answer of 86 bytes, this module 1.4 us and 7.7 us; a whole look-up takes 30 us of processor time,
-with `dns.asyncresolver` 256 us (Python 3.11, 2-core machine, loopback, 2026-11). A broad crawl
-looks up about one name a page. dnspython is the oracle in the tests.
+dnspython, the oracle of the tests, takes twenty times as long for a message.
 
 Invariant: whatever the bytes are, `read_answer` raises nothing but MalformedAnswerError, in time
 linear in their number.

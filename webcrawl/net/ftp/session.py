@@ -1,8 +1,6 @@
 """The dialogue with one FTP server (RFC 959, 1123, 2428), over one control connection.
 
-Used by the download handler for ftp, once per contact. Written for a crawler in place of a
-library: aioftp 0.28 has no bound on the lines of a reply, resolves names in threads, and gives a
-listing up at the first line that it cannot read.
+Used by the download handler for ftp, once per contact.
 
 Invariants. The data connection goes to the address of the control connection and to no other,
 whatever the server says: an answer to PASV that names somebody else would make the crawler

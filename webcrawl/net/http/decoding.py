@@ -1,8 +1,7 @@
 """Content codings undone, within bounds: gzip, deflate, br and zstd, and chains of them.
 
-A downloader middleware in the place of Scrapy's HttpCompressionMiddleware (590), which throws
-away a page that grows beyond the limit, gives up on broken streams, and edits the headers that a
-WARC record has to show as they were.
+A downloader middleware in the place of Scrapy's HttpCompressionMiddleware (590), which fails on a
+page beyond the limit and on broken streams, and edits the headers.
 
 Invariant: whatever the bytes are, decoding raises nothing and puts out at most PAGE_MAX_BYTES (or
 the ``download_maxsize`` of the request, or what its ``large_body`` allows) per coding; a response

@@ -1,8 +1,7 @@
 """The download handler for http and https: one polite request, whatever the server does.
 
-Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS for both schemes. It leaves out what a crawl
-of many hosts must not have: sending a request twice, connecting to several addresses at once,
-keeping a connection to every host ever seen, failing on a large page.
+Set in DOWNLOAD_HANDLERS for both schemes. It never sends a request twice, connects to several
+addresses at once, keeps a connection to every host, or fails on a large page.
 
 Invariant: one call sends at most one request over one connection, and when it has returned or
 raised, that connection is closed or back in the pool of its host.
@@ -16,9 +15,9 @@ What it leaves in ``request.meta`` (the ``meta`` of the response, too):
     The received header fields, a tuple of (name, value) in bytes in the order and spelling
     received (``response.headers`` groups them by name), and the words behind the status.
 ``wire_request_headers``
-    The header fields as sent, in that order: a tuple like that of the received ones.
+    The header fields as sent: a tuple like that of the received ones.
 
-What it asks there: ``large_body``, see `large_bodies`.
+It reads ``large_body`` there, see `large_bodies`.
 
 The body is what the server meant as content, before content codings are undone; chunking is
 undone, so a ``Transfer-Encoding`` in the headers describes the way, not the body. Flags:
@@ -146,12 +145,13 @@ class HttpDownloadHandler(BaseDownloadHandler):
         """Read the body, up to the bound, and build the response."""
         headers = headers_of(answer.headers)
         if is_heard(self.crawler.signals, signals.headers_received):
+            length = headers.get(b"Content-Length")
             stop = check_stop_download(
                 signals.headers_received,
                 self.crawler,
                 request,
                 headers=headers,
-                body_length=_length_of(headers),
+                body_length=int(length) if length else None,
             )
             if stop is not None:
                 return self._stopped(stop, answer, request, headers, b"")
@@ -206,15 +206,13 @@ class HttpDownloadHandler(BaseDownloadHandler):
 
 
 def offer_groups(context: ssl.SSLContext, groups: str) -> bool:
-    """Let *context* offer and accept *groups*, in OpenSSL's notation. Returns False where that
-    cannot be: another Python than CPython, or one whose OpenSSL is built in or lacks one of them.
+    """Let *context* offer and accept *groups* for the key exchange, in OpenSSL's notation.
 
-    A server chooses the group of the key exchange among those that the client offers. Finite fields
-    cost the client up to 0.13 s of CPU a handshake (ffdhe8192), curves up to 4 ms. TLS 1.2's are
-    switched off by the cipher list (DOWNLOADER_CLIENT_TLS_CIPHERS), TLS 1.3's here.
-
-    Python's ssl has a method for one curve, and for a list from 3.15 on. Until then OpenSSL is
-    called itself; its context is the first field of CPython's (Modules/_ssl.c).
+    Returns False where that cannot be: another Python than CPython, or one whose OpenSSL is built
+    in or lacks one of them. Finite fields cost the client up to 0.13 s of CPU a handshake. TLS
+    1.2's are switched off by DOWNLOADER_CLIENT_TLS_CIPHERS, TLS 1.3's here. Python's ssl has a
+    method for a list from 3.15 on; until then OpenSSL is called, whose context is the first field
+    of CPython's (Modules/_ssl.c).
     """
     if sys.implementation.name != "cpython":
         return False
@@ -226,9 +224,3 @@ def offer_groups(context: ssl.SSLContext, groups: str) -> bool:
     call.restype = ctypes.c_long
     pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__)
     return bool(call(pointer, _SET_GROUPS_LIST, 0, groups.encode()))
-
-
-def _length_of(headers: Headers) -> int | None:
-    """What the header says that the body is long, if anything."""
-    value = headers.get(b"Content-Length")
-    return int(value) if value else None

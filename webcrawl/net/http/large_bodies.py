@@ -1,9 +1,9 @@
 """Permits for bodies of more than 1 MiB, for a few requests at a time.
 
-A page may have 5 MiB, a sitemap 50. With 200 workers that would be 10 GB, if hosts were out to do
-harm; so a body that outgrows ``FREE_BYTES``, on the wire or decoded, waits for its permit. It is in
-the request's meta as ``large_body``, and whoever put it there gives it back when the body is not
-needed any more; the download handlers and the decoding middleware acquire it.
+A page may have 5 MiB, a sitemap 50: with 200 workers that would be 10 GB. So a body that outgrows
+``FREE_BYTES``, on the wire or decoded, waits for its permit. It is in the request's meta as
+``large_body``; the download handlers and the decoding middleware acquire it, and its maker gives it
+back when the body is not needed any more.
 
 Invariant: no more than *at_once* permits are held at any moment; small bodies need none.
 """
@@ -56,21 +56,18 @@ class Permit:
 
     async def acquire(self) -> bool:
         """Wait for the permit; False if it did not come in time, or is not needed any more."""
-        if self._held or self._over:
-            return self._held
+        is_held, is_over = self._held, self._over
+        if is_held or is_over:
+            return is_held
         try:
             async with asyncio.timeout(self._bodies.patience):
                 await self._bodies.free.acquire()
         except TimeoutError:
             return False
         self._held = True
-        if self._is_over():
+        if self._over:  # since it was waited for
             self.give_back()
         return self._held
-
-    def _is_over(self) -> bool:
-        """It may be, since it was waited for."""
-        return self._over
 
     def give_back(self) -> None:
         """The body is not needed any more. Calling it again does nothing."""
