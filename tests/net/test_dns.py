@@ -164,7 +164,7 @@ async def test_closed_ports_everywhere_are_a_failed_lookup():
     async with resolver_on(closed_port(), secs=60) as resolver, asyncio.timeout(10):
         for n in range(3):
             # The second is sent when the fate of the first is known to the socket.
-            lookups = (resolver.resolve(f"{name}{n}.test") for name in "abc")
+            lookups = (resolver.resolve(f"{name}{n}.test") for name in "ab")
             for result in await asyncio.gather(*lookups, return_exceptions=True):
                 assert isinstance(result, LookupFailedError)
 

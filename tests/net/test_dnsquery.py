@@ -213,6 +213,34 @@ async def test_answers_from_anywhere_but_the_name_server_are_not_seen():
         assert resolver.counts()["unwanted_answers"] == 0
 
 
+async def test_answers_of_a_name_server_that_was_not_asked_are_not_taken():
+    queries: list[dns.message.Message] = []
+    is_asked = asyncio.Event()
+
+    def hold(query: dns.message.Message) -> None:
+        queries.append(query)
+        is_asked.set()
+
+    def forge(query: dns.message.Message) -> list[bytes]:
+        forged = [zone({"a.test": ["300 A 10.6.6.6"]})(queries[0]).to_wire()]
+        return [*forged, GOOD(query).to_wire()]
+
+    async with (
+        name_server(hold) as asked,
+        name_server(forge) as other,
+        resolver_on(asked.address, secs=60) as resolver,
+    ):
+        waiting = asyncio.create_task(resolver.resolve("a.test"))
+        await is_asked.wait()
+        resolver._servers._servers = lambda: (other.address,)
+        assert await resolver.resolve("b.test") == ["127.0.0.1"]
+        assert not waiting.done()
+        assert resolver.counts()["unwanted_answers"] == 1
+        await resolver.close()
+        with pytest.raises(LookupFailedError):
+            await waiting
+
+
 async def test_addresses_that_nobody_asked_for_are_not_taken():
     def answer(query: dns.message.Message) -> dns.message.Message:
         response = GOOD(query)

@@ -18,7 +18,7 @@ from scrapy.settings import Settings
 from webcrawl.errors import FatalError
 from webcrawl.net.gopher.handler import gopher_ports, target_of
 from webcrawl.net.gopher.menu import Item, items, row_of
-from webcrawl.net.outcomes import BadUrlError
+from webcrawl.net.outcomes import BadAnswerError, BadUrlError
 from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.extraction.html import extract
 
@@ -206,6 +206,11 @@ def test_ports_of_other_services_are_not_spoken_to():
 )
 def test_broken_servers_have_their_outcomes(says, path, expected):
     assert outcome_from(says, path) == expected
+
+
+def test_failures_name_the_url():
+    with pytest.raises(BadAnswerError, match=r"^gopher://127\.0\.0\.1:\d+/0x: "):
+        get(b"HTTP/1.1 400 Bad Request\r\n\r\n", "/0x")
 
 
 async def test_a_server_that_says_nothing_is_left():
