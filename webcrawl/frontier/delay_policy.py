@@ -8,6 +8,7 @@ longest of them alone.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class DelayPolicy(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LargestDelay:
     """Delay policy: the largest of all rests that apply. All in seconds.
 
@@ -66,42 +68,34 @@ class LargestDelay:
     (30, 40.0)
     """
 
-    def __init__(
-        self,
-        *,
-        factor: float,
-        floor: float,
-        ceiling: float,
-        unmeasured: float = 0.0,
-        backoff: float = 0.0,
-        backoff_max: float = 0.0,
-    ) -> None:
-        if factor < 0 or floor < 0 or ceiling < floor:
+    factor: float
+    floor: float
+    ceiling: float
+    unmeasured: float = 0.0
+    backoff: float = 0.0
+    backoff_max: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.factor < 0 or self.floor < 0 or self.ceiling < self.floor:
             raise ValueError(
                 f"politeness needs factor >= 0 and 0 <= floor <= ceiling, "
-                f"not {factor}, {floor}, {ceiling}"
+                f"not {self.factor}, {self.floor}, {self.ceiling}"
             )
-        self._factor = factor
-        self._floor = floor
-        self._ceiling = ceiling
-        self._unmeasured = unmeasured
-        self._backoff = backoff
-        self._backoff_max = backoff_max
 
     def rest(self, facts: HostFacts) -> float:
         times = facts.times
         average = sum(times) / len(times) if times else 0.0
         rest = max(
-            self._floor,
-            min(self._factor * average, self._ceiling),
+            self.floor,
+            min(self.factor * average, self.ceiling),
             facts.crawl_delay,
             facts.retry_after,
         )
         if len(times) < REMEMBERED_TIMES:
-            rest = max(rest, self._unmeasured)
+            rest = max(rest, self.unmeasured)
         if facts.failures:
-            doubled = self._backoff * 2.0 ** min(facts.failures - 1, _MAX_DOUBLINGS)
-            rest = max(rest, min(doubled, self._backoff_max))
+            doubled = self.backoff * 2.0 ** min(facts.failures - 1, _MAX_DOUBLINGS)
+            rest = max(rest, min(doubled, self.backoff_max))
         return rest
 
 

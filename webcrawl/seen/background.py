@@ -27,7 +27,7 @@ class Background:
     """
 
     def __init__(self, *, executor: Executor) -> None:
-        self.on_done: Callable[[], object] = _do_nothing
+        self.on_done: Callable[[], object] = lambda: None
         self._executor = executor
         self._future: Future[Any] | None = None
         self._install: Callable[[Any], None] | None = None
@@ -86,10 +86,6 @@ class Background:
             if self._aside is not None:
                 self._aside.result()
                 self._aside = None
-
-
-def _do_nothing() -> None:
-    """``on_done`` until it is set."""
 
 
 def _delete_files(paths: Sequence[Path]) -> None:

@@ -65,11 +65,6 @@ class Merged:
     marks: bytes
     seconds: tuple[float, float, float]
 
-    @property
-    def new(self) -> int:
-        """How many fingerprints were new."""
-        return 0 if self.run is None else self.run.count
-
 
 @dataclass(slots=True)
 class _Sealed:
@@ -216,7 +211,8 @@ class DiskSet:
         self._counters["seen/merge/count"] += 1
         self._counters["seen/merge/entries"] += sealed.entries
         self._counters["seen/merge/seconds"] += self.last_merge_secs
-        self._counters["seen/new"] += merged.new
+        new = 0 if merged.run is None else merged.run.count
+        self._counters["seen/new"] += new
         logger.log(
             logging.INFO if sealed.entries >= _LOGGED_MERGE else logging.DEBUG,
             "Merged %d fingerprints with %d in %d runs: %d new; "
@@ -224,7 +220,7 @@ class DiskSet:
             sealed.entries,
             sum(run.count for run in runs),
             len(runs),
-            merged.new,
+            new,
             *merged.seconds,
         )
 

@@ -125,7 +125,7 @@ class Eliminator:
     ) -> None:
         #: Called in the worker thread when work there has ended: ``take`` may have something now.
         #: It must only arrange that, for example with ``call_soon_threadsafe``.
-        self.on_merged: Callable[[], object] = _do_nothing
+        self.on_merged: Callable[[], object] = lambda: None
         self._path = path
         self._background = background
         background.on_done = self._call_on_merged
@@ -388,7 +388,3 @@ class DiskEliminator(Eliminator):
             path=path, background=background, cache=cache, buffer_size=buffer_size, clock=clock
         )
         super().__init__(path=path, background=background, seen=seen, log_file_bytes=log_file_bytes)
-
-
-def _do_nothing() -> None:
-    """``on_merged`` until it is set."""
