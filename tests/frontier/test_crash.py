@@ -1,18 +1,12 @@
-"""The frontier after ``kill -9``, after a power failure, and with every file cut at every byte."""
+"""The frontier after a death, after a power failure, and with every file cut at every byte."""
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-import warm
 from frontier_rig import POLICY, Rig, entry, urls_of
 from soundness import problems
 
@@ -609,97 +603,3 @@ def test_directories_made_by_a_killed_process_are_synced_by_the_next(rig: Rig, s
     rig.publish()
     rig.reboot(lost=True)
     assert urls_of(rig.drain()) == urls_of(entries)
-
-
-# --- a real kill
-
-URLS = 3000
-CHILD = f"""
-import os, sys
-sys.path[:0] = sys.argv[1].split(os.pathsep)
-from pathlib import Path
-from conftest import FakeClock
-from frontier_rig import Rig, entry
-
-path, clock = Path(sys.argv[2]), FakeClock(float(sys.argv[3]))
-current = path.with_suffix(".snapshot")
-
-def checkpoint():
-    aside = path.with_suffix(".aside")
-    aside.write_bytes(b"".join(rig.frontier.snapshot()))
-    aside.replace(current)
-    rig.frontier.forget()
-
-rig = Rig(path, clock, opened=False, remembered=3)
-if current.exists():
-    rig.published = current.read_bytes()
-    rig.frontier.open(rig.published)
-else:
-    rig.frontier.open(None)
-    rig.push(*(entry(f"h{{n % 40}}.test", n, depth=n % 4) for n in range({URLS})))
-    checkpoint()
-serial = 0
-while (lease := rig.next()) is not None:
-    # Two hosts of each address.
-    if wait := rig.frontier.claim(lease, str(int(lease.entry.host[1:-5]) % 20)):
-        rig.frontier.put_back(lease)
-        rig.frontier.release(lease.entry.host, rest=wait)
-        continue
-    os.write(1, f"+ {{lease.entry.host}} {{lease.entry.url}} {{clock.now!r}}\\n".encode())
-    clock.advance(0.01)
-    rig.fetch(lease, took=0.01)
-    os.write(1, f"- {{lease.entry.host}} {{lease.entry.url}} {{clock.now!r}}\\n".encode())
-    serial += 1
-    if serial % 7 == 0:
-        rig.save_rests()
-    if serial % 100 == 0:
-        checkpoint()
-os.write(1, b"end\\n")
-"""
-
-
-def run_and_kill(path: Path, now: float, after: int) -> list[list[str]]:
-    """Run the child, kill it when it has reported *after* events; all that it reported."""
-    command = [sys.executable, "-c", CHILD, os.pathsep.join(sys.path)]
-    with warm.Popen([*command, str(path), repr(now)], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        events = []
-        for line in child.stdout:
-            events.append(line.split())
-            if len(events) == after:
-                child.send_signal(signal.SIGKILL)
-    return events
-
-
-def test_killed_at_random_moments_it_loses_and_repeats_nothing_and_stays_polite(
-    jobdir: Path,
-) -> None:
-    rng = random.Random(20)
-    started: set[str] = set()
-    finished: set[str] = set()
-    last_visit: dict[str, float] = {}
-    now = 1000.0
-    kills = 0
-    while True:
-        events = run_and_kill(jobdir / "frontier", now, rng.randrange(1, 500))
-        for kind, *rest in events:
-            if kind == "end":
-                break
-            host, url, at = rest
-            now = float(at)
-            if kind == "-":
-                assert url not in finished
-                finished.add(url)
-            else:
-                assert url not in finished, f"{url} was fetched again"
-                for name in host, f"address {int(host[1:-5]) % 20}":
-                    assert now - last_visit.get(name, 0.0) >= 3.0, f"{name} was visited early"
-                    last_visit[name] = now
-                started.add(url)
-        if events[-1] == ["end"]:
-            break
-        kills += 1
-        now += 0.01
-    assert kills >= 5
-    assert len(started) == URLS
-    assert len(finished) >= URLS - kills
