@@ -8,8 +8,6 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -254,21 +252,6 @@ def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_pat
     path.write_text("".join(simweb_line(BEGIN + at, BEGIN + at) for at in (50, 40, 30, 20)))
     assert in_process([path]) == 2
     assert "not judged: 2 requests too far out of order; sort the log" in capsys.readouterr().out
-
-
-def test_it_ends_quietly_when_its_reader_has_gone(tmp_path):
-    path = tmp_path / "access.log"
-    path.write_text("".join(simweb_line(at, at, host=f"{at}.test") for at in range(20_000)))
-    with warm.Popen(
-        [sys.executable, "-m", "scrapy", "politeness-audit", path, "--top", "20000"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait(30) == 0
 
 
 def test_progress_is_shown_on_a_terminal_and_erased(tmp_path):

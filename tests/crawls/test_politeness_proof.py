@@ -22,8 +22,10 @@ from urllib.parse import urlsplit
 import pytest
 from crawling import Simulation, is_robots, kill, simulated, start_crawl
 
-from webcrawl.jobs.audit import RequiredDelays, as_text, audit_logs
+from webcrawl.jobs.audit.access_logs import audit_logs
+from webcrawl.jobs.audit.auditor import RequiredDelays
 from webcrawl.jobs.audit.log_line import MICRO
+from webcrawl.jobs.audit.report import as_text
 from webcrawl.simweb import Behaviour, Faults, preset, read_access_log, serve
 from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
 

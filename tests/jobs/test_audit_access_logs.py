@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.errors import FatalError
-from webcrawl.jobs.audit import RequiredDelays, audit_logs
+from webcrawl.jobs.audit.access_logs import audit_logs
+from webcrawl.jobs.audit.auditor import RequiredDelays
 
 
 def audit(*logs, key="host", delay=0.0, delays=None, agent="", host="-", keep=100, **more):
@@ -255,7 +256,7 @@ def test_memory_does_not_grow_with_the_number_of_lines(log):
 def test_a_log_is_read_without_numpy_scrapy_or_the_crawler(log):
     """The judge does not rest on what it judges, and starts at once."""
     code = (
-        "import sys, webcrawl.jobs.audit\n"
+        "import sys, webcrawl.jobs.audit.access_logs, webcrawl.jobs.audit.report\n"
         "print(*sorted(name for name in sys.modules if name.split('.')[0] in "
         "{'scrapy', 'twisted', 'numpy'} or name.startswith('webcrawl.')))"
     )

@@ -7,9 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.jobs.audit import Auditor, LoggedRequest, RequiredDelays
 from webcrawl.jobs.audit.access_logs import by_start
-from webcrawl.jobs.audit.log_line import MICRO
+from webcrawl.jobs.audit.auditor import Auditor, RequiredDelays
+from webcrawl.jobs.audit.log_line import MICRO, LoggedRequest
 
 
 def contact(start, end, *, host="a", blur=0, line=0, robots_moved=False):

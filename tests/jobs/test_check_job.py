@@ -21,10 +21,9 @@ from webcrawl.frontier.snapshot import FrontierSnapshot
 from webcrawl.jobs.check.files import check_logs, check_table
 from webcrawl.jobs.check.findings import MOST, Findings
 from webcrawl.jobs.check.frontier import check_frontier
-from webcrawl.jobs.check.seen import check_content, check_seen
+from webcrawl.jobs.check.seen import check_seen
 from webcrawl.jobs.check.text import report_text
 from webcrawl.jobs.check.whole import bytes_of, check_job
-from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.record_log import RecordLog
 
@@ -227,42 +226,6 @@ def test_a_file_of_the_url_log_that_is_gone_hides_those_after_it(tmp_path, kind)
     assert damage_in(tmp_path, check_seen, snapshot, trusted=False).damage == []
     (gone,) = damage_in(tmp_path, check_seen, snapshot).damage
     assert (gone.file, gone.what) == (later.name, "a file of the log before this one is gone")
-
-
-def test_damaged_runs_of_the_content_seen_test_are_found(tmp_path):
-    rng = random.Random(3)
-    content = ContentSeen(path=tmp_path, executor=InlineExecutor(), buffer_size=3000)
-    content.open(None)
-    for _ in range(10_000):
-        content.commit(rng.getrandbits(64))
-    snapshot = content.snapshot()
-    content.close()
-    assert damage_in(tmp_path, check_content, snapshot).damage == []
-    run = max(tmp_path.glob("*.run"), key=lambda one: one.stat().st_size)
-    data = run.read_bytes()
-    for at, what in (
-        (2, "no run header"),
-        (9, "the run header is damaged"),
-        (4096 + 8192 + 17, "the block does not add up"),
-        (len(data) - 3, "the index is damaged or cut off"),
-    ):
-        run.write_bytes(flipped(data, at, 16))
-        assert what in [one.what for one in damage_in(tmp_path, check_content, snapshot).damage]
-    run.write_bytes(data[:9000])
-    assert len(damage_in(tmp_path, check_content, snapshot).damage) > 1
-    run.unlink()
-    assert damage_in(tmp_path, check_content, snapshot).damage[0].what == "the file is missing"
-    run.write_bytes(data)
-    other = tmp_path / "000900.run"
-    shutil.copy(run, other)
-    state = msgspec.msgpack.decode(snapshot)
-    count = next(count for number, count in state[2] if f"{number:06d}.run" == run.name)
-    state[2].append((900, count))
-    twice = damage_in(tmp_path, check_content, msgspec.msgpack.encode(state)).damage
-    assert [one.what for one in twice] == ["a fingerprint stands in two runs"]
-    state[2][-1] = (900, count - 1)
-    fewer = damage_in(tmp_path, check_content, msgspec.msgpack.encode(state)).damage
-    assert f"holds {count} fingerprints, {count - 1} expected" in [one.what for one in fewer]
 
 
 def test_a_table_of_ranks_is_checked_up_to_its_end(tmp_path):

@@ -202,11 +202,11 @@ def test_host_records_are_saved_up_to_the_damage_and_back_to_it(job):
 # The parts
 
 
-def damage_in_seen(path, snapshot):
+def damage_found(path, snapshot, check=check_seen):
     findings = Findings(jobdir=path, on_progress=lambda _: None)
-    findings.begin("seen")
-    check_seen(path, snapshot, findings)
-    return findings.damage
+    findings.begin("part")
+    check(path, snapshot, findings)
+    return [one.what for one in findings.damage]
 
 
 @pytest.mark.parametrize("kind", [disk_eliminator, bloom_eliminator])
@@ -241,7 +241,7 @@ def test_a_mended_eliminator_hands_out_all_that_was_not_lost(tmp_path, kind):
             damage(hit, rng.randrange(8, file.stat().st_size), rng.randrange(1, 256))
             mending = mending_in(copy)
             try:
-                is_damaged = bool(damage_in_seen(copy, snapshot))
+                is_damaged = bool(damage_found(copy, snapshot))
                 mended = mend_seen(copy, snapshot, mending)
             except NewerFormatError:  # a version was hit
                 shutil.rmtree(copy)
@@ -250,7 +250,7 @@ def test_a_mended_eliminator_hands_out_all_that_was_not_lost(tmp_path, kind):
             damaged += is_damaged
             for one in mending.superseded:
                 one.unlink()
-            assert damage_in_seen(copy, mended) == []
+            assert damage_found(copy, mended) == []
             again = kind(copy, InlineExecutor(), log_file_bytes=1500)
             again.open(mended)
             out = []
@@ -279,16 +279,21 @@ def test_mended_runs_forget_a_block_at_most(tmp_path):
         content.commit(fp)
     snapshot = content.snapshot()
     content.close()
+    assert damage_found(tmp_path, snapshot, check_content) == []
     assert mend_content(tmp_path, snapshot, mending_in(tmp_path)) == snapshot
     run = longest(tmp_path, "*.run")
     data = run.read_bytes()
+    shutil.copy(run, tmp_path / "000900.run")
+    state = msgspec.msgpack.decode(snapshot)
+    state[2].append((900, dict(state[2])[int(run.stem)]))
+    twice = damage_found(tmp_path, msgspec.msgpack.encode(state), check_content)
+    assert twice == ["a fingerprint stands in two runs"]
+    (tmp_path / "000900.run").unlink()
     run.write_bytes(data[:5000] + bytes(2000) + data[7000:])
+    assert "the block does not add up" in damage_found(tmp_path, snapshot, check_content)
     mending = mending_in(tmp_path)
     mended = mend_content(tmp_path, snapshot, mending)
-    findings = Findings(jobdir=tmp_path, on_progress=lambda _: None)
-    findings.begin("content")
-    check_content(tmp_path, mended, findings)
-    assert findings.damage == []
+    assert damage_found(tmp_path, mended, check_content) == []
     content = ContentSeen(path=tmp_path, executor=InlineExecutor())
     content.open(mended)
     forgotten = sum(not content.test(fp) for fp in known)

@@ -13,6 +13,7 @@ from collections import Counter
 
 import pytest
 import warm
+from access_lines import simweb_line
 from crawling import (
     access_log,
     crawl_command,
@@ -351,12 +352,18 @@ def test_a_host_of_a_crawl_by_domains_is_its_domain(stored, settings):
     assert (told.host.name, sum(told.places.values())) == ("example.com", 1)
 
 
-def test_a_reader_that_goes_away_is_no_error(stored):
+def test_a_reader_that_goes_away_is_no_error(stored, tmp_path):
     stored.publish()
+    log = tmp_path / "access.log"
+    log.write_text(simweb_line(0, 1))
+    commands = (
+        *(["frontier"], ["why", "http://a.test/"], ["frontier", "--json"]),
+        ["politeness-audit", log],
+    )
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        for name, *arguments in (["frontier"], ["why", "http://a.test/"], ["frontier", "--json"]):
+        for name, *arguments in commands:
             run = warm.scrapy(name, *arguments, "-s", f"JOBDIR={stored.path}", stdout=writing)
             assert run.stderr == ""
             assert run.returncode == (name == "why")

@@ -14,7 +14,7 @@ from strategies import examples
 from warc_checks import page
 
 from webcrawl.items import Link
-from webcrawl.jobs.replay import DamagedWarcError, stored_pages
+from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages
 from webcrawl.pipelines.warc.writer import WarcWriter
 
 LIMIT = 1 << 20

@@ -28,7 +28,7 @@ _TOP: Final = 20
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
-    from webcrawl.jobs.audit import KEYS
+    from webcrawl.jobs.audit.access_logs import KEYS
 
     add = group.add_argument
     add("--key", choices=sorted(KEYS), default="host", help="politeness key (default: host)")
@@ -71,7 +71,9 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.crawl.suffix_lists import suffix_list_of
-    from webcrawl.jobs.audit import RequiredDelays, as_data, as_text, audit_logs, read_delays
+    from webcrawl.jobs.audit.access_logs import audit_logs
+    from webcrawl.jobs.audit.auditor import RequiredDelays, read_delays
+    from webcrawl.jobs.audit.report import as_data, as_text
     from webcrawl.urls.registered_domain import use
 
     if not args:

@@ -93,7 +93,7 @@ class Command(ScrapyCommand):
     def _replay(self, files: Sequence[tuple[Path, int]]) -> None:
         from tqdm import tqdm
 
-        from webcrawl.jobs.replay import ReplaySpider
+        from webcrawl.jobs.replay.spider import ReplaySpider
 
         assert self.crawler_process is not None
         crawler = self.crawler_process.create_crawler(ReplaySpider)

@@ -32,10 +32,6 @@ class SeedDomains:
         """Whether a seed is of *site*."""
         return isinstance(site, str) and self._table.rank(site) > 0
 
-    def __len__(self) -> int:
-        """The number of sites."""
-        return len(self._table)
-
     def add(self, hosts: Iterable[str]) -> None:
         """Add the sites of *hosts*; one write, none if all are known.
 

@@ -36,27 +36,3 @@ concurrency is not measured.
 Memory: the window of access_logs.py and about 700 bytes for each politeness key, whatever the
 number of lines.
 """
-
-from webcrawl.jobs.audit.access_logs import KEYS, audit_logs
-from webcrawl.jobs.audit.auditor import (
-    Auditor,
-    KeyRecord,
-    RequiredDelays,
-    Violation,
-    read_delays,
-)
-from webcrawl.jobs.audit.log_line import LoggedRequest
-from webcrawl.jobs.audit.report import as_data, as_text
-
-__all__ = [
-    "KEYS",
-    "Auditor",
-    "KeyRecord",
-    "LoggedRequest",
-    "RequiredDelays",
-    "Violation",
-    "as_data",
-    "as_text",
-    "audit_logs",
-    "read_delays",
-]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 from contextlib import ExitStack
+from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import msgspec
@@ -55,17 +56,15 @@ def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> 
         raise FatalError(f"{path} cannot be written: it is no file.")
     counts = Exported()
     aside = path.with_name(path.name + ".tmp")
-    lines = [_heading(view).encode()]
+    lines = _lines(view, counts)
     try:
         with ExitStack() as stack:
             with _as_fatal(path):
                 file = stack.enter_context(_open(aside, gzipped=path.suffix == ".gz"))
-            for entry in _entries(view):
-                _add(entry, lines, counts)
-                if len(lines) >= _WRITTEN_AT_ONCE:
-                    _write(lines, file, path)
-                    on_progress(counts.urls)
-            _write(lines, file, path)
+            while written := b"".join(islice(lines, _WRITTEN_AT_ONCE)):
+                with _as_fatal(path):
+                    file.write(written)
+                on_progress(counts.urls)
             with _as_fatal(path):
                 stack.close()  # gzip has something left to write
         with _as_fatal(path):
@@ -93,18 +92,25 @@ def _open(path: Path, *, gzipped: bool) -> BinaryIO:
     return cast("BinaryIO", gzip.open(path, "wb", _GZIP_LEVEL))  # the caller closes
 
 
-def _write(lines: list[bytes], file: BinaryIO, path: Path) -> None:
-    with _as_fatal(path):
-        file.write(b"".join(lines))
-    lines.clear()
-
-
-def _heading(view: JobView) -> str:
+def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
+    """The lines of the list; *counts* goes on."""
     checkpoint = view.checkpoint.own
-    return (
+    heading = (
         f"# The frontier of {view.jobdir.name!r}, checkpoint {checkpoint.sequence} of "
         f"{checkpoint.written_at} and the logs since.\n"
     )
+    yield heading.encode()
+    for entry in _entries(view):
+        if entry.kind in NO_URLS:
+            continue
+        line = f"{entry.rank},{entry.url}".encode()
+        if entry.extra:
+            counts.requests += 1
+        elif _read_back(line) != (entry.url, entry.rank):
+            counts.unsayable += 1
+        else:
+            counts.urls += 1
+            yield line + b"\n"
 
 
 def _entries(view: JobView) -> Iterator[Entry]:
@@ -117,21 +123,6 @@ def _entries(view: JobView) -> Iterator[Entry]:
             entry = decode(submitted.payload)
             if not finished.hides_entry(entry):
                 yield entry
-
-
-def _add(entry: Entry, lines: list[bytes], counts: Exported) -> None:
-    """The line of *entry*, if it has one."""
-    if entry.kind in NO_URLS:
-        return
-    if entry.extra:
-        counts.requests += 1
-        return
-    line = f"{entry.rank},{entry.url}".encode()
-    if _read_back(line) != (entry.url, entry.rank):
-        counts.unsayable += 1
-        return
-    lines.append(line + b"\n")
-    counts.urls += 1
 
 
 def _read_back(line: bytes) -> tuple[str, int | None] | None:

@@ -19,8 +19,3 @@ Invariants:
 2. Memory is bounded by the pages in process, whatever the size of the files.
 3. A damaged file gives all pages before the damage, and an error with its name and offset.
 """
-
-from webcrawl.jobs.replay.spider import ReplaySpider
-from webcrawl.jobs.replay.warc_reader import DamagedWarcError, Stored, stored_pages
-
-__all__ = ["DamagedWarcError", "ReplaySpider", "Stored", "stored_pages"]
