@@ -59,7 +59,7 @@ def longest(job, pattern):
 
 def mending_in(path):
     mending = Mending(jobdir=path, number=1, rest_secs=5.0)
-    mending.begin("part")
+    mending.part = "part"
     return mending
 
 
@@ -352,6 +352,7 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
     mended = decode_snapshot(mend(mending))
     for one in mending.superseded:
         one.unlink(missing_ok=True)
+    assert {*level.path.glob("*.log")} <= {*mending.written}
     again = DiskFifo(path=level.path)
     again.open(mended.levels[0])
     assert problems(again) == []

@@ -82,7 +82,7 @@ class LineReader:
         while left > 0 and len(lines) < limit and not self.ended:
             piece = file.readline(left)
             left -= len(piece)
-            self._line = (self._line + piece)[: MAX_LINE_BYTES + 2]
+            self._line = (self._line + piece)[: MAX_LINE_BYTES + 1]
             self._line_bytes += len(piece)
             if piece and piece[-1:] != b"\n":
                 continue

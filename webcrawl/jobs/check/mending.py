@@ -56,10 +56,6 @@ class Mending:
         """The directory of files put aside."""
         self._on_progress = on_progress
 
-    def begin(self, part: str) -> None:
-        """Begin with *part*."""
-        self.part = part
-
     def lost(self, what: str) -> None:
         """Note a loss. Losses beyond a thousand are left out."""
         if len(self.losses) < MOST:

@@ -104,7 +104,7 @@ def _mend(jobdir: Path, mending: Mending) -> None:
     assert checkpoint is not None, "its states can be read now"
     for name, state in checkpoint.shards.items():
         _mend_shard(shard_path(jobdir, name), state, mending)
-    mending.begin("logs")
+    mending.part = "logs"
     mend_logs(jobdir, mending)
 
 
@@ -116,9 +116,9 @@ def _mend_shard(shard: Path, state: SavedState, mending: Mending) -> None:
         mending.clock.go_on(state.facts["clock_offset"])
     for part, mend in _MENDS.items():
         if part in snapshots:
-            mending.begin(part)
+            mending.part = part
             snapshots[part] = mend(shard / part, snapshots[part], mending)
-    mending.begin("hosts")
+    mending.part = "hosts"
     mend_hosts(shard / "hosts", mending)
     if snapshots != state.snapshots:
         publish_state(shard, state, snapshots, paths=mending.written)

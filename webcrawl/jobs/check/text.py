@@ -45,7 +45,7 @@ def _lines(report: Report) -> Iterator[str]:
     else:
         yield f"{report.jobdir}: no checkpoint can be read"
     for part, damaged in report.parts.items():
-        yield f"  {part:<12}{_places(damaged)}"
+        yield f"  {part:<12}{f'DAMAGED in {damaged:,} places' if damaged else 'sound'}"
     if report.damage_count:
         yield f"damaged in {report.damage_count:,} places:"
         yield from _findings(report.damage, report.damage_count)
@@ -54,10 +54,6 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _findings(report.notes, report.note_count)
     if not report.damage_count:
         yield "sound"
-
-
-def _places(damaged: int) -> str:
-    return f"DAMAGED in {damaged:,} places" if damaged else "sound"
 
 
 def _findings(found: list[Finding], count: int) -> Iterator[str]:

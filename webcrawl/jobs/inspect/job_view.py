@@ -32,7 +32,6 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
 
     from webcrawl.crawl.jobdir import Job
 
@@ -88,27 +87,17 @@ class JobView:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        try:
-            self._open()
-        except BaseException:
-            self._stack.close()
-            raise
+        with ExitStack() as stack:
+            use_suffix_list_of(self.checkpoint)
+            for name, state in self.checkpoint.shards.items():
+                path = shard_path(self.jobdir, name)
+                self.shards.append(ShardView(path=path, state=state, stack=stack))
+            if not self.shards:
+                raise CorruptRecordError(self.jobdir / SHARDS, 0, "there is no shard")
+            self._stack = stack.pop_all()
         return self
 
-    def _open(self) -> None:
-        use_suffix_list_of(self.checkpoint)
-        for name, state in self.checkpoint.shards.items():
-            path = shard_path(self.jobdir, name)
-            self.shards.append(ShardView(path=path, state=state, stack=self._stack))
-        if not self.shards:
-            raise CorruptRecordError(self.jobdir / SHARDS, 0, "there is no shard")
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._stack.close()
 
     def shard_of(self, host: str) -> ShardView:
