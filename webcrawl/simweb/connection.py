@@ -13,13 +13,14 @@ import struct
 import time
 from collections import deque
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import httptools
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.accesslog import AnswerEnd, Hit
 from webcrawl.simweb.host_spec import DNS_FAULTS, Behaviour, Framing
 from webcrawl.simweb.replies import STATUS_LINES, HostReply, error
-from webcrawl.simweb.requests import Request, RequestReader
 from webcrawl.simweb.robots import MOVED_PATH, PATH
 
 if TYPE_CHECKING:
@@ -41,6 +42,25 @@ _HANDED_OVER: Final = frozenset({AnswerEnd.OK, AnswerEnd.GARBAGE, AnswerEnd.BAD}
 _SPOILING: Final = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE})
 
 
+class Request(NamedTuple):
+    """One complete request. What is not HTTP is one without host and target."""
+
+    start: float
+    method: str = "-"
+    target: str = "-"
+    version: str = "-"
+    host: str = "-"
+    agent: str = ""
+    referer: str = ""
+    gzip: bool = False
+    keep_alive: bool = False
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it cannot be answered: not HTTP, without a path, or without a Host."""
+        return not (self.host and self.target.startswith("/"))
+
+
 class HttpConnection(asyncio.Protocol):
     """One HTTP connection, as an asyncio protocol."""
 
@@ -48,7 +68,10 @@ class HttpConnection(asyncio.Protocol):
         self._shared = shared
         self._world = shared.world
         self._scheme = scheme
-        self._reader = RequestReader(shared.clock)
+        self._parser = httptools.HttpRequestParser(self)
+        self._url = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._is_complete = False  # no more requests are read
         self._waiting: deque[Request] = deque()
         self._can_write = asyncio.Event()
         self._can_write.set()
@@ -81,7 +104,13 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on."""
-        self._waiting.extend(self._reader.feed(data))
+        if not self._is_complete:
+            try:
+                self._parser.feed_data(data)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+                if not self._is_complete:
+                    self._is_complete = True
+                    self._waiting.append(Request(self._shared.clock()))
         self._serve_waiting()
         if len(self._waiting) > _MAX_WAITING:
             self._transport.abort()
@@ -93,6 +122,40 @@ class HttpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on with a long answer."""
         self._can_write.set()
+
+    # called by the parser
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers = {}
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the target."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
+
+    def on_message_complete(self) -> None:
+        if self._is_complete:
+            return
+        headers = self._headers
+        parser = self._parser
+        keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
+        self._is_complete = not keep_alive
+        self._waiting.append(
+            Request(
+                self._shared.clock(),
+                parser.get_method().decode("ascii"),
+                self._url.decode("latin-1"),
+                parser.get_http_version(),
+                headers.get(b"host", b"").decode("latin-1").lower(),
+                headers.get(b"user-agent", b"").decode("latin-1"),
+                headers.get(b"referer", b"").decode("latin-1"),
+                b"gzip" in headers.get(b"accept-encoding", b""),
+                keep_alive,
+            )
+        )
 
     # answers
 
