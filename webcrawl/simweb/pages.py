@@ -18,7 +18,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webcrawl.simweb import chance
+from webcrawl.simweb.chance import CONTENT, LINKS, PAGE, REDIRECT, SIZE, TEXT, draw, draws, unit
 from webcrawl.simweb.distributions import HTML
 from webcrawl.simweb.leaves import GONE, LISTING, TRUNK, Leaf, PageKind
 
@@ -117,7 +117,7 @@ def leaf_of(world: World, host: HostSpec, number: int) -> Leaf:
         return TRUNK if host.is_web else LISTING
     if number >= host.pages:
         return GONE
-    leaf = world.leaves[chance.draw(world.seed, chance.PAGE, host.index, number) & 4095]
+    leaf = world.leaves[draw(world.seed, PAGE, host.index, number) & 4095]
     if not host.is_web and (leaf.kind is PageKind.REDIRECT or leaf.odd_charset):
         return TRUNK
     return leaf
@@ -129,7 +129,7 @@ def path_of(world: World, host: HostSpec, number: int, hop: int = 0) -> str:
         return "/"
     if number == ENDLESS_NUMBER:
         return ENDLESS_PATHS[hop]
-    value = chance.draw(world.seed, chance.PAGE, host.index, number)
+    value = draw(world.seed, PAGE, host.index, number)
     stem = value >> 12 & 4095
     if not host.is_web:
         return _own_path(world, host, number, stem)
@@ -185,7 +185,7 @@ def find_page(world: World, host: HostSpec, target: str) -> PageSpec | None:
 
 def charset_of(world: World, page: PageSpec) -> Charset:
     """How the HTML of *page*, one of odd charset, is encoded."""
-    value = chance.draw(world.seed, chance.TEXT, page.host.index, page.number)
+    value = draw(world.seed, TEXT, page.host.index, page.number)
     return CHARSETS[value % len(CHARSETS)]
 
 
@@ -198,7 +198,7 @@ def content_of(world: World, page: PageSpec) -> tuple[int, int]:
     index, number = page.host.index, page.number
     if page.kind is not PageKind.DUPLICATE:
         return index, number
-    value = chance.draw(world.seed, chance.CONTENT, index, number)
+    value = draw(world.seed, CONTENT, index, number)
     if value % 3 == 0:
         return world.hosts, DUPLICATE_BASE + (value >> 8) % max(1, world.hosts // 50)
     copies = max(1, round(page.host.pages * world.duplicates / 3))
@@ -214,7 +214,7 @@ def size_of(world: World, page: PageSpec) -> int:
     if leaf.kind is PageKind.LARGE:
         return world.large_bytes
     profile = world.profile_spec
-    quantile = chance.unit(chance.draw(world.seed, chance.SIZE, *content_of(world, page)))
+    quantile = unit(draw(world.seed, SIZE, *content_of(world, page)))
     small, trunk = profile.small, world.trunk_documents
     if page.number < page.host.trunk:
         quantile = small + quantile * (1.0 - small)
@@ -232,7 +232,7 @@ def size_of(world: World, page: PageSpec) -> int:
 def redirect_target(world: World, page: PageSpec) -> int:
     """The key to which a redirect page leads: a page, its next hop, or a page that is gone."""
     host, number, hop = page.host, page.number, page.hop
-    value = chance.draw(world.seed, chance.REDIRECT, host.index, number)
+    value = draw(world.seed, REDIRECT, host.index, number)
     sort = value & 15
     if hop + 1 < _hops(world, host, number):
         return key_of(host.index, number, hop + 1)
@@ -241,7 +241,7 @@ def redirect_target(world: World, page: PageSpec) -> int:
     if sort == 14:
         return key_of(host.index, host.pages + (value >> 8) % 64)
     if sort < 4:
-        rank0 = int(world.hosts ** chance.unit(value)) - 1
+        rank0 = int(world.hosts ** unit(value)) - 1
         other = world.host(world.index_of(rank0))
         return key_of(other.index, (value >> 8 & 0xFFFF) * other.pages >> 16 if sort else 0)
     return key_of(host.index, (value >> 8 & 0xFFFF) * host.pages >> 16)
@@ -249,7 +249,7 @@ def redirect_target(world: World, page: PageSpec) -> int:
 
 def redirect_status(world: World, page: PageSpec) -> int:
     """301, 302, 303, 307 or 308."""
-    value = chance.draw(world.seed, chance.REDIRECT, page.host.index, page.number)
+    value = draw(world.seed, REDIRECT, page.host.index, page.number)
     return _REDIRECT_STATUSES[value >> 28 & 7]
 
 
@@ -276,7 +276,7 @@ def links_of(world: World, page: PageSpec) -> list[int]:
     threshold = int(0x10000 * min(max(local / missing, 0.0), 1.0))
     hosts, pages = world.hosts, host.pages
     append = keys.append
-    for value in chance.draws(world.seed, chance.LINKS, index, number, missing):
+    for value in draws(world.seed, LINKS, index, number, missing):
         at = value >> 16 & 0xFFFFFF
         if value & 0xFFFF < threshold:
             append(base | (at * at * pages >> 48) << 8)  # squared: the first pages are popular
@@ -344,7 +344,7 @@ def _trunk_links(host: HostSpec, number: int) -> list[int]:
 
 def _hops(world: World, host: HostSpec, number: int) -> int:
     """How many URLs a redirect page has: 1 for a plain redirect."""
-    value = chance.draw(world.seed, chance.REDIRECT, host.index, number)
+    value = draw(world.seed, REDIRECT, host.index, number)
     sort = value & 15
     if sort in {10, 11, 12}:
         return 2 + (value >> 4 & 3)
