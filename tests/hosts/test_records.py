@@ -122,7 +122,7 @@ def test_new_crawl_reads_no_disk(records: HostRecords) -> None:
 def test_nothing_new_is_no_write(records: HostRecords, executor: PatientExecutor) -> None:
     records.get("a.test")
     records.flush()
-    assert executor._waiting == []
+    assert len(executor) == 0
 
 
 def test_close_writes_what_is_new_and_what_is_being_written(path: Path) -> None:

@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from concurrent.futures import Executor, Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seen_rig import HeldExecutor
 
 from webcrawl.hosts.records import HostRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from concurrent.futures import Executor
     from pathlib import Path
 
 
-class PatientExecutor(Executor):
-    """Runs what was submitted when ``run`` is called, in the caller's thread."""
-
-    def __init__(self) -> None:
-        self._waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._waiting.append((future, lambda: fn(*args, **kwargs)))
-        return future
-
-    def run(self) -> None:
-        """Do all that waits, its errors told as an executor tells them."""
-        for future, work in self._waiting:
-            try:
-                future.set_result(work())
-            except BaseException as error:  # noqa: BLE001  # the future's reader gets it
-                future.set_exception(error)
-        self._waiting.clear()
-
-    def forget(self) -> None:
-        """The process died: what was to be done never is."""
-        self._waiting.clear()
+class PatientExecutor(HeldExecutor):
+    """Does what was submitted when ``run`` is called."""
 
 
 def records_in(

@@ -19,43 +19,67 @@ if TYPE_CHECKING:
     from webcrawl.seen import Eliminator
 
 
-class InlineExecutor(Executor):
-    """Work is done before ``submit`` returns."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        _run(future, lambda: fn(*args, **kwargs))
-        return future
-
-
 class HeldExecutor(Executor):
-    """Work is done when the test says so: ``step`` does the oldest piece."""
+    """Works when it is told to, or when a result is waited for."""
 
     def __init__(self) -> None:
-        self._held: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._held.append((future, lambda: fn(*args, **kwargs)))
-        return future
-
-    def step(self) -> bool:
-        if not self._held:
-            return False
-        _run(*self._held.popleft())
-        return True
+        self._held: deque[_HeldFuture] = deque()
 
     def __len__(self) -> int:
         return len(self._held)
 
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = _HeldFuture(self, lambda: fn(*args, **kwargs))
+        self._held.append(future)
+        return future
 
-def _run(future: Future[Any], work: Callable[[], Any]) -> None:
-    try:
-        result = work()
-    except Exception as error:  # noqa: BLE001  # as an executor does
-        future.set_exception(error)
-    else:
-        future.set_result(result)
+    def step(self) -> bool:
+        """Do the oldest piece of work; False when there is none."""
+        if not self._held:
+            return False
+        self._held.popleft().work()
+        return True
+
+    def run(self) -> None:
+        """Do all that waits."""
+        while self.step():
+            pass
+
+    def forget(self) -> None:
+        """The process died: what was to be done never is."""
+        self._held.clear()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.run()
+
+
+class InlineExecutor(HeldExecutor):
+    """Work is done before ``submit`` returns."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = super().submit(fn, *args, **kwargs)
+        self.step()
+        return future
+
+
+class _HeldFuture(Future[Any]):
+    def __init__(self, executor: HeldExecutor, do: Callable[[], Any]) -> None:
+        super().__init__()
+        self._executor = executor
+        self._do = do
+
+    def work(self) -> None:
+        try:
+            result = self._do()
+        except Exception as error:  # noqa: BLE001  # as an executor does
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+    def result(self, timeout: float | None = None) -> Any:
+        while not self.done():
+            assert self._executor.step()
+        return super().result(timeout)
 
 
 def disk_eliminator(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 import sys
-from collections import Counter, deque
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from host_rig import Records, host_rig
 from scrapy.signalmanager import SignalManager
+from seen_rig import HeldExecutor, InlineExecutor
 
 from webcrawl.crawl.agent import ProcessServices
 from webcrawl.crawl.completion import Completion
@@ -95,58 +96,6 @@ def make_queues_small(patch: pytest.MonkeyPatch) -> None:
     assert DiskFifo.__init__.__kwdefaults__ is not None
     patch.setitem(DiskFifo.__init__.__kwdefaults__, "segment_bytes", 200)
     patch.setattr(levels, "FAN_OUT", 2)
-
-
-class HeldExecutor(Executor):
-    """A worker that works when it is told to, or when its result is waited for."""
-
-    def __init__(self) -> None:
-        self._held: deque[_HeldFuture] = deque()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future = _HeldFuture(self, lambda: fn(*args, **kwargs))
-        self._held.append(future)
-        return future
-
-    def step(self) -> bool:
-        """Do the oldest piece of work; False when there is none."""
-        if not self._held:
-            return False
-        self._held.popleft().work()
-        return True
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        while self.step():
-            pass
-
-
-class InlineExecutor(HeldExecutor):
-    """Work is done before ``submit`` returns."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future = super().submit(fn, *args, **kwargs)
-        self.step()
-        return future
-
-
-class _HeldFuture(Future[Any]):
-    def __init__(self, executor: HeldExecutor, do: Callable[[], Any]) -> None:
-        super().__init__()
-        self._executor = executor
-        self._do = do
-
-    def work(self) -> None:
-        try:
-            result = self._do()
-        except Exception as error:  # noqa: BLE001  # as an executor does
-            self.set_exception(error)
-        else:
-            self.set_result(result)
-
-    def result(self, timeout: float | None = None) -> Any:
-        while not self.done():
-            assert self._executor.step()
-        return super().result(timeout)
 
 
 class Stats(Counter[str]):
@@ -384,5 +333,5 @@ class Process:
                 named.update(filter_path(part._path, part._saved + n) for n in (0, 1))
             else:
                 found = part._levels
-                named.update(found._named, map(found._file, range(1, found._next)))
+                named.update(found._published, map(found._file, range(1, found._next)))
         return named

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import xxhash
 from scrapy.http import Response
-from shard_process import MAX_CRAWL_DELAY, POLICY, RETRY_TIMES, Flight, HeldExecutor
+from seen_rig import HeldExecutor
+from shard_process import MAX_CRAWL_DELAY, POLICY, RETRY_TIMES, Flight
 
 from webcrawl.crawl.fetch import PageState
 from webcrawl.frontier.delay_policy import cut_off
