@@ -34,7 +34,7 @@ from webcrawl.crawl._engine import (
     watch_requests,
 )
 from webcrawl.crawl.item_limit import ItemLimit
-from webcrawl.crawl.stop import unopened
+from webcrawl.crawl.jobdir import unopened
 from webcrawl.errors import FatalError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 

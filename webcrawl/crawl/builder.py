@@ -149,10 +149,7 @@ class AgentBuilder:
         self._delay: DelayPolicy = _build(
             crawler,
             "POLITENESS_POLICY",
-            factor=profile.factor,
-            floor=profile.floor,
-            ceiling=profile.ceiling,
-            unmeasured=profile.unmeasured,
+            **{name: value for name, value in profile._asdict().items() if name != "key"},
             backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
             backoff_max=number(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
         )

@@ -137,6 +137,11 @@ def _of_older_job(own: SavedState, name: str) -> SavedState | None:
     return dataclasses.replace(own, snapshots=snapshots) if snapshots else None
 
 
+def unopened(error: Exception, jobdir: Path) -> FatalError:
+    """What to tell the user when the crawl in *jobdir* cannot be opened."""
+    return refusal(error, jobdir, f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}.")
+
+
 class Job:
     """One JOBDIR.
 
@@ -179,8 +184,7 @@ class Job:
             raise
         except (CorruptRecordError, NewerFormatError, OSError) as error:
             self._lock.release()
-            sentence = f"The crawl in JOBDIR {self.path} cannot be resumed: {error}."
-            raise refusal(error, self.path, sentence) from error
+            raise unopened(error, self.path) from error
 
     def _refuse_others(self) -> None:
         """FatalError if the directory was never a job's, and has other things in it."""

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from webcrawl.crawl._engine import is_closing
-from webcrawl.errors import explained, is_disk_full, refusal
+from webcrawl.errors import explained, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy.crawler import Crawler
-
-    from webcrawl.errors import FatalError
 
 logger = logging.getLogger(__name__)
 
@@ -70,11 +68,6 @@ class CrawlStop:
         engine = self._crawler.engine
         if not is_closing(engine):
             self._closing = asyncio.ensure_future(engine.close_spider_async(reason=self._reason))
-
-
-def unopened(error: Exception, jobdir: Path) -> FatalError:
-    """What to tell the user when the crawl in *jobdir* could not even be opened."""
-    return refusal(error, jobdir, f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}.")
 
 
 def _explained(error: Exception, jobdir: Path) -> tuple[str, str]:
