@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import time
 
 import pytest
 from scrapy.settings import Settings
@@ -213,32 +212,6 @@ def test_sitemaps_and_feeds_are_read_up_to_their_bounds_decompressed():
     bounds = {"PAGE_MAX_BYTES": 5000}
     assert found(gzip.compress(feed), "", settings=bounds, kind="sitemap") == [None, ("item", "/1")]
     assert found(RSS[:-34], "text/xml", truncated="length") == [None]
-
-
-@pytest.mark.parametrize(
-    ("start", "piece", "content_type"),
-    [
-        ("", "<a href=/%d>x</a>", "text/html"),
-        ("<rss>", "<item><link>/%d</link></item>", "text/xml"),
-        ("<rss>", "<item>", "text/xml"),
-        ("<rss>", "<b>", "text/xml"),
-        ("", "url(/%d)", "text/css"),
-        ("", "'", "text/css"),
-    ],
-)
-def test_a_page_of_the_largest_size_takes_time_in_proportion(start, piece, content_type):
-    links = reader(LINK_KINDS=["a", "item", "css"])
-
-    def secs(size):
-        count = size // len(piece)
-        pieces = (piece % n for n in range(count)) if "%" in piece else [piece * count]
-        body = start + "".join(pieces)
-        started = time.thread_time()
-        list(links.find(page(body.encode(), content_type)) or ())
-        return time.thread_time() - started
-
-    few = min(secs(1 << 17) for _ in range(3))
-    assert secs(1 << 20) < 24 * few + 0.05
 
 
 def test_half_a_url_where_a_feed_is_cut_for_its_length_is_left_out():
