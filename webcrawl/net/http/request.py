@@ -24,17 +24,10 @@ _URL: Final = re.compile(
 _PORTS: Final = {"http": 80, "https": 443}
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-# Fields that decide on the framing, on where a request goes, or on what comes after it.
-_SPECIAL: Final = frozenset(
-    {
-        b"Connection",
-        b"Content-Length",
-        b"Host",
-        b"Proxy-Authorization",
-        b"Transfer-Encoding",
-    }
+# Fields that decide on the framing, or on where a request goes: replaced, or sent to the proxy.
+_REPLACED: Final = frozenset(
+    {b"Content-Length", b"Host", b"Proxy-Authorization", b"Transfer-Encoding"}
 )
-_REPLACED: Final = _SPECIAL - {b"Connection"}
 _PLAIN: Final = frozenset({"GET", "HEAD"})
 # A server takes these to have no body when nothing is said of it (RFC 9110, section 8.6).
 _WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -82,14 +75,11 @@ def wire_request(request: Request) -> WireRequest:
     method, fields, body = request.method, request.headers, request.body
     scheme, credentials, host, port, path = _parts(request.url)
     authority = _authority(scheme, host, port)
-    headers = [(b"Host", authority.encode())]
-    if _SPECIAL.isdisjoint(fields):
-        headers += [(name, value) for name, values in fields.items() for value in values]
-    else:
-        if b"Host" in fields:
-            headers = [(b"Host", fields[b"Host"] or b"")]
-        kept = [(name, values) for name, values in fields.items() if name not in _REPLACED]
-        headers += [(name, value) for name, values in kept for value in values]
+    named = fields[b"Host"] or b"" if b"Host" in fields else authority.encode()
+    headers = [(b"Host", named)]
+    for name, values in fields.items():
+        if name not in _REPLACED:
+            headers += [(name, value) for value in values]
     if credentials and b"Authorization" not in fields:
         headers.append((b"Authorization", _basic(credentials)))
     proxy = None
