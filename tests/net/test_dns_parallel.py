@@ -34,11 +34,10 @@ def test_two_thousand_names_are_resolved_twenty_times_as_fast_as_ten_threads_eve
         finally:
             await resolver.close()
         assert found == [[host.address] for host in hosts]
+        assert took >= LATENCY  # or the answers came from somewhere else
         return took
 
     with start_in_process(world, log_path=None, dns_latency=LATENCY) as web:
+        rounds = (range(n * NAMES, (n + 1) * NAMES) for n in range(ROUNDS))
         # A busy machine may spoil one round, with a lost packet that is sent again after 2 s.
-        took = min(uvloop.run(resolve(range(n * NAMES, (n + 1) * NAMES))) for n in range(ROUNDS))
-    # Not less than the latency, or the answers came from somewhere else.
-    assert took >= LATENCY
-    assert NAMES / took >= 20 * BEST_OF_THREADS
+        assert any(NAMES / uvloop.run(resolve(names)) >= 20 * BEST_OF_THREADS for names in rounds)

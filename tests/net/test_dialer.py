@@ -1,4 +1,4 @@
-"""Bound addresses: where each address has a rest of its own, no other one is connected to."""
+"""The addresses that hosts are connected to: permitted ones only, and the one that is bound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 from types import SimpleNamespace
 
 import pytest
-from fetching import OK, handler_with
+from fetching import OK, handler_with, outcome_by
 from loopback import each_loop, name_server, raw_server, untrusted, zone
 from scrapy import Request
 from scrapy.http import Response
@@ -20,7 +20,7 @@ from webcrawl.net.dialer import Dialer
 from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
 from webcrawl.net.limits import FetchLimits
-from webcrawl.net.outcomes import ForbiddenAddressError
+from webcrawl.net.outcomes import ForbiddenAddressError, outcome_of
 
 __all__ = ["each_loop"]
 
@@ -125,3 +125,96 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
     with bound_to("9.9.9.9"):
         asyncio.run(scenario())
     assert seen == ["8.8.8.8", ""]
+
+
+# --- the guard, from the server's side
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+async def test_a_host_that_is_a_forbidden_address_is_never_connected_to(scheme, address):
+    async with (
+        raw_server(OK, address=address) as server,
+        handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler,
+    ):
+        host = f"[{address}]" if ":" in address else address
+        hosts = [host, "localhost", "a.localhost"]
+        if ":" not in address:
+            hosts += ["0.0.0.0", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::]"]
+        for name in hosts:
+            request = Request(f"{scheme}://{name}:{server.port}/")
+            with pytest.raises(ForbiddenAddressError):
+                await handler.download_request(request)
+            assert request.meta["download_seconds"] < 1
+        assert server.connections == 0
+
+
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "017700000001", "0"])
+async def test_other_spellings_of_loopback_lead_nowhere(host):
+    async with (
+        raw_server(OK) as server,
+        handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler,
+    ):
+        found = await outcome_by(handler, f"http://{host}:{server.port}/")
+        assert found in ("bad_url", "dns_not_found", "dns_failed")
+        assert server.connections == 0
+
+
+async def test_a_name_that_leads_to_forbidden_addresses_is_never_connected_to():
+    records = {
+        "a.test": ["300 A 127.0.0.1"],
+        "b.test": ["300 AAAA ::1"],
+        "c.test": ["300 A 10.0.0.1", "300 A 169.254.169.254"],
+        "d.test": ["300 AAAA ::ffff:127.0.0.1"],
+        "e.test": ["300 CNAME a.test."],
+    }
+    async with (
+        name_server(zone(records)) as names,
+        raw_server(OK) as server,
+        handler_with(
+            DNS_SERVERS=f"127.0.0.1:{names.port}", ALLOW_PRIVATE_ADDRESSES=False
+        ) as handler,
+    ):
+        for name in records:
+            with pytest.raises(ForbiddenAddressError, match=name) as refused:
+                await handler.download_request(Request(f"http://{name}:{server.port}/"))
+            assert outcome_of(refused.value) == "address_forbidden"
+        assert server.connections == 0
+
+
+async def test_a_permitted_address_is_used_though_others_are_forbidden(monkeypatch):
+    """Judged by a guard that permits 127.0.0.1 alone, since tests reach nothing else."""
+
+    class OnlyOne(AddressGuard):
+        def permits(self, address: str) -> bool:
+            return address == "127.0.0.1"
+
+    monkeypatch.setattr(AddressGuard, "from_settings", lambda _: OnlyOne(allow_private=False))
+    records = {"a.test": [f"300 A 127.0.0.{n}" for n in (9, 8, 7, 1)]}
+    async with (
+        name_server(zone(records)) as names,
+        raw_server(OK) as server,
+        handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+    ):
+        url = f"http://a.test:{server.port}/"
+        for request in (Request(url), Request(url, method="POST")):
+            response = await handler.download_request(request)
+            assert str(response.ip_address) == "127.0.0.1"
+
+
+async def test_a_proxy_may_stand_anywhere_and_is_not_asked_for_forbidden_addresses():
+    async with (
+        raw_server(OK) as proxy,
+        handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler,
+    ):
+        meta = {"proxy": f"http://127.0.0.1:{proxy.port}"}
+        for host in ("a.test", "b.test"):
+            response = await handler.download_request(Request(f"http://{host}/", meta=meta))
+            assert response.body == b"hello"
+        for host in ("127.0.0.1", "localhost", "[::1]", "127.1"):
+            with pytest.raises(ForbiddenAddressError):
+                await handler.download_request(Request(f"http://{host}/", meta=meta))
+        assert len(proxy.heads) == 2
+        # What is permitted for a proxy is for a proxy only.
+        with pytest.raises(ForbiddenAddressError):
+            await handler.download_request(Request(f"http://127.0.0.1:{proxy.port}/"))
