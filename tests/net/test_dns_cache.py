@@ -65,7 +65,7 @@ class Cache(RuleBasedStateMachine):
 
     @invariant()
     def is_bounded(self) -> None:
-        assert len(self.resolver) == len(self.known) <= self.SIZE
+        assert len(self.resolver._cache) == len(self.known) <= self.SIZE
 
 
 TestCache = Cache.TestCase

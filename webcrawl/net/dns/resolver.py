@@ -228,10 +228,6 @@ class Resolver:
         self._closed = True
         await self._servers.close()
 
-    def __len__(self) -> int:
-        """Return the number of remembered names, found or not."""
-        return len(self._cache)
-
     def counts(self) -> dict[str, int]:
         """Return what was done so far, by the names of the stats under ``dns/``."""
         sent = self._servers.counts

@@ -75,7 +75,6 @@ class FtpDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol`. Raises the exceptions of `outcomes`."""
 
     lazy = True
-    experimental = False
 
     def __init__(
         self,
@@ -138,9 +137,6 @@ class FtpDownloadHandler(BaseDownloadHandler):
                 await control.close()
         contact.check_loss(document, self._limits)
         return response_of(document, request, address=control.address, protocol="FTP")
-
-    async def close(self) -> None:
-        """Do nothing: no connection outlives its request."""
 
 
 @dataclass(slots=True, kw_only=True)

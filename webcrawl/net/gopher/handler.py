@@ -70,7 +70,6 @@ class GopherDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol`. Raises the exceptions of `outcomes`."""
 
     lazy = True
-    experimental = False
 
     def __init__(
         self,
@@ -122,9 +121,6 @@ class GopherDownloadHandler(BaseDownloadHandler):
         document = _document(target, received, content_type, limit)
         contact.check_loss(document, self._limits)
         return response_of(document, request, address=connection.address, protocol="GOPHER")
-
-    async def close(self) -> None:
-        """Do nothing: no connection outlives its request."""
 
 
 def gopher_ports(settings: BaseSettings) -> frozenset[int]:

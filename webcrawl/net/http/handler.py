@@ -78,7 +78,6 @@ class HttpDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol` for http and https; raises what `outcomes` names."""
 
     lazy = True
-    experimental = False
 
     def __init__(
         self,
