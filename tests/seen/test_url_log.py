@@ -81,7 +81,7 @@ def test_a_full_disk_appends_nothing(log):
 
 
 def test_a_file_that_must_be_there_and_is_not_is_reported(log):
-    with pytest.raises(CorruptRecordError, match="missing"):
+    with pytest.raises(CorruptRecordError, match="gone"):
         list(read_frames(log.file(3), start=HEADER_SIZE, end=100))
     assert list(log.recovered(3, start=HEADER_SIZE, vouched=HEADER_SIZE)) == []
 

@@ -10,8 +10,6 @@ The frontier routes entries here, takes hosts from here and gives them back. The
 Mercator blocks a thread on the root of its heap. Here the heap holds only the snoozed queues, and
 those whose time has come stand in line: the order is the heap's (by ``ready_at``), a host seen for
 the first time costs no heap operation, and ready and snoozed hosts are counted for nothing.
-
-Directory: the overflows of the queues that spilled to disk, see overflow.py.
 """
 
 from __future__ import annotations

@@ -106,10 +106,8 @@ class FrontEnd:
         return [fifo.snapshot() for fifo in self._fifos]
 
     def written(self) -> list[Path]:
-        """See ``Frontier.written``."""
         return [path for fifo in self._fifos for path in fifo.written()]
 
     def forget(self) -> None:
-        """See ``Frontier.forget``."""
         for fifo in self._fifos:
             fifo.forget()

@@ -5,9 +5,8 @@ not fetched, and go on to it in passes. A pass looks once at each entry that was
 reasons when it began; those that are parked again meanwhile join the end, where this pass does not
 come. The invariant: an entry is here or elsewhere in the frontier, never both.
 
-Directory: ``<reason>/<segment>.log``, see storage/fifo.py. What is parked is durable with the next
-snapshot, and what was let in since the last one is parked again after a crash: as it was finished
-or not, it is skipped or judged once more. Passes are not saved: a restart begins them anew.
+What is parked is durable with the next snapshot, and what was let in since the last one is parked
+again after a crash, to be skipped or judged once more. Passes are not saved.
 """
 
 from __future__ import annotations
@@ -148,10 +147,8 @@ class Parked:
         return {reason: kept for reason, kept in snapshots.items() if len(self._fifos[reason])}
 
     def written(self) -> list[Path]:
-        """See ``Frontier.written``."""
         return [path for fifo in self._fifos.values() for path in fifo.written()]
 
     def forget(self) -> None:
-        """See ``Frontier.forget``."""
         for fifo in self._fifos.values():
             fifo.forget()

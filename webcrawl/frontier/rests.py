@@ -6,11 +6,9 @@ invariants: a rest is found until it is over; and at most *limit* rests are in m
 end first. The others go to a store on disk, so a crawl may have any number of hosts that are not
 to be contacted for an hour.
 
-What is in the store: a rest is put there under its host and never taken away. Before it is over
-the host cannot be contacted, so there is no newer one, and afterwards it means nothing.
-So it does no harm that the store is ahead of the frontier's snapshot, as it is after a crash. The
-snapshot holds the rests in memory and those that are not in the store's files yet; the files are
-synced with it (``RestStore.written``), and it does not grow with them.
+A rest is put into the store under its host and never taken away: before it is over there is no
+newer one, and afterwards it means nothing. So the store may be ahead of the frontier's snapshot,
+which holds the rests in memory and those that are not in the store's files yet.
 """
 
 from __future__ import annotations
@@ -153,5 +151,4 @@ class HostClocks:
         return Series(len(unsaved) + len(rests), itertools.chain(unsaved, held))
 
     def written(self) -> Iterable[Path]:
-        """See ``Frontier.written``."""
         return () if self._store is None else self._store.written()

@@ -6,9 +6,6 @@ worker thread sorts it, looks it up in every run of F and writes the new ones as
 
 The invariant: a run counts as part of a snapshot only when all payloads of its stretch have been
 taken by then. Merging a stretch again marks the same payloads.
-
-What a look-up costs: each merge reads the blocks of F that T' falls into, all of them when T' is
-large, at the speed of a sequential read; levels keep the rewriting of F logarithmic.
 """
 
 from __future__ import annotations

@@ -8,10 +8,6 @@ payloads from U. Several stretches may wait, so a submit never blocks and drops 
 
 The invariant: every new URL comes out of ``take`` exactly once, in first-seen order, and a
 stretch is named by snapshots, with the place up to which it was taken, until all of it was.
-
-If the process dies on any line: a payload is in U before ``submit`` returns, and stretches are kept
-until a published snapshot holds what was made of them. Recovery gives the set what the stretches
-of the snapshot hold, and submits again all that U holds after them.
 """
 
 from __future__ import annotations

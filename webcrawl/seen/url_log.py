@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.storage.record_log import (
     HEADER_SIZE,
-    CorruptRecordError,
     RecordLog,
     pack_many,
     read_records,
@@ -73,7 +72,6 @@ class UrlLog:
         self._log: RecordLog | None = None
         self._number = 0
         self._start = 0
-        self._first = 1
         self._named = (1, 1)
         self._published_first = 1
 
@@ -87,7 +85,7 @@ class UrlLog:
                 path.unlink()
         self._log = RecordLog.open(self.file(number), size=end)
         self._number, self._start = number, start
-        self._first = self._published_first = first
+        self._published_first = first
         self._named = (first, number)
 
     @property
@@ -141,8 +139,7 @@ class UrlLog:
 
         *first* is the oldest file that other stretches of the same snapshot lie in, if any do.
         """
-        self._first = self._number if first is None else first
-        self._named = (self._first, self._number)
+        self._named = (self._number if first is None else first, self._number)
         return self.span
 
     def written(self) -> list[Path]:
@@ -167,8 +164,6 @@ def read_frames(path: Path, *, start: int, end: int | None) -> Generator[Frame, 
 
     Raises CorruptRecordError for damage before *end*, as ``read_records``.
     """
-    if end is not None and not path.exists():
-        raise CorruptRecordError(path, 0, "the file is missing")
     for offset, record in read_records(path, start=start, end=end):
         yield Frame(offset, *parse_record(record))
 

@@ -93,28 +93,12 @@ class DiskFifo:
         self.path = path
         self._chunk = chunk
         self._segment_bytes = segment_bytes
-        self._head: deque[bytes] = deque()
-        self._tail: list[bytes] = []
-        self._overflow = 0
-        self._head_segment = 0
-        self._head_offset = HEADER_SIZE
-        self._tail_segment = 0
-        self._tail_offset = 0
         self._written: set[Path] = set() if written is None else written
         self._used_up = used_up
-        # Segments that are still there begin at the first number; those below the second are not
-        # named by the newest snapshot.
-        self._kept_from = 0
-        self._snapshot_from = 0
+        self._take_up(EMPTY)
 
-    def open(self, snapshot: FifoSnapshot | None) -> None:
-        """Take up the state of *snapshot* (None: an empty queue) and delete all other files.
-
-        CorruptRecordError if a segment is gone or too short. Reads no item.
-        """
-        state = EMPTY if snapshot is None else snapshot
-        self._head = deque(state.head)
-        self._tail = list(state.tail)
+    def _take_up(self, state: FifoSnapshot) -> None:
+        self._head, self._tail = deque(state.head), list(state.tail)
         self._overflow = state.overflow
         self._head_segment, self._head_offset = state.head_segment, state.head_offset
         self._tail_segment, self._tail_offset = state.tail_segment, state.tail_offset
@@ -122,7 +106,16 @@ class DiskFifo:
             # No file is needed, so none is kept: writing starts over at the tail segment.
             self._head_segment, self._head_offset = self._tail_segment, HEADER_SIZE
             self._tail_offset = 0
+        # Segments that are still there begin at the first number; those below the second are not
+        # named by the newest snapshot.
         self._kept_from = self._snapshot_from = self._head_segment
+
+    def open(self, snapshot: FifoSnapshot | None) -> None:
+        """Take up the state of *snapshot* (None: an empty queue) and delete all other files.
+
+        CorruptRecordError if a segment is gone or too short. Reads no item.
+        """
+        self._take_up(EMPTY if snapshot is None else snapshot)
         live_to = self._tail_segment if self._tail_offset else self._tail_segment - 1
         live = set(range(self._head_segment, live_to + 1))
         found = self._segments()

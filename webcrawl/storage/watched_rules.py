@@ -13,7 +13,7 @@ import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from webcrawl.errors import FatalError
 
@@ -65,8 +65,8 @@ class RulesFile(Generic[R]):
         self.rules = make()
         self.reloads = 0
         self._bad_lines = 0
-        self._version: _Version | None = None  # of the rules in force
-        self._seen: _Version | None = None  # at the last look
+        self._version: tuple[int, int, int] | None = None  # of the rules in force
+        self._seen: tuple[int, int, int] | None = None  # at the last look
         self._looked_at = -_LOOK_EVERY
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="rules")
         self.reading: Future[None] | None = None
@@ -158,13 +158,6 @@ class RulesFile(Generic[R]):
             )  # fmt: skip
 
 
-class _Version(NamedTuple):
+def _version_of(stat: os.stat_result) -> tuple[int, int, int]:
     """The identity of one state of a file; another file at its path has another inode."""
-
-    mtime_ns: int
-    size: int
-    inode: int
-
-
-def _version_of(stat: os.stat_result) -> _Version:
-    return _Version(stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
