@@ -192,7 +192,7 @@ def read_records(
         offset = start
         while end is None or offset < end:
             try:
-                payload = _read_payload(file)
+                payload = read_payload(file)
             except ValueError as error:
                 if end is None:
                     return
@@ -203,7 +203,7 @@ def read_records(
             yield offset, payload
 
 
-def _read_payload(file: BinaryIO) -> bytes:
+def read_payload(file: BinaryIO) -> bytes:
     """The payload of the next frame; ValueError with the reason if there is none."""
     frame = file.read(FRAME.size)
     if len(frame) < FRAME.size:

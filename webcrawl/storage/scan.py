@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from webcrawl.storage.record_log import (
     MAX_PAYLOAD,
     CorruptRecordError,
     check_header,
+    read_payload,
 )
 
 if TYPE_CHECKING:
@@ -74,23 +75,22 @@ def scan_records(
     a later webcrawl wrote it.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        opened = path.open("rb", buffering=0)
     except FileNotFoundError:
         yield Gap(start, max(start, end or 0), "the file is gone", is_torn=False)
         return
-    try:
-        yield from _Scan(path, fd, end).pieces(start)
-    finally:
-        os.close(fd)
+    with opened as file:
+        yield from _Scan(path, file, end).pieces(start)
 
 
 class _Scan:
     """The state of one scan."""
 
-    def __init__(self, path: Path, fd: int, end: int | None) -> None:
+    def __init__(self, path: Path, file: BinaryIO, end: int | None) -> None:
         self._path = path
-        self._fd = fd
-        self._size = os.fstat(fd).st_size
+        self._file = file
+        self._fd = file.fileno()
+        self._size = os.fstat(self._fd).st_size
         self._end = end
         self._limit = self._size if end is None else min(end, self._size)
 
@@ -122,18 +122,14 @@ class _Scan:
 
     def _frame(self, offset: int) -> FoundRecord | str:
         """The record at *offset*, or why there is none."""
-        head = os.pread(self._fd, FRAME.size, offset)
-        if len(head) < FRAME.size:
-            return "the file ends within a frame"
-        length, crc = FRAME.unpack(head)
-        if length > MAX_PAYLOAD:
-            return f"impossible record length {length}"
-        end = offset + FRAME.size + length
+        self._file.seek(offset)
+        try:
+            payload = read_payload(self._file)
+        except ValueError as error:
+            return str(error)
+        end = offset + FRAME.size + len(payload)
         if end > self._limit:
             return "the file ends within a record"
-        payload = os.pread(self._fd, length, offset + FRAME.size)
-        if len(payload) < length or zlib.crc32(payload, _CRC_START) != crc:
-            return "checksum mismatch"
         return FoundRecord(offset, end, payload)
 
     def _next_frame(self, bad: int) -> int | None:
