@@ -21,7 +21,9 @@ MIB = 1 << 20
 
 @pytest.fixture
 def web(tmp_path):
-    world = preset("clean", http_port=0, https_port=0, hosts=12, mean_pages=4.0, crawl_delays=0.0)
+    world = preset(
+        "clean", http_port=0, https_port=0, hosts=12, mean_pages=4.0, max_pages=12, crawl_delays=0.0
+    )
     with start_in_process(world, log_path=tmp_path / "access.log") as web:
         yield web
 

@@ -299,8 +299,11 @@ def test_directory_that_cannot_be_used_is_one_sentence(jobdir, monkeypatch, trou
 SPIDER = """
 import asyncio, json, sys
 from scrapy import Spider
+from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import AsyncCrawlerProcess
 from warc_checks import page
+
+ExecutionEngine._SLOT_HEARTBEAT_INTERVAL = 0.1  # it waits for this when all is done
 
 class Pages(Spider):
     name = "pages"
