@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import random
 import socket
@@ -18,6 +17,7 @@ from loopback import (
     name_server,
     zone,
 )
+from resolving import resolver_on
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
@@ -32,8 +32,6 @@ from webcrawl.net.dns.resolver import (
 from webcrawl.net.dns.servers import SystemServers, server_address
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from conftest import FakeClock
 
 ZONE = {
@@ -46,19 +44,6 @@ ZONE = {
     "short.test": ["1 A 127.0.0.1"],
     "many.test": [f"300 A 127.0.{n // 200}.{n % 200}" for n in range(400)],
 }
-
-
-@contextlib.asynccontextmanager
-async def resolver_on(
-    *servers: tuple[str, int], secs: float = 2.0, tries: int = 3, size: int = 100, **options
-) -> AsyncIterator[Resolver]:
-    resolver = Resolver(
-        servers=lambda: servers, timeout=secs, tries=tries, cache_size=size, **options
-    )
-    try:
-        yield resolver
-    finally:
-        await resolver.close()
 
 
 def refuse(rcode: int):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from typing import TYPE_CHECKING
 
@@ -17,45 +16,17 @@ from loopback import (
     raw_server,
     zone,
 )
+from resolving import resolver_on
 
 from webcrawl.clock import now
 from webcrawl.net.dns import query as dnsquery
 from webcrawl.net.dns.resolver import LookupFailedError, LookupTimeoutError, Resolver
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from webcrawl.net.dns.query import _Channel
 
 ZONE = {f"{name}.test": ["300 A 127.0.0.1"] for name in "abcdefgh"}
 GOOD = zone(ZONE)
-
-
-class System:
-    """Name servers that change when the test says so."""
-
-    def __init__(self, *servers: tuple[str, int]) -> None:
-        self.servers = servers
-
-    def current(self) -> tuple[tuple[str, int], ...]:
-        return self.servers
-
-
-@contextlib.asynccontextmanager
-async def resolver_on(
-    *servers: tuple[str, int], secs: float = 60.0, tries: int = 3, system: System | None = None
-) -> AsyncIterator[Resolver]:
-    resolver = Resolver(
-        servers=(lambda: servers) if system is None else system.current,
-        timeout=secs,
-        tries=tries,
-        cache_size=10_000,
-    )
-    try:
-        async with asyncio.timeout(30):
-            yield resolver
-    finally:
-        await resolver.close()
 
 
 def channels(resolver: Resolver) -> list[_Channel]:
@@ -254,16 +225,18 @@ async def test_addresses_that_nobody_asked_for_are_not_taken():
 
 
 async def test_the_system_changes_its_name_servers_and_open_questions_go_to_the_new_ones():
-    async with name_server(silence) as old, name_server(GOOD) as new:
-        system = System(old.address)
-        async with resolver_on(system=system, secs=0.1) as resolver:
-            waiting = asyncio.create_task(resolver.resolve("a.test"))
-            await asyncio.sleep(0)
-            system.servers = (new.address,)
-            assert await resolver.resolve("b.test") == ["127.0.0.1"]
-            assert await waiting == ["127.0.0.1"]
-            assert old.asked == ["udp a.test. A"]
-            assert sorted(new.asked) == ["udp a.test. A", "udp b.test. A"]
+    async with (
+        name_server(silence) as old,
+        name_server(GOOD) as new,
+        resolver_on(old.address, secs=0.1) as resolver,
+    ):
+        waiting = asyncio.create_task(resolver.resolve("a.test"))
+        await asyncio.sleep(0)
+        resolver._servers._servers = lambda: (new.address,)
+        assert await resolver.resolve("b.test") == ["127.0.0.1"]
+        assert await waiting == ["127.0.0.1"]
+        assert old.asked == ["udp a.test. A"]
+        assert sorted(new.asked) == ["udp a.test. A", "udp b.test. A"]
 
 
 async def test_only_so_many_connections_are_made_for_truncated_answers(monkeypatch):
