@@ -353,6 +353,7 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
     for one in mending.superseded:
         one.unlink(missing_ok=True)
     assert {*level.path.glob("*.log")} <= {*mending.written}
+    assert not (mending.aside / "queue.tmp").exists()
     again = DiskFifo(path=level.path)
     again.open(mended.levels[0])
     assert problems(again) == []

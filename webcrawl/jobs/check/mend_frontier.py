@@ -93,6 +93,7 @@ def _mend_queue(queue: Kept, mending: Mending) -> FifoSnapshot:
     mending.written += [*make_directory(queue.path), queue.path]
     for file in aside.glob("*.log"):
         mending.written.append(file.rename(queue.path / file.name))
+    shutil.rmtree(aside, ignore_errors=True)
     old = range(queue.fifo.head_segment, first)
     mending.superseded += [segment_file(queue.path, number) for number in old]
     return mended.snapshot()
