@@ -52,7 +52,7 @@ from crawling import (
 from disk import PowerLoss
 from faulty_crawl import Fault, Orders, Told
 
-from webcrawl.crawl import jobdir as job
+from webcrawl.crawl import state_directory
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records.database import FILE as SQLITE
 from webcrawl.jobs.check.whole import check_job
@@ -88,7 +88,13 @@ class FaultRig:
     """One job in *directory* and its simulated web. A context manager, which ends the latter."""
 
     def __init__(
-        self, directory: Path, *, rng: random.Random, hit: Counter[Fault], max_pages: int
+        self,
+        directory: Path,
+        *,
+        rng: random.Random,
+        hit: Counter[Fault],
+        hosts: int,
+        max_pages: int,
     ) -> None:
         self._hit = hit
         self.lives = 0
@@ -107,7 +113,7 @@ class FaultRig:
                 http_port=0,
                 https_port=0,
                 seed=rng.randrange(1000),
-                hosts=30,
+                hosts=hosts,
                 mean_pages=max_pages / 7,
                 max_pages=max_pages,
             ),
@@ -116,7 +122,7 @@ class FaultRig:
         self._seeds = directory / "seeds.txt"
         self._seeds.write_text("\n".join(self.web.world.seeds()) + "\n")
         self._patch = pytest.MonkeyPatch()
-        self._patch.setattr(job, "_BOOT_ID", self._boot)
+        self._patch.setattr(state_directory, "_BOOT_ID", self._boot)
 
     def __enter__(self) -> Self:
         return self
@@ -276,7 +282,7 @@ class Lot:
     def draw(self, *, is_new: bool) -> Fault:
         rng, most = self._rng, self._most[is_new] or self._most[True]
         if not most:
-            return Fault("kill", "write", "done", after=200)
+            return Fault("kill", "write", "done", after=40)
         kind = self._least(KINDS)
         if kind == "limit":
             return Fault(kind, after=rng.choice((100, 3000, 20_000, 60_000, 200_000)))
@@ -317,10 +323,11 @@ def go_through(
     most: int,
     hit: Counter[Fault],
     max_pages: int,
+    hosts: int = 30,
 ) -> None:
     """One job through at most *most* faults, and to its end; those that happened are put into
     *hit*. *max_pages* is how many pages the largest host has, and each takes MIN_DELAY."""
-    with FaultRig(directory, rng=rng, hit=hit, max_pages=max_pages) as rig:
+    with FaultRig(directory, rng=rng, hit=hit, hosts=hosts, max_pages=max_pages) as rig:
         is_finished = False
         while not is_finished and rig.lives < most:
             is_new = not rig.lives

@@ -28,7 +28,7 @@ from dying_disk import DyingDisk
 from scrapy.cmdline import execute
 from shard_process import make_queues_small
 
-from webcrawl.crawl import jobdir as job
+from webcrawl.crawl import state_directory
 
 # What a file below JOBDIR is, by its path there.
 _ROOMS = tuple(
@@ -100,7 +100,7 @@ class FaultyProcess:
         self._calls: Counter[tuple[str, str]] = Counter()
         self._patch = patch = pytest.MonkeyPatch()
         make_queues_small(patch)
-        patch.setattr(job, "_BOOT_ID", orders.boot)
+        patch.setattr(state_directory, "_BOOT_ID", orders.boot)
         self._disk = disk = DyingDisk(orders.root, patch=patch, rng=random.Random(orders.seed))
         if orders.known is not None:
             disk.power.go_on(pickle.loads(orders.known.read_bytes()))
