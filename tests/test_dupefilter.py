@@ -291,15 +291,6 @@ class TestStockCrawl:
         assert again["dupefilter/filtered"] == 1
         assert sum(hits.values()) == PAGES
 
-    def test_the_bloom_eliminator_without_a_jobdir(self, site):
-        url, hits = site
-        stats = crawl(
-            url, SEEN_ELIMINATOR=BLOOM, SEEN_BLOOM_CAPACITY=50, SEEN_BLOOM_ERROR_RATE=1e-9
-        )
-        assert hits == {f"/{n}": 1 for n in range(PAGES)}
-        assert stats["seen/bloom/measured_loss"] == 0
-        assert stats["seen/bloom/filters"] > 1
-
     def test_a_killed_crawl_asks_for_no_page_twice_when_it_is_resumed(self, site, tmp_path):
         url, hits = site
         settings = {
@@ -324,17 +315,6 @@ class TestStockCrawl:
         # The start page is not filtered, here, and a link to it is, in either run.
         assert max(count for path, count in hits.items() if path != "/0") == 1
         assert before <= set(hits)
-
-
-def test_two_filters_do_not_share_an_eliminator(tmp_path):
-    one, two = make(), make()
-    one.open()
-    two.open()
-    request = Request("http://host.test/")
-    assert not one.request_seen(request)
-    assert not two.request_seen(request)
-    one.close("finished")
-    two.close("finished")
 
 
 def test_the_worker_thread_ends_with_the_filter(tmp_path):

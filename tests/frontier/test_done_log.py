@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import resource
 from typing import TYPE_CHECKING
 
 import pytest
+from disk import file_size_limit
 
 from webcrawl.frontier.done_log import (
     Contact,
@@ -166,13 +166,8 @@ def test_write_that_fails_leaves_the_log_as_it_was(jobdir: Path) -> None:
     log = DoneLog(path=jobdir)
     log.open(1)
     log.release(Release("a.test", 9.0, 2.0), at_once=False)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            log.write(Finish(7, b""))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with file_size_limit(20), pytest.raises(OSError, match="File too large"):
+        log.write(Finish(7, b""))
     assert [*read_done_log(jobdir, 1)] == []
     log.write(Finish(8, b""))
     assert [*read_done_log(jobdir, 1)] == [Release("a.test", 9.0, 2.0), Finish(8, b"")]

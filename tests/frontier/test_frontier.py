@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import doctest
 import random
-import resource
 import sys
 from collections import Counter
 from functools import partial
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from disk import file_size_limit
 from frontier_rig import Rig, entry, urls_of
 from soundness import problems
 
@@ -503,10 +503,8 @@ def test_full_disk_hands_nothing_out_and_loses_nothing(rig: Rig) -> None:
     rig.push(*(entry(f"h{n}.test", n) for n in range(10)))
     lease = rig.acquire()
     assert lease is not None
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     rig.frontier.snapshot()  # a new segment: the next contact must be journaled
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8, hard))
-    try:
+    with file_size_limit(8):
         for write in (
             rig.frontier.acquire,
             lambda: rig.frontier.finish(lease),
@@ -517,8 +515,6 @@ def test_full_disk_hands_nothing_out_and_loses_nothing(rig: Rig) -> None:
                 write()
             assert problems(rig.frontier) == []
             assert (len(rig.frontier), rig.frontier.leased) == (9, 1)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     rig.fetch(lease)
     assert len(rig.drain()) == 9
 

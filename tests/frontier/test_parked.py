@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import resource
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from disk import file_size_limit
 from frontier_rig import Rig, entry, urls_of
 from soundness import problems
 
@@ -186,13 +186,8 @@ def test_full_disk_loses_nothing_that_is_parked_or_let_in(rig: Rig) -> None:
     park(rig, 8)
     waiting = rig.frontier.parked
     waiting.begin_pass(["budget"])
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8, hard))
-    try:
-        with pytest.raises(OSError, match="large"):
-            waiting.reconsider(8, lambda data: (data[:4], {"trap": data[4:], "budget": []}))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with file_size_limit(8), pytest.raises(OSError, match="large"):
+        waiting.reconsider(8, lambda data: (data[:4], {"trap": data[4:], "budget": []}))
     assert len(rig.frontier) == 4
     assert waiting.counts == {"budget": 0, "trap": 4}
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from contracts.policies import DelayPolicyContract, PrioritizerContract, SelectorContract
 from hypothesis import given
-from hypothesis import strategies as st
 from strategies import entries
 
 from webcrawl.frontier import (
@@ -20,7 +19,6 @@ from webcrawl.frontier import (
     HostFacts,
     LargestDelay,
 )
-from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.rests import HostClocks
 
 if TYPE_CHECKING:
@@ -104,11 +102,6 @@ def test_host_without_five_measured_downloads_rests_the_default() -> None:
 def test_back_off_doubles_with_each_failure_up_to_its_end() -> None:
     rests = [POLITE.rest(HostFacts([0.01] * 5, failures=n)) for n in range(12)]
     assert rests == [3.0, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]
-
-
-@given(st.floats(0, 1e6), st.floats(0, 1e6))
-def test_cut_off_contact_rests_longer_the_longer_it_may_have_taken(a: float, b: float) -> None:
-    assert 20.0 <= cut_off(POLITE, min(a, b)) <= cut_off(POLITE, max(a, b)) <= 120.0
 
 
 @pytest.mark.parametrize(("factor", "floor", "ceiling"), [(-1, 0, 1), (1, -1, 1), (1, 2, 1)])

@@ -138,22 +138,6 @@ def test_close_logs_a_spill_that_failed(held, worker, caplog):
     assert "the next snapshot holds it" in caplog.text
 
 
-def test_a_damaged_run_is_raised_at_use(tmp_path):
-    content = ContentSeen(path=tmp_path, executor=InlineExecutor(), buffer_size=40_000)
-    content.open(None)
-    process(content, *range(1, 40_001))
-    content.test(1)
-    (run,) = tmp_path.glob("*.run")
-    with run.open("r+b") as file:
-        file.seek(4096 + 8192)
-        file.write(b"\xff")
-    assert not content.test(10**6)
-    with pytest.raises(CorruptRecordError, match="does not add up"):
-        content.test(1500)
-    assert "does not add up" in problems(content)[0]
-    content.close()
-
-
 def test_stats_are_all_of_these(content):
     process(content, *range(1, 12))
     content.test(1)

@@ -14,7 +14,7 @@ from strategies import examples
 from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compactor
 from webcrawl.seen.levels import FAN_OUT, Levels, find, merged
-from webcrawl.seen.runs import RunWriter, write_run
+from webcrawl.seen.runs import write_run
 from webcrawl.storage.record_log import CorruptRecordError
 
 TOP = (1 << 64) - 1
@@ -245,10 +245,3 @@ def test_deleting_what_cannot_be_deleted_is_only_logged(tmp_path, caplog):
     background.close()
     assert files(tmp_path) == ["directory"]
     assert "Could not delete" in caplog.text
-
-
-def test_an_abandoned_writer_may_be_abandoned_again(tmp_path):
-    writer = RunWriter(path=tmp_path / "a.run")
-    writer.abandon()
-    writer.abandon()
-    assert files(tmp_path) == []

@@ -1,11 +1,8 @@
-"""Files cut at every byte, filled with zeros, left by a killed process or by a power loss."""
+"""Files cut at every byte, filled with zeros, or left by a power loss."""
 
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +15,7 @@ from webcrawl.storage.record_log import CorruptRecordError, RecordLog, read_reco
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 # Two items a frame, two frames a segment.
 SIZES = {"chunk": 2, "segment_bytes": 40}
@@ -170,41 +168,3 @@ def test_synced_records_survive_a_power_loss_and_no_other_appears(tmp_path, monk
                 again.append(b"goes on")
             assert [payload for _, payload in read_records(left)] == [*found, b"goes on"]
     power.close()
-
-
-APPENDER = """
-import sys, pathlib
-from webcrawl.storage.record_log import RecordLog
-log = RecordLog.open(pathlib.Path(sys.argv[1]))
-number = int(sys.argv[2])
-while True:
-    log.append(b"%d" % number + b"." * (number % 3000))
-    sys.stdout.buffer.write(b"%d\\n" % number)
-    number += 1
-"""
-
-
-def test_every_append_that_returned_survives_kill_9(tmp_path):
-    path = tmp_path / "test.log"
-    rng = random.Random(9)
-    number = 0
-    for _ in range(8):
-        process = subprocess.Popen(
-            [sys.executable, "-u", "-c", APPENDER, path, str(number)],
-            cwd=Path(__file__).parent.parent.parent,
-            stdout=subprocess.PIPE,
-        )
-        with process:
-            assert process.stdout is not None
-            process.stdout.read(rng.randrange(1, 5000))
-            process.kill()
-            rest = process.stdout.read()
-        with RecordLog.open(path):
-            pass
-        found = [int(payload.rstrip(b".")) for _, payload in read_records(path)]
-        assert found == list(range(len(found)))
-        said = [int(line) for line in rest.split(b"\n")[1:-1]]  # neither half a line
-        if said:
-            assert len(found) > said[-1]
-        number = len(found)
-    assert number > 1000
