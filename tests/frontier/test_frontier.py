@@ -109,17 +109,14 @@ def test_released_host_is_not_handed_out_before_ready_at(rig: Rig) -> None:
     assert rig.acquire() is None
     rig.clock.advance(0.001)
     second = rig.acquire()
-    assert second is not None
     assert second.entry.url == "http://a.test/2"
 
 
 def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     first = rig.acquire()
-    assert first is not None
     rig.release("a.test", fetched=True, took=0.1)
     second = rig.next()
-    assert second is not None
     assert rig.frontier.leased == 2
     rig.frontier.finish(first)
     rig.fetch(second)
@@ -171,7 +168,6 @@ def test_double_release_is_refused(rig: Rig) -> None:
 def test_entry_put_back_is_the_next_of_its_host(rig: Rig) -> None:
     rig.push(*(entry("a.test", n) for n in range(100)))
     lease = rig.acquire()
-    assert lease is not None
     # Its robots.txt was fetched instead: that was a contact, and the host rests for it.
     rig.frontier.put_back(lease)
     assert rig.acquire() is None
@@ -183,7 +179,6 @@ def test_entry_put_back_is_the_next_of_its_host(rig: Rig) -> None:
 def test_entry_put_back_after_its_host_left_the_table_is_handed_out_again(rig: Rig) -> None:
     rig.push(entry("a.test", 1))
     lease = rig.acquire()
-    assert lease is not None
     rig.release("a.test", fetched=True, took=0.2)
     rig.frontier.put_back(lease)
     assert rig.acquire() is None
@@ -194,7 +189,6 @@ def test_entry_put_back_after_its_host_left_the_table_is_handed_out_again(rig: R
 def test_requeued_entry_is_handed_out_like_any_other(rig: Rig) -> None:
     rig.push(entry("a.test", 1))
     lease = rig.acquire()
-    assert lease is not None
     again = msgspec.structs.replace(lease.entry, attempts=1)
     rig.frontier.requeue(again)
     rig.fetch(lease)
@@ -240,7 +234,6 @@ def test_queues_grow_until_the_workers_are_busy(jobdir: Path, clock: FakeClock) 
     assert rig.frontier.stats()["frontier/queues"] == workers
     assert rig.frontier.front_size == 200 - workers
     for lease in leases:
-        assert lease is not None
         rig.fetch(lease)
     rig.frontier.close()
 
@@ -264,13 +257,11 @@ def test_snoozed_host_does_not_end_the_search_for_a_ready_one(
     rig = Rig(jobdir, clock, queues=1, max_queues=10, slice_size=10)
     rig.push(entry("busy.test", 0))
     lease = rig.acquire()
-    assert lease is not None
     rig.fetch(lease)
     rig.push(*(entry("busy.test", n) for n in range(1, 1000)), entry("other.test", 1))
     calls = 0
     while (lease := rig.acquire()) is None:
         ready_at = rig.frontier.ready_at()
-        assert ready_at is not None
         assert ready_at <= rig.clock(), "the caller would wait for the resting host"
         calls += 1
     assert lease.entry.host == "other.test"
@@ -284,7 +275,6 @@ def test_resting_hosts_do_not_end_the_growth(jobdir: Path, clock: FakeClock) -> 
     for host in ("a.test", "b.test", "c.test"):
         rig.push(entry(host, 1))
         lease = rig.acquire()
-        assert lease is not None
         rig.fetch(lease)
     rig.push(*(entry(host, 2) for host in ("a.test", "b.test", "c.test", "z.test")))
     for _ in range(10):
@@ -292,9 +282,7 @@ def test_resting_hosts_do_not_end_the_growth(jobdir: Path, clock: FakeClock) -> 
         if lease is not None:
             break
         ready_at = rig.frontier.ready_at()
-        assert ready_at is not None
         assert ready_at <= rig.clock(), "the caller would wait though z.test is ready"
-    assert lease is not None
     assert lease.entry.host == "z.test"
     rig.frontier.close()
 
@@ -314,7 +302,6 @@ def test_flood_of_one_host_goes_to_disk_and_neither_blocks_nor_fills_memory(
     assert rig.frontier.front_size == 0
     assert rig.frontier.stats()["frontier/queues/spilled"] == 1
     rig.publish()
-    assert rig.published is not None
     # All that is in memory is in the snapshot: 48 entries of about 40 bytes.
     assert len(rig.published) < 4000
     out = rig.drain()
@@ -347,7 +334,6 @@ def test_disk_space_of_what_was_read_is_given_back_at_each_checkpoint(
     assert size("back") > flood * 20
     for _ in range(flood - 200):
         lease = rig.next()
-        assert lease is not None
         rig.fetch(lease)
     rig.publish()
     assert size("back") < 200 * 64
@@ -408,7 +394,6 @@ def test_what_is_promised_of_a_contact_is_kept_by_whatever_cuts_it_off(rig: Rig)
         end()
         began = rig.clock()
         lease = rig.next()
-        assert lease is not None
         assert rig.clock() - began == pytest.approx(600.0, abs=1e-3)
         rig.frontier.release(host, rest=0.0)
         rig.frontier.finish(lease)
@@ -427,7 +412,6 @@ def test_expiry_leaves_a_host_alone_that_works_for_a_later_lease(rig: Rig) -> No
     rig.release("a.test", fetched=True, took=0.1)
     rig.clock.advance(100)
     current = rig.acquire()
-    assert current is not None
     assert rig.frontier.expire(50) == [unprocessed]
     assert rig.acquire() is None, "the host is still in process"
     rig.fetch(current)
@@ -438,7 +422,6 @@ def test_host_in_process_without_a_lease_expires_too(rig: Rig) -> None:
     """Its entry was put back while robots.txt was fetched, and that request got lost."""
     rig.push(entry("a.test", 1))
     lease = rig.acquire()
-    assert lease is not None
     rig.frontier.put_back(lease)
     rig.clock.advance(61)
     assert rig.frontier.expire(60) == [lease]
@@ -502,7 +485,6 @@ def test_statistics_count_everything(rig: Rig) -> None:
 def test_full_disk_hands_nothing_out_and_loses_nothing(rig: Rig) -> None:
     rig.push(*(entry(f"h{n}.test", n) for n in range(10)))
     lease = rig.acquire()
-    assert lease is not None
     rig.frontier.snapshot()  # a new segment: the next contact must be journaled
     with file_size_limit(8):
         for write in (

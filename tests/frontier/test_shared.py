@@ -34,7 +34,6 @@ def contact(rig: Rig, host: str) -> Lease:
     """A lease on a new URL of *host*, whose turn it is."""
     rig.push(entry(host, int(rig.clock.now * 1e6)))
     lease = rig.next()
-    assert lease is not None
     assert lease.entry.host == host
     return lease
 
@@ -69,7 +68,6 @@ def test_host_that_is_sent_away_comes_when_the_clock_is_free(rig: Rig) -> None:
     assert send_away(rig, second) == pytest.approx(20.0)
     assert rig.acquire() is None
     again = rig.next()
-    assert again is not None
     assert again.entry == second.entry
     assert rig.frontier.claim(again, ADDRESS) == 0.0
 
@@ -217,7 +215,6 @@ def assert_resting(rig: Rig, count: int, at_least: float) -> None:
         pass
     assert rig.acquire() is None
     ready_at = rig.frontier.ready_at()
-    assert ready_at is not None
     assert ready_at - rig.clock() >= at_least - 1e-5
     for n in range(count):
         lease = contact(rig, f"new{n}.test")
@@ -278,5 +275,4 @@ def test_newer_rest_of_a_queue_is_not_hidden_by_an_older_one_in_the_records(smal
     small.crash()
     assert small.acquire() is None
     ready_at = small.frontier.ready_at()
-    assert ready_at is not None
     assert ready_at - small.clock() == pytest.approx(1000.0)
