@@ -237,6 +237,8 @@ def test_the_wrong_scheme_or_port_is_redirected_to_the_right_one(web):
     raw = exchange(web, host, LAST.format("/x", f"{host.name}:{web.world.http_port}").encode())
     assert raw.startswith(b"HTTP/1.1 301 ")
     assert f"Location: {host.origin}/x\r\n".encode() in raw
+    host = plain(web)
+    assert exchange(web, host, LAST.format("/", host.name).encode()).startswith(b"HTTP/1.1 200 ")
 
 
 def test_unknown_paths_are_404(web, client):
@@ -276,17 +278,6 @@ def test_the_pool_repeats_the_same_replies_as_far_as_its_bytes_reach():
             assert len(answers[0].parts) == 1
             kept += len(answers[0].parts[0])
     assert 2_000_000 < kept <= 3_000_000
-
-
-def test_a_bench_web_answers_to_a_host_header_without_a_port():
-    raw = []
-    for portless in (0, 1):
-        world = preset("bench", hosts=4, portless=portless, **FREE)
-        with start_in_process(world, log_path=None) as web:
-            host = plain(web)
-            raw.append(exchange(web, host, LAST.format("/", host.name).encode()))
-    assert raw[0].startswith(b"HTTP/1.1 301 ")
-    assert raw[1].startswith(b"HTTP/1.1 200 ")
 
 
 def test_connections_end_after_so_many_pages_and_robots_txt_is_none():

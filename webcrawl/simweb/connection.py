@@ -192,8 +192,8 @@ class HttpConnection(asyncio.Protocol):
         if request.method != "GET":
             return error(405, "Allow: GET\r\n")
         _, _, port = request.host.partition(":")
-        is_its_port = host.origin.endswith(f":{port}") if port else self._world.portless
-        if host.scheme != self._scheme or not is_its_port:
+        # A Host header without a port will do: wget2 1.99 never names it.
+        if host.scheme != self._scheme or (port and not host.origin.endswith(f":{port}")):
             return error(301, f"Location: {host.origin}{request.target}\r\n")
         if host.behaviour is Behaviour.THROTTLE and request.target not in {PATH, MOVED_PATH}:
             left = self._shared.too_soon(host)

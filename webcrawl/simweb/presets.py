@@ -18,7 +18,6 @@ _BENCH: Final[dict[str, Any]] = _SOUND | {
     "redirects": 0.0,
     "duplicates": 0.0,
     "odd_charsets": 0.0,
-    "portless": 1,
 }
 
 PRESETS: Final[dict[str, dict[str, Any]]] = {

@@ -138,7 +138,6 @@ class World:
     large_files: float = 0.0003  # URLs with a document of large_bytes
     large_bytes: int = 20 << 20
     pages_per_connection: int = 0  # after which the server closes it; 0: no bound
-    portless: int = 0  # 1: Host headers need not name the port; wget2 1.99 never does
     slow_secs: float = 0.4
     stall_secs: float = 60.0
     throttle_secs: float = 1.0
