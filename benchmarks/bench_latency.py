@@ -42,6 +42,7 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.settings import Settings
 
 from webcrawl.frontier.entry import NO_URLS
+from webcrawl.scheduler import agent_of
 from webcrawl.simweb import preset, start_in_process, write_seeds
 
 _RESOLUTION = 0.001
@@ -68,7 +69,8 @@ class Trace:
 
     def opened(self):
         self.engine = self.crawler.engine
-        self.frontier = self.engine.scheduler._frontier
+        (shard,) = agent_of(self.crawler).shards
+        self.frontier = shard.frontier
         self.workers = self.crawler.settings.getint("CONCURRENT_REQUESTS")
         self._acquire, self._release = self.frontier.acquire, self.frontier.release
         self.frontier.acquire, self.frontier.release = self.acquire, self.release
