@@ -192,7 +192,7 @@ def main() -> None:
         domains = SeedDomains(table)
         for start in range(0, SEEDS, 10_000):
             domains.add(host_name(n) for n in range(start, start + 10_000))
-        print(f"{len(domains):,} domains, {options.pages:,} pages of {LINKS} links")
+        print(f"{len(table):,} domains, {options.pages:,} pages of {LINKS} links")
         web = Web(random.Random(4))
         chains = rows(domains)
         costs: dict[str, list[float]] = {name: [] for name in chains}
