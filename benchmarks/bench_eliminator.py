@@ -229,8 +229,9 @@ class Feed:
             self.done.set_result(time.perf_counter())
 
     def _slices(self) -> None:
-        self._slice()
-        self._loop.call_later(_SLICE_SECS, self._slices)
+        if not self.empty.done():  # else it is closed
+            self._slice()
+            self._loop.call_later(_SLICE_SECS, self._slices)
 
     def _slice(self) -> None:
         """As ``Feeder.work``, without the gates and the frontier behind it."""
