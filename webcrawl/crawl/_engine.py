@@ -2,7 +2,8 @@
 
 Together with ``_fast_path`` the only module that touches Scrapy's private attributes. They were
 read in Scrapy 2.19: with another one the crawl goes Scrapy's own ways, which are slower, and with
-one that lacks what is used here it does not begin (``check_engine``).
+one that lacks what is used here it does not begin (``check_engine``). What replaces a part of an
+engine is to be called while the spider is being opened: the engine's slot exists from then on.
 
 * ``wake`` and ``Alarm``: when ``next_request()`` returned None the engine sleeps until its 5 s
   heartbeat; a polite frontier knows when the next host is ready and must wake it then.
@@ -68,10 +69,7 @@ def takes_fast_path(settings: BaseSettings) -> bool:
 
 
 def check_engine(engine: ExecutionEngine) -> None:
-    """Warn of a Scrapy that is not the known one; FatalError if it lacks what is used here.
-
-    To be called while the spider is being opened.
-    """
+    """Warn of a Scrapy that is not the known one; FatalError if it lacks what is used here."""
     if is_known_scrapy():
         return
     version = scrapy.__version__
@@ -122,10 +120,7 @@ class Alarm:
 
 
 def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) -> None:
-    """Call *on_done* once for every request when the engine is through with it.
-
-    To be called while the spider is being opened: the engine's slot exists from then on.
-    """
+    """Call *on_done* once for every request when the engine is through with it."""
     slot = engine._slot
     assert slot is not None
     remove_request = slot.remove_request
@@ -147,10 +142,7 @@ def scraper_is_full(engine: ExecutionEngine) -> bool:
 
 def go_on_for_pages_in_process(engine: ExecutionEngine, wait: Callable[[], bool]) -> None:
     """Let the engine ask for requests also while the scraper is full, if pages in it *wait* for
-    downloads that come by way of the scheduler: otherwise both would wait for each other.
-
-    To be called while the spider is being opened.
-    """
+    downloads that come by way of the scheduler: otherwise both would wait for each other."""
 
     def needs_backout() -> bool:
         return (
@@ -165,10 +157,7 @@ def go_on_for_pages_in_process(engine: ExecutionEngine, wait: Callable[[], bool]
 
 
 def bound_items(engine: ExecutionEngine, bound: Callable[..., Any]) -> None:
-    """Put what *bound* makes of it in the place of the way of an item through the pipelines.
-
-    To be called while the spider is being opened.
-    """
+    """Put what *bound* makes of it in the place of the way of an item through the pipelines."""
     pipelines = engine.scraper.itemproc
     pipelines.process_item_async = bound(pipelines.process_item_async)  # type: ignore[method-assign]  # the seam itself
 
@@ -201,8 +190,7 @@ def never_opened(engine: ExecutionEngine) -> None:
 def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[None]]) -> None:
     """Close what was opened, and call *undo*, when a processing module cannot be opened.
 
-    To be called while the spider is being opened. As with ``never_opened``, what Scrapy would log
-    while it closes all the rest would hide what is wrong.
+    As with ``never_opened``, what Scrapy would log while it closes the rest would hide the reason.
     """
     open_spider = engine.scraper.open_spider_async
 
