@@ -75,15 +75,6 @@ def test_entries_of_one_level_come_out_in_their_order(jobdir: Path, chunk: int) 
     assert problems(front) == []
 
 
-def test_urgent_level_is_offered_as_soon_as_it_has_an_entry(jobdir: Path, chunk: int) -> None:
-    front = front_end(jobdir)
-    front.open([])
-    front.push([encode(entry("late.test", depth=1))])
-    front.push([encode(entry("soon.test", depth=0))])
-    assert waiting(front) == [1, 0, 1, 0]
-    assert drained(front) == ["http://soon.test/0", "http://late.test/0"]
-
-
 def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir: Path) -> None:
     front = front_end(jobdir, levels=8)
     front.open([])

@@ -195,12 +195,6 @@ def test_requeued_entry_is_handed_out_like_any_other(rig: Rig) -> None:
     assert rig.drain() == [again]
 
 
-def test_empty_frontier_has_nothing_to_wait_for(rig: Rig) -> None:
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() is None
-    assert len(rig.frontier) == 0
-
-
 # --- priority
 
 

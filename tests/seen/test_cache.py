@@ -46,14 +46,6 @@ def test_a_used_one_survives_a_flood_of_others():
     assert 5 in cache
 
 
-def test_looking_with_in_does_not_count_as_use():
-    cache = ClockCache(size=2)
-    cache.admit([1, 2])
-    assert 1 in cache
-    cache.admit([3])
-    assert 1 not in cache
-
-
 def test_all_bits_set_still_finds_a_place():
     cache = ClockCache(size=3)
     cache.admit([1, 2, 3])

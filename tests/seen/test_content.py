@@ -50,19 +50,6 @@ def process(content, *fps):
         content.commit(fp)
 
 
-def test_a_new_document_is_not_seen_and_then_it_is(content):
-    assert not content.test(5)
-    assert content.test(5)  # in process by another page
-    content.commit(5)
-    assert content.test(5)
-
-
-def test_a_document_whose_processing_failed_was_never_seen(content):
-    content.test(5)
-    content.discard(5)
-    assert not content.test(5)
-
-
 def test_discarding_what_was_committed_keeps_it(content):
     process(content, 5)
     content.discard(5)

@@ -31,11 +31,6 @@ def test_insert_returns_the_indexes_that_were_new(buffer):
     assert 9 not in buffer
 
 
-def test_only_the_candidates_are_inserted(buffer):
-    assert buffer.insert([5, 6, 7], [0, 2]) == [0, 2]
-    assert 6 not in buffer
-
-
 def test_kinds_say_what_stands_at_each_ordinal(buffer):
     put(buffer, [1, 2])
     put(buffer, [3], SILENT)

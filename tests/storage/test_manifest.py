@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -303,19 +302,6 @@ def test_a_second_process_is_refused_with_the_holder_of_the_lock(tmp_path, holde
         with pytest.raises(LockedError, match=f"LOCK is held by process {holder.pid}") as caught:
             lock.acquire()
         assert caught.value.holder == f"process {holder.pid}"
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None])
-def test_the_lock_is_free_when_its_holder_is_gone_however_it_went(tmp_path, holder, how):
-    if how is None:
-        holder.stdin.close()
-    else:
-        holder.send_signal(how)
-    holder.wait()
-    lock = DirectoryLock(path=tmp_path / "LOCK")
-    lock.acquire()
-    assert (tmp_path / "LOCK").read_text() == f"process {os.getpid()}\n"
-    lock.release()
 
 
 def test_a_released_lock_can_be_taken_again_and_by_others(tmp_path):

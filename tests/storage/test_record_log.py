@@ -148,18 +148,6 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_record_and_takes_new_ones(fille
         assert payloads(path, end=path.stat().st_size) == [*PAYLOADS[:whole], b"next"]
 
 
-def test_zeros_over_the_tail_from_any_byte_leave_the_records_before(filled):
-    path, ends = filled
-    data = path.read_bytes()
-    for start in range(len(data)):
-        path.write_bytes(data[:start] + bytes(len(data) - start))
-        found = payloads(path)
-        whole = sum(end <= start for end in ends)
-        # A record that ends in zeros anyway is whole.
-        assert found in (PAYLOADS[:whole], PAYLOADS[: whole + 1])
-        assert len(found) == whole or data[start : ends[whole]].strip(b"\0") == b""
-
-
 @given(tail=st.binary(max_size=40), zeros=st.integers(0, 40))
 def test_whatever_follows_the_last_record_the_records_stay(tmp_path_factory, tail, zeros):
     path = tmp_path_factory.mktemp("log") / "test.log"
