@@ -84,6 +84,8 @@ def test_longest_rule_that_fits_is_taken():
         "startsWith(www,)=",
         "  startsWith(WWW.) : ",
         "startsWith(www.) ",
+        "startsWith(\\u0077ww.)\\",
+        "starts\\\n   With(www.)=",
         "\ufeffstartsWith(www.)=",
         "startsWith(www.)=\r\n\r\n! a comment\r\n# startsWith(a.)=",
     ],
@@ -116,6 +118,8 @@ def test_international_names_may_be_written_as_such():
         ("synonym(a b)=c", "rules, line 1: 'a b' is no part of a host name."),
         ("synonym(ü b)=c", "rules, line 1: 'ü b' is no part of a host name."),
         ("endsWith(a)=" + 254 * "x", f"rules, line 1: '{80 * 'x'}' is no part of a host name."),
+        ("\nstartsWith(a\\\n.)=" + 999 * "x", "rules, line 2: a rule has at most 1000 characters."),
+        (2000 * "x\\\n", "rules, line 1: a rule has at most 1000 characters."),
     ],
 )  # fmt: skip
 def test_what_is_no_rule_is_told_with_its_line(text, sentence):
@@ -126,16 +130,21 @@ def test_what_is_no_rule_is_told_with_its_line(text, sentence):
 
 def test_file_that_is_not_utf_8_is_told_with_its_line(tmp_path):
     path = tmp_path / "rules"
-    path.write_bytes(b"# caf\xc3\xa9\n# caf\xe9\nsynonym(caf\xe9.test)=a.test")
-    with pytest.raises(ValueError, match=r"line 3: 'caf.*' is no part of a host name"):
+    path.write_bytes(b"# caf\xc3\xa9\n\n# caf\xe9\n")
+    with pytest.raises(ValueError, match="line 3: this is not UTF-8"):
         HostRules.read(path)
 
 
-def test_rules_are_bounded(monkeypatch):
+def test_files_and_rules_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(host_rules, "MAX_RULES", 3)
     text = "".join(f"synonym(a{number}.test)=a.test\n" for number in range(4))
     with pytest.raises(ValueError, match="line 4: a file has at most 3 rules"):
         HostRules.parse(text)
+    monkeypatch.setattr(host_rules, "_MAX_BYTES", 10)
+    path = tmp_path / "rules"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="that is no file of rules"):
+        HostRules.read(path)
 
 
 @given(st.text(st.characters(codec=None)) | hosts(), st.sampled_from(["", "x", ".", "a.b"]))

@@ -6,9 +6,9 @@ and the eliminator takes the fingerprint of its ``Equivalence.comparison_form``.
 spellings the one found first is fetched; a spelling that is wrongly taken for another one is lost.
 Hence each rule below is named, can be switched, and says what it risks.
 
-What the URL Standard says (host in lower case, default port, dot segments, fragment) has already
-been done when a URL comes here: it is part of what a browser requests. The rules, in the order in
-which they are applied:
+The rules of the URL Standard (``STANDARD``: host_case, idn, default_port, dot_segments, empty_path,
+fragment) have already been applied when a URL comes here, and cannot be switched off: they are part
+of what a browser requests. The others, in the order in which they are applied:
 
 >>> def form(rule: str, url: str) -> str:
 ...     return Equivalence(frozenset({rule})).comparison_form(url)
@@ -26,9 +26,9 @@ behind a ``%`` that begins no escape, where a digit could make it one, escapes a
 
 session_ids: ``;jsessionid=`` and the like in the path, ASP.NET's ``/(S(...))/``, and session
 parameters by name, all with a value that looks drawn by lot: at least 16 letters and digits that
-change into one another twice, so numbers and words stay. Names that no platform has for itself
-(``sessionid``, ``sid``) stay where the path is about sessions, as the page is told apart by them.
-Risks pages that a server tells apart by such values.
+change into one another twice, so numbers and words stay; ColdFusion's pair of numbers has its own
+rule. Names that no platform has for itself (``sessionid``, ``sid``) stay where the path is about
+sessions, as the page is told apart by them. Risks pages that a server tells apart by such values.
 
 >>> form("session_ids", "http://a.test/x;jsessionid=0A1B2C3D4E5F6A7B?id=3&PHPSESSID=44f3a9c08e1d72b5")
 'http://a.test/x?id=3'
@@ -42,6 +42,22 @@ route by empty segments.
 
 >>> form("duplicate_slashes", "http://a.test//x///y?u=http://b.test//")
 'http://a.test/x/y?u=http://b.test//'
+
+index_names: what a server gives for a directory. Off by default: where ``/index.html`` greets and
+leads to ``/index.php``, as on many an old site, the site would be lost for one fetch that is saved.
+LARM drops ``index.*``; only names of pages are dropped here, as ``/index.xml`` is a feed.
+
+>>> form("index_names", "http://a.test/docs/index.html")
+'http://a.test/docs/'
+>>> form("index_names", "http://a.test/Default.aspx?id=3")
+'http://a.test/?id=3'
+
+lower_case: paths in lower case, as Windows servers have them. Off by default: it is wrong on all
+others, whose ``/README`` and ``/readme`` are two files, and short links end in letters of both
+cases.
+
+>>> form("lower_case", "http://a.test/Docs/%C3%89.HTM?Q=A")
+'http://a.test/docs/%c3%89.htm?Q=A'
 
 tracking: parameters that tell the site's operator where a visitor came from (utm_source, gclid).
 Risks nothing but a page that shows them.
@@ -71,12 +87,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from webcrawl.urls.filters.host_rules import HostRules
 
-RULES: Final = frozenset(
+STANDARD: Final = frozenset(
+    {"host_case", "idn", "default_port", "dot_segments", "empty_path", "fragment"}
+)
+DEFAULT: Final = frozenset(
     {
         *("percent_case", "unreserved", "session_ids", "duplicate_slashes"),
         *("tracking", "empty_query", "sorted_query"),
     }
 )
+RULES: Final = STANDARD | DEFAULT | {"index_names", "lower_case"}
 
 # Answers that are remembered: origins by their canonical form, names of parameters that count.
 _CACHED_ORIGINS: Final = 1 << 14
@@ -96,6 +116,10 @@ _LOOSE_ESCAPE: Final = re.compile(
 _FREE_ESCAPE: Final = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%[0-9A-Fa-f]{2}")
 _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SLASHES: Final = re.compile(r"//+")
+_INDEX: Final = re.compile(
+    r"(?<=/)(?:index|default)\.(?:[xsp]?html?|php[3-8]?|aspx?|jspx?|jsf|cfm|cgi|pl|do)\Z",
+    re.IGNORECASE,
+)
 _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 
 # Servlets, PHP and others that put what should be a cookie behind a semicolon.
@@ -113,11 +137,13 @@ _SESSION: Final = frozenset(
 _MAYBE_SESSION: Final = frozenset(
     {"sessionid", "session_id", "sessid", "sid", "s", "session", "sess", "sesskey", "psid"}
 )
+_COLD_FUSION: Final = frozenset({"cfid", "cftoken"})
 # What a server draws by lot, perhaps with the name of a machine behind it; base64 and UUIDs too.
 _TOKEN: Final = re.compile(r"[0-9a-z_-]{16,}(?=[.!~:%]|\Z)", re.IGNORECASE)
 _CHANGE: Final = re.compile(r"(?<=[0-9])[a-z]|(?<=[a-z])[0-9]", re.IGNORECASE)
 # Names and titles with a year have one.
 _FEWEST_CHANGES: Final = 2
+_FEWEST_DIGITS: Final = 8  # of a CFTOKEN
 _TRACKING: Final = frozenset(
     {
         # search engines and networks
@@ -146,7 +172,7 @@ class Equivalence:
     name that is no rule.
     """
 
-    def __init__(self, rules: frozenset[str] = RULES, *, hosts: HostRules | None = None) -> None:
+    def __init__(self, rules: frozenset[str] = DEFAULT, *, hosts: HostRules | None = None) -> None:
         unknown = ", ".join(sorted(rules - RULES))
         if unknown:
             known = ", ".join(sorted(RULES))
@@ -159,6 +185,8 @@ class Equivalence:
         self._case = "percent_case" in rules
         self._sessions = "session_ids" in rules
         self._slashes = "duplicate_slashes" in rules
+        self._index = "index_names" in rules
+        self._lower = "lower_case" in rules
         self._empty = "empty_query" in rules
         self._sorted = "sorted_query" in rules
         self._dropped = _TRACKING if "tracking" in rules else frozenset()
@@ -176,6 +204,8 @@ class Equivalence:
             or ";" in url
             or url.find("//", 8) >= 0
             or "/(" in url
+            or self._lower
+            or (self._index and _is_index(url))
         ):
             url = self._rewritten(url)
         elif "?" in url and url.startswith("http"):
@@ -217,6 +247,12 @@ class Equivalence:
                 path = _ASP_NET_SESSION.sub(_without_token, path)
         if self._slashes and "//" in path:
             path = _SLASHES.sub("/", path)
+        if self._index:
+            path = _INDEX.sub("", path)
+        if self._lower and path.isascii():
+            path = path.lower()
+            if self._case:
+                path = _ESCAPE.sub(lambda escape: escape[0].upper(), path)
         return path
 
     def _query(self, query: str, before: str) -> str | None:
@@ -227,6 +263,8 @@ class Equivalence:
         names = [part.partition("=")[0] for part in parts]
         if not self._counting.issuperset(names):
             kept = [part for part in parts if not self._is_dropped(part, before)]
+            if self._sessions:
+                kept = _without_cold_fusion(kept)
         if self._empty and "" in kept:
             kept = [part for part in kept if part]
         if not kept:
@@ -254,6 +292,8 @@ class Equivalence:
             if lower in _MAYBE_SESSION:
                 about_sessions = "session" in before.rpartition("://")[2].partition("/")[2].lower()
                 return not about_sessions and _is_drawn_by_lot(value)
+            if lower in _COLD_FUSION:
+                return False
         if len(name) <= _LONGEST_CACHED_NAME:
             if len(self._counting) >= _CACHED_NAMES:
                 self._counting.clear()
@@ -274,6 +314,21 @@ def _is_drawn_by_lot(value: str) -> bool:
 
 def _without_token(found: re.Match[str]) -> str:
     return "" if _is_drawn_by_lot(found[1]) else found[0]
+
+
+def _without_cold_fusion(parts: list[str]) -> list[str]:
+    """*parts* without CFID and CFTOKEN, which go together; the second is drawn by lot."""
+    pair = {name.lower(): value for name, _, value in (part.partition("=") for part in parts)}
+    token = pair.get("cftoken", "")
+    drawn = len(token) >= _FEWEST_DIGITS if token.isdecimal() else _is_drawn_by_lot(token)
+    if "cfid" not in pair or not drawn:
+        return parts
+    return [part for part in parts if part.partition("=")[0].lower() not in _COLD_FUSION]
+
+
+def _is_index(url: str) -> bool:
+    url = url.lower()
+    return "/index." in url or "/default." in url
 
 
 def _name_of(part: str) -> str:

@@ -13,8 +13,7 @@ The file is in LARM's own format, a Java properties file, and one written for LA
 
 At most one rule of each kind is applied, in this order; of several that fit the longest. A comma
 stands for a dot (LARM's BeanUtils could not have dots there). Letter case of hosts says nothing,
-that of the keywords does. International names may be written as such, label by label. Of properties
-files, escapes and rules over several lines are not read: no host name needs them.
+that of the keywords does. International names may be written as such, label by label.
 """
 
 from __future__ import annotations
@@ -26,13 +25,18 @@ from webcrawl.urls.host import host_of
 from webcrawl.urls.normalizer import normalize
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 MAX_RULES: Final = 1_000_000
 """A synonym takes 0.25 kB of memory."""
 
-# properties: key, then "=", ":" or white space, then value
+_MAX_BYTES: Final = 1 << 27
+_MAX_LINE: Final = 1000
+
+# properties: key, then "=", ":" or white space, then value; "\" joins lines and escapes characters
 _RULE: Final = re.compile(r"(\w+)\(([^()]*)\)(?:\s*[=:]\s*|\s+|\Z)(.*)")
+_ESCAPED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _PART: Final = re.compile(r"[a-z0-9._-]*")
 _MAX_NAME: Final = 253
 
@@ -55,17 +59,26 @@ class HostRules:
         ValueError with one sentence that names file and line for what is no rule, OSError when the
         file cannot be read. A million rules take 4 s.
         """
-        # What is not UTF-8 is no part of a host name.
-        return cls.parse(path.read_text("utf-8-sig", "surrogateescape"), name=str(path))
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ValueError(
+                f"{path} has more than {_MAX_BYTES >> 20} MB: that is no file of rules."
+            )
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ValueError(f"{path}, line {line}: this is not UTF-8.") from None
+        return cls.parse(text, name=str(path))
 
     @classmethod
     def parse(cls, text: str, *, name: str = "host rules") -> HostRules:
         """The rules in *text*; *name* is what errors call it."""
         rules = cls()
-        for number, line in enumerate(map(str.strip, text.split("\n")), 1):
+        for number, line in _logical_lines(text):
             try:
-                if line and line[0] not in "#!":
-                    rules._add(line)
+                rules._add(line)
             except ValueError as error:
                 raise ValueError(f"{name}, line {number}: {error}.") from None
         rules._start_lengths = sorted({len(part) for part in rules._starts}, reverse=True)
@@ -96,8 +109,12 @@ class HostRules:
 
     def _add(self, line: str) -> None:
         """Take the rule *line*; ValueError, with the end of a sentence, if it is none."""
+        if len(line) > _MAX_LINE:
+            raise ValueError(f"a rule has at most {_MAX_LINE} characters")
         if len(self) >= MAX_RULES:
             raise ValueError(f"a file has at most {MAX_RULES} rules")
+        if "\\" in line:
+            line = _ESCAPED.sub(_unescaped, line)
         found = _RULE.fullmatch(line)
         if found is None:
             raise ValueError(f"{line[:80]!r} is no rule like startsWith(www.)=")
@@ -118,6 +135,30 @@ class HostRules:
 
 def _name_or(name: str, otherwise: str) -> str:
     return name if "." in name.strip(".") and name[0] != "." and ".." not in name else otherwise
+
+
+def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
+    """The lines of a properties file that say something, joined but not unescaped, with the number
+    of the first of each. What is too long comes cut off, still too long."""
+    joined, first = "", 0
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip(" \t\f\r")
+        if not joined:
+            if not line or line[0] in "#!":
+                continue
+            first = number
+        joined = (joined + line)[: _MAX_LINE + 1]
+        if (len(joined) - len(joined.rstrip("\\"))) % 2:
+            joined = joined[:-1]
+            continue
+        yield first, joined
+        joined = ""
+    if joined:
+        yield first, joined
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else found[2]
 
 
 def _part_of(text: str) -> str:
