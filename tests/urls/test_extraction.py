@@ -214,8 +214,11 @@ def test_query_is_in_the_encoding_of_the_document_and_the_path_is_not():
          [Link("http://a.test/me", "", "link", "author"), Link("http://a.test/none", "", "link")]),
         ("<link rel=sitemap href=/map.xml>",
          [Link("http://a.test/map.xml", "", "sitemap", "sitemap")]),
-        ("<style>@import '/i.css'; p {background: url(/b)}</style><p style='url(/no)'>",
-         [Link("http://a.test/i.css", "", "css"), Link("http://a.test/b", "", "css")]),
+        ("<style>@import '/i.css'; p {background: url(/b)}</style><p style='x: url(\"/c\")'>",
+         [Link("http://a.test/i.css", "", "css"), Link("http://a.test/b", "", "css"),
+          Link("http://a.test/c", "", "css")]),
+        ("<a href=/a style='x: url(/b)'>x</a>",
+         [Link("http://a.test/a", "x", "a"), Link("http://a.test/b", "", "css")]),
         ("<svg><a xlink:href='/x'>drawn</a></svg>", [Link("http://a.test/x", "drawn", "a")]),
     ],
 )  # fmt: skip
@@ -229,7 +232,7 @@ def test_link_of_each_kind_that_can_be_asked_for(html, expected):
         "<form method=post action=/f>", "<form method=DIALOG action=/f>", "<form>",
         "<form action=?x>",
         "<img>", "<img src>", "<img src=data:image/png;base64,xx>", "<source>", "<video></video>",
-        "<object></object>", "<script>x</script>", "<style>url(#x)</style>", "<p style='url(/x)'>",
+        "<object></object>", "<script>x</script>", "<style>url(#x)</style>", "<p style>",
         "<style>/* url(/x) */</style>", "<base href=/x style='y'>",
     ],
 )  # fmt: skip
@@ -254,6 +257,10 @@ def test_link_of_svg_does_not_disturb_the_usual_search():
     assert paths("<svg><a xlink:href=/x>x</a></svg><a href=/y>y</a>", kinds=DEFAULT_KINDS) == [
         "/x", "/y",
     ]  # fmt: skip
+
+
+def test_base_is_found_behind_one_with_but_a_style():
+    assert paths("<base style='x'><base href=/b/><a href=x>x</a>") == ["/b/x"]
 
 
 def test_limit_holds_within_one_element():
@@ -338,6 +345,7 @@ TRAPS_OF_EVERY_KIND = {
         name: b"<a href=/x><%b src=/y action=/y data=/y>t" % name.encode() * (MIB // 40)
         for name in ["form", "object", "video", "audio", "img", "imgx", "source", "embed", "script"]
     },
+    "styles": b"<font style='x: url(/%d)'>" * (MIB // 26),
     "style sheet": b"<style>" + b"url(x)" * (MIB // 6),
     "style sheets": b"<style>url(/x)</style>" * (MIB // 22),
     "candidates": b"<img srcset='" + b"".join(b"%x, " % n for n in range(MIB // 7)) + b"'>",

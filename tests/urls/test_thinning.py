@@ -244,6 +244,9 @@ def test_tags_in_pieces_do_not_get_a_page_through_unthinned():
 def test_what_is_not_finished_is_not_kept():
     elements = frozenset({"form"})
     assert thin(b"<form action='", elements) == b""
+    assert thin(b"<p style='url(/x)'", styles=True) == b""
+    assert thin(b"</p url(/x)><?url(x)>", styles=True) == b""
+    assert thin(b"<p style='url(/x)'>text", styles=True) == b"<wbr  style='url(/x)'>"
 
 
 def test_ends_of_anchors_that_have_not_begun_are_dropped():
@@ -265,9 +268,10 @@ PIECES = [
     "<script src='/s'>if (a < b) { '<a href=/no>' }</script>", "<object data=/o>inside</object>",
     "<form action=/f><input></form>", "<video src=/v poster='/p'><source src=/w></video>",
     "<audio src=/u></audio>", "<embed src=/e>", "<style>p { x: url(/c) } /* < */</style>",
+    "<p style='x: url(/d)' title=\"a > b\">x</p>", "<b STYLE='x: URL(/d)'>x</b>",
     "<picture><source srcset='/w1, /w2'><img src=/w3></picture>", "<image src=/w4>",
     "<trackless src=/no></trackless>", "<format action=/no></format>", "<track src=/t>",
-    "<link rel=icon href=/icon>", "<b><STYLE>@import '/d'</STYLE></b>",
+    "<link rel=icon href=/icon>", "<p style='x: none'>x</p>",
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """The references in style sheets: ``url()`` and ``@import``.
 
-Called for style sheets that were fetched, and by ``extraction`` for ``<style>``.
+Called for style sheets that were fetched, and by ``extraction`` for ``<style>`` and ``style=``.
 CSS Syntax, section 4, as far as it decides where a reference begins and ends: comments and strings
 are passed over, escapes are undone, a string ends at an unescaped line end. Never raises; linear in
 the length of the text; ``limit`` bounds the answer.

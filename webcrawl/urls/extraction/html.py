@@ -91,6 +91,7 @@ def extract(
     tags = [node.tag for node in nodes]
     resolver, based = _resolver(nodes, tags, url=url, codec=codec, schemes=schemes)
     resolve = resolver.resolve
+    attribute_of = {} if search.styles else ATTRIBUTES
     # An anchor in a table in an anchor repeats its text, so the sum is bounded, not only each text.
     text_budget = 2 * len(source)
     hrefs: set[str] = set()
@@ -98,7 +99,7 @@ def extract(
     references: Iterable[tuple[str, str | None]]
     for node, tag in zip(nodes, tags, strict=True):
         attributes = node.attributes
-        attribute = ATTRIBUTES.get(tag)
+        attribute = attribute_of.get(tag)
         if tag is not None and attribute in attributes:
             references = ((tag, attributes[attribute]),)
         elif len(hrefs) < MAX_REFERENCES:
@@ -160,7 +161,9 @@ def _resolver(
     the second answer."""
     page = ReferenceResolver(url, codec=codec, schemes=schemes)
     if "base" in tags:
-        href = nodes[tags.index("base")].attributes["href"]
+        # With ``url()`` asked for, the first may be one that has but a style.
+        elements = (node.attributes for node, tag in zip(nodes, tags, strict=True) if tag == "base")
+        href = next((base["href"] for base in elements if "href" in base), None)
         target = page.resolve(href) if href and len(href) <= MAX_REFERENCE_CHARS else None
         if target is not None and len(target) <= MAX_BASE_CHARS:
             return ReferenceResolver(target, codec=codec, schemes=schemes), target
@@ -179,10 +182,12 @@ def _references(
             yield kind, attributes.get("href")
     elif tag == "meta" and search.refresh and _is_refresh(attributes):
         yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_REFERENCE_CHARS])
-    elif tag == "style":
-        for found in itertools.islice(css_references(node.text()), MAX_REFERENCES):
-            if found is not None:
-                yield "css", found.url
+    if search.styles:
+        style = node.text() if tag == "style" else attributes.get("style")
+        if style:
+            for found in itertools.islice(css_references(style), MAX_REFERENCES):
+                if found is not None:
+                    yield "css", found.url
 
 
 def _is_refresh(attributes: dict[str, str | None]) -> bool:

@@ -39,13 +39,12 @@ _SELECTORS: Final = {name: f"{name}[{attribute}]" for name, attribute in ATTRIBU
     "img": "img",
     "source": "source",
     "video": "video",
-    "css": "style",
+    "css": "style,[style]",
 }
 
 KINDS: Final = frozenset(name for name in _SELECTORS if name) | frozenset(RELATIONS)
 """All kinds that an HTML page can have. ``link`` is a ``<link>`` of any relation without a kind of
-its own; ``css`` what a style sheet in the page refers to; ``form`` the target of a form that is
-sent by GET."""
+its own; ``css`` a ``url()`` in the page; ``form`` the target of a form that is sent by GET."""
 
 _META_NAME: Final = re.compile(r"[a-z0-9_-]+", re.ASCII)
 
@@ -61,7 +60,7 @@ class Search(msgspec.Struct, frozen=True):
     """Kinds that are relations of a ``<link>``, as asked for."""
     refresh: bool
     styles: bool
-    """Whether style sheets in the page count."""
+    """Whether ``url()`` in ``<style>`` and ``style=`` counts."""
     meta_names: frozenset[str]
 
 

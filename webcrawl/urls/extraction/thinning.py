@@ -66,7 +66,7 @@ _BLOCK: Final = 1 << 18
 _CONTINUATIONS: Final = 500
 
 # What a tag is. From comments on they may hide what follows.
-_OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _COMMENT, _RAW, _BOGUS, _FOREIGN = range(10)
+_OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN, _COMMENT, _RAW, _BOGUS = range(10)
 
 _VOID: Final = (b"area", b"base", b"link", b"meta", b"frame", b"frameset")
 # Kept when asked for: elements without content, and elements that are closed at once so that
@@ -135,7 +135,7 @@ def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = 
     """The links of the HTML *body*, with their anchors' texts and images, and next to nothing else.
 
     *elements* are the names of further elements to keep, of those that are links by themselves
-    (``kinds.KINDS``); with *styles*, style sheets are kept, too.
+    (``kinds.KINDS``); with *styles*, what has a ``url()`` in its ``style`` is kept, too.
     """
     return _Thinning(body, elements, styles=styles).kept()
 
@@ -163,27 +163,27 @@ class _Thinning:
         # the page has been looked at.
         readers = (
             *(self._other, self._link, self._anchor, self._anchor_end, self._closed, self._image),
-            *(self._comment, self._raw, self._bogus),
+            *(self._root, self._comment, self._raw, self._bogus),
         )
         meet_root = self._foreign.meet
         position = 0
-        blocks = _candidates(body, self._elements)
+        blocks = _candidates(body, self._elements, every=self._styles)
         candidates = itertools.chain.from_iterable(blocks)
         for before, start, end, mark in itertools.islice(candidates, MAX_MARKED):
             if start < position:
                 continue  # within what was passed over
             if self._inside and position < start:
                 kept += _texts(body[position:start])
-            if mark == _FOREIGN:
-                meet_root(start)
-                position = start  # what stands behind it is text as behind any tag
-                continue
             if (
                 mark >= _COMMENT
                 and before >= self._position
                 and _WHOLE_BEFORE.match(body, before, start) is None
             ):
                 position = end  # within a tag
+                continue
+            if mark == _FOREIGN and not self._styles:
+                meet_root(start)
+                position = start  # what stands behind it is text as behind any tag
                 continue
             position = readers[mark](start, end)
             if self._tags >= MAX_KEPT:
@@ -194,9 +194,11 @@ class _Thinning:
         return b"".join(kept)
 
     def _other(self, start: int, end: int) -> int:
-        if self._inside:
-            piece = self._body[start:end]
-            self._kept.append(piece[piece.find(b">") + 1 :])
+        if self._inside or self._styles:
+            piece = self._body[start + 1 : end]
+            link = _styled(piece) if self._styles else b""
+            self._tags += bool(link)
+            self._kept.append(link + piece[piece.find(b">") + 1 :] if self._inside else link)
         return end
 
     def _link(self, start: int, end: int) -> int:
@@ -234,6 +236,10 @@ class _Thinning:
             behind = self._body[start + 1 + len(tag) : position]
             self._kept += (b"<", tag, b"</", name[0], b">", behind)
         return position
+
+    def _root(self, start: int, end: int) -> int:
+        self._foreign.meet(start)
+        return self._other(start, end)
 
     def _comment(self, start: int, end: int) -> int:  # noqa: ARG002  # as of all
         return self._passed_over(comment_end(self._body, start))
@@ -303,10 +309,13 @@ class _Thinning:
         return tag, end
 
 
-def _candidates(body: bytes, elements: frozenset[str]) -> Iterator[zip[tuple[int, int, int, int]]]:
+def _candidates(
+    body: bytes, elements: frozenset[str], *, every: bool
+) -> Iterator[zip[tuple[int, int, int, int]]]:
     """Where in *body* a tag with a mark begins, between where the ``<`` before it is (-1: nowhere)
     and where the next one is, and its mark. A block at once, as nine tags in ten have no mark, and
-    to look at each of them takes longer than all the rest."""
+    to look at each of them takes longer than all the rest. With *every* tag, the others are there,
+    too."""
     data = np.frombuffer(body + b"\0\0\0", np.uint8)
     first, second = _mark_tables(elements)
     last = -1
@@ -317,10 +326,11 @@ def _candidates(body: bytes, elements: frozenset[str]) -> Iterator[zip[tuple[int
         around = np.concatenate(([last], starts, [_next_tag(body, block + _BLOCK)]))
         last = int(starts[-1])
         rows = first[data[starts + 1].astype(np.uint16) << 8 | data[starts + 2]]
-        known = np.flatnonzero(rows)
+        known = np.arange(len(starts)) if every else np.flatnonzero(rows)
         marks = second[rows[known], data[starts[known] + 3]]
-        marked = np.flatnonzero(marks != _OTHER)
-        known, marks = known[marked], marks[marked]
+        if not every:
+            marked = np.flatnonzero(marks != _OTHER)
+            known, marks = known[marked], marks[marked]
         yield zip(
             around[known].tolist(),
             starts[known].tolist(),
@@ -386,3 +396,16 @@ def _attributes(tag: bytes) -> int:
     found = FINISHED.match(tag)
     assert found is not None  # as only such tags are looked at
     return len(ATTRIBUTE.findall(tag, found.end(1), found.end() - 1))
+
+
+def _styled(piece: bytes) -> bytes:
+    """A tag with ``url()`` in it under the name of an element that has no content."""
+    if b"url(" not in piece and b"URL(" not in piece:
+        return b""
+    found = FINISHED.match(piece)
+    name = NAME.match(piece)
+    if found is None or name is None:
+        return b""
+    if len(found[0]) > SAFE_TAG_BYTES and _attributes(found[0]) > SAFE_ATTRIBUTES:
+        return b""
+    return b"<wbr " + found[0][name.end() :]
