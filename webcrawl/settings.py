@@ -227,7 +227,7 @@ WARC_MAX_FILE_BYTES = 1 << 30
 # --- URLs ------------------------------------------------------------------------------------
 
 # Under which equivalences URLs are compared (webcrawl/urls/equivalence.py says what each risks);
-# what is fetched stays as it was found.
+# what is fetched stays as it was found. Off: index_names, lower_case, which would lose pages.
 URL_EQUIVALENCES = [
     *("percent_case", "unreserved", "session_ids", "duplicate_slashes"),
     *("tracking", "empty_query", "sorted_query"),

@@ -7,7 +7,7 @@ from scrapy.settings import Settings
 
 from webcrawl.crawl.url_rules import equivalence_of, filters_of, redirect_filters_of, scope_of
 from webcrawl.errors import FatalError
-from webcrawl.urls.equivalence import RULES
+from webcrawl.urls.equivalence import DEFAULT
 
 UNBALANCED = "missing ), unterminated subpattern at position 0"
 
@@ -127,7 +127,7 @@ def test_scope_is_open_by_default():
 
 
 def test_equivalences_of_the_settings_are_the_default_rules():
-    assert frozenset(of_project().getlist("URL_EQUIVALENCES")) == RULES
+    assert frozenset(of_project().getlist("URL_EQUIVALENCES")) == DEFAULT
     one = equivalence_of(of_project())
     assert one.comparison_form("http://www.a.com//x?b=1&a=%7e") == "http://www.a.com/x?a=~&b=1"
     assert (
