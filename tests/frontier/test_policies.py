@@ -152,13 +152,6 @@ def test_rests_that_are_over_or_taken_are_forgotten_by_and_by(
         assert len(hosts) <= (11 if taken else 1201)
 
 
-def test_without_a_store_all_rests_are_in_memory(hosts: HostClocks) -> None:
-    for n in range(10):
-        hosts.remember(f"h{n}.test", 100.0 + n, 0.0, now=5.0)
-    assert len(hosts) == 10
-    assert list(hosts.written()) == []
-
-
 def test_those_that_rest_for_longest_go_to_the_store_and_are_found_again(clock: FakeClock) -> None:
     store = Store()
     hosts = HostClocks(clock=clock, limit=32, store=store)
