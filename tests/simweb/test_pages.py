@@ -67,11 +67,6 @@ def test_the_same_seed_is_the_same_bytes_in_another_process(name):
     assert there.stdout.strip() == digest(name)
 
 
-def test_another_seed_is_other_bytes():
-    bodies = [b"".join(body_of(w, page(w, w.host(0), 0))) for w in (World(seed=1), World(seed=2))]
-    assert bodies[0] != bodies[1]
-
-
 def test_each_page_is_found_by_its_path_and_paths_are_unique():
     world = World(hosts=200)
     for index in range(0, 200, 7):

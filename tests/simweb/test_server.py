@@ -188,15 +188,6 @@ def test_a_request_may_come_byte_by_byte(web):
     assert asyncio.run(dribble()).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_a_client_that_is_done_sending_still_gets_its_answer(web):
-    host = plain(web)
-    with socket.create_connection((host.address, web.world.http_port)) as sock:
-        sock.sendall(GET.format("/", netloc(host)).encode())
-        sock.shutdown(socket.SHUT_WR)
-        data = b"".join(iter(lambda: sock.recv(65536), b""))
-    assert data.endswith(b"".join(body_of(web.world, page(web.world, host, 0))))
-
-
 def test_http_1_0_is_answered_without_chunks(web):
     host = host_with(web, scheme="http", framing=Framing.CHUNKED)
     raw = exchange(web, host, f"GET / HTTP/1.0\r\nHost: {netloc(host)}\r\n\r\n".encode())
