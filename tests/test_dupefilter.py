@@ -10,11 +10,11 @@ import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import warm
+from http_site import HttpSite, serving
 from scrapy import Request, Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
@@ -245,32 +245,16 @@ print(json.dumps({name: value for name, value in stats.items() if name[:4] in ("
 
 @pytest.fixture
 def site():
-    """Pages that link to one another in many ways, and how often each was asked for."""
-    hits: Counter[str] = Counter()
+    """Pages that link to one another in many ways, and what was asked for."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            hits[self.path] += 1
-            number = int(self.path[1:])
-            targets = [(number * k + k) % PAGES for k in range(1, 8)] + [number + 1]
-            body = "".join(f'<a href="/{n % PAGES}#{n}">x</a>' for n in targets * 2).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request):
+        number = int(request.path[1:])
+        targets = [(number * k + k) % PAGES for k in range(1, 8)] + [number + 1]
+        body = "".join(f'<a href="/{n % PAGES}#{n}">x</a>' for n in targets * 2)
+        return 200, {}, body.encode()
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", hits
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(HttpSite(answer)) as site:
+        yield site.url, site.asked
 
 
 def crawl(url: str, **settings) -> dict[str, float]:
@@ -282,17 +266,17 @@ def crawl(url: str, **settings) -> dict[str, float]:
 
 class TestStockCrawl:
     def test_each_page_is_fetched_once_and_not_again_in_a_second_run(self, site, tmp_path):
-        url, hits = site
+        url, asked = site
         stats = crawl(url, JOBDIR=str(tmp_path / "job"))
-        assert hits == {f"/{n}": 1 for n in range(PAGES)}
+        assert Counter(asked) == {f"/{n}": 1 for n in range(PAGES)}
         assert stats["dupefilter/filtered"] == 16 * PAGES - PAGES + 1
         assert stats["seen/merge/count"] > 0
         again = crawl(url, JOBDIR=str(tmp_path / "job"))
         assert again["dupefilter/filtered"] == 1
-        assert sum(hits.values()) == PAGES
+        assert len(asked) == PAGES
 
     def test_a_killed_crawl_asks_for_no_page_twice_when_it_is_resumed(self, site, tmp_path):
-        url, hits = site
+        url, asked = site
         settings = {
             "JOBDIR": str(tmp_path / "job"),
             "START_AGAIN": True,
@@ -304,17 +288,17 @@ class TestStockCrawl:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        while sum(hits.values()) < PAGES // 3:
+        while len(asked) < PAGES // 3:
             assert process.poll() is None
         process.kill()
         process.wait()
-        before = set(hits)
+        before = set(asked)
         assert len(before) < PAGES
         # Scrapy's own queue does not survive that, so not every page is fetched in the end.
         crawl(url, **settings)
         # The start page is not filtered, here, and a link to it is, in either run.
-        assert max(count for path, count in hits.items() if path != "/0") == 1
-        assert before <= set(hits)
+        assert max(count for path, count in Counter(asked).items() if path != "/0") == 1
+        assert before <= set(asked)
 
 
 def test_the_worker_thread_ends_with_the_filter(tmp_path):

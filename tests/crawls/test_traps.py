@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-import threading
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
 from crawling import crawl_command, run_crawl, start_crawl, stats_of, wait_until
+from http_site import HttpSite, serving
 
 from webcrawl.urls.filters.pattern import patterns_of
 
@@ -27,79 +26,44 @@ def trap_links(number):
         yield f"/calendar/2026/{which + 1}/?visit={visit}"
 
 
-class Site(ThreadingHTTPServer):
+class Site(HttpSite):
     """A tree of sound pages, each of which leads into a calendar that looks the same to everyone
     but carries the visitor along."""
 
-    daemon_threads = True
-
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.asked = []
+        super().__init__(self.page)
         self.delay = 0.0
         self.dead_links = 0
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}"
-
-    @property
-    def sound(self):
-        return {f"/docs/{number}" for number in range(1, PAGES + 1)} | {"/"}
-
-    @property
-    def trap(self):
-        return {link for number in range(PAGES + 1) for link in trap_links(number)}
+        self.sound = {f"/docs/{number}" for number in range(1, PAGES + 1)} | {"/"}
+        self.trap = {link for number in range(PAGES + 1) for link in trap_links(number)}
 
     def fetched(self, of):
         return [path for path in self.asked if path in of]
 
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # header and body in one packet: the second would wait 40 ms for its turn
-
-    def do_GET(self):
-        server = self.server
-        server.asked.append(self.path)
-        time.sleep(server.delay)
-        if self.path.startswith("/calendar/"):
-            month = self.path.split("/")[3]
-            self.answer(200, f"<p>Nothing on in month {month}.</p><a href='../7/?day=1'>next</a>")
-        elif self.path in server.sound:
-            number = int(self.path.rpartition("/")[2] or 0)
+    def page(self, request):
+        path = request.path
+        time.sleep(self.delay)
+        if path.startswith("/calendar/"):
+            month = path.split("/")[3]
+            text = f"<p>Nothing on in month {month}.</p><a href='../7/?day=1'>next</a>"
+        elif path in self.sound:
+            number = int(path.rpartition("/")[2] or 0)
             children = [n for n in (2 * number + 1, 2 * number + 2) if n <= PAGES]
             links = [f"/docs/{child}" for child in children]
-            if server.dead_links:
-                links += [f"/gone/{number}/{which}" for which in range(server.dead_links)]
+            if self.dead_links:
+                links += [f"/gone/{number}/{which}" for which in range(self.dead_links)]
             else:
                 links += trap_links(number)
-            self.answer(
-                200, f"<p>Page {number}</p>" + "".join(f"<a href='{link}'>x</a>" for link in links)
-            )
+            text = f"<p>Page {number}</p>" + "".join(f"<a href='{link}'>x</a>" for link in links)
         else:
-            self.answer(404, "none")
-
-    def answer(self, status, text):
-        body = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
+            return 404, {}, b"none"
+        return 200, {}, text.encode()
 
 
 @pytest.fixture
 def site():
-    with Site() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(Site()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def command(site, tmp_path, **settings):

@@ -1,0 +1,63 @@
+"""A threaded HTTP server on loopback whose answers a test makes."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    # Status, headers, body.
+    Reply = tuple[int, dict[str, str], bytes]
+
+
+class HttpSite(ThreadingHTTPServer):
+    """*answer* is called with each request's handler, in a thread; *asked* are all paths so far."""
+
+    daemon_threads = True
+
+    def __init__(
+        self, answer: Callable[[BaseHTTPRequestHandler], Reply], address: str = "127.0.0.1"
+    ) -> None:
+        super().__init__((address, 0), _Handler)
+        self.answer = answer
+        self.asked: list[str] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: HttpSite
+    protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # header and body in one packet: the second would wait 40 ms for its turn
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        status, headers, body = self.server.answer(self)
+        self.send_response(status)
+        for name, value in {"Content-Type": "text/html", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@contextlib.contextmanager
+def serving(site: ThreadingHTTPServer) -> Iterator[Any]:
+    """Serve *site* from a thread."""
+    with site:
+        thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield site
+        finally:
+            site.shutdown()
+            thread.join()
