@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.simweb import AnswerEnd, Hit, read_access_log
-from webcrawl.simweb.accesslog import epoch_clock, escaped, line_of
+from webcrawl.simweb.accesslog import escaped, line_of
 
 LINE = (
     '127.0.0.1 - - [1763625600.123456 1763625600.125001] "GET /a-4.html HTTP/1.1" 200 5120 '
@@ -77,9 +77,3 @@ def test_any_hit_is_read_as_it_was_written(text):
     assert found == hit._replace(
         agent=escaped(text).removeprefix("-"), origin=escaped(hit.origin).replace(" ", "%20")
     )
-
-
-def test_the_clock_never_goes_back():
-    clock = epoch_clock()
-    times = [clock() for _ in range(1000)]
-    assert times == sorted(times)
