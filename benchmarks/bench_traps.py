@@ -38,7 +38,7 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier.admission import Admission
 from webcrawl.hosts.budgets.quotas import Quota, budgets_of
-from webcrawl.hosts.budgets.reputation import ReputationGate
+from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.budgets.traps.trap_files import Notes
@@ -124,8 +124,7 @@ def admission(directory: Path, executor: ThreadPoolExecutor, parked: int) -> Non
         *keeper.gates(),
         ReputationGate(
             domains=records.domains,
-            base=4,
-            rounds=0,
+            budget=ReputationBudget(4, 0),
             is_far=frontier.is_far,
             clock=time.monotonic,
         ),

@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.hosts.budgets.quotas import BudgetGate, Ledger, Quota, budgets_of
-from webcrawl.hosts.budgets.reputation import ReputationGate
+from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,10 +126,10 @@ class Reputation(ReputationGate):
     def __init__(self, records: HostRecords, *, base: int = 2, rounds: int = 3) -> None:
         self.clock = FakeClock()
         self.far: set[str] = set()
+        self.budget = ReputationBudget(base, rounds)
         super().__init__(
             domains=records.domains,
-            base=base,
-            rounds=rounds,
+            budget=self.budget,
             is_far=self.far.__contains__,
             clock=self.clock,
         )
@@ -151,6 +151,14 @@ def test_budget_grows_with_the_domains_that_link(records: HostRecords) -> None:
     records.domains.link("b.test", ["example.com"])
     assert let_in(gate, "www.example.com") == 4
     assert let_in(gate, "www.example.com") == 0
+
+
+def test_reputation_budget_may_change_in_a_crawl(records: HostRecords) -> None:
+    gate = Reputation(records)
+    gate.budget.base = 5
+    assert let_in(gate, "example.com") == 5
+    gate.budget.rounds = 0
+    assert not gate.may_relent
 
 
 def test_thousand_hosts_of_a_domain_have_one_budget(records: HostRecords) -> None:

@@ -88,6 +88,14 @@ def test_the_average_of_the_last_five_downloads_counts(polite, records):
     assert records.get(HOST).took == [1.0, 1.0, 1.0, 1.0, 3.5]
 
 
+def test_a_floor_that_is_set_while_the_crawl_runs_holds_at_once(clock, records):
+    policy = dataclasses.replace(POLICY)
+    polite = politeness(clock, records, policy=policy)
+    assert after(polite).secs == 3
+    policy.floor = 9.0
+    assert after(polite).secs == 9
+
+
 def test_the_rest_after_a_cut_off_contact_is_no_shorter_than_any_next(polite):
     for _ in range(5):
         min_rest = after(polite, took=2.0).min_rest

@@ -56,7 +56,7 @@ from webcrawl.frontier import Frontier
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.quotas import Quota, budgets_of
-from webcrawl.hosts.budgets.reputation import ReputationGate
+from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
 from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.politeness.delays import (
@@ -92,8 +92,6 @@ if TYPE_CHECKING:
 
 # Hosts of seeds whose ranks, and sites of seeds that, are remembered.
 _SEEDS = 1 << 20
-# Reputation budgets are doubled at most so often: more pages than there are.
-_MAX_ROUNDS = 40
 
 
 class AgentBuilder:
@@ -115,15 +113,25 @@ class AgentBuilder:
         resolver_of(crawler)
         self._crawler = crawler
         self._settings = settings
+        profile = profile_of(settings)
+        delay: DelayPolicy = _build(
+            crawler,
+            "POLITENESS_POLICY",
+            **{name: value for name, value in profile._asdict().items() if name != "key"},
+            backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
+            backoff_max=number(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
+        )
         self._live = LiveSettings(
             workers=whole(settings, "CONCURRENT_REQUESTS", at_least=1),
             lease_secs=_lease_secs(settings),
             grace_secs=number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
             item_secs=positive(settings, "ITEM_TIMEOUT_SECS"),
+            delay=delay,
             politeness=PolitenessLimits.from_settings(settings),
             quotas={
                 word: Quota.from_settings(settings, word.upper()) for word in ("host", "domain")
             },
+            reputation=ReputationBudget.from_settings(settings),
         )
         temporary = None
         if not settings["JOBDIR"]:
@@ -145,14 +153,6 @@ class AgentBuilder:
             suffixes=suffix_list_of(settings),
         )
         self._form = equivalence_of(settings).comparison_form
-        profile = profile_of(settings)
-        self._delay: DelayPolicy = _build(
-            crawler,
-            "POLITENESS_POLICY",
-            **{name: value for name, value in profile._asdict().items() if name != "key"},
-            backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
-            backoff_max=number(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
-        )
         self._guard = AddressGuard.from_settings(settings)
         self._is_proxied = _is_proxied(settings)
         # Those of all shards, asked for names if no proxy does it.
@@ -291,7 +291,7 @@ class AgentBuilder:
                 levels=whole(settings, "FRONTIER_LEVELS", at_least=1),
             ),
             selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
-            delay=self._delay,
+            delay=self._live.delay,
             queues=queues,
             shares=DomainShares(
                 domain_of=registered_domain, workers=workers, most=max(1, int(share * workers))
@@ -306,15 +306,25 @@ class AgentBuilder:
             self._settings, jobdir=self._jobdir, records=records, clock=clock
         )
         origins = OriginRests(records=records, clock=clock)
-        reputation = _reputation(self._settings, records, frontier, clock)
-        gates = [*quotas, *traps.gates(), *reputation, origins]
+        gates: list[Gate] = [*quotas, *traps.gates()]
+        # There is none if URL_SCOPE limits the crawl to the seeds' domains.
+        if self._live.reputation.base and scope_of(self._settings) == OPEN:
+            gates.append(
+                ReputationGate(
+                    domains=records.domains,
+                    budget=self._live.reputation,
+                    is_far=frontier.is_far,
+                    clock=clock,
+                )
+            )
+        gates.append(origins)
         return Budgets(ledger=ledger, traps=traps, origins=origins, gates=gates)
 
     def _host_services(self, records: HostRecords, budgets: Budgets, clock: Clock) -> HostServices:
         settings, rules = self._settings, self._rules
         politeness = Politeness(
             limits=self._live.politeness,
-            policy=self._delay,
+            policy=self._live.delay,
             records=records,
             retries=rules.retries,
             clock=clock,
@@ -360,25 +370,6 @@ def _is_proxied(settings: BaseSettings) -> bool:
     return enabled and bool(
         settings.getpriority("HTTPPROXY_ENABLED") or urllib.request.getproxies()
     )
-
-
-def _reputation(
-    settings: BaseSettings, records: HostRecords, frontier: Frontier, clock: Clock
-) -> list[Gate]:
-    """No reputation gate if URL_SCOPE limits the crawl to the seeds' domains."""
-    base = whole(settings, "REPUTATION_BASE_PAGES", at_least=0)
-    rounds = whole(settings, "REPUTATION_ROUNDS", at_least=0)
-    if not base or scope_of(settings) != OPEN:
-        return []
-    return [
-        ReputationGate(
-            domains=records.domains,
-            base=base,
-            rounds=min(rounds, _MAX_ROUNDS),
-            is_far=frontier.is_far,
-            clock=clock,
-        )
-    ]
 
 
 def _check_downloader(settings: BaseSettings) -> None:

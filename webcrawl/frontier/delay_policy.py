@@ -45,9 +45,9 @@ class DelayPolicy(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class LargestDelay:
-    """Delay policy: the largest of all rests that apply. All in seconds.
+    """Delay policy: the largest of all rests that apply. All in seconds; may change in a crawl.
 
     - *factor* times the average of the last download times, at most *ceiling*: "we wait 10 times
       as long as it took us to download a URL from a host before contacting that host again"

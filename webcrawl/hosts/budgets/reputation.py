@@ -24,14 +24,18 @@ Requests that a spider made itself (they have an ``extra``) pass.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
 
+from webcrawl.configuration.values import whole
 from webcrawl.frontier import Supply
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import Entry
     from webcrawl.hosts.records.host_counters import HostCounter, HostCounters
@@ -40,13 +44,31 @@ if TYPE_CHECKING:
 # URL that is held: a look takes some 5 us, so it is at most a twentieth of the time.
 _LOOK_EVERY: Final = 1.0
 _LOOK_EVERY_PER_URL: Final = 1e-4
+# Budgets are doubled at most so often: more pages than there are.
+_MAX_ROUNDS: Final = 40
+
+
+@dataclass(slots=True)
+class ReputationBudget:
+    """Pages of a domain for each other one that links to it, and how often they are doubled.
+
+    It may change in a crawl.
+    """
+
+    base: int
+    rounds: int
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """REPUTATION_BASE_PAGES and REPUTATION_ROUNDS; FatalError for a bad value."""
+        rounds = whole(settings, "REPUTATION_ROUNDS", at_least=0)
+        return cls(whole(settings, "REPUTATION_BASE_PAGES", at_least=0), min(rounds, _MAX_ROUNDS))
 
 
 class ReputationGate(Gate):
-    """Gate of reputation: holds URLs beyond *base* pages per domain that links to theirs.
+    """Gate of reputation: holds URLs beyond the budget of their domain.
 
-    There are *rounds* doublings. *domains* must be open before the first call. *is_far* says
-    whether a host is far off.
+    *domains* must be open before the first call. *is_far* says whether a host is far off.
     """
 
     name = "reputation"
@@ -55,14 +77,12 @@ class ReputationGate(Gate):
         self,
         *,
         domains: HostCounters,
-        base: int,
-        rounds: int,
+        budget: ReputationBudget,
         is_far: Callable[[str], bool],
         clock: Callable[[], float],
     ) -> None:
         self._domains = domains
-        self._base = base
-        self._rounds = rounds
+        self._each = budget
         self._is_far = is_far
         self._clock = clock
         # URLs held since the last look, and whether one of them is of a host that is not far off.
@@ -102,7 +122,7 @@ class ReputationGate(Gate):
 
     def _budget(self, counter: HostCounter, entry: Entry) -> int:
         linking = counter.in_degree + (1 if entry.rank else 0)
-        return (self._base * (1 + linking)) << self._domains.current_round
+        return (self._each.base * (1 + linking)) << self._domains.current_round
 
     def _used(self, counter: HostCounter) -> int:
         """The number of URLs let in; after a moment with nothing under way, the number fetched by
@@ -143,7 +163,7 @@ class ReputationGate(Gate):
 
     @property
     def _has_rounds(self) -> bool:
-        return self._domains.current_round < self._rounds
+        return self._domains.current_round < self._each.rounds
 
     @property
     def _has_grown(self) -> bool:
