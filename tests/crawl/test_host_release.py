@@ -187,7 +187,7 @@ def test_a_host_without_a_queue_keeps_its_crawl_delay_over_a_crash(obedient, aga
     obedient.end(obedient.next(), page())
     obedient.wait(200 if again.endswith("1") else 100_000)
     # As other hosts' rests do.
-    obedient.frontier._back.remembered.purge(obedient.rig.clock(), limit=1)
+    obedient.frontier._back.remembered._tidy(obedient.rig.clock())
     obedient.frontier.requeue(entry("a.test", 1))
     assert obedient.next().url == again
     obedient.wait(1)
