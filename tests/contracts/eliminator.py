@@ -33,6 +33,7 @@ class EliminatorContract:
         assert drain(one) == unique(url for page in pages for url in page)
         assert not one.merging
         assert not one.is_full
+        assert one.check() == []
 
     def test_duplicates_within_one_page_are_one(self, one):
         assert submit(one, ["a", "b", "a", "a", "c", "b"]) == 3
@@ -89,6 +90,7 @@ class EliminatorContract:
         assert [one.add(fp) for fp in fps] == [False] * 50
         assert one.waiting == 0
         assert one.take(10) == []
+        assert one.check() == []
 
     def test_what_was_added_is_not_new_when_submitted(self, one):
         for fp in fingerprints(names(20)):
@@ -146,6 +148,7 @@ class EliminatorContract:
         again.open(snapshot)
         assert drain(again) == names(40 - len(taken), len(taken))
         assert submit(again, names(40)) == 0 or drain(again) == []
+        assert again.check() == []
         again.close()
 
     def test_files_that_no_snapshot_needs_are_deleted(self, one, tmp_path):
@@ -175,6 +178,7 @@ class EliminatorContract:
                 one.merge()
                 out += one.take(64)
             assert [p.decode() for p in out] == unique(url for page in pages for url in page)
+            assert one.check() == []
             one.close()
 
     def test_close_may_be_called_again_and_before_open(self, tmp_path):

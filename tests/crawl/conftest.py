@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 from lease_rig import Desk, Names
-from soundness import problems
 
 
 @pytest.fixture
 def desk(tmp_path, clock):
     made = Desk(tmp_path, clock, obey=False)
     yield made
-    assert problems(made.frontier) == []
+    assert made.frontier.check() == []
     made.close()
 
 
@@ -19,7 +18,7 @@ def desk(tmp_path, clock):
 def obedient(tmp_path, clock):
     made = Desk(tmp_path, clock, obey=True)
     yield made
-    assert problems(made.frontier) == []
+    assert made.frontier.check() == []
     made.close()
 
 
@@ -32,5 +31,5 @@ def names():
 def resolving(tmp_path, clock, names):
     made = Desk(tmp_path, clock, obey=False, addresses=names)
     yield made
-    assert problems(made.frontier) == []
+    assert made.frontier.check() == []
     made.close()

@@ -10,7 +10,6 @@ import pytest
 from frontier_rig import entry
 from host_rig import Records
 from lease_rig import Desk, page, put_back
-from soundness import problems
 
 from webcrawl.frontier import Entry
 from webcrawl.frontier.admission import Gate
@@ -38,7 +37,7 @@ def test_a_url_that_a_gate_holds_is_parked_and_its_host_is_ready(tmp_path, clock
     assert desk.frontier.parked.counts == {"full": 2}
     assert (desk.frontier.leased, len(desk.frontier)) == (0, 0)
     assert desk.stats.get_stats() == {}
-    assert problems(desk.frontier) == []
+    assert desk.frontier.check() == []
     desk.close()
 
 

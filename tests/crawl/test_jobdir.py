@@ -18,7 +18,6 @@ import warm
 from crash import die_between_lines
 from disk import PowerLoss, drain, file_size_limit, item
 from fifo_part import FifoPart
-from soundness import problems
 
 from webcrawl.crawl import state_directory
 from webcrawl.crawl.jobdir import Job, PreparedCheckpoint
@@ -52,13 +51,13 @@ def checkpoint(job: Job) -> None:
 def found_in(path: Path) -> list[bytes]:
     """What a process finds in the queue that starts now; the queue is sound and can go on."""
     job, queue = opened(path)
-    assert problems(queue) == []
+    assert queue.check() == []
     items = drain(queue)
     queue.push_many(map(item, range(9)))
     checkpoint(job)
     job.close()
     job, queue = opened(path)
-    assert problems(queue) == []
+    assert queue.check() == []
     assert drain(queue) == list(map(item, range(9)))
     job.close()
     return items

@@ -19,7 +19,6 @@ from disk import PowerLoss, drain, file_size_limit, item
 from fifo_part import FifoPart
 from frontier_rig import Rig
 from seen_rig import bloom_eliminator, disk_eliminator
-from soundness import problems
 
 from webcrawl.crawl.jobdir import Job, read_checkpoint
 from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
@@ -62,7 +61,7 @@ def resumed(path: Path, copy: Path) -> list[bytes]:
     found = []
     for n in range(3):
         job, queue = opened(copy)
-        assert problems(queue) == []
+        assert queue.check() == []
         found.append(drain(queue))
         queue.push_many(map(item, range(9 * n)))
         assert checkpoint(job)
@@ -371,7 +370,7 @@ def found_in(copy: Path, clock: FakeClock, make: Callable[[Path], Any], *, hosts
     rig.start()
     seen = make(shard / "seen")
     seen.open(job.shard("00").saved("seen"))
-    assert problems(rig.frontier) + problems(seen) == []
+    assert rig.frontier.check() + seen.check() == []
     seen.merge()
     while seen.waiting:
         rig.frontier.push(seen.take(50))

@@ -6,7 +6,6 @@ import pytest
 from disk import file_size_limit
 from frontier_rig import entry
 from lease_rig import page, see
-from soundness import problems
 
 from webcrawl import signals
 from webcrawl.crawl.fetch import PageState
@@ -78,7 +77,7 @@ def test_only_the_last_of_several_tries_has_a_line(desk):
     desk.rig.push(entry("a.test"))
     for _ in range(3):
         desk.end(desk.next(), ConnectRefusedError("no"))
-        assert problems(desk.frontier) == []
+        assert desk.frontier.check() == []
         desk.wait(3600)
     (line,) = desk.lines()
     assert (line.outcome, line.tries) == ("connect_refused", 3)

@@ -9,7 +9,6 @@ from frontier_rig import entry
 from lease_rig import LEASE_SECS, page
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
-from soundness import problems
 
 from webcrawl.crawl.fetch import PageState
 
@@ -125,7 +124,7 @@ def test_hosts_of_side_downloads_can_be_acquired_before_all_others(desk):
     fetch = in_turn(desk, "http://a.test/aside", during)
     fetch.end_download(None)
     assert desk.side_downloads.acquire() is None
-    assert problems(desk.frontier) == []
+    assert desk.frontier.check() == []
     assert [desk.next().url for _ in range(4)] == [f"http://{name}.test/0" for name in "bcda"]
     desk.expire(-1.0)
 

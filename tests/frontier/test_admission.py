@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from frontier_rig import Rig, entry
 from host_rig import Records, live_settings
-from soundness import problems
 
 from webcrawl.crawl.feeder import Feeder
 from webcrawl.frontier import Supply, encode
@@ -76,7 +75,7 @@ class Nothing:
 def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
     found = Rig(jobdir / "frontier", clock)
     yield found
-    assert problems(found.frontier) == []
+    assert found.frontier.check() == []
     found.frontier.close()
 
 

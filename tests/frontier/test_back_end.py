@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from soundness import problems
 
 from webcrawl.frontier import Entry, back_queue, decode, encode, overflow
 from webcrawl.frontier.back_end import BackEnd
@@ -78,7 +77,7 @@ def test_pushes_and_pops_in_turn_keep_the_order(
         if serial % 3 == 2:
             out.append(take(back, clock())[1])
             give(back, "a.test", clock(), clock())
-        assert problems(back) == []
+        assert back.check() == []
     while back.size:
         out.append(take(back, clock())[1])
         give(back, "a.test", clock(), clock())
@@ -142,7 +141,7 @@ def test_host_in_process_is_in_neither_the_line_nor_the_heap(
     assert back.first_ready(clock()) is None
     assert back.earliest() is None
     assert back.find_in_process("a.test").state is QueueState.IN_PROCESS
-    assert problems(back) == []
+    assert back.check() == []
 
 
 def test_host_that_is_not_in_process_cannot_be_given_back(back: BackEnd, clock: FakeClock) -> None:
@@ -179,7 +178,7 @@ def test_host_put_back_without_room_gets_a_queue_all_the_same(
     assert not back.grow()
     back.push_front("a.test", b"1")
     assert back.limit == 2
-    assert problems(back) == []
+    assert back.check() == []
 
 
 def flood(back: BackEnd, host: str, count: int, first: int = 0) -> None:
@@ -232,7 +231,7 @@ def test_queue_that_spills_again_leaves_the_published_files_alone(
 
     again = back_end(jobdir, clock)
     again.open(kept)
-    assert problems(again) == []
+    assert again.check() == []
     assert len(files_in(jobdir)) == 1
     assert drain(again, clock) == [b"%d" % serial for serial in range(100)]
 
@@ -270,7 +269,7 @@ def test_directory_that_is_used_again_is_emptied_only_once(
     for _ in range(2):
         back.snapshot()
         back.overflows.forget()
-    assert problems(back) == []
+    assert back.check() == []
     assert len(drain(back, clock)) == 100
 
 
@@ -293,7 +292,7 @@ def test_one_call_empties_a_bounded_number_of_directories(
         back.snapshot()
         back.overflows.forget()
     assert len(files_in(jobdir)) == 3
-    assert problems(back) == []
+    assert back.check() == []
     assert len(drain(back, clock)) == 300
 
 
@@ -316,7 +315,7 @@ def test_table_larger_than_the_new_limit_is_taken_over_whole(
     small = back_end(jobdir, clock, limit=2, ceiling=3)
     small.open([*back.snapshot().members])
     assert hosts(small) == small.limit == 6
-    assert problems(small) == []
+    assert small.check() == []
 
 
 @pytest.mark.parametrize(("limit", "ceiling"), [(0, 5), (6, 5)])
@@ -336,7 +335,7 @@ def test_the_count_of_the_tests_notices_each_broken_invariant(
         take(back, clock())
     give(back, "a", clock() + 5, clock())
     give(back, "b", clock() + 5, clock())
-    assert problems(back) == []
+    assert back.check() == []
     table = back._table
     table["a"].ready_at += 1
     table["b"].state = QueueState.READY
@@ -346,7 +345,7 @@ def test_the_count_of_the_tests_notices_each_broken_invariant(
     table["f"].overflow = back.overflows.take()
     back._ready.append(table["f"])
     back.limit = 5
-    assert {problem.partition(":")[0] for problem in problems(back)} == {
+    assert {problem.partition(":")[0] for problem in back.check()} == {
         "hosts",
         "the line",
         "the heap",

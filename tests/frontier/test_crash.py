@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from frontier_rig import POLICY, Rig, entry, urls_of
-from soundness import problems
 
 from webcrawl.frontier import back_queue, front_end, overflow
 from webcrawl.frontier.delay_policy import HostFacts, cut_off
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
     found = Rig(jobdir / "frontier", clock)
     yield found
-    assert problems(found.frontier) == []
+    assert found.frontier.check() == []
     found.frontier.close()
 
 
@@ -495,7 +494,7 @@ def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig: Rig, small: None) ->
         for cut in [*range(0, max(synced - 100, 0), 11), *range(max(synced - 100, 0), len(data))]:
             try:
                 wreck.restart(path, cut)
-                wrong = problems(rig.frontier)
+                wrong = rig.frontier.check()
             except CorruptRecordError as error:
                 wrong = [str(error)]
             if wrong:
@@ -525,7 +524,7 @@ def test_no_cut_of_the_done_log_loses_an_entry_or_repeats_a_finished_one(
             continue
         for cut in range(len(wreck.files[path])):
             wreck.restart(path, cut)
-            assert problems(rig.frontier) == []
+            assert rig.frontier.check() == []
             notes = len(rig.notes)
             again = Counter(wreck.drain()) - unfinished
             gone = unfinished - Counter({"http://r.test/0": 1})
@@ -546,7 +545,7 @@ def test_file_that_is_gone_is_damage(rig: Rig, small: None) -> None:
         path.unlink(missing_ok=True)
         try:
             rig.start()
-            assert problems(rig.frontier) == [] or path.parent.name != "done"
+            assert rig.frontier.check() == [] or path.parent.name != "done"
         except CorruptRecordError:
             missed += 1
         rig.kill()
@@ -581,7 +580,7 @@ def test_all_that_a_published_snapshot_names_was_synced(rig: Rig, small: None, r
     while rig.frontier.refill(7):
         pass
     rig.reboot(lost=True)
-    assert problems(rig.frontier) == []
+    assert rig.frontier.check() == []
     assert urls_of(rig.drain()) == [url for url in urls_of(entries) if url not in done]
 
 

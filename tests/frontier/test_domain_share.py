@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from frontier_rig import Rig, entry
-from soundness import problems
 
 from webcrawl.frontier.domain_share import DomainShares
 
@@ -76,7 +75,7 @@ def good_pages(rig: Rig, clock: FakeClock, secs: float) -> int:
             pages += good
             rig.frontier.finish(lease)
             rig.frontier.release(lease.entry.host, rest=1.0)
-        assert problems(rig.frontier) == []
+        assert rig.frontier.check() == []
     return pages
 
 
@@ -97,7 +96,7 @@ def test_tarpit_of_many_hosts_costs_others_nothing_but_its_share(
 def test_domain_alone_gets_all_workers(rig: Rig) -> None:
     rig.push(*hosts("big.test", 50))
     assert len(taken(rig)) == WORKERS
-    assert problems(rig.frontier) == []
+    assert rig.frontier.check() == []
 
 
 def test_domains_beyond_their_shares_go_on_with_workers_that_nobody_needs(rig: Rig) -> None:
@@ -134,7 +133,7 @@ def test_held_host_is_next_when_one_of_its_domain_comes_back(rig: Rig) -> None:
     assert rig.frontier.ready_at() is not None
     assert len(taken(rig, 1)) == 1
     assert rig.frontier.stats()["frontier/hosts/held"] <= held
-    assert problems(rig.frontier) == []
+    assert rig.frontier.check() == []
 
 
 def test_host_asked_for_by_name_gets_a_turn_if_its_domain_has_one(rig: Rig) -> None:
@@ -148,4 +147,4 @@ def test_host_asked_for_by_name_gets_a_turn_if_its_domain_has_one(rig: Rig) -> N
     rig.frontier.release("h0.big.test", rest=0.0)
     last = rig.frontier.acquire("h3.big.test")
     assert last.entry.host == "h3.big.test"
-    assert problems(rig.frontier) == []
+    assert rig.frontier.check() == []

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from frontier_rig import Rig, entry
-from soundness import problems
 
 from webcrawl.frontier.snapshot import VERSION, decode_snapshot
 from webcrawl.storage.record_log import RecordLog, read_records
@@ -37,7 +36,7 @@ def test_a_snapshot_of_an_earlier_format_is_migrated(
     rig.published = msgspec.msgpack.encode([version, *members[1 : MEMBERS[version]]])
     frontier = rig.start()
     assert len(frontier) == 20
-    assert problems(frontier) == []
+    assert frontier.check() == []
     rig.publish()
     assert decode_snapshot(rig.published).version == VERSION == max(MEMBERS) + 1
     rig.close()

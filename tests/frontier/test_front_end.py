@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from frontier_rig import entry
-from soundness import problems
 
 from webcrawl.frontier import DepthRankPrioritizer, Entry, decode, encode
 from webcrawl.frontier import front_end as module
@@ -69,10 +68,10 @@ def test_entries_of_one_level_come_out_in_their_order(jobdir: Path, chunk: int) 
     entries = [entry("a.test", serial) for serial in range(20)]
     front.push([encode(each) for each in entries])
     assert waiting(front) == [20, 0, 0, 0]
-    assert problems(front) == []
+    assert front.check() == []
     assert drained(front) == [each.url for each in entries]
     assert waiting(front) == [0, 0, 0, 0]
-    assert problems(front) == []
+    assert front.check() == []
 
 
 def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir: Path) -> None:
@@ -108,7 +107,7 @@ def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level
     with pytest.raises(ValueError, match=f"Stuck gave level {level}, outside 1..3"):
         front.push([encode(entry("a.test"))])
     assert front.size == 0
-    assert problems(front) == []
+    assert front.check() == []
 
 
 def test_empty_front_end_has_nothing_to_pop(jobdir: Path) -> None:
@@ -129,5 +128,5 @@ def test_full_disk_loses_no_entry(jobdir: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(OSError, match="01"):
         front.push([encode(each) for each in entries])
     assert front.size == 40
-    assert problems(front) == []
+    assert front.check() == []
     assert sorted(drained(front)) == sorted(each.url for each in entries)

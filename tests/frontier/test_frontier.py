@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from disk import file_size_limit
 from frontier_rig import Rig, entry, urls_of
-from soundness import problems
 
 from webcrawl.frontier import GeometricSelector, Supply, front_end, overflow
 from webcrawl.frontier.snapshot import VERSION
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
     found = Rig(jobdir / "frontier", clock)
     yield found
-    assert problems(found.frontier) == []
+    assert found.frontier.check() == []
     found.frontier.close()
 
 
@@ -489,7 +488,7 @@ def test_full_disk_hands_nothing_out_and_loses_nothing(rig: Rig) -> None:
         ):
             with pytest.raises(OSError, match="File too large"):
                 write()
-            assert problems(rig.frontier) == []
+            assert rig.frontier.check() == []
             assert (len(rig.frontier), rig.frontier.leased) == (9, 1)
     rig.fetch(lease)
     assert len(rig.drain()) == 9

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from disk import file_size_limit
 from frontier_rig import Rig, entry, urls_of
-from soundness import problems
 
 from webcrawl.frontier import decode, encode, parked
 from webcrawl.frontier.snapshot import decode_snapshot
@@ -30,7 +29,7 @@ def rig(jobdir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setattr(parked, "CHUNK", 2)
     found = Rig(jobdir / "frontier", clock)
     yield found
-    assert problems(found.frontier) == []
+    assert found.frontier.check() == []
     found.frontier.close()
 
 
@@ -196,7 +195,7 @@ def test_damaged_queue_is_reported_with_its_place(rig: Rig) -> None:
     file = next((rig.path / "parked" / "budget").iterdir())
     sound = file.read_bytes()
     file.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
-    assert any(str(file) in problem for problem in problems(rig.frontier))
+    assert any(str(file) in problem for problem in rig.frontier.check())
     waiting.begin_pass(["budget"])
     with pytest.raises(CorruptRecordError):
         waiting.reconsider(9, let_in)

@@ -15,7 +15,6 @@ from conftest import FakeClock
 from frontier_rig import POLICY, Rig, entry
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from soundness import problems
 from strategies import examples
 
 from webcrawl.frontier.delay_policy import cut_off
@@ -168,7 +167,7 @@ class RestsMachine(RuleBasedStateMachine):
             assert stats["frontier/hosts/remembered"] <= self.limit
             assert stats["frontier/hosts/in_process"] == len(self.leases)
             assert stats["frontier/addresses/in_process"] == len(self.under_way) - len(self.leases)
-            assert problems(self.rig.frontier) == []
+            assert self.rig.frontier.check() == []
 
     def teardown(self) -> None:
         try:

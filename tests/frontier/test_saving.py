@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from frontier_rig import Rig, entry
-from soundness import problems
 
 from webcrawl.frontier import encode, overflow
 from webcrawl.frontier import snapshot as frontier_snapshot
@@ -135,7 +134,7 @@ def test_what_changes_meanwhile_is_saved_as_it_was(
     assert len(found.remembered) == 3
     # And the next one has all of the changes.
     assert decode_snapshot(b"".join(rig.frontier.snapshot())) != expected
-    assert problems(rig.frontier) == []
+    assert rig.frontier.check() == []
 
 
 def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig: Rig) -> None:

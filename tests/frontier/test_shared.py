@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from disk import file_size_limit
 from frontier_rig import POLICY, Rig, entry
-from soundness import problems
 
 from webcrawl.frontier import LargestDelay, Lease, shared
 from webcrawl.frontier.delay_policy import cut_off
@@ -26,7 +25,7 @@ ADDRESS = "203.0.113.7"
 def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
     found = Rig(jobdir / "frontier", clock)
     yield found
-    assert problems(found.frontier) == []
+    assert found.frontier.check() == []
     found.close()
 
 
@@ -196,7 +195,7 @@ def small(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
     """Two rests in memory, the others in the host records."""
     found = Rig(jobdir / "small", clock, queues=100, remembered=2)
     yield found
-    assert problems(found.frontier) == []
+    assert found.frontier.check() == []
     found.close()
 
 

@@ -16,7 +16,6 @@ from crawling import USER_AGENT, access_log, impolite, pages_asked_for, run_craw
 from killed_job import SHARD, WORLD, command, in_a_queue, kill_in_the_middle, meaning, rows_of
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
-from soundness import problems
 
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
@@ -356,7 +355,7 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
     assert not (mending.aside / "queue.tmp").exists()
     again = DiskFifo(path=level.path)
     again.open(mended.levels[0])
-    assert problems(again) == []
+    assert again.check() == []
     found = [again.pop() for _ in range(len(again))]
     everything = [item("a.test", number) for number in range(1000)]
     assert found == [one for one in everything if one in found]

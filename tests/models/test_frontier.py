@@ -15,7 +15,6 @@ from conftest import FakeClock
 from frontier_rig import POLICY, Rig, entry
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from soundness import problems
 from strategies import examples
 
 from webcrawl.frontier import (
@@ -474,7 +473,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @invariant()
     def sound(self) -> None:
         frontier = self.rig.frontier
-        assert problems(frontier) == []
+        assert frontier.check() == []
         assert frontier.leased == len(self.leases)
         assert frontier.parked.size == sum(map(len, self.parked.values()))
         assert frontier.parked.due == sum(self.due.values())
@@ -515,7 +514,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert parked.size == 0
         assert self.waiting.total() == 0, f"{+self.waiting} never came out"
         assert self.rig.frontier._finished.size == 0
-        assert problems(self.rig.frontier) == []
+        assert self.rig.frontier.check() == []
 
     def _drain(self) -> None:
         while (lease := self.rig.next()) is not None:

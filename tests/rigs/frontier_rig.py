@@ -8,7 +8,6 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from records_rig import PatientExecutor, records_in, save
-from soundness import problems
 
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -247,7 +246,7 @@ class Rig:
             self.fetch(lease)
             out.append(lease.entry)
         assert len(self.frontier) == 0
-        assert problems(self.frontier) == []
+        assert self.frontier.check() == []
         return out
 
 

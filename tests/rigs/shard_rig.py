@@ -41,7 +41,6 @@ from shard_process import (
 )
 from shard_reactor import Clock, Reactor
 from shard_world import World
-from soundness import problems
 
 from webcrawl.errors import FatalError
 
@@ -246,7 +245,7 @@ class ShardRig:
         """Every part that can check itself is sound."""
         shard = self.process.shard
         for part in (shard.frontier, shard.eliminator, shard.content):
-            assert problems(part) == []
+            assert part.check() == []
 
     def sound(self) -> None:
         """Nothing is kept that is not needed."""

@@ -17,7 +17,6 @@ from seen_rig import (
     publish,
     submit,
 )
-from soundness import problems
 
 from webcrawl.seen import BloomEliminator
 from webcrawl.seen.bloom import SAMPLE, LossMeter, error_rate
@@ -126,7 +125,7 @@ def test_submitting_goes_on_while_the_filter_is_saved(tmp_path):
     found.open(saved)
     assert drain(found) == names(50)
     assert submit(found, names(50)) == 0
-    assert problems(found) == []
+    assert found.check() == []
     found.close()
 
 

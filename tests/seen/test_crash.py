@@ -21,7 +21,6 @@ from seen_rig import (
     submit,
     unique,
 )
-from soundness import problems
 
 from webcrawl.seen import ContentSeen
 from webcrawl.storage.atomic import sync_paths, write_atomic
@@ -108,7 +107,7 @@ def come_back(kind: str, path: Path, snapshot: bytes | None) -> list[str]:
         eliminator.open(snapshot)
         out = drain(eliminator, limit=50)
         eliminator.take(1)
-        if wrong := problems(eliminator):
+        if wrong := eliminator.check():
             raise CorruptRecordError(path, 0, wrong[0])
         return out
     finally:
@@ -324,7 +323,7 @@ def test_content_snapshots_survive_a_power_loss(tmp_path, monkeypatch):
         left = power.lose(tmp_path / str(world), rng)
         found = ContentSeen(path=left / "content", executor=InlineExecutor(), buffer_size=5)
         found.open(saved)
-        assert problems(found) == []
+        assert found.check() == []
         assert {fp for fp in range(1, 5000) if found.test(fp)} == kept
         found.close()
         if rng.random() < 0.6:

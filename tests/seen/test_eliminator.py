@@ -18,7 +18,6 @@ from seen_rig import (
     publish,
     submit,
 )
-from soundness import problems
 
 from webcrawl.seen import levels
 from webcrawl.seen.cache import ClockCache
@@ -187,7 +186,7 @@ class TestWorker:
         while worker.step():
             eliminator.take(1)
         assert eliminator.stats()["seen/compact/count"] == 1
-        assert problems(eliminator) == []
+        assert eliminator.check() == []
         eliminator.close()
 
     def test_the_callback_comes_from_the_worker_thread(self, tmp_path):
@@ -247,7 +246,7 @@ class TestTrouble:
         held.take(10)  # begins it again
         worker.step()
         assert len(held.take(10)) == 5
-        assert problems(held) == []
+        assert held.check() == []
 
     def test_merge_raises_what_stopped_the_last_one(self, held, worker):
         submit(held, names(5))
@@ -273,7 +272,7 @@ class TestTrouble:
         worker.step()
         held.take(1)
         assert held.stats()["seen/compact/count"] == 1
-        assert problems(held) == []
+        assert held.check() == []
 
     def test_a_damaged_run_is_raised_with_path_and_offset(self, tmp_path):
         eliminator = disk_eliminator(tmp_path, buffer_size=50_000, log_file_bytes=1 << 20)
@@ -286,7 +285,7 @@ class TestTrouble:
         with pytest.raises(CorruptRecordError, match=run.name) as caught:
             drain(eliminator, limit=50_000)
         assert (caught.value.path, caught.value.offset) == (run, 4096 + 2 * 8192)
-        assert "does not add up" in problems(eliminator)[0]
+        assert "does not add up" in eliminator.check()[0]
         eliminator.close()
 
     def test_close_logs_a_merge_that_failed(self, tmp_path, caplog):

@@ -8,7 +8,6 @@ from conftest import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 from seen_rig import HeldExecutor, InlineExecutor
-from soundness import wrong_runs
 from strategies import examples
 
 from webcrawl.seen.background import Background
@@ -90,7 +89,7 @@ def test_there_are_few_runs_and_all_words_whatever_comes(tmp_path_factory, count
         # Counts up to 3.6 million are five levels.
         assert len(levels.runs) <= 5 * (FAN_OUT - 1)
         assert sum(run.count for run in levels.runs) == total
-    assert wrong_runs(levels.runs) == []
+    assert levels.check() == []
     levels.close()
 
 
@@ -159,7 +158,7 @@ def test_check_reports_a_fingerprint_in_two_runs(levels):
     same = random_words(5000, 1)
     for _ in range(2):
         levels.add(write_run(levels.next_file(), [same]))
-    assert wrong_runs(levels.runs) == ["a fingerprint stands in two runs"]
+    assert levels.check() == ["a fingerprint stands in two runs"]
 
 
 def test_compacting_runs_that_are_not_disjoint_fails_and_leaves_no_file(levels, tmp_path):

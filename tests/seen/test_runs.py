@@ -9,10 +9,10 @@ import pytest
 from disk import file_size_limit
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from soundness import wrong_runs
 from strategies import examples
 
 from webcrawl.seen import runs
+from webcrawl.seen.levels import wrong_runs
 from webcrawl.seen.runs import (
     BLOCK,
     BLOCK_BYTES,

@@ -14,7 +14,6 @@ import pytest
 from disk import drain, file_size_limit, item
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from soundness import problems
 from strategies import examples
 
 from webcrawl.storage import fifo as module
@@ -97,7 +96,7 @@ def test_a_short_queue_never_touches_the_disk(tmp_path):
             assert queue.pop() == item(n - 3)
     assert not queue.path.exists()
     assert queue.written() == []
-    assert problems(opened(tmp_path / "queue", queue.snapshot(), chunk=4)) == []
+    assert opened(tmp_path / "queue", queue.snapshot(), chunk=4).check() == []
 
 
 def test_only_head_and_tail_are_in_memory(tmp_path):
@@ -144,7 +143,7 @@ def test_a_queue_saved_with_nothing_on_disk_needs_no_file_and_keeps_none(tmp_pat
     shutil.rmtree(queue.path)
     reopened = opened(queue.path, saved, chunk=2)
     reopened.push_many(map(item, range(9)))
-    assert problems(reopened) == []
+    assert reopened.check() == []
     assert drain(reopened) == [b"waits", *map(item, range(9))]
 
 
@@ -254,7 +253,7 @@ def test_a_full_disk_loses_no_item_and_the_queue_resumes_with_room(tmp_path):
                     assert limit < 100
                 number += 1
         assert len(queue) == number
-        assert problems(queue) == []
+        assert queue.check() == []
         queue = opened(queue.path, through_msgpack(queue.snapshot()), chunk=2,
                        segment_bytes=segment_bytes(2, 2))  # fmt: skip
     assert drain(queue) == list(map(item, range(number)))
@@ -324,7 +323,7 @@ class FifoMachine(RuleBasedStateMachine):
 
     @rule()
     def check(self):
-        assert problems(self.queue) == []
+        assert self.queue.check() == []
 
     @invariant()
     def same_length(self):
@@ -332,7 +331,7 @@ class FifoMachine(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "queue"):
-            assert problems(self.queue) == []
+            assert self.queue.check() == []
             assert drain(self.queue) == list(self.model)
             assert open_files(self.directory) == []
             shutil.rmtree(self.directory)
@@ -355,5 +354,5 @@ def test_many_segments_are_deleted_some_at_a_time(tmp_path, monkeypatch):
         assert len(names(queue.path)) == before - 4 * call
     # What is left over goes when the queue is opened again.
     again = opened(queue.path, kept, chunk=1, segment_bytes=1)
-    assert problems(again) == []
+    assert again.check() == []
     assert len(names(queue.path)) <= 20 + 1  # the one that was read last

@@ -10,6 +10,7 @@ import bisect
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.entry import decode
+from webcrawl.frontier.recount import differing
 from webcrawl.storage.fifo import DiskFifo
 
 if TYPE_CHECKING:
@@ -111,3 +112,14 @@ class FrontEnd:
     def forget(self) -> None:
         for fifo in self._fifos:
             fifo.forget()
+
+    def check(self) -> list[str]:
+        """Count again; empty means sound. Reads every waiting entry from disk."""
+        lengths = [len(fifo) for fifo in self._fifos]
+        filled = [level for level, size in enumerate(lengths, 1) if size]
+        found = differing(
+            ("entries of the levels", self._waiting, lengths),
+            ("entries of the front end", self.size, sum(lengths)),
+            ("levels with entries", self._filled, filled),
+        )
+        return found + [problem for fifo in self._fifos for problem in fifo.check()]

@@ -28,6 +28,7 @@ from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import FrontEnd
 from webcrawl.frontier.leases import Lease, Leases
 from webcrawl.frontier.parked import Parked
+from webcrawl.frontier.recount import differing
 from webcrawl.frontier.recovery import replay, take_up_rests
 from webcrawl.frontier.rests import HostClocks
 from webcrawl.frontier.shared import SharedClocks
@@ -455,3 +456,13 @@ class Frontier:
     def close(self) -> None:
         """Close the done log. Writes no snapshot; without one, a restart replays the log."""
         self._log.close()
+
+    def check(self) -> list[str]:
+        """Count everything again; empty means sound. Reads all waiting entries from disk."""
+        now = self._clock()
+        found = differing(
+            ("contacts", self._leases.contacts, self._back.in_process),
+            ("later leases", [], [one for one in self._leases.entries if one.acquired_at > now]),
+        )
+        parts = (self._front, self._back, self._shared, self._back.remembered, self.parked)
+        return found + [problem for part in parts for problem in part.check()]

@@ -33,7 +33,7 @@ from webcrawl.seen.drain import Cursor
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, BloomSnapshot, LogState, decode_snapshot
 from webcrawl.seen.url_log import FILE_BYTES, Span, log_path, read_frames
-from webcrawl.storage.record_log import HEADER_SIZE
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -298,6 +298,14 @@ class BloomSet:
             self._background.close()
         except Exception:
             logger.exception("Saving the Bloom filter failed; the log has what it lacks")
+
+    def check(self) -> list[str]:
+        try:
+            if self._saved:
+                read_filter(filter_path(self._path, self._saved))
+        except CorruptRecordError as error:
+            return [str(error)]
+        return []
 
 
 class BloomEliminator(Eliminator):

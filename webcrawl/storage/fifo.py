@@ -247,6 +247,19 @@ class DiskFifo:
             return set()
         return {int(name[: -len(_SUFFIX)]) for name in names if name.endswith(_SUFFIX)}
 
+    def check(self) -> list[str]:
+        """Count the items again; empty means sound. Reads all of them from disk."""
+        named = self._snapshot_from
+        state = self.snapshot()
+        self._snapshot_from = named  # that one is not published
+        try:
+            found = sum(len(unpack_many(piece)) for piece in read_fifo(self.path, state))
+        except (CorruptRecordError, OSError, ValueError) as error:
+            return [str(error)]
+        if found == len(self):
+            return []
+        return [f"{self.path}: {len(self)} items kept, {found} found"]
+
 
 def read_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[bytes]:
     """The items of the queue at *path* as of *snapshot*, the oldest first, in pieces as
