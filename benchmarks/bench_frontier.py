@@ -29,6 +29,8 @@ from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
     Frontier,
+    FrontierPolicies,
+    FrontierSizes,
     GeometricSelector,
     LargestDelay,
     encode,
@@ -151,11 +153,12 @@ def pauses(directory: Path, queues: int, rests: int) -> None:
     frontier = Frontier(
         path=directory / f"frontier-{queues}",
         clock=clock,
-        prioritizer=DepthRankPrioritizer(levels=16),
-        selector=GeometricSelector(rng=random.Random(1)),
-        delay=LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
-        queues=queues,
-        max_queues=queues,
+        policies=FrontierPolicies(
+            prioritizer=DepthRankPrioritizer(levels=16),
+            selector=GeometricSelector(rng=random.Random(1)),
+            delay=LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
+        ),
+        sizes=FrontierSizes(queues=queues, max_queues=queues),
         rests=SavedRests(),
     )
     frontier.open(None)
@@ -231,11 +234,12 @@ def main() -> None:
         frontier = Frontier(
             path=Path(directory) / "frontier",
             clock=clock,
-            prioritizer=DepthRankPrioritizer(levels=16),
-            selector=GeometricSelector(rng=rng),
-            delay=LargestDelay(factor=10.0, floor=options.delay, ceiling=120.0),
-            queues=48,
-            max_queues=options.max_queues,
+            policies=FrontierPolicies(
+                prioritizer=DepthRankPrioritizer(levels=16),
+                selector=GeometricSelector(rng=rng),
+                delay=LargestDelay(factor=10.0, floor=options.delay, ceiling=120.0),
+            ),
+            sizes=FrontierSizes(queues=48, max_queues=options.max_queues),
         )
         frontier.open(None)
         print(f"{options.hosts:,} hosts, {options.rate:,.0f} pages/s, {options.delay} s delay")

@@ -31,6 +31,8 @@ from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
     Frontier,
+    FrontierPolicies,
+    FrontierSizes,
     GeometricSelector,
     LargestDelay,
     Supply,
@@ -111,11 +113,12 @@ def admission(directory: Path, executor: ThreadPoolExecutor, parked: int) -> Non
     frontier = Frontier(
         path=directory / "frontier",
         clock=time.time,
-        prioritizer=DepthRankPrioritizer(levels=8),
-        selector=GeometricSelector(rng=random.Random(4)),
-        delay=LargestDelay(factor=10.0, floor=1.0, ceiling=60.0),
-        queues=300,
-        max_queues=3000,
+        policies=FrontierPolicies(
+            prioritizer=DepthRankPrioritizer(levels=8),
+            selector=GeometricSelector(rng=random.Random(4)),
+            delay=LargestDelay(factor=10.0, floor=1.0, ceiling=60.0),
+        ),
+        sizes=FrontierSizes(queues=300, max_queues=3000),
     )
     frontier.open(None)
     _, budgets = budgets_of(records, host=HOST, domain=DOMAIN)

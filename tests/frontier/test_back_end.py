@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from webcrawl.frontier import Entry, back_queue, decode, encode, overflow
+from webcrawl.frontier import Entry, FrontierSizes, back_queue, decode, encode, overflow
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.back_queue import QueueState
 from webcrawl.frontier.domain_share import DomainShares
@@ -22,8 +22,7 @@ def back_end(path: Path, clock: FakeClock, *, limit: int = 10, ceiling: int = 10
         path=path,
         clock=clock,
         remembered=remembered,
-        limit=limit,
-        ceiling=ceiling,
+        sizes=FrontierSizes(queues=limit, max_queues=ceiling),
         soon=10.0,
         shares=DomainShares(),
     )

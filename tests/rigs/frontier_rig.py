@@ -13,6 +13,8 @@ from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
     Frontier,
+    FrontierPolicies,
+    FrontierSizes,
     GeometricSelector,
     LargestDelay,
     Lease,
@@ -69,8 +71,8 @@ class Rig:
             "queues": queues,
             "max_queues": max_queues,
             "slice_size": slice_size,
-            "delay": delay,
         }
+        self._delay = delay
         if remembered is not None:
             self._options["remembered"] = remembered
         self.records: HostRecords | None = None
@@ -98,10 +100,13 @@ class Rig:
             rests=None if self.records is None else self.records.rests,
             path=self.path,
             clock=self.clock,
-            prioritizer=DepthRankPrioritizer(levels=self._levels),
-            selector=self._selector,
+            policies=FrontierPolicies(
+                prioritizer=DepthRankPrioritizer(levels=self._levels),
+                selector=self._selector,
+                delay=self._delay,
+            ),
+            sizes=FrontierSizes(**self._options),
             shares=self._shares(),
-            **self._options,
         )
 
     def save_rests(self) -> None:

@@ -34,6 +34,8 @@ from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
     Frontier,
+    FrontierPolicies,
+    FrontierSizes,
     GeometricSelector,
     LargestDelay,
     back_queue,
@@ -184,12 +186,16 @@ class Process:
         self.frontier = Frontier(
             path=shard / "frontier",
             clock=machine.clock,
-            prioritizer=DepthRankPrioritizer(levels=rng.randrange(1, 5)),
-            selector=GeometricSelector(rng=random.Random(rng.random())),
-            delay=POLICY,
-            queues=queues,
-            max_queues=queues + rng.randrange(3),
-            slice_size=rng.choice((1, 3, 64)),
+            policies=FrontierPolicies(
+                prioritizer=DepthRankPrioritizer(levels=rng.randrange(1, 5)),
+                selector=GeometricSelector(rng=random.Random(rng.random())),
+                delay=POLICY,
+            ),
+            sizes=FrontierSizes(
+                queues=queues,
+                max_queues=queues + rng.randrange(3),
+                slice_size=rng.choice((1, 3, 64)),
+            ),
         )
         self.eliminator = self._eliminator(eliminator, shard / "seen", rng)
         self.content = ContentSeen(

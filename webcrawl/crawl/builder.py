@@ -52,7 +52,7 @@ from webcrawl.crawl.url_rules import (
 )
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
-from webcrawl.frontier import Frontier
+from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.quotas import Quota, budgets_of
@@ -285,18 +285,22 @@ class AgentBuilder:
         return Frontier(
             path=path,
             clock=clock,
-            prioritizer=_build(
-                crawler,
-                "FRONTIER_PRIORITIZER",
-                levels=whole(settings, "FRONTIER_LEVELS", at_least=1),
+            policies=FrontierPolicies(
+                prioritizer=_build(
+                    crawler,
+                    "FRONTIER_PRIORITIZER",
+                    levels=whole(settings, "FRONTIER_LEVELS", at_least=1),
+                ),
+                selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
+                delay=self._live.delay,
             ),
-            selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
-            delay=self._live.delay,
-            queues=queues,
+            sizes=FrontierSizes(
+                queues=queues,
+                max_queues=max(queues, size_of(self._share, "FRONTIER_BACK_QUEUES_MAX")),
+            ),
             shares=DomainShares(
                 domain_of=registered_domain, workers=workers, most=max(1, int(share * workers))
             ),
-            max_queues=max(queues, size_of(self._share, "FRONTIER_BACK_QUEUES_MAX")),
             rests=records.rests,
         )
 

@@ -98,6 +98,7 @@ The core knows no Scrapy: clock, chance, prioritizer, selector and delay policy 
 handed in. Nothing here is thread-safe.
 """
 
+from webcrawl.frontier.back_end import FrontierSizes
 from webcrawl.frontier.delay_policy import DelayPolicy, HostFacts, LargestDelay
 from webcrawl.frontier.entry import (
     ASIDE,
@@ -109,7 +110,7 @@ from webcrawl.frontier.entry import (
     host_of,
     key,
 )
-from webcrawl.frontier.frontier import Frontier
+from webcrawl.frontier.frontier import Frontier, FrontierPolicies
 from webcrawl.frontier.leases import Lease
 from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
 from webcrawl.frontier.selector import GeometricSelector, Selector
@@ -123,6 +124,8 @@ __all__ = [
     "DepthRankPrioritizer",
     "Entry",
     "Frontier",
+    "FrontierPolicies",
+    "FrontierSizes",
     "GeometricSelector",
     "HostFacts",
     "LargestDelay",

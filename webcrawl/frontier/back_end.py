@@ -14,6 +14,7 @@ the first time costs no heap operation, and ready and snoozed hosts are counted 
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import itertools
 from collections import Counter, deque
@@ -38,10 +39,33 @@ if TYPE_CHECKING:
 _WOKEN_PER_CALL = 64
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierSizes:
+    """Bounds of what a frontier keeps in memory, and of what one call does.
+
+    queues: the first value of Mercator's n, the number of back-end queues: three for each worker.
+    max_queues: the most it may grow to: about 1 kB of memory and of every snapshot each, plus what
+        waits in them.
+    slice_size: entries that one call moves from the front end to the back end: about 2 us each.
+    remembered: rests of hosts without a queue that are in memory, about 0.5 kB each.
+    """
+
+    queues: int
+    max_queues: int
+    slice_size: int = 64
+    remembered: int = 65_536
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.queues <= self.max_queues:
+            raise ValueError(
+                f"1 <= back-end queues <= their ceiling, not {self.queues}, {self.max_queues}"
+            )
+
+
 class BackEnd:
     """The back-end queues. Not thread-safe; times are epoch seconds.
 
-    *limit* is Mercator's n, how many queues there may be; it grows by ``grow`` up to *ceiling*.
+    ``limit`` is how many queues there may be; it grows by ``grow`` up to ``ceiling``.
     *remembered* keeps the rests of hosts without a queue. A host is far off when more than *soon*
     seconds lie between the beginning of its last contact and its next one.
     """
@@ -52,16 +76,13 @@ class BackEnd:
         path: Path,
         clock: Callable[[], float],
         remembered: HostClocks,
-        limit: int,
-        ceiling: int,
+        sizes: FrontierSizes,
         soon: float,
         shares: DomainShares,
     ) -> None:
-        if not 1 <= limit <= ceiling:
-            raise ValueError(f"1 <= back-end queues <= their ceiling, not {limit}, {ceiling}")
         self.path = path
-        self.limit = limit
-        self.ceiling = ceiling
+        self.limit = sizes.queues
+        self.ceiling = sizes.max_queues
         self.size = 0
         self.in_process = 0
         self.spilled = 0

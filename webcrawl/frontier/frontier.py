@@ -7,11 +7,12 @@ order of journaling, and snapshot and recovery.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.frontier.back_end import BackEnd
+from webcrawl.frontier.back_end import BackEnd, FrontierSizes
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import (
@@ -59,17 +60,22 @@ _SOON_SECS = 10.0
 _SOON_RESTS = 1.5
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierPolicies:
+    """Decisions that can be exchanged: which level, which level next, and how long a rest."""
+
+    prioritizer: Prioritizer
+    selector: Selector
+    delay: DelayPolicy
+
+
 class Frontier:
     """Polite, prioritizing frontier in one directory (Mercator). Not thread-safe.
 
     *path* is its directory: ``front/``, ``back/`` and ``done/``. *clock* gives epoch seconds.
-    *queues* is the first value of Mercator's n (three for each worker), and *max_queues* the most
-    it may grow to: about 1 kB of memory and of every snapshot each, plus what waits in them.
-    *slice_size* bounds the entries that one call moves from the front end to the back end, and so
-    how long a call may take (about 2 us for each).
 
-    Rests of hosts without a queue: *remembered* of them are in memory (about 0.5 kB each), the
-    others in *rests*, which must be open as long as the frontier is; None: all are in memory.
+    Rests of hosts without a queue that are not in memory are in *rests*, which must be open as long
+    as the frontier is; None: all are in memory.
     *shares* bounds how many hosts of one registered domain are in process; None: nothing does.
     """
 
@@ -78,13 +84,8 @@ class Frontier:
         *,
         path: Path,
         clock: Callable[[], float],
-        prioritizer: Prioritizer,
-        selector: Selector,
-        delay: DelayPolicy,
-        queues: int,
-        max_queues: int,
-        slice_size: int = 64,
-        remembered: int = 65_536,
+        policies: FrontierPolicies,
+        sizes: FrontierSizes,
         rests: RestStore | None = None,
         shares: DomainShares | None = None,
     ) -> None:
@@ -92,18 +93,19 @@ class Frontier:
         # What its leases carry, set by the owner.
         self.shard: object = None
         self._clock = clock
-        self._delay = delay
+        self._delay = delay = policies.delay
         self._soon = max(_SOON_SECS, _SOON_RESTS * cut_off(delay, 0.0))
-        self._slice = slice_size
-        self._front = FrontEnd(path=path / "front", prioritizer=prioritizer, selector=selector)
+        self._slice = sizes.slice_size
+        self._front = FrontEnd(
+            path=path / "front", prioritizer=policies.prioritizer, selector=policies.selector
+        )
         self._log = DoneLog(path=path / "done")
-        clocks = HostClocks(clock=clock, limit=remembered, store=rests)
+        clocks = HostClocks(clock=clock, limit=sizes.remembered, store=rests)
         self._back = BackEnd(
             path=path / "back",
             clock=clock,
             remembered=clocks,
-            limit=queues,
-            ceiling=max_queues,
+            sizes=sizes,
             soon=self._soon,
             shares=shares or DomainShares(),
         )
