@@ -344,6 +344,14 @@ def test_what_is_set_goes_before_the_profile():
     assert profile == PROFILES["nielsen"]._replace(floor=7.0, key="address")
 
 
+@pytest.mark.parametrize(
+    ("delay", "floor", "ceiling"), [(1, 3, 120), (30, 30, 120), (200, 200, 200)]
+)
+def test_download_delay_is_a_floor_too(delay, floor, ceiling):
+    profile = chosen(DOWNLOAD_DELAY=delay)
+    assert (profile.floor, profile.ceiling) == (floor, ceiling)
+
+
 def test_the_profiles_are_those_of_their_sources():
     mercator, nielsen, mischel = (
         LargestDelay(
