@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from crawling import (
     USER_AGENT,
+    access_log,
     damage_in,
     impolite,
     kill,
@@ -18,6 +19,7 @@ from crawling import (
     simulated,
     start_crawl,
     unstored_documents,
+    wait_until,
 )
 from four_shards import NAMES
 
@@ -79,8 +81,9 @@ def test_a_crawl_over_four_shards_that_is_killed_loses_nothing(tmp_path, kills, 
 def test_a_shard_that_is_moved_to_another_job_goes_on_there(tmp_path):
     new = tmp_path / "new"
     with web_of(tmp_path) as web:
+        fetchable = {url for url in fetchable_urls(web.world, USER_AGENT) if shard_of(url) == MOVED}
         crawl = start_crawl(web.command(**SETTINGS))
-        time.sleep(1.5)
+        wait_until(lambda: len(fetchable.intersection(pages_asked_for(access_log(web.log)))) > 10)
         kill(crawl)
         moved_at = time.time()
         (new / "shards").mkdir(parents=True)
@@ -90,15 +93,11 @@ def test_a_shard_that_is_moved_to_another_job_goes_on_there(tmp_path):
         web.crawl(**SETTINGS)  # what it still has of the other shards, and of the moved one anew
         assert damage_in(web.job) == damage_in(new) == []
         record = web.hits()
-    fetchable = fetchable_urls(web.world, USER_AGENT)
     assert set(pages_asked_for(record)) == allowed_urls(web.world, USER_AGENT)
     assert impolite(record, min_delay=MIN_DELAY) == []
     before = [hit for hit in record if hit.start < moved_at]
     after = [hit for hit in record if moved_at < hit.start < finished_at]
-    done, gone_on = (
-        {url for url in pages_asked_for(hits) if shard_of(url) == MOVED and url in fetchable}
-        for hits in (before, after)
-    )
+    done, gone_on = (fetchable.intersection(pages_asked_for(hits)) for hits in (before, after))
     assert len(done) > 10
     assert gone_on - done
     # Of each host at most what was under way is fetched again.
