@@ -33,6 +33,8 @@ MOVED = "02"
 SETTINGS = {
     "SCHEDULER": "four_shards.FourShardScheduler",
     "POLITENESS_MIN_DELAY": MIN_DELAY,
+    # A contact cut off by a kill counts as lasting until the restart, here that of another job.
+    "POLITENESS_MAX_DELAY": 1.0,
     "CHECKPOINT_INTERVAL_SECS": 0.7,
 }
 
