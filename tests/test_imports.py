@@ -23,6 +23,7 @@ FLOORS = [
     {"frontier", "seen", "net", "pipelines"},
     {"dupefilter", "hosts"},
     {"crawl"},
+    {"hive"},
     {"scheduler", "jobs"},
     {"spiders"},
     {"extensions", "commands"},

