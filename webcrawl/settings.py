@@ -338,6 +338,24 @@ DNS_TRIES = 3
 # MEMORY_BUDGET, 0.4 kB each.
 DNS_CACHE_SIZE = None
 
+# --- the hive ----------------------------------------------------------------------------------
+
+# The name of a hive: all crawls with the same name, Redis and HIVE_STORE are one, over many
+# processes and machines. Empty: a crawl is one process and uses no Redis.
+HIVE = ""
+# Into how many shards hosts are divided, at most 4096; fixed for a crawl. There cannot be more
+# processes than shards, and a process that has several can give some to one that joins.
+HIVE_SHARDS = 64
+# Seconds after which the shards of a process that was not heard of go to others. It contacts nobody
+# for them once its own leases may have ended, so a shorter time stops crawls at hiccups of the
+# network, and a longer one leaves hosts alone for longer after a crash.
+HIVE_LEASE_SECS = 10.0
+# As in scrapy-redis: redis://, rediss:// (TLS), unix://, redis+cluster://, redis+sentinel:// (see
+# webcrawl/hive/connection.py). Empty: REDIS_HOST, REDIS_PORT, REDIS_DB, or localhost. REDIS_PARAMS
+# are more arguments for redis-py's client.
+REDIS_URL = ""
+REDIS_PARAMS: dict[str, Any] = {}
+
 # --- Scrapy, tuned ---------------------------------------------------------------------------
 
 # Take a page from the scheduler to the last pipeline in one task, past some of Scrapy's own parts:

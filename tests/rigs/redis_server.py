@@ -71,7 +71,7 @@ class RedisServer:
         self.socket = directory / "redis.sock"
         assert len(os.fsencode(self.socket)) <= _SOCKET_PATH_BYTES, self.socket
         self.port = free_port() if port or cluster or replica_of else 0
-        self._password = password
+        self.password = password
         self._cluster = cluster
         self._options = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", ""]
         self._options += ["--unixsocket", str(self.socket), "--protected-mode", "no"]
@@ -101,7 +101,7 @@ class RedisServer:
     @property
     def url(self) -> str:
         """For REDIS_URL, by the unix socket; of a cluster by its port."""
-        login = f":{self._password}@" if self._password else ""
+        login = f":{self.password}@" if self.password else ""
         if self._cluster:
             return f"redis+cluster://{login}127.0.0.1:{self.port}"
         return f"unix://{login}{self.socket}"
@@ -109,7 +109,7 @@ class RedisServer:
     @property
     def tcp_url(self) -> str:
         """The same by the loopback port, with *port*."""
-        login = f":{self._password}@" if self._password else ""
+        login = f":{self.password}@" if self.password else ""
         return f"redis://{login}127.0.0.1:{self.port}/0"
 
     @property
@@ -125,7 +125,7 @@ class RedisServer:
         """A new blocking client, for the test's own questions; to be closed (``with``)."""
         return redis.Redis(
             unix_socket_path=str(self.socket),
-            password=self._password or None,
+            password=self.password or None,
             decode_responses=True,
             retry=ONCE,
         )
@@ -182,7 +182,9 @@ class Sentinel:
         self._config = (
             f"port {self.port}\nbind 127.0.0.1\n"
             f"sentinel monitor {service} 127.0.0.1 {server.port} 1\n"
-            f"sentinel down-after-milliseconds {service} 500\n"
+            + f"sentinel auth-pass {service} {server.password}\n"
+            * bool(server.password)
+            + f"sentinel down-after-milliseconds {service} 500\n"
             f"sentinel failover-timeout {service} 2000\n"
         )
         self._process: subprocess.Popen[bytes] | None = None

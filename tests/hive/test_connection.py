@@ -1,0 +1,152 @@
+"""Clients of Redis by REDIS_URL: each kind of server, and what is said of one that is not there."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+from redis_server import RedisServer, Sentinel, free_port
+from scrapy.settings import Settings
+
+from webcrawl.errors import FatalError
+from webcrawl.hive.connection import UNREACHABLE, check, client_of, close
+
+
+async def talked(**given):
+    """What a client by these settings, once checked, gets back of what it sets."""
+    client = client_of(Settings(given))
+    try:
+        await check(client)
+        await client.set("a", b"\xff")
+        return await client.get("a")
+    finally:
+        await close(client)
+
+
+async def test_a_server_on_a_socket(tmp_path):
+    with RedisServer(tmp_path / "redis") as server:
+        assert await talked(REDIS_URL=server.url) == b"\xff"
+
+
+async def test_a_server_on_a_port_with_a_password(tmp_path):
+    with RedisServer(tmp_path / "redis", port=True, password="ge/heim") as server:
+        assert await talked(REDIS_URL=f"redis://:ge%2Fheim@127.0.0.1:{server.port}/3") == b"\xff"
+        with server.client() as client:
+            assert client.info("keyspace") == {
+                "db3": {"keys": 1, "expires": 0, "avg_ttl": 0},
+            }
+        url = f"redis://:wrong@127.0.0.1:{server.port}"
+        with pytest.raises(FatalError, match="Redis refuses the password of REDIS_URL: "):
+            await talked(REDIS_URL=url)
+
+
+async def test_the_settings_of_scrapy_redis(tmp_path):
+    """Those that are for its blocking client, which decodes all answers, are not used."""
+    params = {"password": "geheim", "retry_on_timeout": True, "decode_responses": True}
+    with RedisServer(tmp_path / "redis", port=True, password="geheim") as server:
+        given = {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(server.port), "REDIS_DB": 1}
+        assert await talked(**given, REDIS_PARAMS=params) == b"\xff"
+
+
+async def test_a_cluster(tmp_path):
+    with RedisServer(tmp_path / "redis", cluster=True, password="geheim") as server:
+        missing = f"127.0.0.1:{free_port()}"
+        for url in (server.url, server.url.replace("@", f"@{missing},")):
+            assert await talked(REDIS_URL=url) == b"\xff"
+
+
+async def test_tls(tmp_path):
+    with RedisServer(tmp_path / "redis", tls=True) as server:
+        url = f"rediss://127.0.0.1:{server.tls.port}"
+        assert await talked(REDIS_URL=f"{url}?ssl_ca_certs={server.tls.authority}") == b"\xff"
+        params = {"ssl_ca_certs": str(server.tls.authority)}
+        assert await talked(REDIS_URL=url, REDIS_PARAMS=params) == b"\xff"
+        with pytest.raises(FatalError, match=r"does not answer .*certificate verify failed"):
+            await talked(REDIS_URL=url)
+
+
+async def test_a_sentinel_leads_to_the_next_master(tmp_path):
+    with (
+        RedisServer(tmp_path / "one", port=True, password="geheim") as one,
+        RedisServer(tmp_path / "two", replica_of=one, password="geheim") as two,
+        Sentinel(tmp_path / "watch", one) as sentinel,
+    ):
+        url = sentinel.url.replace("//", f"//:geheim@127.0.0.1:{free_port()},")
+        client = client_of(Settings({"REDIS_URL": url}))
+        await check(client)
+        await client.set("a", 1)
+        sentinel.wait_for_replicas(1)
+        one.kill()
+        with pytest.raises(UNREACHABLE):
+            await client.get("a")
+        sentinel.wait_for_master(two)
+        assert await client.get("a") == b"1"
+        await close(client)
+
+
+async def test_a_call_fails_at_once_while_redis_is_down_and_works_again(tmp_path):
+    with RedisServer(tmp_path / "redis", port=True, appendonly=True) as server:
+        for url in (server.url, server.tcp_url):
+            client = client_of(
+                Settings({"REDIS_URL": url, "REDIS_PARAMS": {"socket_timeout": 0.2}})
+            )
+            await client.set("a", 1)
+            server.pause()
+            with pytest.raises(UNREACHABLE):
+                await client.get("a")
+            server.resume()
+            assert await client.get("a") == b"1"
+            server.kill()
+            with pytest.raises(UNREACHABLE):
+                await client.get("a")
+            server.start()
+            assert await client.get("a") == b"1"
+            await close(client)
+
+
+async def test_a_client_of_a_cluster_that_was_down_works_again(tmp_path):
+    with RedisServer(tmp_path / "redis", cluster=True, appendonly=True) as server:
+        client = client_of(Settings({"REDIS_URL": server.url}))
+        await client.set("a", 1)
+        server.kill()
+        for _ in range(2):
+            with pytest.raises(UNREACHABLE):
+                await client.get("a")
+        server.start()
+        assert await client.get("a") == b"1"
+        await close(client)
+
+
+async def test_nothing_there_is_one_sentence():
+    with pytest.raises(FatalError, match=r"Redis at REDIS_URL does not answer .*: start it, or"):
+        await talked(REDIS_URL=f"redis://127.0.0.1:{free_port()}")
+    with pytest.raises(FatalError, match=r"Redis at REDIS_URL does not answer .*: start it, or"):
+        await talked(REDIS_URL=f"redis+cluster://127.0.0.1:{free_port()}")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"REDIS_URL": "http://somewhere"},
+        {"REDIS_URL": "redis+other://somewhere"},
+        {"REDIS_URL": "redis+sentinel://somewhere"},
+        {"REDIS_URL": "redis+cluster://somewhere:port"},
+        {"REDIS_URL": "redis+cluster://"},
+        {"REDIS_PARAMS": "{"},
+        {"REDIS_URL": "redis://somewhere?db=x"},
+    ],
+)
+def test_a_url_that_cannot_be_is_one_sentence(given):
+    with pytest.raises(FatalError, match="REDIS_URL or REDIS_PARAMS cannot be used: "):
+        client_of(Settings(given))
+
+
+async def test_an_unknown_parameter_is_one_sentence(tmp_path):
+    with (
+        RedisServer(tmp_path / "redis") as server,
+        pytest.raises(FatalError, match="unexpected keyword argument 'sokket_timeout'"),
+    ):
+        await talked(REDIS_URL=server.url, REDIS_PARAMS={"sokket_timeout": 1})
+
+
+def test_without_a_url_it_is_the_local_server():
+    assert isinstance(client_of(Settings()), Redis)

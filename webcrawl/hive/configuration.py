@@ -1,0 +1,45 @@
+"""The settings of a hive, checked before a crawl begins."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.configuration.values import number, whole
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+#: HIVE_SHARDS at most: every drone reads and reports on all of them every few seconds.
+MAX_SHARDS: Final = 4096
+# It becomes part of keys, streams and paths.
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+
+
+class HiveSettings(NamedTuple):
+    """HIVE, HIVE_SHARDS and HIVE_LEASE_SECS."""
+
+    name: str
+    shards: int
+    lease_secs: float
+
+
+def check_hive_settings(settings: BaseSettings) -> HiveSettings:
+    """What *settings*, with HIVE, say of the hive. FatalError for a value that cannot be, and for
+    one that a hive cannot have."""
+    name = str(settings.get("HIVE"))
+    if not _NAME.fullmatch(name):
+        raise FatalError(
+            "HIVE must be a name of at most 64 letters, digits, underscores, dots and hyphens, "
+            f"not {name!r}."
+        )
+    shards = whole(settings, "HIVE_SHARDS", 64, at_least=1)
+    if shards > MAX_SHARDS:
+        raise FatalError(f"HIVE_SHARDS must be at most {MAX_SHARDS}, not {shards}.")
+    if settings.get("POLITENESS_KEY") == "address":
+        raise FatalError(
+            "POLITENESS_KEY must be host or domain in a hive: one IP address has hosts of many "
+            "drones, which share no clock."
+        )
+    return HiveSettings(name, shards, number(settings, "HIVE_LEASE_SECS", 10.0, at_least=1))

@@ -1,0 +1,140 @@
+"""The client of Redis, from the settings that scrapy-redis has for it, and what its failures are.
+
+REDIS_URL is one of
+
+    redis://user:password@host:port/db                     rediss:// is the same by TLS
+    unix://user:password@/path/to/socket?db=0
+    redis+cluster://user:password@host:port,host:port      rediss+cluster://
+    redis+sentinel://user:password@host:port,host:port/service/db       rediss+sentinel://
+
+with options of redis-py behind a question mark (``?ssl_ca_certs=/etc/ca.pem``), or in REDIS_PARAMS.
+The user and the password of a sentinel URL are those of the server; the sentinels' own are in
+REDIS_PARAMS, as ``{"sentinel_kwargs": {"password": ...}}``. Without a URL there are REDIS_HOST,
+REDIS_PORT and REDIS_DB.
+
+The client answers in bytes, by RESP2, which Redis 6.2 and all newer ones speak alike, and tries
+nothing twice: what a hive does while Redis is down is its own decision. It is used in one event
+loop. `UNREACHABLE` are the exceptions after which a call may be made again later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from redis.asyncio import Redis, RedisCluster, Sentinel
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.connection import SSLConnection, parse_url
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, RedisClusterException, RedisError
+
+from webcrawl.configuration.values import whole
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+#: What the calls of a client raise while Redis is away, starting, full or without a master.
+UNREACHABLE: Final = (RedisError, RedisClusterException, OSError, TimeoutError)
+
+# XTRIM by ID came with it.
+_OLDEST: Final = (6, 2)
+_PORT: Final = 6379
+_SENTINEL_PORT: Final = 26379
+# For each answer. A server that is there takes milliseconds.
+_TIMEOUT_SECS: Final = 5.0
+# Of scrapy-redis' parameters, those of its blocking client, whose answers are text.
+_OTHERS: Final = frozenset(
+    {"url", "redis_cls", "retry_on_timeout", "encoding", "decode_responses", "protocol"}
+)
+
+
+def client_of(settings: BaseSettings) -> Redis | RedisCluster:
+    """A client by *settings*, which connects when it is first used. FatalError for a URL or
+    parameters that cannot be. To be closed by ``close``."""
+    url = settings.get("REDIS_URL")
+    try:
+        given = settings.getdict("REDIS_PARAMS")
+        params = {name: value for name, value in given.items() if name not in _OTHERS}
+        if not url:
+            host = settings.get("REDIS_HOST") or "localhost"
+            port = whole(settings, "REDIS_PORT", _PORT, at_least=1)
+            url = f"redis://{host}:{port}/{whole(settings, 'REDIS_DB', at_least=0)}"
+        return _client(url, params)
+    except (TypeError, ValueError) as error:
+        raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {error}.") from error
+
+
+async def check(client: Redis | RedisCluster) -> None:
+    """FatalError with one sentence if no Redis answers that a hive can use. At most as long as the
+    time-out, 5 seconds."""
+    try:
+        answer = await client.execute_command("INFO", "server")
+        version = str(answer["redis_version"])
+        await client.execute_command("TIME")
+    except AuthenticationError as error:
+        raise FatalError(f"Redis refuses the password of REDIS_URL: {error}.") from error
+    except (TypeError, *UNREACHABLE) as error:
+        why = str(error) or type(error).__name__
+        raise FatalError(
+            f"Redis at REDIS_URL does not answer ({why}): start it, or mend the URL."
+        ) from error
+    if tuple(map(int, version.split(".")[:2])) < _OLDEST:
+        raise FatalError(f"A hive needs Redis 6.2 or newer; at REDIS_URL is {version}.")
+
+
+async def close(client: Redis | RedisCluster) -> None:
+    """Close the *client* and all its connections."""
+    await client.aclose()
+    if isinstance(client, Redis) and isinstance(client.connection_pool, SentinelConnectionPool):
+        await client.connection_pool.sentinel_manager.aclose()
+
+
+def _client(url: str, params: dict[str, Any]) -> Redis | RedisCluster:
+    parts = urlsplit(url)
+    scheme, _, kind = parts.scheme.partition("+")
+    params = {
+        "socket_timeout": _TIMEOUT_SECS,
+        "socket_connect_timeout": _TIMEOUT_SECS,
+        **params,
+        "protocol": 2,
+        # A cluster's client needs another try to follow a move of slots.
+        "retry": Retry(NoBackoff(), 2 if kind == "cluster" else 0),
+    }
+    if not kind:
+        return Redis.from_url(url, **params)
+    login, at, hosts = parts.netloc.rpartition("@")
+    service, _, db = parts.path.strip("/").partition("/")
+    found: dict[str, Any] = dict(
+        parse_url(urlunsplit((scheme, f"{login}{at}", f"/{db}", parts.query, "")))
+    )
+    if found.pop("connection_class", None) is SSLConnection:
+        found["ssl"] = True
+    if kind == "cluster" and not service:
+        nodes = [ClusterNode(*_address(host, _PORT)) for host in hosts.split(",")]
+        return RedisCluster(startup_nodes=nodes, **params, **found)
+    if kind == "sentinel" and service:
+        own = {name: value for name, value in params.items() if name != "sentinel_kwargs"}
+        sentinels = Sentinel(  # type: ignore[no-untyped-call]
+            [_address(host, _SENTINEL_PORT) for host in hosts.split(",")],
+            sentinel_kwargs={
+                name: value
+                for name, value in (own | found).items()
+                if name.startswith(("socket_", "ssl", "retry", "protocol"))
+            }
+            | params.get("sentinel_kwargs", {}),
+            **own,
+            **found,
+        )
+        master: Redis = sentinels.master_for(service)
+        return master
+    raise ValueError("see docs/settings.md for the forms of the URL")
+
+
+def _address(text: str, port: int) -> tuple[str, int]:
+    parts = urlsplit(f"//{text}")
+    if not parts.hostname:
+        raise ValueError(f"{text!r} is no host")
+    return parts.hostname, parts.port or port
