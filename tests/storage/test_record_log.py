@@ -301,3 +301,28 @@ def test_a_pack_that_is_cut_or_longer_is_refused(items, data):
         unpack_many(packed[:cut])
     with pytest.raises(ValueError, match="not packed items"):
         unpack_many(packed + b"x")
+
+
+@pytest.mark.parametrize("size", [None, 0, HEADER_SIZE, "first", "whole"])
+def test_other_names_of_a_log_keep_their_bytes_when_it_is_opened(filled, tmp_path, size):
+    path, ends = filled
+    size = {"first": ends[0], "whole": ends[-1]}.get(size, size)
+    other = tmp_path / "checkpoint"
+    other.hardlink_to(path)
+    data = path.read_bytes()
+    with RecordLog.open(path, size=size) as log:
+        log.append(b"later")
+    assert other.read_bytes() == data
+    left = len([end for end in ends if size is None or end <= size])
+    assert payloads(path) == [*PAYLOADS[:left], b"later"]
+    assert sorted(tmp_path.iterdir()) == [other, path]
+
+
+def test_a_full_disk_leaves_a_log_with_other_names_as_it_was(filled, tmp_path):
+    path, _ = filled
+    (tmp_path / "checkpoint").hardlink_to(path)
+    data = path.read_bytes()
+    with file_size_limit(len(data) // 2), pytest.raises(OSError, match="too large"):
+        RecordLog.open(path)
+    assert path.read_bytes() == data
+    assert len(list(tmp_path.iterdir())) == 2

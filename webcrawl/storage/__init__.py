@@ -4,6 +4,7 @@ Five kinds of files, whatever they hold, each with its promise:
 
 * ``RecordLog`` (record_log.py): what ``append`` returned for survives ``kill -9``; a torn tail is
   cut at the next open; damage before a known end is reported with its place, never skipped.
+  A file with other names, hard links of checkpoints, is copied before it is cut or appended to.
 * ``DiskFifo`` (fifo.py): a queue of any length with its head and tail in memory and its middle in
   append-only segments; a snapshot of it is a few kilobytes whatever its length.
 * ``write_atomic`` (atomic.py): a file has its old content or its new one, nothing between.

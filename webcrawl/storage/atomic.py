@@ -6,11 +6,13 @@ All functions block on the disk: call them from a thread when the file is large.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+_COPIED_BYTES: Final = 1 << 20
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -23,6 +25,29 @@ def write_atomic(path: Path, data: bytes) -> None:
     try:
         try:
             write_all(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        aside.replace(path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
+    sync_path(path.parent)
+
+
+def unshare(path: Path) -> None:
+    """Put a copy in the place of the file *path*, so that its other names keep what they have
+    whatever is written here. Durable; after a crash or power loss *path* is the one or the other.
+
+    On OSError nothing was changed.
+    """
+    aside = path.with_name(path.name + ".tmp")
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        try:
+            with path.open("rb", buffering=0) as file:
+                while data := file.read(_COPIED_BYTES):
+                    write_all(fd, data)
             os.fsync(fd)
         finally:
             os.close(fd)

@@ -203,7 +203,9 @@ class DiskFifo:
     def _append(self, payload: bytes) -> int:
         """Write *payload* at the end of the tail segment; returns the offset after it."""
         path = self._file(self._tail_segment)
-        with RecordLog.open(path, size=self._tail_offset) as log:
+        # What other names it has got since ``open`` are of checkpoints that are kept, to which
+        # bytes behind their own do no harm: to copy a segment for each would hold up the crawl.
+        with RecordLog.open(path, size=self._tail_offset, shares=True) as log:
             offset = log.append(payload)
         self._written.add(path)
         return offset

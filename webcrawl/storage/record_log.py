@@ -25,7 +25,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from webcrawl.storage.atomic import write_all
+from webcrawl.storage.atomic import unshare, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,19 +76,20 @@ class RecordLog:
         self._fd = fd
 
     @classmethod
-    def open(cls, path: Path, *, size: int | None = None) -> Self:
+    def open(cls, path: Path, *, size: int | None = None, shares: bool = False) -> Self:
         """Open *path* for appending, making it if need be.
 
         With *size*, from a manifest, the file is cut to it. Without, the file is read, and a torn
-        tail is cut.
+        tail is cut. A file that has other names, in a checkpoint for instance, is copied first, and
+        they keep what they have; unless it *shares*: then they get what is appended, too.
 
         CorruptRecordError if the file is shorter than *size* or no record log, NewerFormatError if
         a later webcrawl wrote it; nothing is changed then. With a *size* of 0 any file is
         overwritten.
         """
         if size is None:
-            found = read_records(path) if path.exists() else iter(())
-            size = max((offset for offset, _ in found), default=HEADER_SIZE)
+            records = read_records(path) if path.exists() else iter(())
+            size = max((offset for offset, _ in records), default=HEADER_SIZE)
         # A file that must have records is not made.
         makes = 0 if size > HEADER_SIZE else os.O_CREAT
         try:
@@ -97,7 +98,12 @@ class RecordLog:
             if makes:
                 raise
             raise CorruptRecordError(path, 0, f"{size} bytes expected") from None
-        length = os.fstat(fd).st_size
+        found = os.fstat(fd)
+        if found.st_nlink > 1 and not shares:
+            os.close(fd)
+            unshare(path)
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        length = found.st_size
         if size > max(length, HEADER_SIZE):
             os.close(fd)
             raise CorruptRecordError(path, length, f"{size} bytes expected")
