@@ -1,0 +1,153 @@
+"""Messages come back as they went, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import entries, examples, urls
+
+from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
+from webcrawl.hive.messages import (
+    MAX_BYTES,
+    SEEDS_SENT,
+    EntryMessage,
+    MessageError,
+    SeedsSent,
+    decode,
+    encode_entry,
+    encode_links,
+)
+from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.urls import Link, host_of
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hypothesis.strategies import DrawFn
+
+_NAMES = st.integers(1, 2**64 - 1)
+
+
+@st.composite
+def batches(draw: DrawFn) -> LinkBatch:
+    kinds = st.sampled_from(["a", "a", "a", "img", "redirect"])
+    links = draw(st.lists(st.builds(Link, url=urls(), kind=kinds), max_size=5))
+    count = len(links)
+    seeds = None
+    if draw(st.booleans()):
+        ranks = st.lists(st.integers(0, 10**9), min_size=count, max_size=count)
+        seeds = SeedFacts(draw(ranks), draw(st.lists(urls().map(host_of), max_size=3)))
+    depths = st.integers(0, 1000)
+    source = LinkSource(
+        draw(urls() | st.just("")),
+        draw(depths),
+        draw(st.integers(0, 10**9)),
+        Depths(draw(depths), draw(depths)),
+        b"chain of 16 byte" * draw(st.integers(0, 3)),
+        draw(st.floats(0, 4e9)),
+    )
+    names = draw(st.lists(_NAMES, min_size=count, max_size=count))
+    return LinkBatch(links, [host_of(link.url) for link in links], names, source, seeds)
+
+
+@given(batches())
+@examples(100)
+def test_links_come_back_as_they_went(batch: LinkBatch):
+    got = decode(encode_links(batch))
+    assert isinstance(got, LinkBatch)
+    assert got._replace(fingerprints=list(got.fingerprints)) == batch
+
+
+@given(entries(), _NAMES | st.none())
+@examples(100)
+def test_an_entry_comes_back_as_it_went(entry: Any, name: int | None):
+    assert decode(encode_entry(entry, name)) == EntryMessage(entry, name)
+
+
+def test_the_end_of_the_seeds_comes_back():
+    assert decode(SEEDS_SENT) == SeedsSent()
+
+
+def test_text_and_relation_of_a_link_do_not_travel():
+    source = LinkSource("http://b.test/", 1, 0, Depths(), b"", 1.0)
+    link = Link("http://a.test/", text="here", rel="next")
+    got = decode(encode_links(LinkBatch([link], ["a.test"], [1], source)))
+    assert isinstance(got, LinkBatch)
+    assert got.links == [Link("http://a.test/")]
+
+
+@given(st.binary(max_size=64))
+@examples(100)
+def test_bytes_that_are_no_message_are_refused(data: bytes):
+    with pytest.raises(MessageError):
+        decode(data)
+
+
+@given(batches().map(encode_links) | entries().map(lambda one: encode_entry(one, 1)), st.data())
+@examples(100)
+def test_a_message_with_a_byte_changed_or_cut_raises_nothing_else(message: bytes, data: Any):
+    at = data.draw(st.integers(0, len(message) - 1))
+    with pytest.raises(MessageError):
+        decode(message[:at])
+    for bit in range(8):
+        changed = message[:at] + bytes([message[at] ^ 1 << bit]) + message[at + 1 :]
+        try:
+            decode(changed)
+        except MessageError:
+            continue
+
+
+LINKS: list[Any] = [
+    *(1, ["http://a.test/"], [], (1).to_bytes(8, "little"), "http://b.test/", 1, 0, 0, 0),
+    *(b"", 1.0),
+]
+
+
+def test_the_links_that_the_next_tests_damage_are_good():
+    assert isinstance(decode(msgspec.msgpack.encode(LINKS)), LinkBatch)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (0, 4),
+        (1, ["http://a.test/", "http://c.test/"]),
+        (1, ["of no host"]),
+        (2, ["a", "a"]),
+        (3, bytes(8)),
+        (3, bytes(7)),
+        (5, -1),
+        (6, 1 << 40),
+        (9, b"half a hop"),
+        (10, float("nan")),
+        (10, -1.0),
+    ],
+)
+def test_links_that_cannot_be_are_refused(field: int, value: Any):
+    damaged = [*LINKS[:field], value, *LINKS[field + 1 :]]
+    with pytest.raises(MessageError):
+        decode(msgspec.msgpack.encode(damaged))
+
+
+def test_seeds_without_their_ranks_are_refused():
+    with pytest.raises(MessageError):
+        decode(msgspec.msgpack.encode([*LINKS, [1, 2], []]))
+
+
+def test_an_entry_without_a_host_is_refused():
+    with pytest.raises(MessageError):
+        decode(msgspec.msgpack.encode([2, ["nowhere", "a.test"]]))
+
+
+def test_more_bytes_than_any_message_has_are_refused():
+    with pytest.raises(MessageError):
+        decode(SEEDS_SENT + bytes(MAX_BYTES))
+
+
+def test_fields_of_later_versions_are_skipped():
+    message = msgspec.msgpack.encode([*LINKS, None, [], "a later field"])
+    assert isinstance(decode(message), LinkBatch)
