@@ -81,7 +81,7 @@ Message: TypeAlias = LinkBatch | EntryMessage | SeedsSent
 
 
 class MessageError(ValueError):
-    """The error of bytes that are no message, or one that only a later version knows."""
+    """The error of bytes that are no message, or one of a later version."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
