@@ -1,0 +1,385 @@
+"""The outbox gives what was appended, in its order, until it is acknowledged; after crashes too."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from crash import die_between_lines
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from strategies import examples
+
+from webcrawl.hive.outbox import Outbox, order_of
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, read_records
+
+if TYPE_CHECKING:
+    from webcrawl.hive.outbox import Outgoing
+
+FAR = dict.fromkeys(range(10), f"{1 << 60}-0")
+
+
+def opened(path: Path, saved: bytes | None = None, **sizes: int) -> Outbox:
+    outbox = Outbox(path=path, **sizes)
+    outbox.open(saved)
+    return outbox
+
+
+def pairs(messages: list[Outgoing]) -> list[tuple[int, bytes]]:
+    return [(message.target, message.payload) for message in messages]
+
+
+def taken(outbox: Outbox) -> list[tuple[int, bytes]]:
+    """All that it gives, as if nothing were answered."""
+    found = []
+    while some := outbox.take(1 << 20):
+        found += pairs(some)
+    return found
+
+
+def item(number: int) -> tuple[int, bytes]:
+    return number % 3, b"message %d" % number
+
+
+def fill(outbox: Outbox, start: int, end: int) -> list[tuple[int, bytes]]:
+    items = [item(number) for number in range(start, end)]
+    for target, payload in items:
+        outbox.append(target, payload)
+    return items
+
+
+def deliver_all(outbox: Outbox, stream_id: str = "1-0") -> None:
+    while some := outbox.take(1 << 20):
+        for message in some:
+            outbox.delivered(message, stream_id)
+
+
+@pytest.mark.parametrize("held_bytes", [1, 100, 1 << 16])
+@pytest.mark.parametrize("segment_bytes", [1, 200, 1 << 20])
+def test_messages_come_in_their_order(tmp_path: Path, held_bytes: int, segment_bytes: int):
+    sizes = {"held_bytes": held_bytes, "segment_bytes": segment_bytes}
+    outbox = opened(tmp_path / "outbox", **sizes)
+    items = fill(outbox, 0, 20)
+    assert pairs(outbox.take(1)) == items[:1]
+    items += fill(outbox, 20, 40)
+    assert taken(outbox) == items[1:]
+    assert outbox.take(100) == []
+    outbox.close()
+    again = opened(tmp_path / "outbox", **sizes)
+    assert taken(again) == items
+    again.close()
+
+
+def test_names_come_with_messages_that_were_not_written_before(tmp_path: Path):
+    outbox = opened(tmp_path / "outbox")
+    outbox.append_all([(1, b"one", [5, 6]), (2, b"two", [7])])
+    assert [message.names for message in outbox.take(100)] == [[5, 6], [7]]
+    outbox.rewind()
+    assert [message.names for message in outbox.take(100)] == [(), ()]
+    outbox.close()
+
+
+def test_a_barrier_waits_for_the_delivery_of_all_before_it(tmp_path: Path):
+    outbox = opened(tmp_path / "outbox")
+    fill(outbox, 0, 2)
+    outbox.append_all([(1, b"end", ()), (2, b"end", ())], barrier=True)
+    fill(outbox, 2, 3)
+    for _ in range(2):
+        first, second = outbox.take(1000)
+        assert outbox.take(1000) == []
+        outbox.delivered(first, "1-0")
+        assert outbox.take(1000) == []
+        outbox.delivered(second, "1-0")
+        assert pairs(outbox.take(1000)) == [(1, b"end"), (2, b"end"), item(2)]
+        outbox.rewind()
+    outbox.close()
+
+
+def test_all_is_sent_when_all_was_delivered(tmp_path: Path):
+    outbox = opened(tmp_path / "outbox", held_bytes=30)
+    assert outbox.unsent == 0
+    fill(outbox, 0, 9)
+    messages = outbox.take(1 << 20)
+    for message in messages[:-1]:
+        outbox.delivered(message, "1-0")
+        assert outbox.unsent > 0
+    outbox.delivered(messages[-1], "1-0")
+    assert outbox.unsent == 0
+    outbox.close()
+
+
+def test_a_segment_goes_when_all_targets_have_acknowledged_it(tmp_path: Path):
+    path = tmp_path / "outbox"
+    outbox = opened(path)
+    fill(outbox, 0, 6)
+    deliver_all(outbox, "9-2")
+    outbox.snapshot()
+    for acks in ({0: "9-2", 1: "9-2"}, {0: "9-2", 1: "10-0", 2: "9-1"}):
+        outbox.acknowledged(acks)
+        assert outbox.size > 0
+    outbox.acknowledged({0: "9-2", 1: "10-0", 2: "9-2"})
+    assert outbox.size == 0
+    # The last checkpoint names it.
+    assert len(list(path.iterdir())) == 1
+    outbox.forget()
+    assert len(list(path.iterdir())) == 1
+    saved = outbox.snapshot()
+    outbox.forget()
+    assert list(path.iterdir()) == []
+    outbox.close()
+    again = opened(path, saved)
+    assert taken(again) == []
+    again.close()
+
+
+def test_what_is_being_written_or_under_way_does_not_go(tmp_path: Path):
+    outbox = opened(tmp_path / "outbox")
+    fill(outbox, 0, 3)
+    deliver_all(outbox)
+    outbox.acknowledged(FAR)
+    assert outbox.size > 0
+    fill(outbox, 3, 4)
+    outbox.snapshot()
+    outbox.acknowledged(FAR)
+    assert outbox.size > 0
+    deliver_all(outbox)
+    outbox.acknowledged(FAR)
+    assert outbox.size == 0
+    outbox.close()
+
+
+def test_what_was_delivered_before_a_rewind_is_given_again(tmp_path: Path):
+    outbox = opened(tmp_path / "outbox")
+    items = fill(outbox, 0, 5)
+    deliver_all(outbox)
+    outbox.snapshot()
+    items += fill(outbox, 5, 7)
+    outbox.rewind()
+    outbox.acknowledged(FAR)
+    assert taken(outbox) == items
+    outbox.close()
+
+
+def test_a_full_disk_takes_nothing_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    outbox = opened(tmp_path / "outbox")
+    items = fill(outbox, 0, 2)
+
+    def full(fd: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="no room"):
+            outbox.append_all([(1, b"lost", ()), (2, b"lost", ())])
+    items += fill(outbox, 2, 4)
+    assert taken(outbox) == items
+    outbox.close()
+    again = opened(tmp_path / "outbox")
+    assert taken(again) == items
+    again.close()
+
+
+def test_files_cut_or_damaged_after_the_checkpoint_give_what_was_whole(tmp_path: Path):
+    path = tmp_path / "outbox"
+    outbox = opened(path)
+    before = fill(outbox, 0, 3)
+    saved = outbox.snapshot()
+    after = fill(outbox, 3, 7)
+    outbox.close()
+    (first, last) = sorted(path.iterdir())
+    data = last.read_bytes()
+    ends = [end for end, _ in read_records(last)]
+    noise = random.Random(0)
+    for at in range(len(data)):
+        for harm in (b"", bytes(len(data) - at), noise.randbytes(len(data) - at)):
+            last.write_bytes(data[:at] + harm)
+            if at < 8 and harm.strip(b"\0") and data[:at] + harm != data:
+                continue  # no header of ours: that is raised
+            again = opened(path, saved)
+            whole = sum(end <= at for end in ends)
+            got = taken(again)
+            assert got[:3] == before
+            assert got[3:] == after[: max(whole, len(got) - 3)]
+            # What comes now is behind it, and is found again.
+            more = fill(again, 7, 8)
+            again.close()
+            third = opened(path, saved)
+            assert taken(third) == got + more
+            third.close()
+            for other in set(path.iterdir()) - {first}:
+                other.unlink()
+    assert len(data) > 100
+
+
+def test_damage_to_what_a_checkpoint_names_is_raised(tmp_path: Path):
+    path = tmp_path / "outbox"
+    outbox = opened(path)
+    fill(outbox, 0, 4)
+    saved = outbox.snapshot()
+    outbox.close()
+    (file,) = path.iterdir()
+    data = file.read_bytes()
+    for at in range(8, len(data)):
+        for harmed in (data[:at], data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]):
+            file.write_bytes(harmed)
+            with pytest.raises(CorruptRecordError):
+                taken(opened(path, saved))
+    file.unlink()
+    with pytest.raises(CorruptRecordError):
+        opened(path, saved)
+
+
+def test_a_snapshot_of_a_later_version_is_refused(tmp_path: Path):
+    with pytest.raises(NewerFormatError):
+        opened(tmp_path / "outbox", msgspec.msgpack.encode([2, 1, []]))
+    with pytest.raises(CorruptRecordError):
+        opened(tmp_path / "outbox", b"none")
+
+
+def _checkpoint(path: Path, outbox: Outbox) -> None:
+    (path / "saved.tmp").write_bytes(outbox.snapshot())
+    (path / "saved.tmp").rename(path / "saved")
+    outbox.forget()
+
+
+def _write_and_checkpoint(path: Path) -> None:
+    """What dies between any two lines, in a process of its own."""
+    outbox = opened(path / "outbox", segment_bytes=100)
+    fill(outbox, 0, 3)
+    _checkpoint(path, outbox)
+    fill(outbox, 3, 6)
+    deliver_all(outbox)
+    _checkpoint(path, outbox)
+    outbox.acknowledged(FAR)
+    _checkpoint(path, outbox)
+    fill(outbox, 6, 8)
+
+
+def test_a_process_killed_between_any_two_lines_loses_nothing(tmp_path: Path):
+    start, out = tmp_path / "start", tmp_path / "out"
+    start.mkdir()
+    out.mkdir()
+    lefts = die_between_lines("tests.hive.test_outbox:_write_and_checkpoint", start, out)
+    items = [item(number) for number in range(8)]
+    found = []
+    for left in lefts:
+        saved = left / "saved"
+        outbox = opened(left / "outbox", saved.read_bytes() if saved.exists() else None)
+        found.append(taken(outbox))
+        outbox.close()
+    # More and more of the first six, all of them, then none of them, then the last two.
+    assert sorted({len(got) for got in found[: found.index(items[:6])]}) == [0, 1, 2, 3, 4, 5]
+    for got in found:
+        assert got in ([], items[6:7], items[6:]) or got == items[: len(got)]
+    assert found[-1] == items[6:]
+    assert len(lefts) > 15
+
+
+class Model(RuleBasedStateMachine):
+    """An outbox beside a list of what it was given."""
+
+    root: Path
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path = Path(os.environ["TMPDIR"]) / f"outbox-{random.randrange(1 << 60)}"
+        self.saved: bytes | None = None
+        self.prepared: bytes | None = None
+        self.numbers = 0
+        self.left: deque[tuple[int, bytes]] = deque()  # not known to be acknowledged
+        self.expected: deque[tuple[int, bytes]] = deque()  # still to be taken
+        self.under_way: list[Outgoing] = []
+        self.clock = 0
+        self.reached: dict[int, str] = {}
+        self.acked: set[bytes] = set()
+        self.stored: dict[bytes, str] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        self.outbox = opened(self.path, self.saved, segment_bytes=150, held_bytes=60)
+        self.under_way = []
+        self.stored = {}
+        self.found = deque(taken(self.outbox))
+        self.outbox.rewind()
+        for one in self.left:
+            assert one in self.found or one[1] in self.acked
+        self.left = deque(self.found)
+        self.expected = deque(self.found)
+
+    @rule(count=st.integers(1, 4))
+    def append(self, count: int) -> None:
+        messages = [item(self.numbers + i) for i in range(count)]
+        self.numbers += count
+        self.outbox.append_all([(target, payload, ()) for target, payload in messages])
+        self.left.extend(messages)
+        self.expected.extend(messages)
+
+    @rule(limit=st.integers(1, 200))
+    def take(self, limit: int) -> None:
+        got = self.outbox.take(limit)
+        assert bool(got) == bool(self.expected)
+        for message in got:
+            assert (message.target, message.payload) == self.expected.popleft()
+        self.under_way += got
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data())
+    def deliver(self, data: st.DataObject) -> None:
+        count = data.draw(st.integers(1, len(self.under_way)))
+        for message in self.under_way[:count]:
+            self.clock += 1
+            self.stored[message.payload] = self.reached[message.target] = f"{self.clock}-0"
+            self.outbox.delivered(message, f"{self.clock}-0")
+        del self.under_way[:count]
+
+    @rule(back=st.integers(0, 10))
+    def acknowledge(self, back: int) -> None:
+        at = f"{max(0, self.clock - back)}-0"
+        for _, payload in self.left:
+            if payload in self.stored and order_of(self.stored[payload]) <= order_of(at):
+                self.acked.add(payload)
+        self.outbox.acknowledged(dict.fromkeys(range(3), at))
+
+    @rule()
+    def prepare(self) -> None:
+        self.prepared = self.outbox.snapshot()
+
+    @precondition(lambda self: self.prepared)
+    @rule()
+    def publish(self) -> None:
+        self.saved, self.prepared = self.prepared, None
+        self.outbox.forget()
+
+    @rule()
+    def rewind(self) -> None:
+        self.outbox.rewind()
+        self.under_way = []
+        found = taken(self.outbox)
+        self.outbox.rewind()
+        assert all(one in found or one[1] in self.acked for one in self.left)
+        self.left, self.expected = deque(found), deque(found)
+
+    @rule()
+    def crash(self) -> None:
+        self.outbox.close()
+        self.prepared = None
+        self.begin()
+
+    @invariant()
+    def it_knows_whether_all_is_sent(self) -> None:
+        assert (self.outbox.unsent == 0) == (not self.expected and not self.under_way)
+
+    def teardown(self) -> None:
+        self.outbox.close()
+        shutil.rmtree(self.path)
+
+
+TestModel = Model.TestCase
+TestModel.settings = examples(100, stateful_step_count=40)
