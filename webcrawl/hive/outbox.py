@@ -68,6 +68,8 @@ class _Segment:
 
 
 class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
+    """The number of the next segment, and those before it that are needed, with their sizes."""
+
     version: int
     number: int
     segments: list[tuple[int, int]]
