@@ -12,9 +12,10 @@ The user and the password of a sentinel URL are those of the server; the sentine
 REDIS_PARAMS, as ``{"sentinel_kwargs": {"password": ...}}``. Without a URL there are REDIS_HOST,
 REDIS_PORT and REDIS_DB.
 
-The client answers in bytes, by RESP2, which Redis 6.2 and all newer ones speak alike, and tries
-nothing twice: what a hive does while Redis is down is its own decision. It is used in one event
-loop. `UNREACHABLE` are the exceptions after which a call may be made again later.
+The client answers in bytes, by RESP2, which Redis 6.2 and all newer ones speak alike. It tries once
+more at once when a connection was lost, as after a restart of Redis, so a command may be carried
+out twice; what a hive does while Redis is away is its own decision. It is used in one event loop.
+`UNREACHABLE` are the exceptions after which a call may be made again later.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, RedisClusterException, RedisError
+from redis.exceptions import (
+    AuthenticationError,
+    ConnectionError,  # noqa: A004 - redis-py's own
+    RedisClusterException,
+    RedisError,
+)
 
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
@@ -100,8 +106,7 @@ def _client(url: str, params: dict[str, Any]) -> Redis | RedisCluster:
         "socket_connect_timeout": _TIMEOUT_SECS,
         **params,
         "protocol": 2,
-        # A cluster's client needs another try to follow a move of slots.
-        "retry": Retry(NoBackoff(), 2 if kind == "cluster" else 0),
+        "retry": Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
     }
     if not kind:
         return Redis.from_url(url, **params)

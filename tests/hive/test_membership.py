@@ -1,0 +1,362 @@
+"""Membership on a real Redis: leases, tokens, the queen; a Redis that is away or was emptied."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import uvloop
+from redis_server import RedisServer, Sentinel
+from scrapy.settings import Settings
+
+from webcrawl.hive.connection import UNREACHABLE, client_of, close
+from webcrawl.hive.keys import Keys
+from webcrawl.hive.membership import Membership, Owner, after
+from webcrawl.hive.report import Report, ShardFigures
+
+NAMES = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def loop_of_a_crawl(monkeypatch):
+    monkeypatch.setattr(asyncio, "run", uvloop.run)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RedisServer(tmp_path_factory.mktemp("redis") / "r") as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def drones(server, *names, lease_secs=10.0, **given):
+    """Drones of a hive of its own, which is founded with four shards; each has had its beat."""
+    keys = Keys(f"test{next(NAMES)}")
+    settings = Settings({"REDIS_URL": server.url, **given})
+    async with contextlib.AsyncExitStack() as stack:
+        made = []
+        for name in names:
+            client = client_of(settings)
+            stack.push_async_callback(close, client)
+            made.append(Membership(client=client, keys=keys, drone=name, lease_secs=lease_secs))
+            await made[-1].found(4)
+            await made[-1].beat(Report())
+        yield made
+
+
+def servers(directory):
+    """Each kind of server, with the settings by which it is reached."""
+    yield RedisServer(directory / "plain"), {}
+    yield RedisServer(directory / "password", password="geheim"), {}
+    yield RedisServer(directory / "cluster", cluster=True), {}
+    tls = RedisServer(directory / "tls", tls=True)
+    yield tls, {"REDIS_URL": f"rediss://127.0.0.1:{tls.tls.port}?ssl_ca_certs={tls.tls.authority}"}
+
+
+@pytest.mark.parametrize("kind", range(4))
+async def test_the_life_of_a_shard_on_each_kind_of_server(tmp_path, kind):
+    server, given = next(itertools.islice(servers(tmp_path), kind, None))
+    with server:
+        await live(server, given)
+
+
+async def test_the_life_of_a_shard_behind_a_sentinel(tmp_path):
+    with (
+        RedisServer(tmp_path / "one", port=True) as server,
+        Sentinel(tmp_path / "watch", server) as sentinel,
+    ):
+        await live(server, {"REDIS_URL": sentinel.url})
+
+
+async def live(server, given):
+    """Claim, acknowledge, release, leave, claim."""
+    async with drones(server, "a", "b", **given) as (a, b):
+        claimed = await a.claim({0: Owner(0, ""), 1: Owner(0, ""), 2: Owner(0, "")})
+        assert claimed.keys() == {0, 1, 2}
+        beat = await a.beat(Report(number=1, leases=claimed))
+        assert beat.leases == claimed
+        assert beat.alive == {"a", "b"}
+        assert beat.reports == {"a": Report(number=1, leases=claimed), "b": Report()}
+        for number in range(3):
+            await b._client.xadd(b._keys.stream(1), {"m": b"x"}, id=f"7-{number + 1}")
+        assert await a.last_ids({0, 1}) == {0: "0-0", 1: "7-3"}
+        assert await a.acknowledge({1: "7-2", 3: "9-9"}, claimed) == {1}
+        assert await b._client.xlen(b._keys.stream(1)) == 1
+        await a.release({0: claimed[0]})
+        beat = await b.beat(Report())
+        assert beat.leases == {}
+        assert beat.acks == {1: "7-2"}
+        assert beat.owners[0] == Owner(claimed[0], "")
+        assert (await b.claim({0: beat.owners[0], 1: beat.owners[1]})).keys() == {0}
+        await a.leave()
+        assert (await b.claim({1: beat.owners[1]})).keys() == {1}
+        assert (await b.beat(Report())).alive == {"b"}
+
+
+# --- shards
+
+
+async def test_of_many_claims_of_one_shard_one_is_granted(server):
+    async with drones(server, *"abcdefgh") as all_drones:
+        claims = await asyncio.gather(*(one.claim({0: Owner(0, "")}) for one in all_drones))
+        assert sorted(map(len, claims)) == [0] * 7 + [1]
+
+
+async def test_a_claim_names_the_owner_that_it_takes_over_from(server):
+    async with drones(server, "a", "b") as (a, b):
+        [token] = (await a.claim({0: Owner(0, "")})).values()
+        await a.release({0: token})
+        for owner in (Owner(0, ""), Owner(token, "a"), Owner(token + 1, ""), Owner(token, "b")):
+            assert await b.claim({0: owner}) == {}
+        [later] = (await b.claim({0: Owner(token, "")})).values()
+        assert later > token
+
+
+async def test_a_shard_of_a_living_drone_is_taken_by_itself_only(server):
+    async with drones(server, "a", "b") as (a, b):
+        [token] = (await a.claim({0: Owner(0, "")})).values()
+        assert await b.claim({0: Owner(token, "a")}) == {}
+        [later] = (await a.claim({0: Owner(token, "a")})).values()
+        assert later > token
+        assert (await a.beat(Report())).leases == {0: later}
+
+
+async def test_a_drone_without_a_lease_claims_nothing(server):
+    async with drones(server, "a") as (a,):
+        await a.leave()
+        assert await a.claim({0: Owner(0, "")}) == {}
+
+
+async def test_a_claim_is_not_below_the_token_of_the_newest_checkpoint(server):
+    """Redis does not know the shard; the token of the store may be of a clock that went ahead."""
+    async with drones(server, "a") as (a,):
+        ahead = 8 * 10**15
+        assert await a.claim({0: Owner(ahead, "")}) == {0: ahead + 1}
+
+
+async def test_what_is_not_the_drones_is_neither_released_nor_acknowledged(server):
+    async with drones(server, "a", "b") as (a, b):
+        [token] = (await a.claim({0: Owner(0, "")})).values()
+        for leases in ({0: token}, {0: token + 1}):
+            await b.release(leases)
+            assert await b.acknowledge({0: "5-0"}, leases) == set()
+        await a.release({0: token - 1})
+        assert await a.acknowledge({0: "5-0"}, {0: token - 1}) == set()
+        beat = await a.beat(Report())
+        assert beat.leases == {0: token}
+        assert beat.acks == {}
+
+
+async def test_an_acknowledgement_cuts_the_stream_after_it(server):
+    async with drones(server, "a") as (a,):
+        claimed = await a.claim({0: Owner(0, ""), 1: Owner(0, "")})
+        for shard in claimed:
+            for number in range(4):
+                await a._client.xadd(a._keys.stream(shard), {"m": "x"}, id=f"5-{number + 1}")
+        assert await a.acknowledge({0: "5-2", 1: "5-4"}, claimed) == {0, 1}
+        left = await a._client.xrange(a._keys.stream(0))
+        assert [name for name, _ in left] == [b"5-3", b"5-4"]
+        assert await a._client.xlen(a._keys.stream(1)) == 0
+        assert await a.last_ids({0, 1}) == {0: "5-4", 1: "5-4"}
+
+
+def test_after_a_position_is_the_next_one():
+    assert [after("0-0"), after("17-9"), after("17")] == ["0-1", "17-10", "17-1"]
+
+
+# --- leases that end
+
+
+async def test_a_lease_that_is_not_renewed_ends_and_its_shards_are_free(server):
+    async with drones(server, "a", lease_secs=0.4) as (a,), drones(server) as _:
+        claimed = await a.claim({0: Owner(0, ""), 1: Owner(0, "")})
+        b = Membership(client=a._client, keys=a._keys, drone="b", lease_secs=10)
+        owners = (await b.beat(Report())).owners
+        assert await b.claim(owners) == {}
+        await asyncio.sleep(0.5)
+        beat = await b.beat(Report())
+        assert beat.alive == {"b"}
+        assert (await b.claim({0: owners[0]})).keys() == {0}
+        # Late, but what nobody took is still its own.
+        assert (await a.beat(Report())).leases == {1: claimed[1]}
+
+
+async def test_a_stopped_process_loses_its_shards_and_learns_it(server):
+    async with drones(server, "b") as (b,):
+        code = "import sys, test_membership as t; t.hold(*sys.argv[1:])"
+        path = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
+        holder = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", code, server.url, b._keys._name),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+        assert await holder.stdout.readline() == b"holds\n"
+        holder.send_signal(signal.SIGSTOP)
+        owners = (await b.beat(Report())).owners
+        assert await b.claim(owners) == {}
+        await asyncio.sleep(0.6)
+        claimed = await b.claim(owners)
+        assert claimed.keys() == {0}
+        holder.send_signal(signal.SIGCONT)
+        assert (await holder.communicate(b"\n"))[0] == b"lost set()\n"
+        assert (await b.beat(Report())).leases == claimed
+
+
+def hold(url, name):
+    """The process of that test: claims a shard, and says what is left of it when it goes on."""
+
+    async def main():
+        client = client_of(Settings({"REDIS_URL": url}))
+        a = Membership(client=client, keys=Keys(name), drone="a", lease_secs=0.5)
+        await a.beat(Report())
+        claimed = await a.claim({0: Owner(0, "")})
+        print("holds", flush=True)
+        await asyncio.to_thread(input)
+        beat = await a.beat(Report())
+        print("lost", await a.acknowledge({0: "1-0"}, claimed) | beat.leases.keys())
+        await close(client)
+
+    asyncio.run(main())
+
+
+# --- the queen
+
+
+async def test_there_is_one_queen_until_its_lease_ends(server):
+    async with drones(server, "a", lease_secs=0.4) as (a,):
+        b = Membership(client=a._client, keys=a._keys, drone="b", lease_secs=10)
+        first, second = await a.beat(Report()), await b.beat(Report())
+        assert (first.queen, first.is_queen, second.queen, second.is_queen) == (
+            "a",
+            True,
+            "a",
+            False,
+        )
+        assert second.reports == {}
+        await asyncio.sleep(0.5)
+        beat = await b.beat(Report())
+        assert beat.is_queen
+        assert beat.reports == {"b": Report()}
+        assert not (await a.beat(Report())).is_queen
+        await b.leave()
+        assert (await a.beat(Report())).is_queen
+
+
+async def test_orders_are_of_the_queen_and_seen_by_all(server):
+    async with drones(server, "a", "b") as (a, b):
+        assert not await b.order(share=1)
+        assert await a.order(
+            share=3, supply=2, round=1, counted_since=5.25, checkpoint=7, finished=True
+        )
+        state = (await b.beat(Report())).state
+        assert (state.share, state.supply, state.round, state.checkpoint) == (3, 2, 1, 7)
+        assert (state.counted_since, state.finished, state.stopping) == (5.25, True, False)
+        with pytest.raises(TypeError, match="no fields of the state: finish"):
+            await a.order(finish=True)
+
+
+async def test_anyone_may_stop_a_hive_that_there_is(server):
+    async with drones(server, "a", "b") as (a, b):
+        assert await b.stop()
+        assert (await a.beat(Report())).state.stopping
+        assert not await Membership(
+            client=a._client, keys=Keys("nowhere"), drone="", lease_secs=1
+        ).stop()
+
+
+async def test_to_look_takes_no_part(server):
+    report = Report(number=4, figures={2: ShardFigures(rate=1.5, waiting=7)}, supply=1)
+    async with drones(server, "a") as (a,):
+        await a.beat(report)
+        looker = Membership(client=a._client, keys=a._keys, drone="status", lease_secs=10)
+        look = await looker.look()
+        assert (look.alive, look.queen, look.is_queen) == ({"a"}, "a", False)
+        assert look.reports == {"a": report}
+        await a.leave()
+        look = await looker.look()
+        assert (look.alive, look.queen, look.reports) == (frozenset(), "", {})
+
+
+async def test_a_report_of_another_version_is_none(server):
+    async with drones(server, "a", "b") as (a, _):
+        await a._client.hset(a._keys.drones, "b", b"\xc1")
+        assert (await a.beat(Report())).reports == {"a": Report(), "b": None}
+        await a._client.hset(a._keys.drones, "b", b"\x82\xa6number\x05\xa5other\x01")
+        assert (await a.beat(Report())).reports["b"] == Report(number=5)
+
+
+# --- a crawl that begins anew, a Redis that is away
+
+
+async def test_the_state_is_founded_once(server):
+    async with drones(server, "a", "b") as (a, b):
+        one, other = await a.found(4), await b.found(9)
+        assert one == other
+        assert one.shards == 4
+        assert len(one.born) == 16
+        assert abs((await a.beat(Report())).now - one.born_at) < 60
+
+
+async def test_a_hive_that_ended_begins_anew_when_no_drone_is_alive(server):
+    async with drones(server, "a") as (a,):
+        await a.order(finished=True, stopping=True, round=3)
+        state = await a.found(4)
+        assert (state.finished, state.stopping) == (True, True)
+        await a.leave()
+        state = await a.found(4)
+        assert (state.finished, state.stopping, state.round) == (False, False, 3)
+
+
+async def test_a_redis_that_was_emptied_is_seen_and_filled_again(tmp_path):
+    with RedisServer(tmp_path / "redis") as server:
+        async with drones(server, "a", "b") as (a, b):
+            before = await a.claim({0: Owner(0, ""), 1: Owner(0, "")})
+            server.restart(empty=True)
+            beat = await a.beat(Report())
+            assert (beat.born, beat.owners, beat.alive) == ("", {}, {"a"})
+            assert await b.claim({0: Owner(before[0], "")}) == {}
+            assert not await a.order(finished=True)
+            await b.beat(Report())
+            state = await b.found(4)
+            assert state.born
+            assert await a.register(before) == before
+            assert (await a.beat(Report())).leases == before
+            # What somebody else has got since then is newer, however often it was claimed before.
+            [token] = (await b.claim({2: Owner(0, "")})).values()
+            assert token > max(before.values())
+            assert await a.register({2: before[0], 0: before[0]}) == {0: before[0]}
+
+
+async def test_a_redis_that_kept_its_data_goes_on(tmp_path):
+    with RedisServer(tmp_path / "redis", appendonly=True) as server:
+        async with drones(server, "a") as (a,):
+            claimed = await a.claim({0: Owner(0, "")})
+            born = (await a.beat(Report())).born
+            server.kill()
+            with pytest.raises(UNREACHABLE):
+                await a.beat(Report())
+            server.start()
+            beat = await a.beat(Report())
+            assert (beat.born, beat.leases) == (born, claimed)
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+async def test_a_beat_without_an_answer_fails_within_half_a_lease(tmp_path, cluster):
+    with RedisServer(tmp_path / "redis", cluster=cluster) as server:
+        async with drones(server, "a", lease_secs=1.0) as (a,):
+            server.pause()
+            begun = asyncio.get_running_loop().time()
+            for _ in range(2):
+                with pytest.raises(UNREACHABLE):
+                    await a.beat(Report())
+            assert 0.5 < asyncio.get_running_loop().time() - begun < 5
+            server.resume()
+            for _ in range(3):  # no answer is taken for that of a later call
+                assert (await a.beat(Report())).alive == {"a"}
+                assert await a.order(share=1)
