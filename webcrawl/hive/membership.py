@@ -185,7 +185,7 @@ end
 
 
 class Owner(NamedTuple):
-    """Who holds a shard: the token of its last claim, and the drone, "" if it was released."""
+    """The token of a shard's last claim, and the drone that holds it, "" if it was released."""
 
     token: int
     drone: str
