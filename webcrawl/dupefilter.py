@@ -104,12 +104,15 @@ class MercatorDupeFilter(BaseDupeFilter):
         )
 
     @staticmethod
-    def build_eliminator(settings: BaseSettings, *, path: Path, executor: Executor) -> Eliminator:
-        """The eliminator that *settings* ask for, on the directory *path*, not opened yet.
+    def build_eliminator(
+        settings: BaseSettings, *, path: Path, executor: Executor, shards: int = 1
+    ) -> Eliminator:
+        """The eliminator that *settings* ask for, on the directory *path*, not opened yet: that of
+        one of *shards*.
 
         Raises FatalError with one sentence for a setting that cannot be.
         """
-        return _eliminator_factory(settings)(path, executor)
+        return _eliminator_factory(settings, shards=shards)(path, executor)
 
     @property
     def eliminator(self) -> Eliminator:
@@ -202,7 +205,9 @@ def _publish(file: Path, data: bytes, paths: list[Path]) -> None:
     write_atomic(file, data)
 
 
-def _eliminator_factory(settings: BaseSettings) -> Callable[[Path, Executor], Eliminator]:
+def _eliminator_factory(
+    settings: BaseSettings, *, shards: int = 1
+) -> Callable[[Path, Executor], Eliminator]:
     name = settings.get("SEEN_ELIMINATOR") or _ELIMINATOR
     try:
         kind = load_object(name)
@@ -220,8 +225,8 @@ def _eliminator_factory(settings: BaseSettings) -> Callable[[Path, Executor], El
     return partial(
         _build,
         kind,
-        cache=ClockCache(size=size_of(settings, "SEEN_CACHE_SIZE")),
-        buffer_size=size_of(settings, "SEEN_BUFFER_SIZE"),
+        cache=ClockCache(size=size_of(settings, "SEEN_CACHE_SIZE", shards=shards)),
+        buffer_size=size_of(settings, "SEEN_BUFFER_SIZE", shards=shards),
     )
 
 

@@ -126,8 +126,8 @@ class MercatorScheduler(BaseScheduler):
             await self.agent.close(reason)
 
     def has_pending_requests(self) -> bool:
-        """Whether anything waits, is leased, or may come to the frontier yet. O(1)."""
-        return self.agent.shards.may_bring
+        """As ``Agent.has_pending``."""
+        return self.agent.has_pending
 
     def enqueue_request(self, request: Request) -> bool:
         """Take an ordinary Request of a spider or middleware; False when it is a duplicate."""
@@ -141,7 +141,7 @@ class MercatorScheduler(BaseScheduler):
         host_release = agent.completion.host_release
         try:
             for _ in range(_DENIALS_PER_CALL):
-                if agent.pauses or agent.links.awaits_seeds or host_release.looking_up >= most:
+                if agent.pauses or host_release.looking_up >= most or not agent.may_contact():
                     return None  # whatever ends that wakes the engine
                 full = scraper_is_full(self._crawler.engine)
                 lease = agent.side_downloads.acquire() if full else agent.shards.acquire()

@@ -308,7 +308,7 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
         dispatcher=obedient.dispatcher,
         completion=obedient.completion,
         shards=obedient.shards,
-        links=SimpleNamespace(awaits_seeds=False),
+        may_contact=lambda: True,
         pauses={},
         live=SimpleNamespace(workers=1),
     )

@@ -69,7 +69,7 @@ def submitter(
         obeys_nofollow=obeys_nofollow,
         depth_budgets=depth_budgets,
     )
-    made = LinkSubmitter(sink=intake, rules=rules, awaits_seeds=False, clock=lambda: NOW)
+    made = LinkSubmitter(sink=intake, rules=rules, clock=lambda: NOW)
     made.intake = intake
     return made
 

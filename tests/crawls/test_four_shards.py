@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import time
@@ -78,6 +79,19 @@ def test_a_crawl_over_four_shards_that_is_killed_loses_nothing(tmp_path, kills, 
     assert {shard_of(url) for url in asked} == {*NAMES}
     fetchable = fetchable_urls(web.world, USER_AGENT)
     assert sum(count - 1 for url, count in asked.items() if url in fetchable) <= kills * 200
+
+
+def test_shards_that_leave_and_come_back_lose_nothing(tmp_path):
+    settings = SETTINGS | {"SCHEDULER": "moving_shards.MovingShardsScheduler"}
+    with web_of(tmp_path) as web:
+        told = web.crawl(**settings)
+        assert "finished: nothing is left to fetch" in told
+        assert damage_in(web.job) == []
+        assert unstored_documents(web.world, (web.job / "warc").glob("*.warc.gz")) == []
+        asked = web.judge(min_delay=MIN_DELAY)
+    assert {shard_of(url) for url in asked} == {*NAMES}
+    stats = json.loads((web.job / "stats.json").read_bytes())
+    assert stats["moves/published"] >= 8
 
 
 def test_a_shard_that_is_moved_to_another_job_goes_on_there(tmp_path):

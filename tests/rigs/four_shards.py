@@ -19,4 +19,4 @@ class FourShardScheduler(MercatorScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(AgentBuilder(crawler, names=NAMES).agent())
+        return cls(AgentBuilder(crawler, number=len(NAMES), held=range(len(NAMES))).agent())

@@ -100,7 +100,7 @@ class HostRig(NamedTuple):
         """A shard with them."""
         return Shard(
             settings=ShardSettings(
-                name="00",
+                number=0,
                 clock=Clock(),
                 key=self.rules.key,
                 is_limited=False,

@@ -24,7 +24,8 @@ from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard import Shards, ShardTables
+from webcrawl.crawl.shard import ShardTables
+from webcrawl.crawl.shards import Shards
 from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.submission import LinkRules, LinkSubmitter
 from webcrawl.frontier import decode
@@ -127,9 +128,7 @@ class Desk:
             depth_budgets=DepthBudgets(),
             takes_robots_sitemaps=named_sitemaps,
         )
-        links = LinkSubmitter(
-            sink=self.shards, rules=rules, awaits_seeds=False, clock=self.rig.clock
-        )
+        links = LinkSubmitter(sink=self.shards, rules=rules, clock=self.rig.clock)
         self.woken = 0
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
         self.requests = LeaseRequests(

@@ -27,7 +27,8 @@ from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard import Shards, ShardTables
+from webcrawl.crawl.shard import ShardTables
+from webcrawl.crawl.shards import Shards
 from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.submission import LinkRules, LinkSubmitter
 from webcrawl.frontier import (
@@ -233,9 +234,7 @@ class Process:
             obeys_nofollow=False,
             depth_budgets=DepthBudgets(),
         )
-        self.links = LinkSubmitter(
-            sink=shards, rules=rules, awaits_seeds=False, clock=machine.clock
-        )
+        self.links = LinkSubmitter(sink=shards, rules=rules, clock=machine.clock)
         services = ProcessServices(
             shards=shards,
             crawler=crawler,  # type: ignore[arg-type]  # likewise

@@ -5,6 +5,9 @@ setting that the user gives keeps its value, and its bytes are taken off before 
 rest by their weights. So the budget holds whatever is given, and more memory makes all of them
 larger in proportion.
 
+Rows of a shard are those of all shards of the process together: each of them has its part, but not
+less than it needs to work, so that many shards may take more than the budget.
+
 It does not bound the process. Besides it there are the interpreter with all modules (135 MB), the
 pages under way (CONCURRENT_REQUESTS, PAGE_MAX_BYTES), and parts with bounds of their own, at most
 160 MB: 64 for robots.txt in use, 48 for the ranks of more than 65,000 seeds, 22 for rests of hosts,
@@ -30,7 +33,8 @@ class BudgetRow(NamedTuple):
 
     Each of its units has *unit* bytes; *weight* is its share in per cent if no other setting is
     given. The setting gets *at_least* to *at_most* units; the user may give as few as
-    *at_least_given*.
+    *at_least_given*. *of_shard* is the least that one of many shards has of it; 0 for what all
+    shards have in common.
     """
 
     unit: int
@@ -38,42 +42,63 @@ class BudgetRow(NamedTuple):
     at_least: int
     at_most: int = 1 << 40
     at_least_given: int = 1
+    of_shard: int = 0
 
 
 # Bytes were measured with CPython 3.11 (2026-11-20): with tracemalloc, keys of 30 bytes.
 TABLE: Final = {
     # T: 16 in the table, 9 for the order, as much for T', 50 while that is sorted and looked up.
-    "SEEN_BUFFER_SIZE": BudgetRow(unit=100, weight=20, at_least=1 << 12, at_most=1 << 24),
+    "SEEN_BUFFER_SIZE": BudgetRow(
+        unit=100, weight=20, at_least=1 << 12, at_most=1 << 24, of_shard=1 << 10
+    ),
     # An idle connection by https: 256 KiB of uvloop's buffer, of which about 200 kB are in use, and
     # OpenSSL's 30 kB; and four by http, 8 kB each.
     "NET_KEEPALIVE_CONNECTIONS": BudgetRow(
         unit=250_000, weight=24, at_least=8, at_most=512, at_least_given=0
     ),
     # A queue with 16 URLs in memory, 4,472; with 4 it takes 1,330, and 14,000 if it has spilled.
-    "FRONTIER_BACK_QUEUES_MAX": BudgetRow(unit=4500, weight=27, at_least=600, at_most=100_000),
+    "FRONTIER_BACK_QUEUES_MAX": BudgetRow(
+        unit=4500, weight=27, at_least=600, at_most=100_000, of_shard=16
+    ),
     # 339 with two addresses; records of up to 512 bytes are allowed for. By default as many as
     # Mercator had, 2**18.
-    "HOSTS_CACHE_SIZE": BudgetRow(unit=450, weight=22, at_least=1 << 10),
+    "HOSTS_CACHE_SIZE": BudgetRow(unit=450, weight=22, at_least=1 << 10, of_shard=1 << 6),
     # 191, and 200 for the bytes of robots.txt. Of hosts that are not in use: to parse their rules
     # again takes four times as long as to read them from disk.
-    "ROBOTS_CACHE_SIZE": BudgetRow(unit=400, weight=2, at_least=1 << 9),
+    "ROBOTS_CACHE_SIZE": BudgetRow(unit=400, weight=2, at_least=1 << 9, of_shard=1 << 5),
     # Hosts in turn: one more look-up of a host that had its last page long ago is 0.07 ms.
     "DNS_CACHE_SIZE": BudgetRow(unit=400, weight=1, at_least=1 << 8),
     # 106. By default at most what Broder et al. found enough: with 195,225 it knows 65.3 % of a
     # crawl-like stream instead of 64.5 %, but looking up costs so much more, as less of it is in
     # the processor's own cache, that all submissions take 8 % longer.
-    "SEEN_CACHE_SIZE": BudgetRow(unit=110, weight=4, at_least=1 << 10, at_most=1 << 16),
+    "SEEN_CACHE_SIZE": BudgetRow(
+        unit=110, weight=4, at_least=1 << 10, at_most=1 << 16, of_shard=1 << 8
+    ),
 }
 assert sum(row.weight for row in TABLE.values()) == 100
 
 
-def size_of(settings: BaseSettings, name: str) -> int:
-    """The value of the setting *name*, a key of TABLE: as it is given, or by its share.
+def size_of(settings: BaseSettings, name: str, *, shards: int = 1) -> int:
+    """The value of the setting *name*, a key of TABLE: as it is given, or by its share; what one of
+    *shards* has of it.
 
     Raises FatalError with one sentence for a value that cannot be, of any of them, and for a budget
     that is too small.
     """
-    return sizes(settings)[name]
+    return part_of(name, sizes(settings)[name], shards=shards)
+
+
+def part_of(name: str, size: int, *, shards: int) -> int:
+    """What one of *shards* has of *size*, the value of the setting *name* for all of them.
+
+    >>> [part_of("SEEN_BUFFER_SIZE", 1 << 20, shards=shards) for shards in (1, 3, 64, 4096)]
+    [1048576, 262144, 16384, 1024]
+    """
+    least = TABLE[name].of_shard
+    if shards == 1 or not least:
+        return size
+    part = max(size // shards, min(least, size))
+    return _filling(part) if name == "SEEN_BUFFER_SIZE" else part
 
 
 def sizes(settings: BaseSettings) -> dict[str, int]:
@@ -98,6 +123,11 @@ def sizes(settings: BaseSettings) -> dict[str, int]:
         for name, row in others.items()
     }
     if "SEEN_BUFFER_SIZE" in shares:
-        # The table of T has a power of two of slots: any other size would leave much of it empty.
-        shares["SEEN_BUFFER_SIZE"] = 1 << shares["SEEN_BUFFER_SIZE"].bit_length() - 1
+        shares["SEEN_BUFFER_SIZE"] = _filling(shares["SEEN_BUFFER_SIZE"])
     return given | shares
+
+
+def _filling(size: int) -> int:
+    """The power of two that is not above *size*: the table of T has a power of two of slots, and
+    any other size would leave much of it empty."""
+    return 1 << size.bit_length() - 1

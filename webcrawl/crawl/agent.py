@@ -23,6 +23,7 @@ from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.saved_settings import given
 from webcrawl.crawl.side_downloads import SideDownloads
+from webcrawl.crawl.state_directory import shard_name
 from webcrawl.crawl.statistics import CrawlStatistics, PolitenessBound
 from webcrawl.crawl.totals import Totals
 from webcrawl.frontier import encode
@@ -30,18 +31,22 @@ from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from concurrent.futures import Future
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
+    from webcrawl.crawl.elsewhere import Elsewhere
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.job_state import ContactRules, JobState
     from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.crawl.outcome_log import OutcomeLog
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.seeds import Seed
-    from webcrawl.crawl.shard import Shards
+    from webcrawl.crawl.shard import Shard
+    from webcrawl.crawl.shards import Shards
+    from webcrawl.crawl.state_directory import StateDirectory
     from webcrawl.crawl.stop import CrawlStop
     from webcrawl.items import Page
     from webcrawl.urls import Link
@@ -50,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 # What a broken or damaged disk makes the parts raise.
 _DISK_ERRORS = (OSError, CorruptRecordError)
+# How often a process that waits for the shard with the seeds' cursor looks for it.
+_SEEDS_LOOK_SECS = 0.1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +72,13 @@ class ProcessServices:
 
 
 class Agent:
-    """One process of a crawl. All of it runs in the reactor thread, except for merges and fsync."""
+    """One process of a crawl. All of it runs in the reactor thread, except for merges and fsync.
+
+    may_contact: whether hosts may be contacted now; asked before each URL is handed out, and again
+        when its request is about to be sent.
+    may_end: whether the crawl may end when nothing is left to do here.
+    checkpoint_due: called when a checkpoint is due by the clock; it begins one by default.
+    """
 
     def __init__(
         self,
@@ -73,7 +86,16 @@ class Agent:
         state: JobState,
         services: ProcessServices,
         live: LiveSettings,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
+        self.may_contact: Callable[[], bool] = lambda: True
+        self.may_end: Callable[[], bool] = lambda: True
+        self.checkpoint_due: Callable[[], None] = self.start_checkpoint
+        self._elsewhere = elsewhere
+        self._awaits_seeds = False
+        self._on_merged: Callable[[], object] = lambda: None
+        # Shards that have gone and are being closed, by their names.
+        self._closing: dict[str, Future[None]] = {}
         self._state = state
         self.job = state.resources.job
         self._temporary = state.resources.temporary
@@ -133,6 +155,7 @@ class Agent:
         self.reading.open()
         self.totals.open(self.job.own.saved("totals"))
         self.job.own.attach("totals", self.totals)
+        self._awaits_seeds = awaits_seeds
         for shard in self.shards:
             shard.feeder.open(awaits_seeds=awaits_seeds)
         if self._temporary is None and self.job.is_behind:
@@ -145,8 +168,9 @@ class Agent:
     def on_merged(self, call: Callable[[], None]) -> None:
         """Call *call* in the reactor thread soon after an eliminator has merged."""
         loop = asyncio.get_running_loop()
+        self._on_merged = lambda: loop.call_soon_threadsafe(call)
         for shard in self.shards:
-            shard.eliminator.on_merged = lambda: loop.call_soon_threadsafe(call)
+            shard.eliminator.on_merged = self._on_merged
 
     def never_opened(self) -> None:
         """``open`` has failed: give the directory back."""
@@ -171,10 +195,72 @@ class Agent:
             if self._temporary is not None:
                 await asyncio.to_thread(self._temporary.cleanup)
 
+    # --- shards that come and go
+
+    @property
+    def on_published(self) -> list[Callable[[], Awaitable[None]]]:
+        """Awaited with each checkpoint, one after the other, while all files are there that it
+        names. What one raises is logged, and the checkpoint is good all the same."""
+        return self._checkpoints.on_published
+
+    async def checkpoint(self) -> bool:
+        """Make a checkpoint of the present, after one that is being made; whether it was made."""
+        return await self._checkpoints.make_another()
+
+    def adopt(self, shard: Shard, *, quiet_until: float = 0.0) -> None:
+        """Open *shard*, as its directory has it, and crawl it from now on. Blocks. None of its
+        hosts is contacted before *quiet_until*, epoch seconds of this process.
+
+        Its seeds are awaited, with a spider that reads some, until ``Shard.seeds_are_known``.
+        Raises as ``Shard.open``; the shard is none of this process then.
+        """
+        if shard.name in self._closing:  # it was here before
+            self._closing.pop(shard.name).result()
+        state = self.job.adopt(shard.name)
+        try:
+            self._state.open_shard(shard, state, quiet_until=quiet_until)
+        except BaseException:
+            self.job.drop(shard.name)
+            raise
+        shard.feeder.open(awaits_seeds=self._awaits_seeds)
+        shard.eliminator.on_merged = self._on_merged
+        self.shards.add(shard)
+        if not state.resumed or state.rebooted:
+            # The word of its logs is good for as long as the machine runs that wrote them.
+            self.start_checkpoint()
+        wake(self.crawler.engine)
+
+    def part_with(self, shard: Shard, *, deletes: bool = True) -> None:
+        """*shard* was handed over, with all that its last checkpoint has: close it, and delete its
+        directory if this *deletes*. Returns at once; a thread does what takes long."""
+        self._let_go(shard, deletes=deletes)
+
+    def abandon(self, shard: Shard) -> None:
+        """*shard* is another process's: nothing of it is written or contacted any more, and what
+        comes back of it is ignored. Its directory stays. Otherwise as ``part_with``."""
+        self._let_go(shard, deletes=False)
+
+    def _let_go(self, shard: Shard, *, deletes: bool) -> None:
+        job = self.job
+        self.shards.remove(shard)
+        job.drop(shard.name)
+        shard.abandon()
+        self.completion.let_go(shard)
+        self.side_downloads.refuse_leaving()
+
+        def close() -> None:
+            job.settle()
+            shard.close(lambda error: logger.warning("Shard %s: %s", shard.name, error))
+            if deletes:
+                job.delete(shard.name)
+
+        self._closing[shard.name] = self._state.resources.closing.submit(close)
+
     def work(self) -> None:
         """A slice of what goes on between requests: URLs on their way to the frontiers, leases
         that were not given back, host records. Raises what they raise."""
         self.shards.drain()
+        self.side_downloads.refuse_leaving()
         lease_secs = self.live.lease_secs
         spares_pages = self.side_downloads.idle_secs <= lease_secs
         self.completion.expire(lease_secs, spares_pages=spares_pages)
@@ -200,8 +286,11 @@ class Agent:
         adopted = self._requests.adopt(request)
         if adopted is None:
             return False
-        shard = self.shards.of(adopted.url)
+        shard = self.shards.find(adopted.url)
         try:
+            if shard is None:
+                self._enqueue_elsewhere(adopted)
+                return True
             if adopted.dont_filter:
                 shard.frontier.requeue(self._codec.entry(adopted, rank_of=shard.ranks.rank))
                 return True
@@ -216,12 +305,54 @@ class Agent:
             self.stop.fail(error)
         return True
 
+    def _enqueue_elsewhere(self, request: Request) -> None:
+        assert self._elsewhere is not None, request
+        # Its rank is not known here.
+        entry = self._codec.entry(request, rank_of=lambda _: 0)
+        name = None if request.dont_filter else self._codec.fingerprint(request)
+        self._elsewhere.enqueue(entry, name)
+
     # --- for spiders and extensions
+
+    @property
+    def is_full(self) -> bool:
+        """Whether sources of URLs should pause."""
+        return self.shards.is_full or (self._elsewhere is not None and self._elsewhere.is_full)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether anything waits, is leased, or may come to a frontier yet, or the crawl may not
+        end for another reason. O(shards)."""
+        return self.shards.may_bring or not self.may_end()
 
     @property
     def is_ending(self) -> bool:
         """Whether the crawl is being closed: what feeds it must stop, and loses nothing by it."""
         return not self.is_open or self.stop.has_begun or is_closing(self.crawler.engine)
+
+    async def seed_states(self) -> AsyncIterator[StateDirectory]:
+        """The states that have the cursor of the seeds, each when seeds are to be read.
+
+        That of the job; of a process that does not hold all shards that of shard 0, whenever it
+        comes to hold it, until the crawl may end.
+        """
+        if self._elsewhere is None:
+            yield self.job.own
+            return
+        read: StateDirectory | None = None
+        while not (self.is_ending or self.may_end()):
+            if shard_name(0) in self.job.shards:
+                state = self.job.shard(shard_name(0))
+                if state is not read and self.may_read_seeds(state):
+                    read = state
+                    yield state
+            await asyncio.sleep(_SEEDS_LOOK_SECS)
+
+    def may_read_seeds(self, state: StateDirectory) -> bool:
+        """Whether seeds may be read whose cursor is in *state*."""
+        first = self.shards.held(0)
+        is_leaving = self._elsewhere is not None and (first is None or first.is_leaving)
+        return not (self.is_ending or state.is_dropped or is_leaving)
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
         """Submit a batch of seeds; on disk when this returns, unless the crawl ``is_ending``."""
@@ -232,13 +363,19 @@ class Agent:
 
     def seeds_are_read(self) -> None:
         """There are no more seeds."""
-        self.links.awaits_seeds = False
+        if self._elsewhere is not None:
+            self._elsewhere.seeds_are_read()
+            return
+        self._awaits_seeds = False
         for shard in self.shards:
-            shard.feeder.is_fed = True
+            shard.seeds_are_known()
 
     def submit_page(self, page: Page, fetch: Fetch, links: Sequence[Link] | None = None) -> bool:
         """Submit *links*, which are of *page*, or all that it has; on disk when this returns. False
-        when the disk is full: the page's URL then goes back, and the crawl ends."""
+        when the disk is full: the page's URL then goes back, and the crawl ends; and when its shard
+        is not of this process any more."""
+        if fetch.lease.shard.is_abandoned:
+            return False
         entry = fetch.lease.entry
         depths = Depths.of_entry(entry)
         try:

@@ -18,7 +18,8 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.clock import Clock, now, wall_time
 from webcrawl.configuration.memory_budget import size_of
-from webcrawl.configuration.values import flag, number, positive, whole
+from webcrawl.configuration.values import flag, positive, whole
+from webcrawl.configuration.values import number as finite
 from webcrawl.crawl._engine import wake
 from webcrawl.crawl.agent import Agent, ProcessServices
 from webcrawl.crawl.downloader import MercatorDownloader
@@ -34,11 +35,11 @@ from webcrawl.crawl.shard import (
     Budgets,
     HostServices,
     Shard,
-    Shards,
     ShardSettings,
     ShardTables,
 )
-from webcrawl.crawl.state_directory import shard_path
+from webcrawl.crawl.shards import Shards
+from webcrawl.crawl.state_directory import shard_name, shard_path
 from webcrawl.crawl.stop import CrawlStop
 from webcrawl.crawl.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.suffix_lists import suffix_list_of
@@ -58,7 +59,7 @@ from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.quotas import Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
-from webcrawl.hosts.politeness.addresses import HostAddresses
+from webcrawl.hosts.politeness.addresses import HostAddresses, NameChecks
 from webcrawl.hosts.politeness.delays import (
     Politeness,
     PolitenessLimits,
@@ -79,7 +80,7 @@ from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.line_log import LineLog
-from webcrawl.urls.registered_domain import registered_domain
+from webcrawl.urls.registered_domain import SuffixList, registered_domain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from webcrawl.crawl.elsewhere import Elsewhere
     from webcrawl.frontier import DelayPolicy
     from webcrawl.frontier.admission import Gate
 
@@ -98,12 +100,23 @@ class AgentBuilder:
     """Builds the parts for *crawler*; what the shards have in common is made first.
 
     Touches no disk, but that it makes a temporary directory for a crawl without JOBDIR, of which
-    nothing is to stay. *names* are those of the shards. With more than one the clocks of addresses
-    would be shared by several of them: POLITENESS_KEY "address" is for one. Raises FatalError with
-    one sentence for a setting that cannot be.
+    nothing is to stay. The crawl has *number* shards, of which the process begins with those that
+    are *held*; *elsewhere* takes what belongs to others, None: there are none. With more than one
+    the clocks of addresses would be shared by several of them: POLITENESS_KEY "address" is for one.
+    *suffixes* is the public suffix list for a new job; None: by the settings.
+
+    Raises FatalError with one sentence for a setting that cannot be.
     """
 
-    def __init__(self, crawler: Crawler, *, names: Sequence[str] = ("00",)) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        *,
+        number: int = 1,
+        held: Sequence[int] = (0,),
+        elsewhere: Elsewhere | None = None,
+        suffixes: SuffixList | None = None,
+    ) -> None:
         settings = crawler.settings
         _check_downloader(settings)
         # Scrapy logs what a handler raises and goes on without it: a wrong value must be told now.
@@ -118,13 +131,13 @@ class AgentBuilder:
             crawler,
             "POLITENESS_POLICY",
             **{name: value for name, value in profile._asdict().items() if name != "key"},
-            backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
-            backoff_max=number(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
+            backoff=finite(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
+            backoff_max=finite(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
         )
         self._live = LiveSettings(
             workers=whole(settings, "CONCURRENT_REQUESTS", at_least=1),
             lease_secs=_lease_secs(settings),
-            grace_secs=number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
+            grace_secs=finite(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
             item_secs=positive(settings, "ITEM_TIMEOUT_SECS"),
             delay=delay,
             politeness=PolitenessLimits.from_settings(settings),
@@ -137,37 +150,38 @@ class AgentBuilder:
         if not settings["JOBDIR"]:
             temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
         self._jobdir = Path(settings["JOBDIR"] if temporary is None else temporary.name)
+        # What an earlier process of a hive has left may belong to others by now.
+        only = None if elsewhere is None else [shard_name(one) for one in held]
         self._resources = JobResources(
             job=Job(
                 path=self._jobdir,
+                only=only,
                 kept=KeptCheckpoints(
                     path=self._jobdir,
                     count=whole(settings, "CHECKPOINTS_KEPT", at_least=0),
-                    every=number(settings, "CHECKPOINTS_KEPT_INTERVAL_SECS", at_least=0),
+                    every=finite(settings, "CHECKPOINTS_KEPT_INTERVAL_SECS", at_least=0),
                 ),
                 beside={Path(settings["LOG_FILE"] or "").name},
             ),
             temporary=temporary,
             merging=ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge"),
             writing=ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts"),
-            suffixes=suffix_list_of(settings),
+            closing=ThreadPoolExecutor(max_workers=1, thread_name_prefix="shards"),
+            checks=NameChecks(resolver=resolver_of(crawler)),
+            suffixes=suffixes or suffix_list_of(settings),
         )
         self._form = equivalence_of(settings).comparison_form
         self._guard = AddressGuard.from_settings(settings)
         self._is_proxied = _is_proxied(settings)
-        # Those of all shards, asked for names if no proxy does it.
-        self._addresses: list[HostAddresses] = []
+        self._elsewhere = elsewhere
         self._rules = self._contact_rules(profile.key)
-        if len(names) > 1 and profile.key == "address":
+        if number > 1 and profile.key == "address":
             raise FatalError("POLITENESS_KEY address needs all hosts in one shard.")
         # MEMORY_BUDGET is for all shards.
-        self._share = settings
-        if len(names) > 1:
-            self._share = settings.copy()
-            self._share.frozen = False
-            budget = whole(settings, "MEMORY_BUDGET", at_least=1)
-            self._share.set("MEMORY_BUDGET", budget // len(names), priority="cmdline")
-        self._shards = Shards([self._shard(name) for name in names])
+        self._divisor = number if elsewhere is not None else max(1, len(held))
+        self._shards = Shards(number=number, elsewhere=elsewhere)
+        for one in held:
+            self._shards.add(self.shard(one))
 
     def state(self) -> JobState:
         """The shards and the way in for links; the crawl need not have begun."""
@@ -194,6 +208,7 @@ class AgentBuilder:
                 stop=CrawlStop(crawler=crawler, jobdir=jobdir),
             ),
             live=self._live,
+            elsewhere=self._elsewhere,
         )
 
     # --- what is per process
@@ -212,7 +227,7 @@ class AgentBuilder:
                 actions=OutageActions(
                     count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108
                     requeue=lambda entry: self._shards.requeue(entry),  # noqa: PLW0108
-                    check=lambda host, then: self._addresses[0].check(host, then),  # noqa: PLW0108
+                    check=self._resources.checks.check,
                     forget=resolver_of(crawler).forget_failures,
                 ),
                 clock=now,
@@ -222,9 +237,8 @@ class AgentBuilder:
 
     def _links(self) -> LinkSubmitter:
         settings = self._settings
-        reads_seeds = getattr(self._crawler.spider, "reads_seeds", False)
         return LinkSubmitter(
-            sink=self._shards,
+            sink=self._shards if self._elsewhere is None else self._elsewhere,
             rules=LinkRules(
                 filters=filters_of(
                     settings,
@@ -237,37 +251,37 @@ class AgentBuilder:
                 depth_budgets=DepthBudgets.from_settings(settings),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
             ),
-            awaits_seeds=scope_of(settings) == SEEDS and reads_seeds,
             clock=wall_time,
         )
 
     # --- what is per shard
 
-    def _shard(self, name: str) -> Shard:
-        settings = self._share
-        path = shard_path(self._jobdir, name)
+    def shard(self, number: int) -> Shard:
+        """The shard *number*, a new one that is not open."""
+        settings, divisor = self._settings, self._divisor
+        path = shard_path(self._jobdir, shard_name(number))
         merging = self._resources.merging
         records = HostRecords(
             path=path / "hosts",
-            size=size_of(settings, "HOSTS_CACHE_SIZE"),
-            robots_size=size_of(settings, "ROBOTS_CACHE_SIZE"),
+            size=size_of(settings, "HOSTS_CACHE_SIZE", shards=divisor),
+            robots_size=size_of(settings, "ROBOTS_CACHE_SIZE", shards=divisor),
             executor=self._resources.writing,
         )
-        self._resources.job.kept.copied[name] = records.copy_to
         clock = Clock()
         frontier = self._frontier(path / "frontier", records, clock)
         return Shard(
             settings=ShardSettings(
-                name=name,
+                number=number,
                 clock=clock,
                 key=self._rules.key,
                 is_limited=scope_of(settings) != OPEN,
                 live=self._live,
+                needs_all_seeds=scope_of(settings) == SEEDS,
             ),
             frontier=frontier,
             tables=ShardTables(
                 seen=MercatorDupeFilter.build_eliminator(
-                    settings, path=path / "seen", executor=merging
+                    settings, path=path / "seen", executor=merging, shards=divisor
                 ),
                 content=ContentSeen(path=path / "content", executor=merging),
                 ranks=HostRanks(path=path / "ranks", capacity=_SEEDS),
@@ -279,6 +293,8 @@ class AgentBuilder:
     def _frontier(self, path: Path, records: HostRecords, clock: Clock) -> Frontier:
         crawler, settings, workers = self._crawler, self._settings, self._live.workers
         queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * workers
+        queues = -(-queues // self._divisor)
+        ceiling = size_of(settings, "FRONTIER_BACK_QUEUES_MAX", shards=self._divisor)
         share = positive(settings, "FRONTIER_DOMAIN_SHARE")
         if share > 1:
             raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {share:g}.")
@@ -296,7 +312,7 @@ class AgentBuilder:
             ),
             sizes=FrontierSizes(
                 queues=queues,
-                max_queues=max(queues, size_of(self._share, "FRONTIER_BACK_QUEUES_MAX")),
+                max_queues=max(queues, ceiling),
             ),
             shares=DomainShares(
                 domain_of=registered_domain, workers=workers, most=max(1, int(share * workers))
@@ -337,10 +353,9 @@ class AgentBuilder:
         addresses = HostAddresses(
             resolver=resolver_of(self._crawler), guard=self._guard, records=records, clock=clock
         )
-        self._addresses.append(addresses)
         redirects = redirect_filters_of(settings, schemes=followed_schemes(settings))
         robots = RobotsSearch(
-            robots=RobotsCache.from_settings(self._share, store=records, clock=clock),
+            robots=RobotsCache.from_settings(settings, store=records, clock=clock),
             refusal=lambda url: redirects.refusal(url, 0),
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,
@@ -363,7 +378,9 @@ class AgentBuilder:
         )
 
     def _doubts_names(self) -> bool:
-        others = sum(addresses.under_way for addresses in self._addresses)
+        asked = [shard.hosts.addresses for shard in self._shards]
+        others = sum(addresses.under_way for addresses in asked if addresses is not None)
+        others += self._resources.checks.under_way
         return self._rules.outage.doubts_names(others=others)
 
 
@@ -386,8 +403,8 @@ def _check_downloader(settings: BaseSettings) -> None:
 
 
 def _lease_secs(settings: BaseSettings) -> float:
-    lease = number(settings, "FRONTIER_LEASE_SECS", at_least=1)
-    timeout = number(settings, "DOWNLOAD_TIMEOUT", at_least=0)
+    lease = finite(settings, "FRONTIER_LEASE_SECS", at_least=1)
+    timeout = finite(settings, "DOWNLOAD_TIMEOUT", at_least=0)
     if lease <= timeout:
         raise FatalError(
             f"FRONTIER_LEASE_SECS is {lease:g}, which is not above DOWNLOAD_TIMEOUT, {timeout:g}: "

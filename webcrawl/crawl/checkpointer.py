@@ -13,7 +13,7 @@ from webcrawl.clock import now
 from webcrawl.signals import checkpoint as checkpoint_signal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from scrapy.signalmanager import SignalManager
     from scrapy.statscollectors import StatsCollector
@@ -45,16 +45,28 @@ class Checkpointer:
         self._stats = stats
         self._facts = facts
         self._stop = stop
-        self._running: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[bool] | None = None
+        self.on_published: list[Callable[[], Awaitable[None]]] = []
 
     def start(self) -> None:
         """Begin a checkpoint unless one is being made; returns at once."""
         if self._running is None or self._running.done():
             self._running = asyncio.ensure_future(self._make_and_keep())
 
-    async def _make_and_keep(self) -> None:
+    async def make_another(self) -> bool:
+        """As ``make``, after one that is being made."""
+        while self._running is not None and not self._running.done():
+            await asyncio.wait([self._running])
+        self._running = asyncio.ensure_future(self._make_and_keep())
+        return await self._running
+
+    async def _make_and_keep(self) -> bool:
         if not await self.make():
-            return
+            return False
+        await self._keep()
+        return True
+
+    async def _keep(self) -> None:
         started = now()
         try:
             kept = await asyncio.to_thread(self._job.kept.keep)
@@ -98,6 +110,7 @@ class Checkpointer:
             if isinstance(error, OSError):
                 self._stop.fail(error)
             return False
+        await self._tell_published()
         self._forget()
         took = now() - started
         self._stats.inc_value("checkpoint/count")
@@ -121,6 +134,13 @@ class Checkpointer:
             # What it raised, where Scrapy's other senders give a Failure, or has returned.
             if isinstance(answer, BaseException):
                 raise answer
+
+    async def _tell_published(self) -> None:
+        for tell in self.on_published:
+            try:
+                await tell()
+            except Exception:
+                logger.exception("The checkpoint is good, but not all could be told of it")
 
     def _forget(self) -> None:
         try:

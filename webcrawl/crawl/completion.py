@@ -167,6 +167,16 @@ class Completion:
             self._stats.inc_value("scheduler/expired")
             logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
 
+    def let_go(self, shard: Shard) -> None:
+        """*shard* is not of this process any more: what is under way of it comes to nothing, and
+        its downloads are broken off."""
+        for fetch in [one for one in self.under_way.values() if one.lease.shard is shard]:
+            del self.under_way[fetch.lease.id]
+            if fetch.abort is not None and not fetch.is_released:
+                fetch.abort()
+            fetch.expire()
+        self.host_release.let_go(shard)
+
     def abort_downloads(self) -> None:
         """Break off the downloads under way: their URLs go back."""
         for fetch in [*self.under_way.values()]:
@@ -203,7 +213,7 @@ class Completion:
                 shard.frontier.requeue(other)
                 self._finish(lease, fetch)
             case Way.PUT_BACK:
-                if other is not None and self._shards.of(other.url) is not shard:
+                if other is not None and self._shards.find(other.url) is not shard:
                     other = None
                 shard.frontier.put_back(lease, behind=other)
                 if fetch is not None:

@@ -99,7 +99,8 @@ class Dispatcher:
             return entry.via in self._side_downloads
         if entry.kind != ROBOTS_REDIRECT:
             return True
-        return self._shards.of(entry.via).hosts.robots.robots_redirect(entry.via) == entry.url
+        shard = self._shards.find(entry.via)  # None: it has gone
+        return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
 
     def _contact(self, lease: Lease, decision: Decision) -> Request | None:
         shard: Shard = lease.shard

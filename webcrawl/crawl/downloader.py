@@ -149,6 +149,8 @@ class MercatorDownloader:
         self._tell(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
         assert fetch is not None
+        if not self._may_contact():
+            raise asyncio.CancelledError
         BOUND_ADDRESS.set(fetch.address)
         if request.meta.get("download_timeout", 0) > self._longest:
             request.meta["download_timeout"] = self._longest
@@ -173,6 +175,10 @@ class MercatorDownloader:
             return response
         finally:
             self._tell(signals.request_left_downloader, request=request, spider=spider)
+
+    def _may_contact(self) -> bool:
+        scheduler: Any = self._crawler.engine.scheduler
+        return bool(scheduler.agent.may_contact())
 
     def _count(self, name: str) -> None:
         if self._counts:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webcrawl.crawl.agent import ProcessServices
+    from webcrawl.crawl.shard import Shard
     from webcrawl.frontier import Frontier, Lease
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
@@ -48,8 +49,8 @@ class HostRelease:
         self._stop = services.stop
         self._shards = services.shards
         self._wake = wake
-        # The hosts in process that are being looked up, by the ids of the leases put back.
-        self._looked_up: dict[int, str] = {}
+        # The leases put back whose hosts, in process, are being looked up, by their ids.
+        self._looked_up: dict[int, Lease] = {}
 
     @property
     def looking_up(self) -> int:
@@ -110,7 +111,10 @@ class HostRelease:
 
     def learn(self, url: str, outcome: str, response: Response | None) -> None:
         """The robots.txt for *url* was tried."""
-        hosts = self._shards.of(url).hosts
+        shard = self._shards.find(url)
+        if shard is None:
+            return  # its shard has gone
+        hosts = shard.hosts
         robots = hosts.robots
         try:
             with self._reading.of(robots.robots_url(url)):
@@ -141,7 +145,7 @@ class HostRelease:
         """Look up the host of *lease*, whose URL is back in its queue. The host stays in process,
         so that name servers are asked once, and no worker waits for it."""
         self._rules.outage.probed()
-        self._looked_up[lease.id] = lease.entry.host
+        self._looked_up[lease.id] = lease
         addresses: HostAddresses = lease.shard.hosts.addresses
         addresses.look_up(
             host_of(lease.entry.url), lambda failure: self._after_look_up(lease, failure)
@@ -149,10 +153,10 @@ class HostRelease:
 
     def _after_look_up(self, lease: Lease, failure: Exception | None) -> None:
         """If the name servers could not say, the next turn of the host shows that."""
-        host = self._looked_up.pop(lease.id, None)
+        is_held = self._looked_up.pop(lease.id, None) is not None
         if failure is not None:
             self._stop.fail(failure)
-        if host is None or self._stop.has_begun:
+        if not is_held or self._stop.has_begun:
             return
         name = host_of(lease.entry.url)
         found = lease.shard.hosts.addresses.look(name)
@@ -161,7 +165,7 @@ class HostRelease:
         elif isinstance(found, NameNotFoundError):
             self._rules.outage.name_not_found(name)
         try:
-            lease.shard.frontier.release(host, rest=0.0)
+            lease.shard.frontier.release(lease.entry.host, rest=0.0)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
         self._wake()
@@ -182,3 +186,8 @@ class HostRelease:
     def expire(self, lease: Lease) -> None:
         """The frontier has taken the host of *lease* back."""
         self._looked_up.pop(lease.id, None)
+
+    def let_go(self, shard: Shard) -> None:
+        """*shard* is not of this process any more."""
+        for lease in [one for one in self._looked_up.values() if one.shard is shard]:
+            del self._looked_up[lease.id]

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
     from webcrawl.crawl.jobdir import Job
-    from webcrawl.crawl.shard import Shards
+    from webcrawl.crawl.shard import Shard
+    from webcrawl.crawl.shards import Shards
+    from webcrawl.crawl.state_directory import StateDirectory
     from webcrawl.crawl.submission import LinkSubmitter
+    from webcrawl.hosts.politeness.addresses import NameChecks
     from webcrawl.hosts.politeness.exclusions import Exclusions
     from webcrawl.hosts.politeness.outage import Outage
     from webcrawl.hosts.politeness.pauses import Pauses
@@ -35,13 +38,16 @@ class JobResources:
     *temporary* is the directory of *job* if nothing of it is to stay when the crawl ends: then
     there are no checkpoints, and ordinary Requests wait in memory, as with Scrapy. *merging* works
     for eliminators and content-seen tests, *writing* for host records, which must not wait for a
-    merge that takes minutes. *suffixes* is the public suffix list for a new crawl.
+    merge that takes minutes, *closing* for shards that go while the crawl goes on. *checks* tell
+    whether the name servers answer. *suffixes* is the public suffix list for a new crawl.
     """
 
     job: Job
     temporary: TemporaryDirectory[str] | None
     merging: Executor
     writing: Executor
+    closing: Executor
+    checks: NameChecks
     suffixes: SuffixList
 
 
@@ -88,20 +94,21 @@ class JobState:
                 f"JOBDIR {job.path} has a shard {others[0]}, which is none of this crawl: move "
                 "its directory into another job."
             )
-        keys = {state.facts.get("politeness_key") for state in states.values()}
-        for key in keys - {None, rules.key}:
-            raise FatalError(
-                f"JOBDIR {job.path} holds a crawl with POLITENESS_KEY {key}, not {rules.key}: go "
-                "on with that, or choose another JOBDIR."
-            )
         rules.exclusions.open()
         rules.outage.open(job.own.facts.get("known_names", ()))
         for shard in self.shards:
-            shard.open(states[shard.name])
+            self.open_shard(shard, states[shard.name])
+
+    def open_shard(self, shard: Shard, state: StateDirectory, *, quiet_until: float = 0.0) -> None:
+        """As ``Shard.open``; its host records are copied for kept checkpoints."""
+        shard.open(state, quiet_until=quiet_until)
+        self.resources.job.kept.copied[shard.name] = shard.hosts.records.copy_to
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
         """Close the shards. Blocks; *on_error* is called with what they raised."""
+        self.resources.closing.shutdown()
         self.resources.merging.shutdown()
+        self.resources.checks.close()
         self.rules.exclusions.close()
         for shard in self.shards:
             shard.close(on_error)
@@ -111,9 +118,9 @@ class JobState:
         """What a checkpoint says of the shards, for people and for a later run."""
         stats = self.shards.stats()
         return {
-            "waiting": stats["frontier/waiting"],
-            "parked": stats["frontier/parked"],
-            "in_eliminator": stats["seen/waiting"],
+            "waiting": stats.get("frontier/waiting", 0),
+            "parked": stats.get("frontier/parked", 0),
+            "in_eliminator": stats.get("seen/waiting", 0),
             "known_names": self.rules.outage.known_names,
-            "finished": stats["frontier/finished"],
+            "finished": stats.get("frontier/finished", 0),
         }

@@ -32,6 +32,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
+import shutil
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.crawl.kept_checkpoints import KeptCheckpoints, make_own, refuse_kept
@@ -89,14 +91,19 @@ def read_checkpoint(jobdir: Path) -> Checkpoint | None:
     Raises CorruptRecordError, also when a newer checkpoint takes its place meanwhile, and
     NewerFormatError.
     """
-    own, shards = _read(jobdir)
+    own, shards = _read(jobdir, None)
     return None if own is None else Checkpoint(own, shards)
 
 
-def _read(jobdir: Path) -> tuple[SavedState | None, dict[str, SavedState]]:
-    """The live state of the job, and that of each shard that has one."""
+def _read(
+    jobdir: Path, only: Collection[str] | None
+) -> tuple[SavedState | None, dict[str, SavedState]]:
+    """The live state of the job, and that of each shard that has one, of *only* some or of all."""
     own = read_state(jobdir)
-    states = {name: read_shard(jobdir, name, own) for name in shards_of(jobdir, own)}
+    names = shards_of(jobdir, own)
+    if only is not None:
+        names = [name for name in names if name in only]
+    states = {name: read_shard(jobdir, name, own) for name in names}
     if own is not None:
         parts = {name: data for name, data in own.snapshots.items() if "/" not in name}
         own = dataclasses.replace(own, snapshots=parts)
@@ -146,7 +153,8 @@ class Job:
     """One JOBDIR.
 
     ``open`` and ``publish`` block on the disk. *kept* are its older checkpoints. *beside* are names
-    that a new one may have in it.
+    that a new one may have in it. *only* are the names of the shards to be loaded, None: all that
+    are there; others may be taken in by ``adopt`` and given up by ``drop`` while it is open.
     """
 
     def __init__(
@@ -156,8 +164,10 @@ class Job:
         read_boot_id: Callable[[], str] = boot_id,
         kept: KeptCheckpoints | None = None,
         beside: Collection[str] = (),
+        only: Collection[str] | None = None,
     ) -> None:
         self.path = path
+        self._only = None if only is None else frozenset(only)
         self._beside = frozenset(beside)
         self.kept = kept or KeptCheckpoints(path=path)
         self._lock = DirectoryLock(path=path / "LOCK")
@@ -165,6 +175,10 @@ class Job:
         #: The state of the job itself: totals, seed cursor, public suffix list.
         self.own = StateDirectory(path=path, boot=self._boot)
         self._shards: dict[str, StateDirectory] = {}
+        # Held while states are published: a shard that was dropped meanwhile is written to until
+        # it is released.
+        self._publishing = threading.Lock()
+        self._published: list[StateDirectory] = []
 
     def open(self, *, spider: str = "") -> None:
         """Lock the directory and load the live state of the job, ``own``, and of all its shards.
@@ -215,7 +229,7 @@ class Job:
             raise refusal(error, self.path, sentence) from error
 
     def _load(self, spider: str) -> None:
-        own, shards = _read(self.path)
+        own, shards = _read(self.path, self._only)
         if own is None:
             self.own.begin()
         else:
@@ -239,11 +253,45 @@ class Job:
         return sorted(self._shards)
 
     def shard(self, name: str) -> StateDirectory:
-        """The saved state of the shard *name*, two digits; a new one if there is none."""
+        """The saved state of the shard *name*; a new one if there is none."""
         if name not in self._shards:
             self._shards[name] = self._state_of(name)
             self._shards[name].begin()
         return self._shards[name]
+
+    def adopt(self, name: str) -> StateDirectory:
+        """Take in the shard *name*, whose directory came from elsewhere or is new, while the job is
+        open. Blocks, also until a checkpoint is published that is under way. Raises as
+        ``read_state``."""
+        assert name not in self._shards, name
+        with self._publishing:
+            state = read_state(shard_path(self.path, name))
+        adopted = self._state_of(name)
+        if state is None:
+            adopted.begin()
+        else:
+            adopted.go_on(state)
+        self._shards[name] = adopted
+        return adopted
+
+    def drop(self, name: str) -> None:
+        """The shard *name* is no part of the job any more: no state of it is published from now on,
+        and its directory may be moved or deleted after ``settle``. Returns at once."""
+        self.kept.copied.pop(name, None)
+        state = self._shards.pop(name, None)
+        if state is not None:
+            state.is_dropped = True
+
+    def settle(self) -> None:
+        """Return when nothing is written any more to the shards that were dropped. Blocks."""
+        with self._publishing:
+            pass
+
+    def delete(self, name: str) -> None:
+        """Delete the directory of the shard *name*, which was dropped and is closed. Blocks; what
+        cannot be deleted is left."""
+        with self._publishing:
+            shutil.rmtree(shard_path(self.path, name), ignore_errors=True)
 
     @property
     def is_behind(self) -> bool:
@@ -263,17 +311,31 @@ class Job:
         the others and the job have their previous one. In another thread only when gathered."""
         for _ in prepared.gather():
             pass
-        for state, to_save in prepared.states:
-            state.write(to_save)
-        for state, to_save in prepared.states:
-            state.publish(to_save)
+        with self._publishing:
+            for step in (StateDirectory.write, StateDirectory.publish):
+                for state, to_save in prepared.states:
+                    _unless_dropped(state, lambda: step(state, to_save))  # noqa: B023  # at once
+        self._published = [state for state, _ in prepared.states]
 
     def forget(self) -> None:
         """After ``publish``, before the next ``prepare``: let every part delete what the published
         checkpoint does not name."""
-        for state in (*self._shards.values(), self.own):
-            state.forget()
+        published, self._published = self._published, []
+        for state in published:
+            if not state.is_dropped:
+                state.forget()
 
     def close(self) -> None:
         """Give the directory free. The parts are closed by their owner."""
         self._lock.release()
+
+
+def _unless_dropped(state: StateDirectory, step: Callable[[], None]) -> None:
+    """Do *step*, unless the shard with *state* was dropped before or meanwhile."""
+    if state.is_dropped:
+        return
+    try:
+        step()
+    except (OSError, CorruptRecordError):
+        if not state.is_dropped:
+            raise

@@ -125,7 +125,7 @@ class KeptCheckpoints:
             os.link(self._job / file, aside / file)
         for shard in shard_names(self._job):
             made += self._link_tree(shard_path(self._job, shard), shard_path(aside, shard))
-        for shard, copy in self.copied.items():
+        for shard, copy in [*self.copied.items()]:
             hosts = shard_path(aside, shard) / _HOSTS
             made += make_directory(hosts)
             copy(hosts, lambda: not self._is_hurried)

@@ -1,8 +1,7 @@
-"""Shard: everything known of some registered domains, in one directory; and Shards, all of a job.
+"""Shard: everything known of some registered domains, in one directory.
 
 A URL belongs to the shard of its host's registered domain, as budgets, reputation and the seeds'
-domains are kept by domain: a stable hash of it, modulo the number of shards. On disk, below
-``shards/NN/``::
+domains are kept by domain: shards.py. On disk, below ``shards/NN/``::
 
     frontier   URLs that wait, and rests of hosts: see frontier/
     seen       fingerprints of URLs, content those of documents: see seen/
@@ -19,28 +18,27 @@ import dataclasses
 import gc
 import struct
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from webcrawl.clock import now
 from webcrawl.crawl.feeder import Feeder
 from webcrawl.crawl.link_intake import LinkIntake
 from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.crawl.state_directory import Part, shard_name
 from webcrawl.errors import FatalError
 from webcrawl.frontier.admission import Admission
-from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
-from webcrawl.urls import host_of
-from webcrawl.urls.registered_domain import POLITENESS_KEYS, registered_domain
+from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from webcrawl.clock import Clock
     from webcrawl.crawl.link_intake import LinkBatch
     from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.crawl.seeds.ranks import HostRanks
-    from webcrawl.crawl.state_directory import Part, StateDirectory
-    from webcrawl.frontier import Entry, Frontier, Lease, Supply
+    from webcrawl.crawl.state_directory import StateDirectory
+    from webcrawl.frontier import Frontier, Lease, Supply
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.budgets.quotas import Ledger
     from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
@@ -53,8 +51,6 @@ if TYPE_CHECKING:
     from webcrawl.seen.content import ContentSeen
     from webcrawl.seen.eliminator import Eliminator
 
-# Of all shards the same.
-_NOT_SUMMED = frozenset({"reputation/round"})
 # What a restart has to know of the page of a finished URL, in the frontier's done log; none for one
 # without content that counts. Later versions add fields, and are never eight bytes. Little-endian:
 #   note := version u8 (1), content u64, fields of later versions
@@ -64,6 +60,19 @@ _NOTE_VERSION: Final = 1
 _OLD_NOTE_SIZE: Final = 8
 # Seconds between two writes of what is new in the records.
 _FLUSH_SECS = 1.0
+
+
+class OwnedPart(Part, Protocol):
+    """A part of a shard that something else brings along; opened and closed with the tables."""
+
+    def open(self, saved: bytes | None) -> None:
+        """Take up the snapshot *saved*, None for a new shard, and what is newer on disk. Blocks.
+        Raises as ``Shard.open``."""
+        ...
+
+    def close(self) -> None:
+        """Close its files. Idempotent, from any thread."""
+        ...
 
 
 class ShardTables(NamedTuple):
@@ -108,21 +117,29 @@ class HostServices:
 class ShardSettings:
     """What holds for all of one shard.
 
-    name: two digits, its directory below ``shards``.
+    number: from 0 on.
     clock: epoch seconds, whose reckoning goes on from one process to the next.
     key: POLITENESS_KEY.
     is_limited: the crawl does not leave the domains of the seeds.
+    needs_all_seeds: no URL is fetched before all seeds are known; a link to a domain whose seed
+        comes later would be refused for good.
     """
 
-    name: str
+    number: int
     clock: Clock
     key: str
     is_limited: bool
     live: LiveSettings
+    needs_all_seeds: bool = False
 
 
 class Shard:
-    """All of some registered domains. The leases of its frontier carry it. A ``LinkSink``."""
+    """All of some registered domains. The leases of its frontier carry it. A ``LinkSink``.
+
+    number: which one of the crawl, from 0 on; *name* is its directory below ``shards``.
+    is_leaving: no URL of it is handed out any more; leases may come back.
+    is_abandoned: it is not of this process any more, and what comes back of it is ignored.
+    """
 
     def __init__(
         self,
@@ -133,7 +150,8 @@ class Shard:
         hosts: HostServices,
     ) -> None:
         self.settings = settings
-        self.name = settings.name
+        self.number = settings.number
+        self.name = shard_name(settings.number)
         self.clock = settings.clock
         self.frontier = frontier
         self._tables = tables
@@ -154,19 +172,41 @@ class Shard:
             key_of=POLITENESS_KEYS[settings.key],
             linked=hosts.records.domains.link,
         )
+        self._joined: dict[str, OwnedPart] = {}
         self._flushed_at = 0.0
+        self.is_leaving = False
+        self.is_abandoned = False
         frontier.shard = self
 
     @property
     def parts(self) -> dict[str, Part]:
         """What a checkpoint saves of it, by the names of their directories."""
-        return {"frontier": self.frontier, **self._tables._asdict()}
+        return {"frontier": self.frontier, **self._tables._asdict(), **self._joined}
 
-    def open(self, state: StateDirectory) -> None:
+    def join(self, name: str, part: OwnedPart) -> None:
+        """*part* is one of the shard's from now on. To be called before ``open``."""
+        self._joined[name] = part
+
+    def open(self, state: StateDirectory, *, quiet_until: float = 0.0) -> None:
         """Open all of it as *state* has saved it, and attach the parts to that. Blocks.
 
-        Raises CorruptRecordError, NewerFormatError, OSError, and FatalError for a file of rules.
+        No host is contacted before *quiet_until*, epoch seconds of this process. Raises
+        CorruptRecordError, NewerFormatError, OSError, and FatalError for a file of rules or another
+        POLITENESS_KEY; then nothing of it stays open.
         """
+        try:
+            self._open(state, quiet_until)
+        except BaseException:
+            self.close(lambda _: None)
+            raise
+
+    def _open(self, state: StateDirectory, quiet_until: float) -> None:
+        saved_key = state.facts.get("politeness_key", self.settings.key)
+        if saved_key != self.settings.key:
+            raise FatalError(
+                f"JOBDIR {state.path.parent.parent} holds a crawl with POLITENESS_KEY {saved_key}, "
+                f"not {self.settings.key}: go on with that, or choose another JOBDIR."
+            )
         if self.settings.is_limited and state.resumed and not state.facts.get("knows_domains"):
             raise FatalError(
                 "This crawl was begun with URL_SCOPE open, and the domains of its seeds are not "
@@ -179,9 +219,14 @@ class Shard:
             self.hosts.budgets.traps.open()
             for name, table in self._tables._asdict().items():
                 table.open(state.saved(name))
+            for joined, owned in self._joined.items():
+                owned.open(state.saved(joined))
             # The last: its log tells of pages that the content-seen test must know again.
             self.frontier.open(
-                state.saved("frontier"), trust_done=not state.rebooted, on_done=self._commit_again
+                state.saved("frontier"),
+                trust_done=not state.rebooted,
+                on_done=self._commit_again,
+                quiet_until=quiet_until and quiet_until + self.ahead_secs,
             )
         for name, part in self.parts.items():
             state.attach(name, part)
@@ -190,6 +235,11 @@ class Shard:
             "clock_offset": self.clock.offset,
             "knows_domains": self.settings.is_limited,
         }
+
+    @property
+    def ahead_secs(self) -> float:
+        """By how much its clock is ahead of that of the process."""
+        return self.clock.offset - now.offset
 
     def _commit_again(self, note: bytes) -> None:
         """A page finished since the last checkpoint."""
@@ -206,6 +256,29 @@ class Shard:
     def submit(self, batch: LinkBatch) -> None:
         """As ``LinkSink.submit``, for links to hosts of this shard."""
         self.intake.submit(batch)
+
+    @property
+    def awaits_seeds(self) -> bool:
+        """Whether no URL may be fetched because there may be more seeds of it."""
+        return self.settings.needs_all_seeds and not self.feeder.is_fed
+
+    def seeds_are_known(self) -> None:
+        """There are no more seeds of it."""
+        self.feeder.is_fed = True
+
+    @property
+    def hands_out(self) -> bool:
+        """Whether ``acquire`` may have a URL."""
+        return not (self.is_leaving or self.awaits_seeds)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of it is under way: no URL is leased, no host is in process."""
+        return not (self.frontier.leased or self.frontier.in_process)
+
+    def acquire(self, host: str | None = None) -> Lease | None:
+        """As ``Frontier.acquire``."""
+        return self.frontier.acquire(host) if self.hands_out else None
 
     @property
     def may_bring(self) -> bool:
@@ -238,16 +311,25 @@ class Shard:
             **{f"urls/refused/{name}": count for name, count in self.intake.refused.items()},
         }
 
+    def abandon(self) -> None:
+        """It is not of this process any more: no look-up goes on. What is left is ``close``, in any
+        thread. Returns at once."""
+        self.is_leaving = self.is_abandoned = True
+        if self.hosts.addresses is not None:
+            self.hosts.addresses.close()
+
     def close(self, on_error: Callable[[Exception], None]) -> None:
         """Close all of it, when no thread works for it any more. Blocks; *on_error* is called with
-        what a part raised. Idempotent."""
-        if self.hosts.addresses is not None:
+        what a part raised. Writes no checkpoint. Idempotent."""
+        if not self.is_abandoned and self.hosts.addresses is not None:
             self.hosts.addresses.close()
         self.hosts.budgets.traps.close()
         # The frontier's rests are with the records, the last.
-        for part in (self.frontier, *self._tables, self.hosts.records):
+        closes = [self.frontier.close, *(table.close for table in self._tables)]
+        closes += [part.close for part in self._joined.values()]
+        for close in [*closes, self.hosts.records.close]:
             try:
-                part.close()
+                close()
             except (OSError, CorruptRecordError) as error:
                 on_error(error)
 
@@ -265,119 +347,6 @@ def content_of(note: bytes) -> int:
     if version > _NOTE_VERSION:
         raise NewerFormatError("the done log's note", version, _NOTE_VERSION)
     return int(content)
-
-
-class Shards:
-    """The shards of one process, by their numbers. A ``LinkSink``, which divides batches."""
-
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        self._shards = shards
-        self._only = shards[0] if len(shards) == 1 else None
-
-    def __iter__(self) -> Iterator[Shard]:
-        return iter(self._shards)
-
-    def of(self, url: str) -> Shard:
-        """The shard of *url*: 0.1 us if it is the only one."""
-        if self._only is not None:
-            return self._only
-        return self._shards[self._number_of(host_of(url))]
-
-    def _number_of(self, host: str) -> int:
-        return fingerprint(registered_domain(host)) % len(self._shards)
-
-    def submit(self, batch: LinkBatch) -> None:
-        """As ``LinkSink.submit``."""
-        if self._only is not None:
-            self._only.submit(batch)
-            return
-        for number, part in batch.split(self._number_of):
-            self._shards[number].submit(part)
-
-    def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
-        """As ``Frontier.requeue``, of the shard that *entry* belongs to."""
-        self.of(entry.url).frontier.requeue(entry, ahead=ahead)
-
-    def acquire(self) -> Lease | None:
-        """A URL of the host that has been ready the longest; None when none is. As
-        ``Frontier.acquire``."""
-        if self._only is not None:
-            return self._only.frontier.acquire()
-        for _, number in sorted(self._ready()):
-            lease = self._shards[number].frontier.acquire()
-            if lease is not None:
-                return lease
-        return None
-
-    def ready_at(self) -> float | None:
-        """When ``acquire`` should be tried again, by the clock of the process: as
-        ``Frontier.ready_at``."""
-        secs, _ = min(self._ready(), default=(None, 0))
-        return None if secs is None else now() + secs
-
-    def _ready(self) -> list[tuple[float, int]]:
-        """In how many seconds each shard has something ready, if ever, with its number."""
-        return [
-            (at - shard.clock(), number)
-            for number, shard in enumerate(self._shards)
-            if (at := shard.frontier.ready_at()) is not None
-        ]
-
-    def drain(self) -> None:
-        """A slice of background work for each shard. Reputation rounds are for all: one begins when
-        there is nothing else to fetch in any shard."""
-        for shard in self._shards:
-            shard.drain(lambda: min(one.feeder.supply() for one in self._shards))
-        domains = [shard.hosts.records.domains for shard in self._shards]
-        latest = max(one.current_round for one in domains)
-        for one in domains:
-            if one.current_round < latest:
-                one.begin_round(latest, counted_since=one.counted_since)
-
-    def expire(self, older_than: float, *, except_if: Callable[[Lease], bool]) -> list[Lease]:
-        """As ``Frontier.expire``, of all of them."""
-        found = (shard.frontier.expire(older_than, except_if=except_if) for shard in self._shards)
-        return [lease for leases in found for lease in leases]
-
-    def starve(self) -> None:
-        """A worker found nothing to do."""
-        for shard in self._shards:
-            shard.feeder.is_starving = True
-
-    @property
-    def all_rest(self) -> bool:
-        """Whether URLs wait, all of them for hosts that rest or are in process."""
-        busy = [shard.frontier for shard in self._shards if len(shard.frontier)]
-        return bool(busy) and all(frontier.all_rest for frontier in busy)
-
-    @property
-    def leased(self) -> int:
-        """URLs handed out and not finished."""
-        return sum(shard.frontier.leased for shard in self._shards)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether an eliminator wants the sources of URLs to pause."""
-        return any(shard.eliminator.is_full for shard in self._shards)
-
-    @property
-    def may_bring(self) -> bool:
-        """Whether anything waits, is leased, or may come to a frontier yet. O(1)."""
-        return any(shard.may_bring for shard in self._shards)
-
-    def stats(self) -> dict[str, int | float]:
-        """Sums over the shards, under their names in the crawl's statistics."""
-        stats = [shard.stats() for shard in self._shards]
-        rounds = {name: number for name, number in stats[0].items() if name in _NOT_SUMMED}
-        return _sums(stats) | rounds
-
-
-def _sums(counts: Iterable[dict[str, int | float]]) -> dict[str, int | float]:
-    sums: dict[str, int | float] = {}
-    for names in counts:
-        for name, number in names.items():
-            sums[name] = sums.get(name, 0) + number
-    return sums
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import asyncio
 import itertools
 import math
 import secrets
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scrapy.exceptions import IgnoreRequest
 
@@ -26,15 +26,21 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from webcrawl.crawl.fetch import Fetch
-    from webcrawl.crawl.shard import Shards
-    from webcrawl.frontier import Frontier, Lease
+    from webcrawl.crawl.shard import Shard
+    from webcrawl.crawl.shards import Shards
+    from webcrawl.frontier import Lease
+
+
+_ELSEWHERE: Final = (
+    "its host belongs to another process of the crawl; yield a Request instead of downloading it"
+)
 
 
 class _Turn(NamedTuple):
     """A request that waits until the turn of its politeness key is *given*."""
 
     request: Request
-    frontier: Frontier
+    shard: Shard
     key: str
     given: asyncio.Future[Fetch]
 
@@ -73,18 +79,20 @@ class SideDownloads:
         """Wait for the turn of *request*'s host; the Fetch of that contact, which is *request*'s
         from the moment it is given: also if the caller is cancelled in that moment.
 
-        Raises when it has none: IgnoreRequest for robots.txt, exclusion and the crawl's end, the
-        exception of net/outcome_log.py where there is no way to the host. OSError when the disk is
-        full.
+        Raises when it has none: IgnoreRequest for robots.txt, exclusion, the crawl's end and a host
+        of another process, the exception of net/outcome_log.py where there is no way to the host.
+        OSError when the disk is full.
         """
         if self._is_closed:
             raise IgnoreRequest(f"{request.url}: the crawl is being closed")
+        shard, key = self._shards.find(request.url), self._key_of(request.url)
+        if shard is None or shard.is_leaving:
+            raise IgnoreRequest(f"{request.url}: {_ELSEWHERE}")
         name = f"{self._process}/{next(self._numbers)}"
-        frontier, key = self._shards.of(request.url).frontier, self._key_of(request.url)
-        turn = _Turn(request, frontier, key, asyncio.get_running_loop().create_future())
+        turn = _Turn(request, shard, key, asyncio.get_running_loop().create_future())
         self._waiting[name] = turn
         try:
-            frontier.requeue(Entry(request.url, key, kind=ASIDE, via=name), ahead=True)
+            shard.frontier.requeue(Entry(request.url, key, kind=ASIDE, via=name), ahead=True)
             return await turn.given
         finally:
             del self._waiting[name]
@@ -97,8 +105,8 @@ class SideDownloads:
 
     def acquire(self) -> Lease | None:
         """What is next in line at a host that a request waits for, if one of these is ready."""
-        for frontier, key in {(one.frontier, one.key): None for one in self._waiting.values()}:
-            lease = frontier.acquire(key)
+        for shard, key in {(one.shard, one.key): None for one in self._waiting.values()}:
+            lease = shard.acquire(key)
             if lease is not None:
                 return lease
         return None
@@ -117,6 +125,13 @@ class SideDownloads:
         turn = self._waiting.get(name)
         if turn is not None and not turn.given.done():
             turn.given.set_exception(error)
+
+    def refuse_leaving(self) -> None:
+        """What waits for a host of a shard that leaves is refused: pages that wait for it must come
+        to their end. O(waiting)."""
+        for name, turn in [*self._waiting.items()]:
+            if turn.shard.is_leaving:
+                self.refuse(name, IgnoreRequest(f"{turn.request.url}: {_ELSEWHERE}"))
 
     def close(self) -> None:
         """The crawl is being closed, and no more turns are given."""

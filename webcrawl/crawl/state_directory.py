@@ -114,14 +114,20 @@ class PreparedState:
             self.snapshots[name] = gathered
 
 
+def shard_name(number: int) -> str:
+    """The name of the shard *number*: two digits or more."""
+    return f"{number:02d}"
+
+
 def shard_path(jobdir: Path, name: str) -> Path:
-    """The directory of the shard *name*, two digits, of the job in *jobdir*."""
+    """The directory of the shard *name* of the job in *jobdir*."""
     return jobdir / SHARDS / name
 
 
 def shard_names(jobdir: Path) -> list[str]:
     """The names of the shards that have a directory in *jobdir*, in order."""
-    return sorted(path.name for path in (jobdir / SHARDS).glob("[0-9][0-9]/"))
+    found = (jobdir / SHARDS).glob("[0-9][0-9]*/")
+    return sorted(path.name for path in found if path.name.isdecimal())
 
 
 def boot_id() -> str:
@@ -185,6 +191,8 @@ class StateDirectory:
         # Kept over a checkpoint that failed: its files still wait for their fsync.
         self._unsynced: list[Path] = []
         self.resumed = False
+        #: Whether the job has given it up: nothing is published any more.
+        self.is_dropped = False
         #: What the live state says for people, and for who resumes it; the next one will, too.
         self.facts: Mapping[str, Any] = {}
         #: True when the machine may have gone down since the live state was saved, or when that was

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.live_settings import LiveSettings
-    from webcrawl.crawl.shard import Shards
+    from webcrawl.crawl.shards import Shards
     from webcrawl.frontier import Frontier
 
 # A contact that has been on the wire for so long keeps its worker from others.
@@ -107,8 +107,8 @@ class CrawlStatistics:
         if job.own.rebooted:
             again = "; after a reboot, pages since the last checkpoint are fetched again"
         return (
-            f"Resuming the crawl in {job.path}: {stats['frontier/waiting']} URLs waiting, "
-            f"{stats['seen/waiting']} to be checked for duplicates{again}"
+            f"Resuming the crawl in {job.path}: {stats.get('frontier/waiting', 0)} URLs waiting, "
+            f"{stats.get('seen/waiting', 0)} to be checked for duplicates{again}"
         )
 
     def state(self) -> CrawlActivity:
@@ -117,17 +117,17 @@ class CrawlStatistics:
         under_way = completion.under_way.values()
         stats = agent.shards.stats()
         return CrawlActivity(
-            waiting=int(stats["frontier/waiting"] + stats["seen/waiting"]),
+            waiting=int(stats.get("frontier/waiting", 0) + stats.get("seen/waiting", 0)),
             in_process=len(under_way),
             robots=sum(bool(fetch.robots_url) for fetch in under_way),
             slow=sum(_is_slow(fetch) for fetch in under_way),
             looking_up=completion.host_release.looking_up,
-            ready=int(stats["frontier/hosts/ready"]),
-            resting=int(stats["frontier/hosts/snoozed"]),
+            ready=int(stats.get("frontier/hosts/ready", 0)),
+            resting=int(stats.get("frontier/hosts/snoozed", 0)),
             workers=agent.live.workers,
             pauses=agent.pauses.names,
             bound_for=agent.bound.secs_left,
-            awaits_seeds=agent.links.awaits_seeds,
+            awaits_seeds=agent.shards.awaits_seeds,
         )
 
 

@@ -63,8 +63,7 @@ class LinkRules:
 class LinkSubmitter:
     """Makes batches of links for *sink*. Each batch is on disk when the call returns.
 
-    With *awaits_seeds* no page may be fetched until all seeds are read: a link to a domain whose
-    seed comes later would be refused for good. *clock* gives epoch seconds.
+    *clock* gives epoch seconds.
     """
 
     def __init__(
@@ -72,14 +71,12 @@ class LinkSubmitter:
         *,
         sink: LinkSink,
         rules: LinkRules,
-        awaits_seeds: bool,
         clock: Callable[[], float],
     ) -> None:
         self._sink = sink
         self._filters = rules.filters
         self._rules = rules
         self.comparison_form = rules.comparison_form
-        self.awaits_seeds = awaits_seeds
         self._clock = clock
         self.seeds_refused: Counter[str] = Counter()  # by the filter's name, as in ``refused``
         self.sitemaps = 0  # named by robots.txt files, refused or not, new or not

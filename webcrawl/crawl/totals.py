@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 #: What the names of the totals begin with.
 PREFIX: Final = "crawl/"
 _SECS: Final = "elapsed_time_seconds"
-# The beginnings of the names of what is counted in each run from 0 on.
-_COUNTED: Final = (
+#: The beginnings of the names of what is counted in each run from 0 on.
+COUNTED: Final = (
     *("outcome/", "retry/", "robots/", "aside/", "redirects/", "critical/", "outage/", "pauses/"),
     *(
         "contacts",
@@ -74,7 +74,7 @@ class Totals:
     def _sums(self) -> dict[str, int | float]:
         sums = dict(self._earlier)
         for name, value in self._stats.get_stats().items():
-            if name.startswith(_COUNTED) and type(value) in {int, float}:
+            if name.startswith(COUNTED) and type(value) in {int, float}:
                 sums[name] = sums.get(name, 0) + value
         sums[_SECS] = round(self._earlier.get(_SECS, 0) + self._clock() - self._began, 1)
         return sums

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Checkpoints:
-    """Extension: calls ``start_checkpoint()`` of the agent at an interval."""
+    """Extension: calls ``checkpoint_due()`` of the agent at an interval."""
 
     def __init__(self, *, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -35,4 +35,4 @@ class Checkpoints:
     def _checkpoint(self) -> None:
         agent = agent_of(self._crawler)
         if agent is not None:
-            agent.start_checkpoint()
+            agent.checkpoint_due()

@@ -131,6 +131,11 @@ class Frontier:
         return len(self._leases)
 
     @property
+    def in_process(self) -> int:
+        """Hosts that are being contacted or looked up."""
+        return self._leases.contacts
+
+    @property
     def front_size(self) -> int:
         """URLs waiting in the front end: what the back end can still be refilled with."""
         return self._front.size
@@ -381,8 +386,10 @@ class Frontier:
         *,
         trust_done: bool = True,
         on_done: Callable[[bytes], None] | None = None,
+        quiet_until: float = 0.0,
     ) -> None:
-        """Take up *snapshot* (None: a new frontier) and what was journaled after it.
+        """Take up *snapshot* (None: a new frontier) and what was journaled after it. No host is
+        contacted before *quiet_until*, epoch seconds.
 
         Leased entries return to the head of their host's queue, requeued ones are pushed again,
         finished ones will be skipped when they are met, and *on_done* gets their notes. A host
@@ -408,7 +415,10 @@ class Frontier:
         for data in reversed(state.leased):
             back.push_front(host_of(data), data)
         found = replay(read_done_log(self._log.path, state.segment), since=state)
-        take_up_rests(back, state, found, now=self._clock(), delay=self._delay)
+        now = self._clock()
+        # Nor longer because the clock was set back while the machine was down.
+        quiet = max(state.quiet - max(0.0, state.saved_at - now), quiet_until)
+        take_up_rests(back, state, found, now=now, delay=self._delay, quiet=quiet)
         if trust_done:
             self._finished.add_all(found.finished)
             if on_done is not None:

@@ -72,15 +72,20 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
 
 
 def take_up_rests(
-    back: BackEnd, state: FrontierSnapshot, found: Replay, *, now: float, delay: DelayPolicy
+    back: BackEnd,
+    state: FrontierSnapshot,
+    found: Replay,
+    *,
+    now: float,
+    delay: DelayPolicy,
+    quiet: float,
 ) -> None:
     """Let hosts and shared clocks rest as the snapshot *state* and the releases *found* say, the
     last of one counts; after a contact that was cut off, as *delay* says of one that lasted until
-    *now*. No host rests less than it would have without the restart, or than the snapshot's quiet.
-    Nor does one rest longer because the clock was set back while the machine was down.
+    *now*. No host rests less than it would have without the restart, or ends before *quiet*, epoch
+    seconds. Nor does one rest longer because the clock was set back while the machine was down.
     """
     ahead = max(0.0, found.last_at - now)
-    quiet = state.quiet - max(0.0, state.saved_at - now)
     back.remembered.quiet_until = quiet
     said = [(queue.host, queue.ready_at, queue.min_rest) for queue in state.queues]
     said += state.remembered

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.fetch import Fetch
+    from webcrawl.crawl.state_directory import StateDirectory
     from webcrawl.items import Page
     from webcrawl.scheduler import MercatorScheduler
 
@@ -130,16 +131,26 @@ class WebSpider(Spider):
         Yields nothing: a seed is a link, not a Request. The cursor is saved with every
         checkpoint, so a resumed crawl goes on where it stopped reading.
         """
+        async for state in self._agent.seed_states():
+            await self._read_seeds(state)
+        for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
+            yield item
+
+    async def _read_seeds(self, state: StateDirectory) -> None:
+        """Read on where the cursor in *state* is, which is saved with it from now on."""
         agent = self._agent
         try:
             # Standard input may take its time.
-            await _in_daemon_thread(partial(self._seeds.open, agent.job.own.saved("seeds")))
+            await _in_daemon_thread(partial(self._seeds.open, state.saved("seeds")))
         except SeedsError as error:
             raise self._unusable(error) from error
-        agent.job.own.attach("seeds", self._seeds)
+        state.attach("seeds", self._seeds)
         self._count_seeds()  # of earlier runs
         # The engine leaves this running when it closes.
-        while not (self._seeds.exhausted or agent.is_ending):
+        while agent.may_read_seeds(state):
+            if self._seeds.exhausted:
+                agent.seeds_are_read()
+                return
             try:
                 agent.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             except FatalError as error:
@@ -147,11 +158,8 @@ class WebSpider(Spider):
             self._count_seeds()
             await asyncio.sleep(0)
             # It empties by its own slices.
-            while agent.shards.is_full and not agent.is_ending:  # noqa: ASYNC110  # as said
+            while agent.is_full and agent.may_read_seeds(state):  # noqa: ASYNC110  # as said
                 await asyncio.sleep(0.1)
-        agent.seeds_are_read()
-        for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
-            yield item
 
     def _count_seeds(self) -> None:
         self.crawler.stats.set_value("seeds/read", self._seeds.seeds_read)
@@ -211,7 +219,7 @@ class WebSpider(Spider):
             if not agent.submit_page(page, fetch, batch):
                 return
             await asyncio.sleep(0)
-            while agent.shards.is_full and not agent.is_ending:  # noqa: ASYNC110  # by its own slices
+            while agent.is_full and not agent.is_ending:  # noqa: ASYNC110  # by its own slices
                 await asyncio.sleep(0.1)
             if agent.is_ending:
                 fetch.page.becomes(PageState.PUT_BACK)

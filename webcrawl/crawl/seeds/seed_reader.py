@@ -80,8 +80,11 @@ class SeedReader:
         Blocks: standard input is saved to its end, unless an earlier run of this job saved it, and
         every source is read up to its first seed until one has been found.
 
-        SeedsError if a source not yet read to its end cannot be read, or none has a seed.
+        SeedsError if a source not yet read to its end cannot be read, or none has a seed. May be
+        called again, with another snapshot.
         """
+        self.close()
+        self._current = 0
         saved = _decoded(snapshot)
         self.seeds_read, self.seeds_bad = saved.seeds_read, saved.seeds_bad
         cursors = {cursor.key: cursor for cursor in saved.cursors}

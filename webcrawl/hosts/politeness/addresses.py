@@ -64,21 +64,7 @@ class HostAddresses:
     def look_up(self, host: str, then: Callable[[Exception | None], None]) -> None:
         """Query the name servers for *host* and call *then* after the answer; with the error if the
         answer could not be stored, or for an error of the program."""
-        self._begin(self._look_up(host, then))
-
-    def check(self, host: str, then: Callable[[bool], None]) -> None:
-        """Query the name servers for *host*, cached or not; *then* is called with whether they find
-        it."""
-
-        async def check() -> None:
-            then(await self._resolver.ask_anew(host))
-
-        self._begin(check())
-
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        _begin(self._tasks, self._look_up(host, then))
 
     async def _look_up(self, host: str, then: Callable[[Exception | None], None]) -> None:
         failure = None
@@ -98,3 +84,39 @@ class HostAddresses:
         """Cancel the look-ups under way, without a call of *then*."""
         for task in self._tasks:
             task.cancel()
+
+
+class NameChecks:
+    """Queries that tell whether the name servers answer at all.
+
+    Bound to the running loop as ``HostAddresses``.
+    """
+
+    def __init__(self, *, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def check(self, host: str, then: Callable[[bool], None]) -> None:
+        """Query the name servers for *host*, cached or not; *then* is called with whether they find
+        it."""
+
+        async def check() -> None:
+            then(await self._resolver.ask_anew(host))
+
+        _begin(self._tasks, check())
+
+    @property
+    def under_way(self) -> int:
+        """The number of queries under way."""
+        return len(self._tasks)
+
+    def close(self) -> None:
+        """Cancel the queries under way, without a call of *then*."""
+        for task in self._tasks:
+            task.cancel()
+
+
+def _begin(tasks: dict[asyncio.Task[None], None], work: Coroutine[None, None, None]) -> None:
+    task = asyncio.get_running_loop().create_task(work)
+    tasks[task] = None
+    task.add_done_callback(tasks.pop)

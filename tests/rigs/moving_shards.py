@@ -1,0 +1,132 @@
+"""The scheduler over four shards that leave the process and come back: ``SCHEDULER`` of crawls
+that are begun with this directory in PYTHONPATH.
+
+A shard is handed over (its leases end, a checkpoint is made), or lost at any moment, as after
+``kill -9``. While it is away, what belongs to it waits in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.shards import Shards
+from webcrawl.frontier import encode
+from webcrawl.scheduler import MercatorScheduler
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.link_intake import LinkBatch
+    from webcrawl.crawl.shard import Shard
+    from webcrawl.frontier import Entry
+
+NUMBER: Final = 4
+MOVES: Final = 12
+
+
+class Post:
+    """An ``Elsewhere``: what is for shards that are away."""
+
+    is_full = False
+
+    def __init__(self) -> None:
+        self.shards = Shards(number=NUMBER)
+        self.batches: list[tuple[int, LinkBatch]] = []
+        self.entries: list[tuple[Entry, int | None]] = []
+        self.knows_all_seeds = False
+
+    def submit(self, batch: LinkBatch) -> None:
+        for number, part in batch.split(self.shards.number_of):
+            shard = self.shards.held(number)
+            if shard is None:
+                self.batches.append((number, part))
+            else:
+                shard.submit(part)
+
+    def enqueue(self, entry: Entry, name: int | None) -> None:
+        self.entries.append((entry, name))
+
+    def seeds_are_read(self) -> None:
+        self.knows_all_seeds = True
+        for shard in self.shards:
+            shard.seeds_are_known()
+
+    def deliver(self, shard: Shard) -> None:
+        """*shard* is back."""
+        for number, batch in self.batches:
+            if number == shard.number:
+                shard.submit(batch)
+        self.batches = [one for one in self.batches if one[0] != shard.number]
+        for entry, name in self.entries:
+            if name is None:
+                self.shards.requeue(entry)
+            else:
+                self.shards.of(entry.url).eliminator.submit([name], lambda _, it=entry: encode(it))
+        self.entries.clear()
+        if self.knows_all_seeds:
+            shard.seeds_are_known()
+
+
+class MovingShardsScheduler(MercatorScheduler):
+    """One process; shards leave it and come back, MOVES times."""
+
+    def __init__(self, agent: Agent, builder: AgentBuilder, post: Post) -> None:
+        super().__init__(agent)
+        self._builder = builder
+        self._post = post
+        post.shards = agent.shards
+        self._moves = 0
+        agent.may_end = lambda: self._moves == MOVES
+        agent.on_published.append(self._published)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        post = Post()
+        builder = AgentBuilder(crawler, number=NUMBER, held=(), elsewhere=post)
+        return cls(builder.agent(), builder, post)
+
+    def open(self, spider: Spider) -> None:
+        super().open(spider)
+        for number in range(NUMBER):
+            self._adopt(number)
+        self._task = asyncio.ensure_future(self._move())
+
+    def _adopt(self, number: int) -> None:
+        shard = self._builder.shard(number)
+        self.agent.adopt(shard)
+        self._post.deliver(shard)
+
+    async def _published(self) -> None:
+        self.agent.stats.inc_value("moves/published")
+
+    async def _move(self) -> None:
+        """In three ways in turn."""
+        try:
+            rng = random.Random(3)
+            for way in range(MOVES):
+                await asyncio.sleep(0.15)
+                number = rng.randrange(NUMBER)
+                await self._send_away(self.agent.shards.held(number), way % 3)
+                await asyncio.sleep(0.15)
+                self._adopt(number)
+                self._moves += 1
+        except Exception as error:  # noqa: BLE001  # or the crawl would not end
+            self.agent.stop.fail(error)
+
+    async def _send_away(self, shard: Any, way: int) -> None:
+        agent = self.agent
+        if way == 0:
+            agent.abandon(shard)
+            return
+        shard.is_leaving = True
+        while not shard.is_idle:  # noqa: ASYNC110  # as a drone does
+            await asyncio.sleep(0.01)
+        assert await agent.checkpoint()
+        agent.part_with(shard, deletes=False)
+        if way == 2:
+            agent.start_checkpoint()

@@ -1,0 +1,243 @@
+"""Shards: those of a crawl that this process holds, by their numbers.
+
+A URL belongs to the shard of its host's registered domain: a stable hash of it, modulo the number
+of shards of the crawl, which never changes. Shards come and go while the process runs.
+
+With one shard in all, every call goes straight to it. With several, a look at all of them costs
+0.5 us for each, so it is made once for the next URL of every shard that has one ready.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.clock import now
+from webcrawl.crawl.totals import COUNTED
+from webcrawl.frontier import Supply
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.urls import host_of
+from webcrawl.urls.registered_domain import registered_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from webcrawl.crawl.elsewhere import Elsewhere
+    from webcrawl.crawl.link_intake import LinkBatch
+    from webcrawl.crawl.shard import Shard
+    from webcrawl.frontier import Entry, Lease
+
+# Of all shards the same.
+_NOT_SUMMED: Final = frozenset({"reputation/round"})
+
+
+class NotHeldError(LookupError):
+    """The error of a URL whose shard this process does not hold."""
+
+
+class Shards:
+    """Those of *held* at first, of *number* in the crawl.
+
+    For a process that holds all of them a ``LinkSink``, which divides batches.
+
+    *elsewhere* gets what is requeued for a shard that is not held; None: nothing is.
+    supply_elsewhere: how soon other processes have something to fetch, for reputation rounds.
+    """
+
+    def __init__(
+        self, held: Iterable[Shard] = (), *, number: int = 1, elsewhere: Elsewhere | None = None
+    ) -> None:
+        self.number = number
+        self.supply_elsewhere: Callable[[], Supply] = lambda: Supply.NONE
+        self._elsewhere = elsewhere
+        self._held: dict[int, Shard] = {}
+        self._only: Shard | None = None
+        # Shards that had a URL ready when they were last looked at, the one that waits longest
+        # first.
+        self._line: deque[Shard] = deque()
+        # What shards that have gone had counted since they came.
+        self._counted_before: dict[str, int | float] = {}
+        for shard in held:
+            self.add(shard)
+
+    def __iter__(self) -> Iterator[Shard]:
+        """Those held, by their numbers."""
+        return iter([*self._held.values()])
+
+    def __len__(self) -> int:
+        """The number of those held."""
+        return len(self._held)
+
+    def add(self, shard: Shard) -> None:
+        """*shard*, which is open or about to be opened, is held from now on."""
+        assert shard.number not in self._held, shard.name
+        assert shard.number < self.number, shard.name
+        self._held[shard.number] = shard
+        self._held = dict(sorted(self._held.items()))
+        self._only = shard if self.number == 1 else None
+
+    def remove(self, shard: Shard) -> None:
+        """*shard* is not held any more."""
+        self._counted_before = _sums([self._counted_before, _counts(shard)])
+        del self._held[shard.number]
+        self._only = None
+        self._line.clear()
+
+    # --- whose
+
+    def number_of(self, host: str) -> int:
+        """The number of the shard of *host*, held or not."""
+        return fingerprint(registered_domain(host)) % self.number
+
+    def find(self, url: str) -> Shard | None:
+        """The shard of *url*, None if it is not held: 0.1 us if there is only one."""
+        if self._only is not None:
+            return self._only
+        return self._held.get(self.number_of(host_of(url)))
+
+    def held(self, number: int) -> Shard | None:
+        """The shard *number*, None if it is not held."""
+        return self._held.get(number)
+
+    def of(self, url: str) -> Shard:
+        """As ``find``; NotHeldError for one that is not held."""
+        shard = self.find(url)
+        if shard is None:
+            raise NotHeldError(f"the shard of {url} is not held by this process")
+        return shard
+
+    # --- in
+
+    def submit(self, batch: LinkBatch) -> None:
+        """As ``LinkSink.submit``. NotHeldError for a shard that is not held."""
+        if self._only is not None:
+            self._only.submit(batch)
+            return
+        for number, part in batch.split(self.number_of):
+            if number not in self._held:
+                raise NotHeldError(f"the shard {number} is not held by this process")
+            self._held[number].submit(part)
+
+    def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
+        """As ``Frontier.requeue``, of the shard that *entry* belongs to."""
+        shard = self.find(entry.url)
+        if shard is not None:
+            shard.frontier.requeue(entry, ahead=ahead)
+        elif self._elsewhere is not None:
+            self._elsewhere.enqueue(entry, None)
+        else:
+            raise NotHeldError(f"the shard of {entry.url} is not held by this process")
+
+    # --- out
+
+    def acquire(self) -> Lease | None:
+        """A URL of a host that is ready, of the shards in turn; None when there is none. As
+        ``Frontier.acquire``."""
+        if self._only is not None:
+            return self._only.acquire()
+        line = self._line
+        for looks_again in (True, False):
+            while line:
+                lease = line.popleft().acquire()
+                if lease is not None:
+                    return lease
+            if looks_again:
+                ready = [(secs, shard) for secs, shard in self._ready() if secs <= 0]
+                line.extend(shard for _, shard in sorted(ready, key=itemgetter(0)))
+        return None
+
+    def ready_at(self) -> float | None:
+        """When ``acquire`` should be tried again, by the clock of the process: as
+        ``Frontier.ready_at``."""
+        secs = min((secs for secs, _ in self._ready()), default=None)
+        return None if secs is None else now() + secs
+
+    def _ready(self) -> Iterator[tuple[float, Shard]]:
+        """In how many seconds each shard has something ready, if ever."""
+        return (
+            (at - shard.clock(), shard)
+            for shard in self._held.values()
+            if shard.hands_out and (at := shard.frontier.ready_at()) is not None
+        )
+
+    def expire(self, older_than: float, *, except_if: Callable[[Lease], bool]) -> list[Lease]:
+        """As ``Frontier.expire``, of all of them."""
+        found = (shard.frontier.expire(older_than, except_if=except_if) for shard in self)
+        return [lease for leases in found for lease in leases]
+
+    # --- background work
+
+    def drain(self) -> None:
+        """A slice of background work for each shard. Reputation rounds are for all: one begins when
+        there is nothing else to fetch in any shard."""
+        least = self.supply_elsewhere()
+        if self._only is None:
+            least = min(least, self.supply)
+        for shard in self:
+            shard.drain(lambda: min(least, shard.feeder.supply()))  # noqa: B023  # called at once
+            if self._only is None:
+                least = min(least, shard.feeder.supply())
+        domains = [shard.hosts.records.domains for shard in self]
+        latest = max([one.current_round for one in domains], default=0)
+        for one in domains:
+            if one.current_round < latest:
+                one.begin_round(latest, counted_since=one.counted_since)
+
+    @property
+    def supply(self) -> Supply:
+        """How soon there is something to fetch in the shards that are held. O(shards)."""
+        return min([shard.feeder.supply() for shard in self], default=Supply.NONE)
+
+    def starve(self) -> None:
+        """A worker found nothing to do."""
+        for shard in self._held.values():
+            shard.feeder.is_starving = shard.hands_out
+
+    # --- counts
+
+    @property
+    def all_rest(self) -> bool:
+        """Whether URLs wait, all of them for hosts that rest or are in process."""
+        busy = [shard.frontier for shard in self._held.values() if len(shard.frontier)]
+        return bool(busy) and all(frontier.all_rest for frontier in busy)
+
+    @property
+    def leased(self) -> int:
+        """URLs handed out and not finished."""
+        return sum([shard.frontier.leased for shard in self._held.values()])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether an eliminator wants the sources of URLs to pause."""
+        return any(shard.eliminator.is_full for shard in self._held.values())
+
+    @property
+    def may_bring(self) -> bool:
+        """Whether anything waits, is leased, or may come to a frontier yet. O(shards)."""
+        return any(shard.may_bring for shard in self._held.values())
+
+    @property
+    def awaits_seeds(self) -> bool:
+        """Whether a shard hands out nothing before all seeds are known."""
+        return any(shard.awaits_seeds for shard in self._held.values())
+
+    def stats(self) -> dict[str, int | float]:
+        """Sums over the shards, under their names in the crawl's statistics; what is counted in a
+        run, over those that have gone, too."""
+        stats = [shard.stats() for shard in self]
+        same = {name: number for one in stats[:1] for name, number in one.items()}
+        rounds = {name: number for name, number in same.items() if name in _NOT_SUMMED}
+        return _sums([self._counted_before, *stats]) | rounds
+
+
+def _counts(shard: Shard) -> dict[str, int | float]:
+    return {name: number for name, number in shard.stats().items() if name.startswith(COUNTED)}
+
+
+def _sums(counts: Iterable[dict[str, int | float]]) -> dict[str, int | float]:
+    sums: dict[str, int | float] = {}
+    for names in counts:
+        for name, number in names.items():
+            sums[name] = sums.get(name, 0) + number
+    return sums
