@@ -1,16 +1,22 @@
 """Run one crawl in several processes.
 
-scrapy hive plan says what a large crawl takes: machines, traffic, disk, memory, cost; every
-assumption is an option. Exit code: 0 done, 2 unusable input.
+With --drones N it runs N drones of the SPIDER on this machine, each a scrapy crawl with the
+arguments -a and the settings -s, and a Redis for them unless REDIS_URL names one. Ctrl-C stops all
+with checkpoints, twice at once; the same command goes on. scrapy hive plan says what a large crawl
+takes: machines, traffic, disk, memory, cost; every assumption is an option. Exit code: that of
+scrapy crawl, 1 also if a drone died too often.
 """
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import offline, print_answer
+from webcrawl.configuration.values import number
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +30,15 @@ def _options(group: argparse._ArgumentGroup) -> None:
     from webcrawl.hive.plan import Assumptions
 
     add = group.add_argument
+    add("--drones", type=int, metavar="N", help="run N drones on this machine")
+    add(
+        "-a",
+        dest="spargs",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an argument of the spider (may be repeated)",
+    )
     add("--json", action="store_true", help="for machines")
     for field in dataclasses.fields(Assumptions):
         add(
@@ -35,10 +50,46 @@ def _options(group: argparse._ArgumentGroup) -> None:
         )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if args == ["plan"]:
         return _plan(opts)
-    raise UsageError("say: scrapy hive plan [options]", print_help=False)
+    if opts.drones and len(args) == 1:
+        return _run_here(args[0], opts, settings)
+    raise UsageError(
+        "say: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, or scrapy hive plan",
+        print_help=False,
+    )
+
+
+def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
+    import asyncio
+
+    from webcrawl.clock import now
+    from webcrawl.hive.status import local_table
+    from webcrawl.hive.supervisor import LocalHive, Supervisor
+    from webcrawl.hive.terminal import TerminalView
+
+    hive = LocalHive(
+        name=str(settings.get("HIVE") or spider),
+        jobdir=Path(settings["JOBDIR"]),
+        drones=opts.drones,
+        spider=spider,
+        arguments=opts.spargs,
+        settings=opts.set,
+        redis_url=settings.get("REDIS_URL") or "",
+    )
+    began = now()
+    supervisor = Supervisor(
+        hive=hive,
+        view=TerminalView(
+            stream=sys.stderr,
+            every=number(settings, "STATISTICS_INTERVAL_SECS", 10.0, at_least=0.1),
+            clock=now,
+        ),
+        clock=now,
+        table=lambda one: local_table(one, now() - began),
+    )
+    return asyncio.run(supervisor.run())
 
 
 def _plan(opts: argparse.Namespace) -> int:
@@ -53,4 +104,4 @@ def _plan(opts: argparse.Namespace) -> int:
     return 0
 
 
-Command = offline(_run, syntax="plan [options]", options=_options)
+Command = offline(_run, syntax="--drones N SPIDER [options] | plan [options]", options=_options)

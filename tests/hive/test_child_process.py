@@ -1,0 +1,133 @@
+"""Processes of a hive on one machine: those that die come back, a few times, and say why."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from webcrawl.clock import now
+from webcrawl.hive.child_process import ChildProcess
+
+
+class Child:
+    """A child that runs *script*, and what it has said."""
+
+    def __init__(self, directory, script):
+        self.said = []
+        self.log = directory / "logs" / "drone.log"
+        self.marks = directory / "marks"
+        self.process = ChildProcess(
+            name="drone 0",
+            command=["sh", "-c", f"echo >> $0; {script}", str(self.marks)],
+            log=self.log,
+            say=self.said.append,
+            clock=now,
+            first_wait=0.01,
+        )
+
+    @property
+    def starts(self):
+        return len(self.marks.read_text())
+
+    async def until_it_runs(self):
+        while self.process.pid is None or not self.marks.exists():  # noqa: ASYNC110  by the system
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def child(tmp_path):
+    return lambda script: Child(tmp_path, script)
+
+
+async def test_one_that_dies_is_named_and_started_again(child):
+    one = child("[ $(wc -l < $0) -gt 1 ] || kill -9 $$")
+    assert await one.process.run() == 0
+    assert one.starts == 2
+    assert one.said == ["drone 0 died (killed by SIGKILL): started again in 0 s (1 of 5 times)"]
+
+
+async def test_one_that_dies_again_and_again_is_given_up(child):
+    one = child("exit 1")
+    assert await one.process.run() == 1
+    assert one.starts == 6
+    assert one.said[-1] == f"drone 0 died again (exit code 1): given up; its log is {one.log}"
+    assert one.process.state == "given up"
+
+
+@pytest.mark.parametrize("code", [2, 3, 4])
+async def test_an_end_that_would_come_again_is_the_last(child, code):
+    one = child(f"echo 'webcrawl: There is no seed.' >&2; exit {code}")
+    assert await one.process.run() == code
+    assert one.starts == 1
+    assert one.said == ["drone 0: There is no seed."]
+
+
+async def test_stopped_it_ends_in_its_own_time_and_does_not_come_back(child):
+    one = child("trap 'exit 0' TERM; while :; do sleep 0.01; done")
+    running = asyncio.create_task(one.process.run())
+    await one.until_it_runs()
+    await asyncio.sleep(0.1)  # for the trap
+    one.process.stop()
+    assert await running == 0
+    assert (one.starts, one.process.state, one.said) == (1, "ended", [])
+
+
+async def test_stopped_while_it_waits_to_start_again_it_stays_away(child):
+    one = child("exit 1")
+    running = asyncio.create_task(one.process.run())
+    while len(one.said) < 3:  # noqa: ASYNC110  so often has it died
+        await asyncio.sleep(0.001)
+    one.process.stop()
+    assert await running == 0
+    assert one.starts == 3
+
+
+async def test_a_signal_at_the_terminal_does_not_reach_it(child):
+    one = child("exec sleep 60")
+    running = asyncio.create_task(one.process.run())
+    await one.until_it_runs()
+    assert os.getpgid(one.process.pid) == one.process.pid
+    one.process.stop(signal.SIGKILL)
+    assert await running == 1
+
+
+async def test_warnings_are_passed_on_and_progress_is_kept(child):
+    one = child("cat >&2 <<'END'\n" + LOG + "END\n")
+    assert await one.process.run() == 0
+    assert one.said == [
+        *(f"drone 0: robots.txt {number}" for number in range(5)),
+        f"drone 0: 2 more in {one.log}",
+    ]
+    assert one.process.progress == "0:00:20 90 pages (4/s), 0 given up"
+
+
+TIME = "2026-11-21 23:56:29"
+LOG = (
+    f"{TIME} [webcrawl] INFO: 0:00:10 50 pages (5/s), 0 given up\n"
+    f"{TIME} [webcrawl] INFO: 0:00:20 90 pages (4/s), 0 given up\n"
+    f"{TIME} [webcrawl] INFO: Spider opened\n"
+    + "".join(f"{TIME} [webcrawl.hosts] WARNING: robots.txt {number}\n" for number in range(6))
+    + f"{TIME} [scrapy.core.scraper] ERROR: a callback raised\nTraceback (most recent call last):\n"
+)
+
+
+async def test_what_an_earlier_run_has_logged_is_not_told_again(child):
+    one = child("echo 'webcrawl: new.' >&2")
+    one.log.parent.mkdir()
+    one.log.write_text("webcrawl: old.\n")
+    await one.process.run()
+    assert one.said == ["drone 0: new."]
+    assert one.log.read_text() == "webcrawl: old.\nwebcrawl: new.\n"
+
+
+async def test_a_line_without_end_is_passed_over(child):
+    one = child("head -c 300000 /dev/zero | tr '\\0' x; echo; echo 'webcrawl: after it.'")
+    running = asyncio.create_task(one.process.run())
+    while not one.said:
+        one.process.read_log()
+        await asyncio.sleep(0.01)
+    await running
+    assert one.said == ["drone 0: after it."]

@@ -1,0 +1,73 @@
+"""The Redis server of a hive on one machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+
+import pytest
+import redis.asyncio
+
+from webcrawl.errors import FatalError
+from webcrawl.hive.embedded_redis import EmbeddedRedis, server_program
+
+
+async def answer(server, *words):
+    async with redis.asyncio.Redis.from_url(server.url, decode_responses=True) as client:
+        return await client.execute_command(*words)
+
+
+async def started(server):
+    process = subprocess.Popen(server.prepare())  # noqa: ASYNC220  it starts at once
+    assert await server.wait(secs=20, goes_on=lambda: process.poll() is None)
+    return process
+
+
+@pytest.mark.parametrize("name", ["redis", "redis-" + "long" * 30])
+async def test_what_it_has_outlives_it(tmp_path, name):
+    server = EmbeddedRedis(directory=tmp_path / name)
+    process = await started(server)
+    try:
+        await answer(server, "SET", "one", "1")
+        assert len(os.fsencode(server.socket)) < 104
+        assert await answer(server, "CONFIG", "GET", "port") == {"port": "0"}
+    finally:
+        await server.end()
+        assert process.wait(10) == 0
+    process = await started(server)
+    try:
+        assert await answer(server, "GET", "one") == "1"
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
+        server.clean()
+
+
+async def test_one_that_was_left_behind_is_ended_before_another_takes_its_files(tmp_path):
+    server = EmbeddedRedis(directory=tmp_path)
+    left = await started(server)
+    await EmbeddedRedis(directory=tmp_path).end()
+    assert left.wait(10) == 0
+
+
+async def test_to_end_none_is_no_error(tmp_path):
+    server = EmbeddedRedis(directory=tmp_path)
+    await server.end()
+    server.socket.touch()
+    await server.end()
+
+
+async def test_a_server_that_dies_is_not_waited_for(tmp_path):
+    server = EmbeddedRedis(directory=tmp_path)
+    assert not await server.wait(secs=600, goes_on=lambda: False)
+
+
+def test_without_the_wheel_it_is_the_one_in_the_path(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FatalError, match="There is no Redis: name one with -s REDIS_URL"):
+        server_program()
+    program = tmp_path / "valkey-server"
+    program.touch(mode=0o755)
+    assert server_program() == program

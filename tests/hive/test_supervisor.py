@@ -1,0 +1,172 @@
+"""The supervisor of a hive on one machine, with shell scripts as its drones, and a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+
+import pytest
+import redis.asyncio
+
+from webcrawl.clock import now
+from webcrawl.errors import FatalError
+from webcrawl.hive.supervisor import LocalHive, Supervisor
+
+WAITS = "trap 'exit 0' TERM; echo > {0}.ready; while :; do sleep 0.01; done"
+
+
+class Scripts(LocalHive):
+    """A hive whose drones are shell scripts: *arguments* are one for each."""
+
+    def command(self, number, redis_url):
+        script = self.arguments[number].format(self.mark(number))
+        return ["sh", "-c", script, redis_url]
+
+    def mark(self, number):
+        return self.jobdir / f"mark{number}"
+
+    async def until_ready(self):
+        while not all(self.ready(number).exists() for number in range(self.drones)):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    def ready(self, number):
+        return self.mark(number).with_suffix(".ready")
+
+
+class Said:
+    """A view that keeps what it is given."""
+
+    def __init__(self):
+        self.lines, self.tables = [], []
+        self.say, self.show = self.lines.append, self.tables.append
+
+
+@pytest.fixture
+def hive(tmp_path):
+    def made(*scripts, **given):
+        hive = Scripts("test", tmp_path / "job", len(scripts), "web", scripts, **given)
+        view = Said()
+
+        async def table(supervisor):
+            return [drone.state for drone in supervisor.drones]
+
+        return hive, Supervisor(hive=hive, view=view, clock=now, table=table), view
+
+    return made
+
+
+async def test_all_drones_share_a_redis_that_ends_with_them(hive):
+    script = "echo $0 > {0}.url; test -S ${{0#unix://}}"
+    local, supervisor, view = hive(script, script)
+    assert await supervisor.run() == 0
+    urls = {local.mark(number).with_suffix(".url").read_text() for number in range(2)}
+    assert urls == {f"unix://{local.jobdir}/redis/redis.sock\n"}
+    assert not (local.jobdir / "redis" / "redis.sock").exists()
+    assert (view.lines, view.tables[-1]) == ([], ["ended", "ended"])
+
+
+async def test_with_a_redis_url_there_is_no_other(hive):
+    local, supervisor, _ = hive("test $0 = redis://elsewhere", redis_url="redis://elsewhere")
+    assert await supervisor.run() == 0
+    assert not (local.jobdir / "redis").exists()
+
+
+async def test_one_signal_stops_all_and_the_second_is_passed_on(hive):
+    once = "trap 'echo >> {0}' TERM; echo > {0}.ready; while [ ! -e {0} ]; do sleep 0.01; done"
+    twice = once.replace("[ ! -e {0} ]", "[ $(cat {0} 2>&1 | wc -l) -lt 2 ]")
+    local, supervisor, view = hive(once, once.replace("-e {0}", "-s {0}"), redis_url="-")
+    running = asyncio.create_task(supervisor.run())
+    await local.until_ready()
+    os.kill(os.getpid(), signal.SIGINT)
+    assert await running == 0
+    assert view.lines == ["stopping with checkpoints; the same signal again: at once"]
+    local, supervisor, view = hive("rm {0} {0}.ready; " + twice, redis_url="-")
+    running = asyncio.create_task(supervisor.run())
+    await asyncio.sleep(0.2)
+    await local.until_ready()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.sleep(0.2)
+    assert not running.done()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+
+
+async def test_the_third_signal_kills_what_does_not_end(hive):
+    deaf = "trap '' TERM; echo > {0}.ready; while :; do sleep 0.01; done"
+    local, supervisor, _ = hive(deaf, redis_url="-")
+    running = asyncio.create_task(supervisor.run())
+    await local.until_ready()
+    for _ in range(3):
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.1)
+    assert await running == 1
+
+
+async def test_unusable_input_of_one_stops_the_others_once(hive):
+    bad = "while [ ! -e {1} ]; do sleep 0.01; done; exit 2"
+    local, supervisor, _ = hive(WAITS, WAITS, redis_url="-")
+    local = local._replace(drones=3, arguments=[*local.arguments, bad.format("", local.ready(0))])
+    supervisor.hive = local
+    assert await supervisor.run() == 2
+
+
+async def test_redis_that_dies_is_started_again_under_its_drones(hive):
+    local, supervisor, view = hive(WAITS)
+    running = asyncio.create_task(supervisor.run())
+    await local.until_ready()
+    before = await redis_process(supervisor)
+    os.kill(before, signal.SIGKILL)
+    while (after := await redis_process(supervisor)) in {None, before}:  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+    assert view.lines == ["Redis died (killed by SIGKILL): started again in 1 s (1 of 5 times)"]
+    os.kill(after, signal.SIGTERM)  # somebody wants it to end, and it does not come back
+    assert await running == 0
+
+
+async def redis_process(supervisor):
+    async with redis.asyncio.Redis.from_url(supervisor.redis_url) as client:
+        with contextlib.suppress(redis.exceptions.RedisError):
+            return (await client.info("server"))["process_id"]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"drones": 0}, "--drones must be from 1 to 256, not 0"),
+        ({"arguments": ["seeds=a.txt,-"]}, "standard input"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(tmp_path, given, sentence):
+    hive = LocalHive("test", tmp_path, 2, "web")._replace(**given)
+    with pytest.raises(FatalError, match=sentence):
+        hive.check()
+
+
+def test_the_directory_of_another_crawl_is_refused(tmp_path):
+    (tmp_path / "CURRENT").touch()
+    with pytest.raises(FatalError, match="has a crawl of one process"):
+        LocalHive("test", tmp_path, 2, "web").check()
+
+
+async def test_two_hives_do_not_share_a_directory(hive):
+    local, supervisor, _ = hive(WAITS, redis_url="-")
+    _, other, _ = hive(WAITS, redis_url="-")
+    running = asyncio.create_task(supervisor.run())
+    await local.until_ready()
+    with pytest.raises(FatalError, match=f"in use: .* held by process {os.getpid()}"):
+        await other.run()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await running
+
+
+def test_the_command_of_a_drone_has_all_that_the_user_gave(tmp_path):
+    hive = LocalHive("t", tmp_path, 2, "web", ["seeds=a.txt"], ["JOBDIR=x", "A=1"])
+    words = hive.command(1, "unix:///redis.sock")[2:]
+    assert words[:8] == ["scrapy", "crawl", "web", "-a", "seeds=a.txt", "-s", "JOBDIR=x", "-s"]
+    # The last one counts.
+    assert words[8:] == [
+        *("A=1", "-s", "HIVE=t", "-s", f"JOBDIR={tmp_path}/drones/1"),
+        *("-s", "REDIS_URL=unix:///redis.sock"),
+    ]

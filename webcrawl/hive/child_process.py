@@ -1,0 +1,150 @@
+"""Child process of a hive on one machine: started again when it dies, and its log read.
+
+A process is in a group of its own, so that Ctrl-C at the terminal reaches only the one that runs
+the hive. Its output goes straight into a file: it outlives that one, if need be, and loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+#: Exit codes of ``scrapy crawl`` that would come again: unusable input, the disk, too many errors.
+LASTING: Final = frozenset({2, 3, 4})
+# A process that died is started again so often in this time, and each time after a longer wait.
+_MOST_RESTARTS: Final = 5
+_RESTARTS_SECS: Final = 600.0
+# Of a log: bytes that are read at once, and messages of them that are passed on.
+_MOST_BYTES: Final = 1 << 16
+_MOST_MESSAGES: Final = 5
+_MESSAGE: Final = re.compile(r"\S+ \S+ \[[^\]]+\] (?:WARNING|ERROR|CRITICAL): |webcrawl: (?=.)")
+_PROGRESS: Final = re.compile(r"\S+ \S+ \[webcrawl\] INFO: (\d+:\d\d:\d\d .*)")
+
+
+class ChildProcess:
+    """The process *name* of *command*, with its output in the file *log*.
+
+    *say* is given what the user should read: how the process ended, and warnings of its log. Once
+    it has died it is started again after *first_wait* seconds, then after twice as many.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        say: Callable[[str], None],
+        clock: Callable[[], float],
+        first_wait: float = 1.0,
+    ) -> None:
+        self.name = name
+        self._command = command
+        self._log = log
+        self._say = say
+        self._clock = clock
+        self._first_wait = first_wait
+        self._process: asyncio.subprocess.Process | None = None
+        self._restarts: deque[float] = deque(maxlen=_MOST_RESTARTS)
+        self._read_to = 0
+        self._is_stopping = asyncio.Event()
+        #: What it is doing, in words, while it does not run.
+        self.state = "starts"
+        #: The last progress line of its log.
+        self.progress = ""
+
+    @property
+    def pid(self) -> int | None:
+        """Its number while it runs."""
+        process = self._process
+        return None if process is None or process.returncode is not None else process.pid
+
+    async def run(self) -> int:
+        """Run it until it ends for good; its exit code, 1 if it died too often or by a signal."""
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._read_to = self._log.stat().st_size if self._log.exists() else 0
+        while not self._is_stopping.is_set():
+            code = await self._run_once()
+            self.read_log()
+            if code == 0 or code in LASTING or self._is_stopping.is_set():
+                self.state = "ended" if code == 0 else f"ended with exit code {code}"
+                # Before it has its handlers it dies of the signal, and nothing is lost.
+                if code < 0:
+                    return 0 if code == -signal.SIGTERM else 1
+                return code
+            how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+            if not self._may_restart():
+                self.state = "given up"
+                self._say(f"{self.name} died again ({how}): given up; its log is {self._log}")
+                return 1
+            secs = self._first_wait * 2 ** (len(self._restarts) - 1)
+            self.state = f"died ({how})"
+            self._say(
+                f"{self.name} died ({how}): started again in {secs:.0f} s "
+                f"({len(self._restarts)} of {_MOST_RESTARTS} times)"
+            )
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_stopping.wait(), secs)
+        self.state = "ended"
+        return 0
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Send it the signal *number*, and do not start it again."""
+        self._is_stopping.set()
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def read_log(self) -> None:
+        """Pass on the warnings and errors that its log has had since the last call."""
+        try:
+            with self._log.open("rb") as file:
+                file.seek(self._read_to)
+                data = file.read(_MOST_BYTES)
+        except OSError:
+            return
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) == _MOST_BYTES:
+            end = len(data)  # a line without end
+        self._read_to += end
+        lines = data[:end].decode(errors="replace").splitlines()
+        messages = [line for line in lines if _MESSAGE.match(line)]
+        for line in messages[:_MOST_MESSAGES]:
+            self._say(f"{self.name}: {_MESSAGE.sub('', line)}")
+        if len(messages) > _MOST_MESSAGES:
+            self._say(f"{self.name}: {len(messages) - _MOST_MESSAGES:,} more in {self._log}")
+        for line in lines:
+            if found := _PROGRESS.match(line):
+                self.progress = found[1]
+
+    async def _run_once(self) -> int:
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,
+            )
+        self.state = "starts"
+        if self._is_stopping.is_set():
+            self.stop()  # it came meanwhile
+        return await self._process.wait()
+
+    def _may_restart(self) -> bool:
+        now = self._clock()
+        while self._restarts and now - self._restarts[0] > _RESTARTS_SECS:
+            self._restarts.popleft()
+        if len(self._restarts) == _MOST_RESTARTS:
+            return False
+        self._restarts.append(now)
+        return True

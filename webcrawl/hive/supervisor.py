@@ -1,0 +1,204 @@
+"""Supervisor: the drones of a hive on one machine, and its Redis, from their start to their end.
+
+In the job directory::
+
+    hive.lock              one supervisor at a time
+    drones/N/              the job directory of drone N, with its log in logs/drone.log
+    redis/                 the embedded Redis, unless REDIS_URL names another
+
+A drone is ``scrapy crawl`` with the arguments and settings of the command. One that dies is started
+again, a few times; one that says that its input or disk is unusable ends all. The first signal
+stops all with checkpoints, the second at once, the third kills them. If the supervisor is killed,
+its drones go on, and the next one refuses to begin as long as they hold their directories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.errors import FatalError
+from webcrawl.hive.child_process import LASTING, ChildProcess
+from webcrawl.hive.embedded_redis import EmbeddedRedis
+from webcrawl.storage.lock import DirectoryLock, LockedError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from webcrawl.hive.terminal import TerminalView
+
+_REFRESH_SECS: Final = 0.5
+# An append-only log of a gigabyte is read in ten seconds.
+_REDIS_SECS: Final = 120.0
+_MOST_DRONES: Final = 256
+
+
+class LocalHive(NamedTuple):
+    """What is to be run on this machine, in *jobdir*.
+
+    *arguments* (``-a``) and *settings* (``-s``) are NAME=VALUE. Without a *redis_url* there is an
+    embedded Redis.
+    """
+
+    name: str
+    jobdir: Path
+    drones: int
+    spider: str
+    arguments: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    redis_url: str = ""
+
+    def check(self) -> None:
+        """FatalError if it cannot be run."""
+        if not 1 <= self.drones <= _MOST_DRONES:
+            raise FatalError(f"--drones must be from 1 to {_MOST_DRONES}, not {self.drones}.")
+        if (self.jobdir / "CURRENT").exists():
+            raise FatalError(
+                f"JOBDIR {self.jobdir} has a crawl of one process: go on with it by scrapy crawl, "
+                "or choose another directory for the hive."
+            )
+        for argument in self.arguments:
+            name, _, sources = argument.partition("=")
+            if name == "seeds" and "-" in sources.split(","):
+                raise FatalError("A hive cannot read seeds from standard input: name a file.")
+
+    def directory(self, number: int) -> Path:
+        """The job directory of the drone *number*."""
+        return self.jobdir / "drones" / str(number)
+
+    def command(self, number: int, redis_url: str) -> list[str]:
+        """The command of the drone *number*."""
+        own = {
+            "HIVE": self.name,
+            "JOBDIR": self.directory(number),
+            "REDIS_URL": redis_url,
+        }
+        words = [sys.executable, "-m", "scrapy", "crawl", self.spider]
+        for argument in self.arguments:
+            words += ["-a", argument]
+        for setting in (*self.settings, *(f"{name}={value}" for name, value in own.items())):
+            words += ["-s", setting]
+        return words
+
+
+class Supervisor:
+    """The processes of *hive*, shown by *view*. ``rows`` makes the table."""
+
+    def __init__(
+        self,
+        *,
+        hive: LocalHive,
+        view: TerminalView,
+        clock: Callable[[], float],
+        table: Callable[[Supervisor], Awaitable[Sequence[str]]],
+    ) -> None:
+        self.hive = hive
+        self._view = view
+        self._clock = clock
+        self._table = table
+        self._signals = 0
+        self._is_stopping = False
+        self._lock = DirectoryLock(path=hive.jobdir / "hive.lock")
+        self.drones: list[ChildProcess] = []
+        self.redis_url = hive.redis_url
+        self.began_at = clock()
+
+    async def run(self) -> int:
+        """Run the hive to its end; its exit code, the highest of the drones' as ``scrapy crawl``
+        has them. FatalError if it cannot begin."""
+        self.hive.check()
+        self.hive.jobdir.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire()
+        except LockedError as error:
+            raise FatalError(f"JOBDIR {self.hive.jobdir} is in use: {error}.") from error
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in numbers:
+            loop.add_signal_handler(number, self._signalled)
+        try:
+            return await (self._run() if self.redis_url else self._run_with_redis())
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+            self._lock.release()
+
+    async def _run_with_redis(self) -> int:
+        redis = EmbeddedRedis(directory=self.hive.jobdir / "redis")
+        command = redis.prepare()
+        try:
+            await redis.end()
+            server = self._child("Redis", command, redis.log)
+            serving = asyncio.create_task(server.run())
+            try:
+                if not await redis.wait(secs=_REDIS_SECS, goes_on=lambda: not serving.done()):
+                    raise FatalError(f"Redis does not start: its log is {redis.log}.")
+                self.redis_url = redis.url
+                serving.add_done_callback(lambda _: self._stop_once())
+                return await self._run()
+            finally:
+                server.stop()
+                await serving
+        finally:
+            redis.clean()
+
+    async def _run(self) -> int:
+        hive = self.hive
+        self.drones = [
+            self._child(
+                f"drone {number}",
+                hive.command(number, self.redis_url),
+                hive.directory(number) / "logs" / "drone.log",
+            )
+            for number in range(hive.drones)
+        ]
+        running = [asyncio.create_task(self._run_drone(drone)) for drone in self.drones]
+        done = asyncio.gather(*running)
+        try:
+            while not done.done():
+                for drone in self.drones:
+                    drone.read_log()
+                self._view.show(await self._table(self))
+                await asyncio.wait([done], timeout=_REFRESH_SECS)
+            codes = await done
+            self._view.show(await self._table(self))
+        finally:
+            done.cancel()
+        return max(codes)
+
+    async def _run_drone(self, drone: ChildProcess) -> int:
+        code = await drone.run()
+        if code in LASTING:
+            self._stop_once()
+        return code
+
+    def _child(self, name: str, command: Sequence[str], log: Path) -> ChildProcess:
+        child = ChildProcess(
+            name=name,
+            command=command,
+            log=log,
+            say=self._view.say,
+            clock=self._clock,
+        )
+        if self._is_stopping:
+            child.stop()
+        return child
+
+    def _signalled(self) -> None:
+        self._signals += 1
+        if self._signals == 1:
+            self._view.say("stopping with checkpoints; the same signal again: at once")
+        self._stop_all(signal.SIGKILL if self._signals > 2 else signal.SIGTERM)
+
+    def _stop_once(self) -> None:
+        """Stop all with checkpoints, if they are not being stopped: twice would be at once."""
+        if not self._is_stopping:
+            self._stop_all(signal.SIGTERM)
+
+    def _stop_all(self, number: int) -> None:
+        self._is_stopping = True
+        for drone in self.drones:
+            drone.stop(number)
