@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
-import urllib.parse
-import urllib.request
 import zipfile
 from pathlib import Path
 
 import pytest
 from crawling import ROOT, USER_AGENT, clean_web, damage_in, wait_until
+from scrapyd_server import ScrapydServer
 
 from webcrawl.simweb import allowed_urls
 
@@ -23,74 +21,6 @@ class Mine:
         raise KeyError("a bug of mine")
 """
 DEPLOY = Path(sys.executable).with_name("scrapyd-deploy")
-
-
-class Scrapyd:
-    """A daemon with its own directory."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.url = f"http://localhost:{free.getsockname()[1]}/"
-        port = urllib.parse.urlsplit(self.url).port
-        (directory / "scrapyd.conf").write_text(
-            f"[scrapyd]\nhttp_port = {port}\npoll_interval = 0.1\nmax_proc = 4\n"
-        )
-        with (directory / "daemon.log").open("w") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "scrapyd"], cwd=directory, stdout=log, stderr=log
-            )
-        wait_until(self._is_up)
-
-    def _is_up(self):
-        try:
-            return self.ask("daemonstatus.json")
-        except OSError:
-            return False
-
-    def ask(self, service, *fields):
-        """POST *fields* as curl's -d does; GET without."""
-        data = urllib.parse.urlencode(fields).encode() or None
-        with urllib.request.urlopen(self.url + service, data, timeout=30) as answer:
-            reply = json.load(answer)
-        assert reply["status"] == "ok", reply
-        return reply
-
-    def schedule(self, job, *, seeds, web, **settings):
-        settings = {
-            "DNS_SERVERS": web.dns,
-            "ALLOW_PRIVATE_ADDRESSES": 1,
-            "POLITENESS_MIN_DELAY": 1,
-            "POLITENESS_BACKOFF_SECS": 0.1,
-            **settings,
-        }
-        fields = [("project", "webcrawl"), ("spider", "web"), ("seeds", seeds), ("jobid", job)]
-        fields += [("setting", f"{name}={value}") for name, value in settings.items()]
-        assert self.ask("schedule.json", *fields)["jobid"] == job
-
-    def cancel(self, job):
-        self.ask("cancel.json", ("project", "webcrawl"), ("job", job))
-
-    def wait_for_end(self, job, *, runs=1):
-        def has_ended():
-            ended = self.ask("listjobs.json?project=webcrawl")["finished"]
-            return [found["id"] for found in ended].count(job) == runs
-
-        wait_until(has_ended, secs=90)
-
-    def log(self, job):
-        return (self.directory / f"logs/webcrawl/web/{job}.log").read_text()
-
-    def finished(self, job):
-        """The URLs that *job* is done with, in its own JOBDIR."""
-        path = self.directory / f"crawls/{job}/logs/info.jsonl"
-        lines = path.read_bytes().splitlines() if path.exists() else []
-        return [json.loads(line)["url"] for line in lines]
-
-    def stop(self):
-        self._process.terminate()
-        self._process.wait(30)
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +41,9 @@ def project(tmp_path_factory):
 @pytest.fixture(scope="module")
 def scrapyd(project, tmp_path_factory):
     """A daemon that has the project."""
-    daemon = Scrapyd(tmp_path_factory.mktemp("scrapyd"))
+    daemon = ScrapydServer(tmp_path_factory.mktemp("scrapyd"))
     try:
+        daemon.wait_until_up()
         cfg = project / "scrapy.cfg"
         cfg.write_text(cfg.read_text().replace("http://localhost:6800/", daemon.url))
         done = subprocess.run([DEPLOY], cwd=project, capture_output=True, text=True, check=False)

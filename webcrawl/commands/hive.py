@@ -2,9 +2,16 @@
 
 With --drones N it runs N drones of the SPIDER on this machine, each a scrapy crawl with the
 arguments -a and the settings -s, and a Redis for them unless REDIS_URL names one. Ctrl-C stops all
-with checkpoints, twice at once; the same command goes on. scrapy hive plan says what a large crawl
-takes: machines, traffic, disk, memory, cost; every assumption is an option. Exit code: that of
-scrapy crawl, 1 also if a drone died too often.
+with checkpoints, twice at once; the same command goes on.
+
+With --hosts FILE, which names the scrapyds of many machines: up deploys this checkout and runs a
+drone of the SPIDER on each, or --drones, with the arguments -a and the settings -s, among them
+HIVE, REDIS_URL and HIVE_STORE. status asks all of them, stop cancels all, with checkpoints; both
+need -s HIVE=NAME. A machine that does not answer is named and does not hold up the others.
+
+scrapy hive plan says what a large crawl takes: machines, traffic, disk, memory, cost; every
+assumption is an option. Exit code: that of scrapy crawl, 1 also if a drone died too often, or if
+not all is well on each machine.
 """
 
 from __future__ import annotations
@@ -15,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, print_answer
+from webcrawl.commands import hive_hosts, offline, print_answer
 from webcrawl.configuration.values import number
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     from webcrawl.hive.plan import Assumptions
 
     add = group.add_argument
-    add("--drones", type=int, metavar="N", help="run N drones on this machine")
+    add("--drones", type=int, metavar="N", help="drones on this machine, or on each")
     add(
         "-a",
         dest="spargs",
@@ -39,6 +46,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
         metavar="NAME=VALUE",
         help="an argument of the spider (may be repeated)",
     )
+    hive_hosts.add_options(group)
     add("--json", action="store_true", help="for machines")
     for field in dataclasses.fields(Assumptions):
         add(
@@ -51,12 +59,15 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    if opts.hosts:
+        return hive_hosts.run(args, opts, settings)
     if args == ["plan"]:
         return _plan(opts)
     if opts.drones and len(args) == 1:
         return _run_here(args[0], opts, settings)
     raise UsageError(
-        "say: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, or scrapy hive plan",
+        "say: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, "
+        "scrapy hive up|status|stop --hosts FILE, or scrapy hive plan",
         print_help=False,
     )
 

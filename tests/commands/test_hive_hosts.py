@@ -1,0 +1,213 @@
+"""``scrapy hive up|status|stop --hosts FILE`` with three real scrapyds."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+import warm
+from crawling import USER_AGENT, clean_web, damage_in
+from scrapyd_server import ScrapydServer
+
+from webcrawl.hive.scrapyd_api import Machine
+from webcrawl.simweb import allowed_urls
+
+PASSWORD = "p@ss/w:rd"
+
+
+def hive(*arguments):
+    """Its exit code, and the text of each machine by the machine's name."""
+    command = [sys.executable, "-m", "scrapy", "hive", *map(str, arguments)]
+    done = warm.run(command, stderr=subprocess.STDOUT, timeout=120)
+    assert PASSWORD not in done.stdout
+    return done.returncode, dict(line.split("  ", 1) for line in done.stdout.splitlines())
+
+
+@pytest.fixture(scope="module")
+def daemons(tmp_path_factory):
+    servers = []
+    try:
+        for name, values in (("a", {}), ("b", {"user": "me", "password": PASSWORD}), ("c", {})):
+            servers.append(ScrapydServer(tmp_path_factory.mktemp(name), **values))
+        for server in servers:
+            server.wait_until_up()
+        yield servers
+    finally:
+        for server in servers:
+            server.stop()
+
+
+@pytest.fixture
+def hosts(daemons, tmp_path):
+    path = tmp_path / "hosts.txt"
+    lines = [daemon.line for daemon in daemons]
+    path.write_text("# the machines of the test\n\n" + "\n".join(lines) + "  # the last\n")
+    return path
+
+
+@pytest.fixture
+def dead_machine():
+    """One at which nothing listens."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield f"localhost:{unused.getsockname()[1]}"
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory):
+    with clean_web(tmp_path_factory.mktemp("web"), hosts=8, mean_pages=4.0, max_pages=8) as web:
+        yield web
+
+
+def options(web, name):
+    settings = {
+        "HIVE": name,
+        "REDIS_URL": "redis://localhost:6379",
+        "DNS_SERVERS": web.dns,
+        "ALLOW_PRIVATE_ADDRESSES": 1,
+        "POLITENESS_MIN_DELAY": 1,
+        "POLITENESS_BACKOFF_SECS": 0.1,
+        "REDIRECT_MAX_TIMES": 100,
+        "STATISTICS_INTERVAL_SECS": 1,
+    }
+    return [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+
+
+@pytest.fixture
+def names(daemons):
+    return [daemon.name for daemon in daemons]
+
+
+def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machine, web):
+    simulated, seeds = web
+    hive_name = ("-s", "HIVE=news")
+    start = ["web", "-a", f"seeds={seeds}", *options(simulated, "news")]
+    wider = hosts.with_name("wider.txt")
+    wider.write_text(f"{dead_machine}\n{hosts.read_text()}")
+    code, told = hive("up", "--hosts", wider, *start)
+    assert code == 1
+    assert told.pop(dead_machine) == "does not answer: Connection refused"
+    assert told == dict.fromkeys(names, "news-1 started")
+    assert hive("up", "--hosts", hosts, *start) == (0, dict.fromkeys(names, "news-1 ran already"))
+
+    daemons[2].process.send_signal(signal.SIGSTOP)
+    try:
+        code, told = hive("status", "--hosts", hosts, "--timeout", 2, *hive_name)
+    finally:
+        daemons[2].process.send_signal(signal.SIGCONT)
+    assert code == 1
+    assert told.pop(names[2]) == "does not answer: nothing in 2 s"
+    assert {*told} == {*names[:2]}
+    assert all(text.startswith("news-1 runs since 20") for text in told.values())
+
+    saved = "news-1 ended with a checkpoint: stopped by a signal"
+    assert hive("stop", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, saved))
+    ended = "news-1 ended: stopped by a signal"
+    assert hive("status", "--hosts", hosts, *hive_name) == (1, dict.fromkeys(names, ended))
+
+
+@pytest.mark.long
+def test_drones_that_were_stopped_go_on_to_the_end(daemons, hosts, names, web):
+    simulated, seeds = web
+    hive_name = ("-s", "HIVE=again")
+    start = ["up", "--hosts", hosts, "web", "-a", f"seeds={seeds}", *options(simulated, "again")]
+    for run in (1, 2):
+        assert hive(*start) == (0, dict.fromkeys(names, "again-1 started"))
+        if run == 1:
+            assert hive("stop", "--hosts", hosts, *hive_name)[0] == 0
+    for daemon in daemons:
+        daemon.wait_for_end("again-1", runs=2)
+        assert "Resuming the crawl in crawls/again-1" in daemon.log("again-1")
+        assert damage_in(daemon.directory / "crawls/again-1") == []
+        found = daemon.finished("again-1")
+        assert len(found) == len(set(found))
+        assert allowed_urls(simulated.world, USER_AGENT) <= set(found)
+    end = "again-1 ended: finished: nothing is left to fetch"
+    assert hive("status", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, end))
+    gone = "no drone of again runs"
+    assert hive("stop", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, gone))
+
+
+def test_a_drone_that_cannot_start_is_named_with_its_reason(daemons, hosts, web):
+    hosts.write_text(daemons[1].line)
+    start = ["web", "-a", "seeds=mine.txt", *options(web[0], "lost")]
+    code, told = hive("up", "--hosts", hosts, "--drones", 2, *start)
+    assert code == 1
+    for text in told.values():
+        assert "ended at once: Cannot read the seeds in mine.txt: No such file" in text
+
+
+def test_a_wrong_password_is_named(daemons, hosts):
+    hosts.write_text(daemons[1].line.replace("me:", "you:"))
+    sentence = "refuses the user and password of the hosts file"
+    assert hive("status", "--hosts", hosts, "-s", "HIVE=n") == (1, {daemons[1].name: sentence})
+
+
+def refusal(*arguments):
+    command = [sys.executable, "-m", "scrapy", "hive", *map(str, arguments)]
+    done = warm.run(command, stderr=subprocess.STDOUT, timeout=60)
+    assert done.returncode == 2
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        ("", "names 0 machines: 1 to 1000 can be."),
+        ("one\nftp://me:secret@two", "Line 2 of {} is no URL of a scrapyd"),
+        ("one\nhttp://ONE:6800/", "Line 2 of {} names one:6800 again."),
+        ("http://me:secret@one:port", "Line 1 of {} is no URL of a scrapyd"),
+    ],
+)
+def test_what_is_no_hosts_file_is_a_sentence(tmp_path, lines, sentence):
+    path = tmp_path / "hosts.txt"
+    path.write_text(lines)
+    said = refusal("status", "--hosts", path, "-s", "HIVE=news")
+    assert sentence.format(path) in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["up", "--hosts", "hosts.txt"], "say: scrapy hive up --hosts FILE SPIDER"),
+        (["sing", "--hosts", "hosts.txt"], "say: scrapy hive up --hosts FILE SPIDER"),
+        (
+            ["status", "--hosts", "not-there.txt", "-s", "HIVE=n"],
+            "Cannot read the hosts in not-there.txt: No such",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_for_is_a_sentence(words, sentence):
+    assert sentence in refusal(*words)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["HIVE=../x"], "HIVE must be a name of at most 64 letters"),
+        ([], "HIVE must be a name of at most 64 letters"),
+        (["HIVE=news"], "REDIS_URL is not set, which all machines must reach"),
+    ],
+)
+def test_what_no_drone_can_do_without_is_asked_for(tmp_path, words, sentence):
+    path = tmp_path / "hosts.txt"
+    path.write_text("one\n")
+    settings = [word for setting in words for word in ("-s", setting)]
+    assert sentence in refusal("up", "--hosts", path, "web", *settings)
+
+
+@pytest.mark.parametrize(
+    ("line", "machine"),
+    [
+        ("one", ("http://one:6800/", "", "")),
+        ("one:81", ("http://one:81/", "", "")),
+        ("https://me:a%40b@one.example/under/", ("https://one.example:443/under/", "me", "a@b")),
+        ("http://[::1]/", ("http://[::1]:6800/", "", "")),
+    ],
+)
+def test_a_machine_may_be_named_in_short(line, machine):
+    assert Machine.of(line) == machine

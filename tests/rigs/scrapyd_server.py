@@ -1,0 +1,91 @@
+"""A real scrapyd on a port of loopback, with a directory of its own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+
+from crawling import wait_until
+
+
+class ScrapydServer:
+    """A daemon; with *user* it asks for that name and *password*."""
+
+    def __init__(self, directory, *, user="", password=""):
+        self.directory = directory
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.url = f"http://localhost:{port}/"
+        #: As a hosts file has it.
+        secret = f"{user}:{urllib.parse.quote(password, safe='')}@" if user else ""
+        self.line = f"http://{secret}localhost:{port}"
+        self.name = f"localhost:{port}"
+        login = base64.b64encode(f"{user}:{password}".encode()).decode()
+        self._headers = {"Authorization": f"Basic {login}"} if user else {}
+        (directory / "scrapyd.conf").write_text(
+            f"[scrapyd]\nhttp_port = {port}\npoll_interval = 0.1\nmax_proc = 4\n"
+            f"username = {user}\npassword = {password}\n"
+        )
+        with (directory / "daemon.log").open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "scrapyd"], cwd=directory, stdout=log, stderr=log
+            )
+
+    def wait_until_up(self):
+        wait_until(self._is_up)
+
+    def _is_up(self):
+        try:
+            return self.ask("daemonstatus.json")
+        except OSError:
+            return False
+
+    def ask(self, service, *fields):
+        """POST *fields* as curl's -d does; GET without."""
+        data = urllib.parse.urlencode(fields).encode() or None
+        request = urllib.request.Request(self.url + service, data, self._headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            reply = json.load(answer)
+        assert reply["status"] == "ok", reply
+        return reply
+
+    def schedule(self, job, *, seeds, web, **settings):
+        settings = {
+            "DNS_SERVERS": web.dns,
+            "ALLOW_PRIVATE_ADDRESSES": 1,
+            "POLITENESS_MIN_DELAY": 1,
+            "POLITENESS_BACKOFF_SECS": 0.1,
+            **settings,
+        }
+        fields = [("project", "webcrawl"), ("spider", "web"), ("seeds", seeds), ("jobid", job)]
+        fields += [("setting", f"{name}={value}") for name, value in settings.items()]
+        assert self.ask("schedule.json", *fields)["jobid"] == job
+
+    def cancel(self, job):
+        self.ask("cancel.json", ("project", "webcrawl"), ("job", job))
+
+    def wait_for_end(self, job, *, runs=1):
+        def has_ended():
+            ended = self.ask("listjobs.json?project=webcrawl")["finished"]
+            return [found["id"] for found in ended].count(job) == runs
+
+        wait_until(has_ended, secs=90)
+
+    def log(self, job):
+        return (self.directory / f"logs/webcrawl/web/{job}.log").read_text()
+
+    def finished(self, job):
+        """The URLs that *job* is done with, in its own JOBDIR."""
+        path = self.directory / f"crawls/{job}/logs/info.jsonl"
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        return [json.loads(line)["url"] for line in lines]
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(30)
