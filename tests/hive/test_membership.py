@@ -333,6 +333,20 @@ async def test_a_redis_that_was_emptied_is_seen_and_filled_again(tmp_path):
             assert await a.register({2: before[0], 0: before[0]}) == {0: before[0]}
 
 
+async def test_of_two_that_register_a_shard_the_newer_token_has_it(tmp_path):
+    """One was stopped while the other took over, and goes on when Redis has lost its data."""
+    with RedisServer(tmp_path / "redis") as server:
+        async with drones(server, "a", "b") as (a, b):
+            before = await a.claim({0: Owner(0, "")})
+            await a.leave()
+            after = await b.claim({0: Owner(before[0], "a")})
+            server.restart(empty=True)
+            assert await a.register(before) == before
+            assert await b.register(after) == after
+            assert await a.register(before) == {}
+            assert (await a.look()).owners == {0: Owner(after[0], "b")}
+
+
 async def test_a_redis_that_kept_its_data_goes_on(tmp_path):
     with RedisServer(tmp_path / "redis", appendonly=True) as server:
         async with drones(server, "a") as (a,):

@@ -1,0 +1,208 @@
+"""Membership against a model: three drones, leases that end any time, a Redis that is emptied."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from redis_server import RedisServer
+from scrapy.settings import Settings
+from strategies import examples
+
+from webcrawl.hive.connection import client_of, close
+from webcrawl.hive.keys import Keys
+from webcrawl.hive.membership import Membership, Owner
+from webcrawl.hive.report import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DRONES = st.sampled_from("abc")
+SHARDS = st.integers(0, 1)
+KEYS = Keys("model")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def server() -> Iterator[None]:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        RedisServer(Path(directory) / "redis") as server,
+    ):
+        MembershipMachine.url = server.url
+        yield
+
+
+class MembershipMachine(RuleBasedStateMachine):
+    """*owners*, *alive*, *queen*, *acks*: what Redis is to have. *held*: what each drone was given
+    and has not released, whether or not it is still so. *newest*: the last token of each shard."""
+
+    url = ""
+
+    @initialize()
+    def start(self) -> None:
+        self.runner = asyncio.Runner()
+        self.runner.run(self._start())
+        self.founded = False
+        self.serial = 0
+        self.owners: dict[int, Owner] = {}
+        self.former: list[Owner] = [Owner(0, "")]
+        self.alive: dict[str, Report] = {}
+        self.queen = ""
+        self.acks: dict[int, str] = {}
+        self.held: dict[str, dict[int, int]] = {name: {} for name in "abc"}
+        self.newest: dict[int, int] = {}
+        self.found()
+        for name in "abc":
+            self.beat(name)
+
+    async def _start(self) -> None:
+        self.client = client_of(Settings({"REDIS_URL": self.url}))
+        await self.client.flushall()
+        self.drones = {
+            name: Membership(client=self.client, keys=KEYS, drone=name, lease_secs=600)
+            for name in "abc"
+        }
+
+    @rule()
+    def found(self) -> None:
+        state = self.runner.run(self.drones["a"].found(3))
+        self.founded = True
+        assert state.shards == 3
+
+    @rule(name=DRONES)
+    def beat(self, name: str) -> None:
+        self.serial += 1
+        self.alive[name] = Report(number=self.serial)
+        self.queen = self.queen or name
+        beat = self.runner.run(self.drones[name].beat(self.alive[name]))
+        assert beat.leases == {
+            shard: owner.token for shard, owner in self.owners.items() if owner.drone == name
+        }
+        assert beat.is_queen == (self.queen == name)
+        assert beat.reports == (self.alive if beat.is_queen else {})
+        assert bool(beat.born) == self.founded
+
+    @rule(name=DRONES)
+    def expire(self, name: str) -> None:
+        """The key goes as it does when its time is over."""
+        keys = [KEYS.lease(name), *[KEYS.queen] * (self.queen == name)]
+        self.runner.run(self.client.delete(*keys))
+        self._end(name)
+
+    @rule(name=DRONES)
+    def leave(self, name: str) -> None:
+        self.runner.run(self.drones[name].leave())
+        self._end(name)
+
+    def _end(self, name: str) -> None:
+        self.alive.pop(name, None)
+        if self.queen == name:
+            self.queen = ""
+
+    @rule(order=st.permutations("abc"), count=st.integers(0, 3))
+    def empty(self, order: list[str], count: int) -> None:
+        """Redis loses its data; so many drones see it before anything else is done."""
+        self.runner.run(self.client.flushall())
+        self.founded = False
+        self.owners, self.acks, self.alive, self.queen = {}, {}, {}, ""
+        for name in order[:count]:
+            self.beat(name)
+            self.found()
+            self.register(name)
+
+    @rule(name=DRONES, shard=SHARDS, data=st.data())
+    def claim(self, name: str, shard: int, data: st.DataObject) -> None:
+        known = st.just(self._owner(shard))
+        self._claim(name, shard, data.draw(known | known | st.sampled_from(self.former)))
+
+    @rule(name=DRONES, shard=SHARDS)
+    def take_over(self, name: str, shard: int) -> None:
+        """The holder's lease ends, and another claims; the holder knows nothing of it."""
+        owner = self._owner(shard)
+        if owner.drone not in {"", name}:
+            self.expire(owner.drone)
+        self.beat(name)
+        self._claim(name, shard, owner)
+
+    def _owner(self, shard: int) -> Owner:
+        return self.owners.get(shard, Owner(self.newest.get(shard, 0), ""))
+
+    def _claim(self, name: str, shard: int, wanted: Owner) -> None:
+        now = self.owners.get(shard)
+        claimed = self.runner.run(self.drones[name].claim({shard: wanted}))
+        is_granted = (
+            self.founded
+            and name in self.alive
+            and (
+                now is None
+                or (now == wanted and (now.drone == name or now.drone not in self.alive))
+            )
+        )
+        assert claimed.keys() == ({shard} if is_granted else set())
+        if is_granted:
+            assert claimed[shard] > max(wanted.token, self.newest.get(shard, 0))
+            self.newest[shard] = claimed[shard]
+            self.held[name][shard] = claimed[shard]
+            self.owners[shard] = Owner(claimed[shard], name)
+            self.former.append(self.owners[shard])
+
+    @rule(name=DRONES, shard=SHARDS)
+    def release(self, name: str, shard: int) -> None:
+        """Of what it has, or had once, or never had."""
+        token = self.held[name].pop(shard, 1)
+        self.runner.run(self.drones[name].release({shard: token}))
+        if self.owners.get(shard) == Owner(token, name):
+            self.owners[shard] = Owner(token, "")
+            self.former.append(self.owners[shard])
+
+    @rule(name=DRONES)
+    def register(self, name: str) -> None:
+        """All that it holds, or thinks that it holds."""
+        accepted = {
+            shard: token
+            for shard, token in self.held[name].items()
+            if shard not in self.owners
+            or self.owners[shard] == Owner(token, name)
+            or self.owners[shard].token < token
+        }
+        assert self.runner.run(self.drones[name].register(self.held[name])) == accepted
+        self.owners |= {shard: Owner(token, name) for shard, token in accepted.items()}
+
+    @rule(name=DRONES, shard=SHARDS)
+    def acknowledge(self, name: str, shard: int) -> None:
+        self.serial += 1
+        position = f"{self.serial}-0"
+        leases = {shard: self.held[name].get(shard, 1)}
+        accepted = self.runner.run(self.drones[name].acknowledge({shard: position}, leases))
+        is_owner = self.owners.get(shard) == Owner(leases[shard], name)
+        assert accepted == ({shard} if is_owner else set())
+        if is_owner:
+            self.acks[shard] = position
+
+    @rule(name=DRONES)
+    def order(self, name: str) -> None:
+        self.serial += 1
+        ordered = self.runner.run(self.drones[name].order(checkpoint=self.serial))
+        assert ordered == (self.founded and self.queen == name)
+
+    @invariant()
+    def redis_has_what_the_model_has(self) -> None:
+        look = self.runner.run(self.drones["a"].look())
+        assert look.owners == self.owners
+        assert look.alive == self.alive.keys()
+        assert look.queen == self.queen
+        assert look.acks == self.acks
+        assert look.reports == self.alive
+
+    def teardown(self) -> None:
+        self.runner.run(close(self.client))
+        self.runner.close()
+
+
+MembershipMachine.TestCase.settings = examples(200, stateful_step_count=40)
+TestMembership = MembershipMachine.TestCase
