@@ -22,6 +22,7 @@ from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.configuration.values import flag, number, whole
 from webcrawl.crawl.fetch import PageState, fetch_of
+from webcrawl.net.fence import MAY_SEND, pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.outcomes import error_of
 from webcrawl.signals import is_heard
@@ -149,8 +150,9 @@ class MercatorDownloader:
         self._tell(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
         assert fetch is not None
-        if not self._may_contact():
-            raise asyncio.CancelledError
+        scheduler: Any = self._crawler.engine.scheduler
+        MAY_SEND.set(scheduler.agent.may_contact)
+        pass_fence()
         BOUND_ADDRESS.set(fetch.address)
         if request.meta.get("download_timeout", 0) > self._longest:
             request.meta["download_timeout"] = self._longest
@@ -175,10 +177,6 @@ class MercatorDownloader:
             return response
         finally:
             self._tell(signals.request_left_downloader, request=request, spider=spider)
-
-    def _may_contact(self) -> bool:
-        scheduler: Any = self._crawler.engine.scheduler
-        return bool(scheduler.agent.may_contact())
 
     def _count(self, name: str) -> None:
         if self._counts:

@@ -16,6 +16,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
 from webcrawl.clock import now
 from webcrawl.net import outcomes
+from webcrawl.net.fence import pass_fence
 from webcrawl.net.http.large_bodies import larger_bound
 from webcrawl.net.limits import is_for_robots
 
@@ -77,7 +78,8 @@ class Connection:
         self.address: str = self._writer.get_extra_info("peername")[0]
 
     def send(self, data: bytes) -> None:
-        """Send *data*, which is small: it waits in memory if need be."""
+        """Send *data*, which is small: it waits in memory if need be. As ``pass_fence``."""
+        pass_fence()
         self._writer.write(data)
 
     async def line(self) -> bytes:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
+from webcrawl.net.fence import pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ class Dialer:
     async def dial_address(
         self, address: str, port: int, connect: Callable[[str, int, LocalAddress], Awaitable[_T]]
     ) -> _T:
-        """What *connect* returns, in time, for *address*, one that was judged."""
+        """What *connect* returns, in time, for *address*, one that was judged. As
+        ``pass_fence``."""
+        pass_fence()
         try:
             async with asyncio.timeout(self._connect_timeout):
                 return await connect(address, port, self._local_address)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from webcrawl.clock import now
+from webcrawl.net.fence import pass_fence
 from webcrawl.net.guard import plain_address
 from webcrawl.net.limits import MAX_HEADER_FIELDS
 from webcrawl.net.outcomes import (
@@ -77,9 +78,11 @@ class Exchange(asyncio.Protocol):
         self._held = 0  # bytes of them
 
     def ask(self, request: WireRequest, *, until: float) -> None:
-        """Send *request*, whose answer is to be there, its body included, *until* then."""
+        """Send *request*, whose answer is to be there, its body included, *until* then. As
+        ``pass_fence``."""
         if self.transport is None:
             raise ConnectionLostError("closed before the request was sent")
+        pass_fence()
         self.request = request
         self.headers = []
         self.damage = None
