@@ -7,7 +7,7 @@ from host_rig import Records, robots_cache
 from scrapy.http import Request, Response
 
 from webcrawl.hosts.retry_policy import RetryPolicy
-from webcrawl.hosts.robots.lookup import RobotsSearch, RobotsStatus
+from webcrawl.hosts.robots.lookup import ELSEWHERE, RobotsSearch, RobotsStatus
 
 PAGE = "http://a.test/page"
 SECRET = "http://a.test/private/page"
@@ -23,7 +23,10 @@ def robots(clock):
 
 @pytest.fixture
 def search(robots, clock):
-    refusal = {"http://smtp.test:25/robots.txt": "port"}.get
+    refusal = {
+        "http://smtp.test:25/robots.txt": "port",
+        "http://other.test/robots.txt": ELSEWHERE,
+    }.get
     return RobotsSearch(robots=robots, refusal=refusal, obey=True, retries=RETRIES, clock=clock)
 
 
@@ -101,6 +104,15 @@ def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
     headers = {} if location is None else {"Location": location}
     search.answered(PAGE, "http_302", answer(302, **headers))
     assert search.look(SECRET) is RobotsStatus.ALLOWED
+
+
+def test_what_is_forbidden_elsewhere_may_be_anything(search, clock):
+    moved = answer(301, Location="http://other.test/robots.txt")
+    assert search.answered(PAGE, "http_301", moved) is None
+    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
+    assert search.reason(PAGE) == "robots_unreachable"
+    clock.advance(601.0)
+    assert search.look(PAGE) is RobotsStatus.UNKNOWN
 
 
 @pytest.mark.parametrize(

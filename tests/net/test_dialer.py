@@ -116,7 +116,10 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
 
     async def scenario() -> None:
         nothing = {"http": None, "https": None}
-        downloader = MercatorDownloader(get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing}))
+        crawler = get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing})
+        agent = SimpleNamespace(may_contact=lambda: True)
+        crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(agent=agent))
+        downloader = MercatorDownloader(crawler)
         downloader.handlers = SimpleNamespace(download_request_async=connect)
         for address in ("8.8.8.8", ""):
             fetch = Fetch(lease=None, release=lambda _: None, address=address)

@@ -72,7 +72,7 @@ from webcrawl.hosts.politeness.pauses import Pauses
 from webcrawl.hosts.politeness.preconditions import Preconditions
 from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.retry_policy import RetryPolicy
-from webcrawl.hosts.robots.lookup import RobotsSearch
+from webcrawl.hosts.robots.lookup import ELSEWHERE, RobotsSearch
 from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
@@ -354,9 +354,18 @@ class AgentBuilder:
             resolver=resolver_of(self._crawler), guard=self._guard, records=records, clock=clock
         )
         redirects = redirect_filters_of(settings, schemes=followed_schemes(settings))
+
+        def refusal(url: str) -> str | None:
+            refused = redirects.refusal(url, 0)
+            shard = self._shards.find(url)
+            if refused is None and (shard is None or shard.is_leaving):
+                self._crawler.stats.inc_value("robots/elsewhere")
+                return ELSEWHERE
+            return refused
+
         robots = RobotsSearch(
             robots=RobotsCache.from_settings(settings, store=records, clock=clock),
-            refusal=lambda url: redirects.refusal(url, 0),
+            refusal=refusal,
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,
             clock=clock,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
@@ -29,6 +29,9 @@ _MAX_REDIRECTS = 5
 _WITH_ROBOTS = ("http://", "https://", "ftp://")
 # Unreachable origins of which the reason is remembered; the others are just unreachable.
 _REASONS = 65_536
+#: The reason for which a redirect is not followed whose rules are not looked up here.
+ELSEWHERE: Final = "elsewhere"
+_UNREACHABLE: Final = "robots_unreachable"
 # Flags of an answer that ended before its end (net/http/handler.py).
 _BROKEN_OFF = frozenset({"dataloss", "time"})
 # A robots redirect that has not come back after so many seconds is lost, as when its host is
@@ -59,7 +62,8 @@ class _Search:
 class RobotsSearch:
     """The rules of the origins met so far, and the searches under way. No I/O of its own.
 
-    *refusal* gives the reason for which a redirect to a URL is not followed, None if it is.
+    *refusal* gives the reason for which a redirect to a URL is not followed, None if it is. What is
+    ELSEWHERE may forbid anything, so its origin counts as unreachable; any other, as none.
     Searches are held in memory: one for each host between its first contact and the answer for
     robots.txt, and those whose host ran into trouble there.
     """
@@ -102,7 +106,7 @@ class RobotsSearch:
 
     def reason(self, url: str) -> str:
         """The outcome of the last robots.txt for the host of *url*, which is UNREACHABLE."""
-        return self._reasons.get(origin_of(url), "robots_unreachable")
+        return self._reasons.get(origin_of(url), _UNREACHABLE)
 
     def crawl_delay(self, url: str) -> float:
         """The Crawl-delay in seconds for *url*'s origin, the last one known: while robots.txt is
@@ -153,10 +157,13 @@ class RobotsSearch:
             response, outcome = None, "incomplete"
         if response is not None and response.status in REDIRECTS:
             target = _redirected_to(search, response)
-            if target is not None and self._refusal(target) is None:
+            refusal = "" if target is None else self._refusal(target)
+            if target is not None and refusal is None:
                 search.url = target
                 search.redirects += 1
                 return self._sent(search, origin)
+            if refusal == ELSEWHERE:
+                response, outcome = None, _UNREACHABLE
         elif search.failures < self._tries_after(outcome):
             search.failures += 1
             return self._sent(search, origin)
