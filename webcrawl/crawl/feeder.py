@@ -1,18 +1,18 @@
 """New URLs on their way from the eliminator through the gates to the frontier, in slices.
 
-It also says when the eliminator is to merge, and when parked URLs get another chance.
+It also says when parked URLs get another chance.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webcrawl.crawl.merge_turns import MergeTurns
 from webcrawl.frontier import Supply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission
     from webcrawl.seen.eliminator import Eliminator
@@ -27,10 +27,8 @@ _SOON_SECS = 10.0
 class Feeder:
     """Feeder of the frontier with the new URLs of the eliminator.
 
-    The front end should have a URL for each of the workers; *clock* gives epoch seconds.
-
-    Set *is_starving* when a worker found nothing to do, and *is_fed* when there are no more seeds:
-    until then an empty frontier means nothing.
+    *clock* gives epoch seconds. Set *is_fed* when there are no more seeds: until then an empty
+    frontier means nothing. *turns* are those in which the eliminator merges.
     """
 
     def __init__(
@@ -39,16 +37,13 @@ class Feeder:
         eliminator: Eliminator,
         admission: Admission,
         frontier: Frontier,
-        live: LiveSettings,
         clock: Callable[[], float],
     ) -> None:
         self._eliminator = eliminator
         self._admission = admission
         self._frontier = frontier
-        self._live = live
         self._clock = clock
-        self._merge_at = 0.0
-        self.is_starving = False
+        self.turns = MergeTurns(clock=clock)
         self.is_fed = False
 
     def open(self, *, awaits_seeds: bool) -> None:
@@ -62,7 +57,7 @@ class Feeder:
         return bool(self._eliminator.waiting) or self._admission.may_admit
 
     def work(self, supply: Callable[[], Supply]) -> None:
-        """A slice: what is new, what is to be reconsidered, a merge when the front end is low.
+        """A slice: what is new, and what is to be reconsidered.
 
         *supply* is how soon there is something to fetch, in all shards that are crawled together.
         """
@@ -73,7 +68,6 @@ class Feeder:
                 break
         while self._admission.work(supply()) and self._clock() < deadline:
             pass
-        self._merge_if_low()
 
     def supply(self) -> Supply:
         """How soon there is something to fetch here that is not parked."""
@@ -82,15 +76,5 @@ class Feeder:
         supply = self._frontier.supply
         if not self._eliminator.waiting:
             return supply
-        merges = self._eliminator.merging or self._merge_at < self._clock() + _SOON_SECS
+        merges = self._eliminator.merging or self.turns.is_within(_SOON_SECS)
         return min(supply, Supply.SOON if merges else Supply.LATER)
-
-    def _merge_if_low(self) -> None:
-        """Merge at once when workers are idle or the front end runs low: a small crawl must not
-        wait for T to fill. Merging takes at most a tenth of the time."""
-        now = self._clock()
-        low = self.is_starving or self._frontier.front_size < self._live.workers
-        if low and now >= self._merge_at and not self._eliminator.merging:
-            self._eliminator.merge()
-            self._merge_at = now + 10 * self._eliminator.last_merge_secs
-        self.is_starving = False

@@ -153,6 +153,7 @@ class Shard:
         self.number = settings.number
         self.name = shard_name(settings.number)
         self.clock = settings.clock
+        self.live = settings.live
         self.frontier = frontier
         self._tables = tables
         self.eliminator, self.content, self.ranks, _ = tables
@@ -162,7 +163,6 @@ class Shard:
             eliminator=tables.seen,
             admission=self.admission,
             frontier=frontier,
-            live=settings.live,
             clock=settings.clock,
         )
         self.intake = LinkIntake(

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
+from webcrawl.crawl.merge_turns import MergeTurns
 from webcrawl.crawl.totals import COUNTED
 from webcrawl.frontier import Supply
 from webcrawl.seen.fingerprint import fingerprint
@@ -51,6 +52,7 @@ class Shards:
         self.number = number
         self.supply_elsewhere: Callable[[], Supply] = lambda: Supply.NONE
         self._elsewhere = elsewhere
+        self._turns = MergeTurns()
         self._held: dict[int, Shard] = {}
         self._only: Shard | None = None
         # Shards that had a URL ready when they were last looked at, the one that waits longest
@@ -76,6 +78,7 @@ class Shards:
         self._held[shard.number] = shard
         self._held = dict(sorted(self._held.items()))
         self._only = shard if self.number == 1 else None
+        shard.feeder.turns = self._turns
 
     def remove(self, shard: Shard) -> None:
         """*shard* is not held any more."""
@@ -178,6 +181,7 @@ class Shards:
             shard.drain(lambda: min(least, shard.feeder.supply()))  # noqa: B023  # called at once
             if self._only is None:
                 least = min(least, shard.feeder.supply())
+        self._turns.work(self)
         domains = [shard.hosts.records.domains for shard in self]
         latest = max([one.current_round for one in domains], default=0)
         for one in domains:
@@ -191,8 +195,7 @@ class Shards:
 
     def starve(self) -> None:
         """A worker found nothing to do."""
-        for shard in self._held.values():
-            shard.feeder.is_starving = shard.hands_out
+        self._turns.is_starving = any(shard.hands_out for shard in self._held.values())
 
     # --- counts
 
