@@ -2,9 +2,9 @@
 
 A drone has one lease, a key with expiry that its beats renew. The hash of shards says for each
 shard who holds it and by which token; that is a lease of the shard, good as long as its holder's
-lease lives. Each claim has a larger token than all before it, in an emptied Redis, too: there
-tokens begin with the microseconds of the time at which the hive's data were made. The queen is the
-drone whose name is in a key with expiry, which its beats renew as well.
+lease lives. Each claim of a shard has a larger token than those before it: the microseconds of its
+time, or one more than the token before. So it has in a Redis that lost some or all of its data,
+too. The queen is the drone whose name is in a key with expiry, which its beats renew as well.
 
 Each step is one Lua script over keys of one hash slot, so it is atomic. Scripts are sent in full:
 they are short, and a server that was started again knows none. A step that fails with one of
@@ -117,18 +117,18 @@ return accepted
 _CLAIM: Final = """
 local shards, state, lease = unpack(KEYS)
 local me, leases = ARGV[1], ARGV[2]
-local born_at = tonumber(redis.call('HGET', state, 'born_at') or nil)
 local claimed = {}
-if not born_at or redis.call('EXISTS', lease) == 0 then
+if redis.call('HEXISTS', state, 'born') == 0 or redis.call('EXISTS', lease) == 0 then
   return claimed
 end
-local least = math.floor(born_at * 1000000)
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
 for i = 3, #ARGV, 3 do
   local shard, token, drone = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local held = redis.call('HGET', shards, shard)
   local is_free = drone == '' or drone == me or redis.call('EXISTS', leases .. drone) == 0
   if not held or (held == token .. ' ' .. drone and is_free) then
-    token = string.format('%.0f', math.max(tonumber(token), least) + 1)
+    token = string.format('%.0f', math.max(tonumber(token) + 1, now))
     redis.call('HSET', shards, shard, token .. ' ' .. me)
     table.insert(claimed, shard)
     table.insert(claimed, token)
