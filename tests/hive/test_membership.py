@@ -193,7 +193,7 @@ async def test_a_stopped_process_loses_its_shards_and_learns_it(server):
         code = "import sys, test_membership as t; t.hold(*sys.argv[1:])"
         path = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
         holder = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", code, server.url, b._keys._name),
+            *(sys.executable, "-c", code, server.url, b._keys.name),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
         )  # fmt: skip
         assert await holder.stdout.readline() == b"holds\n"

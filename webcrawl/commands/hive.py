@@ -2,33 +2,45 @@
 
 With --drones N it runs N drones of the SPIDER on this machine, each a scrapy crawl with the
 arguments -a and the settings -s, and a Redis for them unless REDIS_URL names one. Ctrl-C stops all
-with checkpoints, twice at once; the same command goes on.
+with checkpoints, twice at once; the same command goes on. status shows the hive and stop ends it
+with checkpoints, from elsewhere: by JOBDIR, or by REDIS_URL and HIVE.
 
 With --hosts FILE, which names the scrapyds of many machines: up deploys this checkout and runs a
 drone of the SPIDER on each, or --drones, with the arguments -a and the settings -s, among them
 HIVE, REDIS_URL and HIVE_STORE. status asks all of them, stop cancels all, with checkpoints; both
 need -s HIVE=NAME. A machine that does not answer is named and does not hold up the others.
 
-scrapy hive plan says what a large crawl takes: machines, traffic, disk, memory, cost; every
-assumption is an option. Exit code: that of scrapy crawl, 1 also if a drone died too often, or if
-not all is well on each machine.
+plan says what a large crawl takes: machines, traffic, disk, memory, cost; every assumption is an
+option. Exit code: that of scrapy crawl, 1 also if a drone died too often, is still there after
+stop, or if not all is well on each machine; 2 if there is no such hive.
 """
 
 from __future__ import annotations
 
+import math
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import hive_hosts, offline, print_answer
+from webcrawl.commands import hive_hosts, offline, print_answer, visible
 from webcrawl.configuration.values import number
+from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Awaitable, Callable
+    from typing import Any
 
+    from redis.asyncio import Redis, RedisCluster
     from scrapy.settings import Settings
+
+    from webcrawl.hive.keys import Keys
+
+# The name of a hive that has a Redis of its own.
+_HERE: Final = "local"
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
@@ -63,10 +75,14 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         return hive_hosts.run(args, opts, settings)
     if args == ["plan"]:
         return _plan(opts)
+    if args == ["status"]:
+        return _status(opts, settings)
+    if args == ["stop"]:
+        return _stop(opts, settings)
     if opts.drones and len(args) == 1:
         return _run_here(args[0], opts, settings)
     raise UsageError(
-        "say: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, "
+        "say: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, scrapy hive status|stop, "
         "scrapy hive up|status|stop --hosts FILE, or scrapy hive plan",
         print_help=False,
     )
@@ -76,12 +92,15 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
     import asyncio
 
     from webcrawl.clock import now
-    from webcrawl.hive.status import local_table
+    from webcrawl.hive.keys import Keys
+    from webcrawl.hive.status import LocalTable
     from webcrawl.hive.supervisor import LocalHive, Supervisor
     from webcrawl.hive.terminal import TerminalView
 
+    name = _name(settings)
+    every = number(settings, "STATISTICS_INTERVAL_SECS", 10.0, at_least=0) or math.inf
     hive = LocalHive(
-        name=str(settings.get("HIVE") or spider),
+        name=name,
         jobdir=Path(settings["JOBDIR"]),
         drones=opts.drones,
         spider=spider,
@@ -89,18 +108,85 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
         settings=opts.set,
         redis_url=settings.get("REDIS_URL") or "",
     )
-    began = now()
-    supervisor = Supervisor(
-        hive=hive,
-        view=TerminalView(
-            stream=sys.stderr,
-            every=number(settings, "STATISTICS_INTERVAL_SECS", 10.0, at_least=0.1),
-            clock=now,
-        ),
-        clock=now,
-        table=lambda one: local_table(one, now() - began),
-    )
-    return asyncio.run(supervisor.run())
+    table = LocalTable(keys=Keys(name), connect=partial(_connect, settings), clock=now)
+    view = TerminalView(stream=sys.stderr, every=every, clock=now)
+    supervisor = Supervisor(hive=hive, view=view, clock=now, table=table)
+
+    async def run() -> int:
+        try:
+            return await supervisor.run()
+        finally:
+            await table.close()
+
+    return asyncio.run(run())
+
+
+def _status(opts: argparse.Namespace, settings: Settings) -> int:
+    import asyncio
+
+    from webcrawl.hive.status import look, table
+
+    name = _name(settings)
+    found = asyncio.run(_ask(name, settings, look))
+    print_answer(found, lambda: "\n".join((*table(name, found), "")), as_json=opts.json)
+    return 0
+
+
+def _stop(opts: argparse.Namespace, settings: Settings) -> int:
+    import asyncio
+
+    from webcrawl.hive.status import stop_and_wait
+
+    name = _name(settings)
+    left = asyncio.run(_ask(name, settings, partial(stop_and_wait, secs=opts.timeout)))
+    if left:
+        names = ", ".join(left)
+        sys.stderr.write(f"hive: still there after {opts.timeout:g} s: {visible(names)}\n")
+        return 1
+    print(f"hive {name}: all drones have ended, with checkpoints")
+    return 0
+
+
+async def _ask(name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]) -> Any:
+    """What *ask* answers of the hive *name*. FatalError if there is none."""
+    from webcrawl.hive.connection import check, close
+    from webcrawl.hive.keys import Keys
+
+    url = settings.get("REDIS_URL") or _embedded(Path(settings["JOBDIR"]))
+    client = _connect(settings, url)
+    try:
+        await check(client)
+        return await ask(client, Keys(name))
+    finally:
+        await close(client)
+
+
+def _name(settings: Settings) -> str:
+    """The hive's; one on this machine alone needs none."""
+    name = str(settings.get("HIVE") or "")
+    if not name and settings.get("REDIS_URL"):
+        raise FatalError("Name the hive, as others may share the Redis: -s HIVE=NAME.")
+    return name or _HERE
+
+
+def _embedded(jobdir: Path) -> str:
+    """The URL of the embedded Redis of the hive in *jobdir*."""
+    from webcrawl.hive.embedded_redis import EmbeddedRedis
+
+    server = EmbeddedRedis(directory=jobdir / "redis")
+    if not server.socket.exists():
+        raise FatalError(
+            f"No hive runs in JOBDIR {jobdir}: name another with -s JOBDIR=DIR, or its Redis with "
+            "-s REDIS_URL=URL -s HIVE=NAME."
+        )
+    return server.url
+
+
+def _connect(settings: Settings, url: str) -> Redis | RedisCluster:
+    from webcrawl.hive.connection import client_of
+
+    settings.set("REDIS_URL", url, priority="cmdline")
+    return client_of(settings)
 
 
 def _plan(opts: argparse.Namespace) -> int:
@@ -115,4 +201,6 @@ def _plan(opts: argparse.Namespace) -> int:
     return 0
 
 
-Command = offline(_run, syntax="--drones N SPIDER [options] | plan [options]", options=_options)
+Command = offline(
+    _run, syntax="--drones N SPIDER | status | stop | up | plan [options]", options=_options
+)

@@ -37,7 +37,7 @@ def add_options(group: argparse._ArgumentGroup) -> None:
         type=float,
         default=120.0,
         metavar="SECS",
-        help="for each of these machines (default: 120)",
+        help="for each of these machines; of stop, for all drones to end (default: 120)",
     )
 
 

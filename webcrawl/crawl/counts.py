@@ -8,10 +8,13 @@ these, and robots.txt files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_EXACT: Final = 100_000
 
 
 def refused_seeds(stats: Mapping[str, Any], prefix: str = "") -> str:
@@ -23,6 +26,17 @@ def refused_seeds(stats: Mapping[str, Any], prefix: str = "") -> str:
         if name.startswith(prefix) and number
     )
     return ", ".join(f"{name} {-number:,}" for number, name in found)
+
+
+def short(number: int) -> str:
+    """*number* as a progress line has it: exact up to a hundred thousand.
+
+    >>> [short(number) for number in (99_999, 123_456, 12_345_678)]
+    ['99,999', '123k', '12.3M']
+    """
+    if number < _EXACT:
+        return f"{number:,}"
+    return f"{number // 1000}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
 
 
 class Counts(NamedTuple):

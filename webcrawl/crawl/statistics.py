@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.clock import now
+from webcrawl.crawl.counts import short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.fetch import Fetch
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # A contact that has been on the wire for so long keeps its worker from others.
 _SLOW_SECS: Final = 3.0
+# With fewer contacts a second for each worker little happens, and the progress line says why.
+_LITTLE: Final = 0.1
 
 
 class CrawlActivity(NamedTuple):
@@ -39,6 +42,24 @@ class CrawlActivity(NamedTuple):
     pauses: Sequence[str] = ()
     bound_for: float | None = None
     awaits_seeds: bool = False
+
+    def hindrances(self, contact_rate: float) -> Iterator[str]:
+        """Reasons for so few contacts a second, the most important first; none if they are many."""
+        if self.pauses:
+            yield f"paused: {', '.join(name.replace('_', ' ') for name in self.pauses)}"
+        if self.awaits_seeds:
+            yield "reading all seeds first"
+        if self.bound_for is not None and self.bound_for >= 1:
+            yield f"politeness-bound for {self.bound_for:,.0f} s"
+        elif self.bound_for is not None:
+            yield f"politeness-bound: {short(self.resting)} hosts rest"
+        if contact_rate < _LITTLE * self.workers:
+            if self.looking_up > max(self.slow, self.robots):
+                yield f"name servers asked for {self.looking_up:,} hosts"
+            if self.slow and 2 * self.slow >= self.in_process:
+                yield f"waiting for {self.slow:,} slow hosts"
+        if self.robots and 2 * self.robots >= self.in_process:
+            yield f"{self.robots:,} of them robots.txt"
 
 
 class PolitenessBound:

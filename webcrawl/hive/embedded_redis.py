@@ -56,6 +56,8 @@ class EmbeddedRedis:
         self._directory = directory
         self._temporary: str | None = None
         self.socket = directory.absolute() / "redis.sock"
+        with contextlib.suppress(OSError):
+            self.socket = self.socket.readlink()
 
     @property
     def url(self) -> str:
@@ -71,8 +73,11 @@ class EmbeddedRedis:
         program = server_program()
         self._directory.mkdir(parents=True, exist_ok=True)
         if len(os.fsencode(self.socket)) > _MOST_SOCKET_BYTES:
-            self._temporary = tempfile.mkdtemp(prefix="webcrawl-")
+            # A link says where it is.
+            link, self._temporary = self.socket, tempfile.mkdtemp(prefix="webcrawl-")
             self.socket = Path(self._temporary) / "redis.sock"
+            link.unlink(missing_ok=True)
+            link.symlink_to(self.socket)
         return [
             *(str(program), "--port", "0", "--unixsocket", str(self.socket)),
             *("--unixsocketperm", "700", "--dir", str(self._directory.absolute())),

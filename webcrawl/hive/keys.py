@@ -16,7 +16,7 @@ class Keys:
     """The keys of the hive *name*, which has no braces in it."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name: Final = name
         common = f"{_PREFIX}:{{{name}}}"
         #: Hash: number of a shard -> "token drone", the drone "" if it was released.
         self.shards: Final = f"{common}:shards"
@@ -36,8 +36,8 @@ class Keys:
     @property
     def leases(self) -> str:
         """What the keys of all leases begin with."""
-        return f"{_PREFIX}:{{{self._name}}}:lease:"
+        return f"{_PREFIX}:{{{self.name}}}:lease:"
 
     def stream(self, shard: int) -> str:
         """The stream of what was sent to *shard*."""
-        return f"{_PREFIX}:{self._name}:links:{shard:02d}"
+        return f"{_PREFIX}:{self.name}:links:{shard:02d}"

@@ -28,6 +28,21 @@ class ShardFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     lag: int = 0
 
 
+class DroneFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A drone in its report, for people: nothing is decided by it."""
+
+    #: Of its job, in all runs: pages, and URLs given up.
+    pages: int = 0
+    given_up: int = 0
+    #: Pages per second, of late.
+    rate: float = 0.0
+    #: URLs in its frontiers; contacts and pages under way.
+    waiting: int = 0
+    in_process: int = 0
+    #: Why it has little to do, in words.
+    hindrance: str = ""
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A drone's state at one beat."""
 
@@ -49,6 +64,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: When it began to count.
     counted_since: float = 0.0
     figures: dict[int, ShardFigures] = {}
+    drone: DroneFigures = DroneFigures()
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,203 @@
+"""The table of a hive, from a real Redis with drones that report to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import socket
+from types import SimpleNamespace
+
+import pytest
+import warm
+from redis_server import RedisServer
+from scrapy.settings import Settings
+
+from webcrawl.crawl.statistics import CrawlActivity
+from webcrawl.errors import FatalError
+from webcrawl.hive.connection import client_of, close
+from webcrawl.hive.figures import Gauge
+from webcrawl.hive.keys import Keys
+from webcrawl.hive.membership import Membership, Owner
+from webcrawl.hive.report import DroneFigures, Report, ShardFigures
+from webcrawl.hive.status import LocalTable, look, stop_and_wait, table
+
+KEYS = Keys("web")
+HOST = socket.gethostname()
+
+
+@pytest.fixture
+def server(tmp_path):
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def connected(server):
+    client = client_of(Settings({"REDIS_URL": server.url}))
+    try:
+        yield client
+    finally:
+        await close(client)
+
+
+def report(pages, *, idle=False, hindrance=""):
+    drone = DroneFigures(
+        pages=pages, given_up=12, rate=402.4, waiting=123_456, in_process=7, hindrance=hindrance
+    )
+    shard = ShardFigures(unsent=6_000, lag=2)
+    return Report(drone=drone, figures={0: shard, 1: shard}, idle=idle)
+
+
+async def drone(client, name, shards, **given):
+    """A drone that has claimed *shards* and reports."""
+    member = Membership(client=client, keys=KEYS, drone=name, lease_secs=10)
+    await member.found(64)
+    await member.beat(Report())
+    await member.claim(dict.fromkeys(shards, Owner(0, "")))
+    await member.beat(report(**given))
+    return member
+
+
+QUEEN = (
+    "one-1-a      40    1,234    402        12     123k           7    12 kB     4  "
+    "queen, politeness-bound for 3 s"
+)
+
+
+async def test_each_drone_has_a_line_and_all_have_one(server):
+    async with connected(server) as client:
+        await drone(client, "one-1-a", range(40), pages=1_234, hindrance="politeness-bound for 3 s")
+        await drone(client, "two-2-b", range(40, 60), pages=99, idle=True)
+        status = await look(client, KEYS)
+    head, *rows = table("web", status)
+    assert re.fullmatch(r"hive web  0:00:0\d  64 shards, 4 of them without a drone", head)
+    assert rows == [
+        "         shards    pages     /s  given up  waiting  in process  to send   lag",
+        QUEEN,
+        "two-2-b      20       99    402        12     123k           7    12 kB     4  idle",
+        "all          60    1,333    805        24     246k          14    24 kB     8",
+    ]
+
+
+async def test_a_report_of_another_version_leaves_its_drone_in_the_table(server):
+    async with connected(server) as client:
+        await drone(client, "one-1-a", range(64), pages=1)
+        await client.hset(KEYS.drones, "one-1-a", b"\xc1")
+        rows = table("web", await look(client, KEYS))
+    assert re.fullmatch(r"one-1-a +64 +queen, its report cannot be read: another version", rows[2])
+
+
+async def test_the_end_of_the_crawl_is_told(server):
+    async with connected(server) as client:
+        queen = await drone(client, "one-1-a", range(64), pages=1)
+        assert await queen.order(finished=True)
+        assert table("web", await look(client, KEYS))[0].endswith("64 shards  finished")
+
+
+async def test_stop_waits_for_the_drones_and_names_those_that_stay(server):
+    async with connected(server) as client:
+        one = await drone(client, "one-1-a", range(32), pages=1)
+        await drone(client, "two-2-b", range(32, 64), pages=1)
+        stopping = asyncio.create_task(stop_and_wait(client, KEYS, secs=0.5))
+        while not (await one.beat(Report())).state.stopping:  # noqa: ASYNC110  a beat, too
+            await asyncio.sleep(0.01)
+        await one.leave()
+        assert await stopping == ["two-2-b"]
+
+
+async def test_of_a_hive_that_there_is_not_it_is_said(server):
+    async with connected(server) as client:
+        for ask in (look(client, KEYS), stop_and_wait(client, KEYS, secs=1)):
+            with pytest.raises(FatalError, match="There is no hive web in this Redis"):
+                await ask
+
+
+def test_the_commands_ask_by_url_and_name(server):
+    async def one_drone():
+        async with connected(server) as client:
+            await drone(client, "one-1-a", range(64), pages=5)
+            await client.persist(KEYS.lease("one-1-a"))
+
+    asyncio.run(one_drone())
+    hive = ("-s", f"REDIS_URL={server.url}", "-s", "HIVE=web")
+    shown = warm.scrapy("hive", "status", *hive)
+    assert shown.returncode == 0, shown.stderr
+    assert "\none-1-a      64        5" in shown.stdout
+    found = json.loads(warm.scrapy("hive", "status", "--json", *hive).stdout)
+    assert (found["shards"], found["drones"][0]["figures"]["pages"]) == (64, 5)
+    stopped = warm.scrapy("hive", "stop", "--timeout", "0.1", *hive)
+    assert (stopped.returncode, stopped.stderr) == (1, "hive: still there after 0.1 s: one-1-a\n")
+    server.kill()
+    refused = warm.scrapy("hive", "status", *hive)
+    assert refused.returncode == 2
+    assert "Redis at REDIS_URL does not answer" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["-s", "JOBDIR=nowhere"], "No hive runs in JOBDIR nowhere"),
+        (["-s", "REDIS_URL=redis://nowhere"], "Name the hive"),
+    ],
+)
+def test_without_a_hive_to_ask_the_command_says_how_to_name_one(given, sentence):
+    done = warm.scrapy("hive", "status", *given)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+async def test_drones_of_this_machine_have_their_numbers(server):
+    children = [
+        SimpleNamespace(name=f"drone {number}", pid=pid, progress=progress, state="died (exit)")
+        for number, (pid, progress) in enumerate([(11, ""), (12, "0:00:10 3 pages"), (None, "x")])
+    ]
+    supervisor = SimpleNamespace(
+        redis_url=server.url, drones=children, hive=SimpleNamespace(name="web")
+    )
+    clock = iter([100.0, 101.0, 165.0, 166.0])
+    shown = LocalTable(
+        keys=KEYS,
+        connect=lambda url: client_of(Settings({"REDIS_URL": url})),
+        clock=lambda: next(clock),
+    )
+    assert (await shown(supervisor))[0] == "hive web  0:00:01  starts"
+    async with connected(server) as client:
+        await drone(client, f"{HOST}-11-a", range(32), pages=5)
+        await drone(client, "other-11-a", range(32, 64), pages=6)
+    rows = await shown(supervisor)
+    assert rows[0] == "hive web  0:01:05  64 shards"
+    assert [row.split("  ")[0] for row in rows[2:]] == [
+        *("drone 0", "drone 1", "drone 2"), "other-11-a", "all",
+    ]  # fmt: skip
+    assert rows[3].endswith("  0:00:10 3 pages")
+    assert rows[4].endswith("  died (exit)")
+    server.kill()
+    rows = await shown(supervisor)
+    await shown.close()
+    assert rows[0] == "hive web  0:01:06  Redis does not answer"
+
+
+def test_a_gauge_reads_an_agent(clock):
+    stats = {}
+    activity = CrawlActivity(
+        waiting=40, in_process=2, robots=0, slow=0, looking_up=0, ready=0, resting=9, workers=200,
+        bound_for=4.0,
+    )  # fmt: skip
+    agent = SimpleNamespace(
+        totals=SimpleNamespace(publish=lambda: None),
+        stats=SimpleNamespace(get_stats=lambda: stats),
+        statistics=SimpleNamespace(state=lambda: activity),
+    )
+    gauge = Gauge(agent=agent, clock=clock)
+    stats |= {"crawl/outcome/http_200": 1_000, "crawl/outcome/timeout": 3, "crawl/contacts": 1_100}
+    assert gauge.read().rate == 0
+    for _ in range(20):
+        clock.advance(2)
+        stats["crawl/outcome/http_200"] += 10
+        found = gauge.read()
+    assert found == DroneFigures(
+        pages=1_200, given_up=3, rate=5.0, waiting=40, in_process=2,
+        hindrance="politeness-bound for 4 s",
+    )  # fmt: skip
