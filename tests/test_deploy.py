@@ -1,0 +1,64 @@
+"""The systemd unit, the Dockerfile and the compose file in deploy/: linters, and what they name."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from compose_spec import PyCompose
+
+ROOT = Path(__file__).resolve().parents[1]
+DEPLOY = ROOT / "deploy"
+BIN = Path(sys.executable).parent
+
+
+def findings(*command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def unit_file(directory):
+    """The unit as it would be of this machine, where the crawler may lie elsewhere."""
+    (unit,) = DEPLOY.glob("*.service")
+    text = unit.read_text().replace("/srv/webcrawl/.venv/bin", str(BIN))
+    (directory / unit.name).write_text(text)
+    return directory / unit.name
+
+
+def test_the_dockerfile_is_found_good_by_hadolint():
+    assert findings(BIN / "hadolint", "--failure-threshold", "info", DEPLOY / "Dockerfile") == ""
+
+
+def test_what_the_dockerfile_copies_is_there():
+    copied = re.findall(r"^COPY (.+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    paths = [ROOT / name for line in copied for name in line.split()]
+    assert paths
+    assert [path for path in paths if not path.exists()] == []
+
+
+def test_the_compose_file_is_one_and_found_good_by_compose_lint():
+    path = DEPLOY / "compose.yaml"
+    # Other keys than the specification has are refused.
+    compose = PyCompose.from_json(json.dumps(yaml.safe_load(path.read_text())))
+    assert set(compose.service_names()) == {"redis", "drone-1", "drone-2"}
+    assert findings(BIN / "compose-lint", "check", "-q", path) == ""
+
+
+def test_the_unit_is_found_good_by_systemdlint(tmp_path):
+    unit = unit_file(tmp_path)
+    found = findings(BIN / "systemdlint", "--nodropins", unit)
+    # It wants Delegate, which is for services that manage control groups.
+    assert [line for line in found.splitlines() if "Security.Delegate" not in line] == []
+    if shutil.which("systemd-analyze"):
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", unit],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.stderr, done.returncode) == ("", 0)
