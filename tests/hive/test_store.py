@@ -1,0 +1,499 @@
+"""The checkpoint store: what is published is fetched, by whom, and what becomes of what is old."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+from published_shard import FACTS, KINDS, LIST, Living, objects_in, store_of
+
+from webcrawl.hive.objects import StoreError
+from webcrawl.hive.store import CheckpointStore, HiveFacts
+from webcrawl.hive.upload import SupersededError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PACK = 5000
+
+
+@pytest.fixture(params=KINDS)
+def kind(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def store(kind, tmp_path, monkeypatch) -> Iterator[CheckpointStore]:
+    yield store_of(kind, tmp_path, monkeypatch, pack_bytes=PACK)
+    memory = fsspec.filesystem("memory")
+    for name in [name for name in memory.store if name.startswith(str(tmp_path))]:
+        memory.rm_file(name)
+
+
+def adopted(
+    store: CheckpointStore, path: Path, *, token: int, before: int = 0, taken: Any = ()
+) -> Living:
+    """The newest checkpoint, in the job directory *path*, open."""
+    newest = store.newest(0)
+    assert newest is not None
+    store.fetch(newest, path / "shards/00", token=token, before=before)
+    return Living(path, taken)
+
+
+class Unchanging:
+    """The objects and checkpoints that were ever seen in a store never change."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: dict[str, bytes] = {}
+
+    def check(self) -> None:
+        found = objects_in(self._path)
+        changed = [name for name, data in found.items() if self._seen.get(name, data) != data]
+        assert changed == []
+        self._seen |= found
+
+
+# Publishing and fetching
+
+
+def test_another_drone_goes_on_from_what_was_published_and_nothing_changes(store, tmp_path):
+    rng = random.Random(3)
+    objects = Unchanging(tmp_path)
+    shard, end, token = Living(tmp_path / "d0"), 0, 1
+    for drone in range(1, 5):
+        for _ in range(4):
+            for _ in range(rng.randrange(1, 4)):
+                shard.crawl(end)
+                end += 30
+            shard.save(store, token=token)
+            objects.check()
+        saved, taken = shard.contents(), [*shard.taken]
+        # It does not know that its time is over.
+        shard.crawl(end)
+        objects.check()
+        other = adopted(store, tmp_path / f"d{drone}", token=token + 1, taken=taken)
+        assert other.contents() == saved
+        token += 1
+        other.crawl(end)
+        end += 30
+        other.save(store, token=token)
+        shard.crawl(end + 5)
+        with pytest.raises(SupersededError):
+            shard.save(store, token=token - 1)
+        objects.check()
+        assert other.queue.check() == []
+        shard.end()
+        shard = other
+    assert shard.knows(end)
+    objects.check()
+    shard.end()
+
+
+def test_what_is_found_while_it_is_published_does_not_harm_it(store, tmp_path):
+    shard, end = Living(tmp_path / "d0"), 0
+    objects = Unchanging(tmp_path)
+
+    def go_on() -> bool:
+        nonlocal end, times
+        times += 1
+        if times < 20:
+            shard.crawl(end, 9)
+            end += 9
+        return True
+
+    for _ in range(6):
+        times = 0
+        shard.crawl(end)
+        end += 30
+        shard.checkpoint()
+        saved, taken, known = shard.contents(), [*shard.taken], end
+        shard.publish(store, token=1, go_on=go_on)
+        objects.check()
+        shard.job.forget()
+    shard.end()
+    other = adopted(store, tmp_path / "d1", token=2, taken=taken)
+    found = other.contents()
+    assert found["queue"] == saved["queue"]
+    # As after kill -9: what was appended since the checkpoint may be known.
+    ranks = zip(saved["ranks"], found["ranks"], strict=True)
+    assert all(before in (0, now) for before, now in ranks)
+    urls = {b"%05d" % n for n in range(known)}
+    while more := other.seen.take(1000):
+        other.taken += more
+    assert urls <= {*other.taken}
+    assert len(other.taken) == len({*other.taken})
+    other.end()
+    objects.check()
+
+
+def test_files_go_both_ways_as_links_where_that_can_be(tmp_path, monkeypatch):
+    store = store_of("links", tmp_path, monkeypatch)
+    shard = Living(tmp_path / "d0")
+    for n in range(10):
+        shard.crawl(30 * n)
+    shard.checkpoint()
+    shard.publish(store, token=1)
+    shard.end()
+    inodes = {path.stat().st_ino for path in (tmp_path / "d0/shards/00").rglob("*")}
+    newest = store.newest(0)
+    assert newest is not None
+    target = tmp_path / "d1/shards/00"
+    store.fetch(newest, target, token=2, before=0)
+    linked = [path for path in target.rglob("*") if path.stat().st_ino in inodes]
+    assert {path.suffix for path in linked} == {".log", ".run", ".json", ""}
+    # What is appended to and what is written in place is not among them.
+    assert not any(path.match("ranks/*") or path.match("hosts/*") for path in linked)
+    assert len(linked) > 0.8 * len([path for path in target.rglob("*") if path.is_file()])
+
+
+def test_only_what_is_new_is_uploaded(tmp_path, monkeypatch):
+    store = store_of("memory", tmp_path, monkeypatch)
+    shard = Living(tmp_path / "d0")
+    shard.ranks.add_many([(f"{n}.test", 1) for n in range(100_000)])
+    shard.checkpoint()
+    assert shard.publish(store, token=1) > 1_200_000
+    shard.job.forget()
+    hosts = (shard.directory / "hosts/records.sqlite").stat().st_size
+    for n in range(5):
+        shard.crawl(30 * n)
+        assert shard.save(store, token=1) < hosts + 30_000
+    # Nor with the first checkpoint of the next holder.
+    other = adopted(store, tmp_path / "d1", token=2)
+    other.crawl(300)
+    assert other.save(store, token=2) < hosts + 30_000
+    shard.end()
+    other.end()
+
+
+def test_the_store_is_not_much_larger_than_what_it_has(store, tmp_path):
+    shard = Living(tmp_path / "d0")
+    sizes = []
+    for n in range(40):
+        shard.crawl(30 * n)
+        for _ in range(15):
+            shard.queue.pop()
+        shard.save(store, token=1)
+        newest = store.newest(0)
+        assert newest is not None
+        pieces = [piece for found in newest.files.values() for piece in found]
+        assert max(map(len, newest.files.values())) <= 64 + 2
+        needed = sum({(one.name, one.start): one.size for one in pieces}.values())
+        sizes.append(sum(map(len, objects_in(tmp_path).values())) / needed)
+    # The last two checkpoints, host records in both, and the half of packs that is not needed.
+    assert max(sizes) < 5
+    shard.end()
+
+
+def test_a_checkpoint_says_by_whom_and_how_it_was_made(store, tmp_path):
+    assert store.newest(0) is None
+    shard = Living(tmp_path / "d0")
+    shard.save(store, token=4)
+    shard.publish(store, token=4, released=True)
+    newest = store.newest(0)
+    assert newest is not None
+    assert (newest.shard, newest.key, newest.drone) == (0, (4, 1), "d1")
+    assert newest.released
+    assert store.newest(1) is None
+    shard.end()
+
+
+def test_the_newest_is_that_of_the_highest_token_whoever_writes_last(store, tmp_path):
+    late, early = Living(tmp_path / "d0"), Living(tmp_path / "d1")
+    for _ in range(3):
+        early.save(store, token=9)
+    keys = []
+    late.crawl(0)
+    late.save(store, token=10)
+    for _ in range(3):
+        with pytest.raises(SupersededError):
+            early.save(store, token=9)
+        newest = store.newest(0)
+        assert newest is not None
+        keys.append(newest.key)
+    assert keys == [(10, 1)] * 3
+    late.end()
+    early.end()
+
+
+# In its place
+
+
+def test_a_directory_that_nobody_else_has_gone_on_from_is_opened_as_it_is(store, tmp_path):
+    shard = Living(tmp_path / "d0")
+    shard.crawl(0)
+    shard.save(store, token=1)
+    shard.crawl(30)
+    shard.checkpoint()
+    shard.job.forget()
+    taken = [*shard.taken]
+    shard.crawl(60)
+    saved = shard.contents()["ranks"]
+    shard.end()
+    newest = store.newest(0)
+    assert newest is not None
+    for token in (2, 3):
+        assert store.fetch(newest, shard.directory, token=token, before=token - 1).in_place
+    shard = Living(tmp_path / "d0", taken)
+    assert shard.contents()["ranks"] == saved
+    assert shard.knows(90)
+    shard.save(store, token=3)
+    shard.end()
+
+
+@pytest.mark.parametrize("how", ["token", "newer", "no record"])
+def test_a_directory_that_is_behind_is_made_anew(store, tmp_path, how):
+    shard = Living(tmp_path / "d0")
+    shard.save(store, token=1)
+    shard.end()
+    (shard.directory / "left over").touch()
+    other = adopted(store, tmp_path / "d1", token=2)
+    if how == "newer":
+        other.crawl(0)
+        other.save(store, token=2)
+    other.end()
+    if how == "no record":
+        (shard.directory / "published.json").unlink()
+    newest = store.newest(0)
+    assert newest is not None
+    before = 1 if how == "no record" else 2
+    assert not store.fetch(newest, shard.directory, token=3, before=before).in_place
+    assert not (shard.directory / "left over").exists()
+    assert [path.name for path in shard.directory.parent.iterdir()] == ["00"]
+
+
+# Deleting
+
+
+def test_a_fetch_that_meets_a_deletion_begins_again_with_the_newer_one(store, tmp_path):
+    shard = Living(tmp_path / "d0")
+    shard.crawl(0)
+    shard.save(store, token=1)
+    old = store.newest(0)
+    assert old is not None
+    for n in range(1, 4):
+        shard.crawl(30 * n)
+        shard.save(store, token=1)
+    saved = shard.contents()
+    shard.end()
+    fetched = store.fetch(old, tmp_path / "d1/shards/00", token=2, before=0)
+    assert fetched.published.key == (1, 4)
+    other = Living(tmp_path / "d1")
+    assert other.contents() == saved
+    other.end()
+
+
+def test_a_checkpoint_whose_object_is_gone_for_good_is_told(store, tmp_path):
+    shard = Living(tmp_path / "d0")
+    shard.save(store, token=1)
+    shard.end()
+    newest = store.newest(0)
+    assert newest is not None
+    for name in newest.objects:
+        store._objects.delete([f"shards/00/{name}"])
+    with pytest.raises(StoreError, match=r"shards/00/1-1.json is damaged: one of its objects"):
+        store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
+    assert [*(tmp_path / "d1/shards").iterdir()] == []
+
+
+def test_a_holder_of_an_old_lease_deletes_nothing_that_a_newer_one_needs(store, tmp_path):
+    """Whatever it had looked up before it was stopped."""
+    shard = Living(tmp_path / "d0")
+    for n in range(3):
+        shard.crawl(30 * n)
+        shard.save(store, token=1)
+    shard.crawl(90)
+    shard.checkpoint()
+    saved: dict[str, Any] = {}
+
+    def stopped() -> bool:
+        if not saved:
+            other = adopted(store, tmp_path / "d1", token=2)
+            other.crawl(200)
+            other.save(store, token=2)
+            saved.update(other.contents())
+            other.end()
+        return True
+
+    # It saw no newer one, and was stopped then.
+    shard.publish(store, token=1, go_on=stopped)
+    shard.end()
+    third = adopted(store, tmp_path / "d2", token=3)
+    assert third.contents() == saved
+    third.save(store, token=3)
+    third.save(store, token=3)
+    left = [name.rpartition("/")[2].partition("-")[0] for name in objects_in(tmp_path)]
+    assert {*left} == {"3"}
+    third.end()
+
+
+# Leases
+
+
+def test_nothing_is_published_when_the_lease_has_ended_meanwhile(store, tmp_path):
+    shard = Living(tmp_path / "d0")
+    shard.crawl(0)
+    shard.save(store, token=1)
+    for last in range(3):
+        asked = iter([True] * last)
+        with pytest.raises(SupersededError):
+            shard.save(store, token=1, go_on=lambda asked=asked: next(asked, False))
+        newest = store.newest(0)
+        assert newest is not None
+        assert newest.key == (1, 1)
+        other = adopted(store, tmp_path / f"d1{last}", token=2)
+        other.end()
+    shard.end()
+
+
+# The hive
+
+
+def test_the_facts_of_the_hive_are_those_of_the_first_drone(kind, tmp_path, monkeypatch):
+    store = store_of(kind, tmp_path, monkeypatch)
+    later = HiveFacts(shards=9, politeness_key="domain")
+    facts = store.found(later, LIST + "b.test\n")
+    assert (facts.shards, facts.politeness_key) == (FACTS.shards, "host")
+    assert store.suffixes(facts) == LIST
+
+
+def test_of_drones_that_found_a_hive_at_once_one_does(kind, tmp_path, monkeypatch):
+    """Each sees that there is none, and then all write."""
+    store_of(kind, tmp_path / "x", monkeypatch)
+    url = f"memory://{tmp_path}/at-once" if kind == "memory" else str(tmp_path / "at-once")
+    stores = [CheckpointStore(url=url) for _ in range(3)]
+    with monkeypatch.context() as patch:
+        founded = []
+        for n, store in enumerate(stores):
+            looks = iter([None])
+            real = store._facts
+            patch.setattr(store, "_facts", lambda looks=looks, real=real: next(looks, real()))
+            facts = HiveFacts(shards=n + 1, politeness_key="host")
+            founded.append(store.found(facts, f"{LIST}{n}"))
+    assert [facts.shards for facts in founded] == [1, 1, 1]
+    assert [store.suffixes(founded[0]) for store in stores] == [f"{LIST}0"] * 3
+
+
+def test_a_drone_shows_in_the_store_that_it_is_alive(store):
+    seen = []
+    for _ in range(3):
+        store.beat("a-1")
+        seen.append(store.alive(["a-1", "b-2"]))
+    assert all(found.keys() == {"a-1"} for found in seen)
+    assert len({found["a-1"] for found in seen}) == 3
+    store.gone("a-1")
+    store.gone("b-2")
+    assert store.alive(["a-1", "b-2"]) == {}
+
+
+# Trouble
+
+
+def test_an_emptied_store_does_not_pass_for_a_new_one(store, tmp_path):
+    shard = Living(tmp_path / "d0")
+    store._objects.delete(["hive.json"])
+    with pytest.raises(StoreError, match=r"has no hive.json: it is not mounted, or was emptied"):
+        store.newest(0)
+    with pytest.raises(StoreError, match="it is not mounted"):
+        shard.save(store, token=1)
+    shard.end()
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("nosuch://me:secret@a.test/x", "HIVE_STORE nosuch://a.test/x cannot be used: Protocol"),
+        ("s3://bucket/x?key=secret", "HIVE_STORE s3://bucket/x cannot be used: Install s3fs"),
+        (
+            "ftp://me:secret@127.0.0.1:1/x",
+            "HIVE_STORE ftp://127.0.0.1:1/x cannot be used: Connection refused",
+        ),
+        ("/proc/nowhere", "HIVE_STORE /proc/nowhere cannot be used: "),
+    ],
+)
+def test_a_store_that_cannot_be_reached_is_named_in_one_sentence(url, sentence):
+    with pytest.raises(StoreError) as caught:
+        CheckpointStore(url=url).found(FACTS, LIST)
+    told = str(caught.value)
+    assert told.startswith(sentence)
+    assert "secret" not in told
+    assert "\n" not in told
+
+
+def test_a_full_store_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+    from disk import file_size_limit
+
+    store = store_of("copies", tmp_path, monkeypatch)
+    shard = Living(tmp_path / "d0")
+    shard.crawl(0)
+    shard.save(store, token=1)
+    shard.ranks.add_many([(f"{n}.test", 1) for n in range(10_000)])
+    shard.checkpoint()
+    with file_size_limit(60_000), pytest.raises(StoreError, match="File too large"):
+        shard.publish(store, token=1, copy_hosts=lambda path, go_on: None)
+    newest = store.newest(0)
+    assert newest is not None
+    assert newest.key == (1, 1)
+    shard.publish(store, token=1)
+    shard.end()
+    other = adopted(store, tmp_path / "d1", token=2)
+    assert other.contents() == shard.contents()
+    other.end()
+
+
+@pytest.mark.parametrize("at", [0, 0.3, 0.9])
+def test_damage_is_told_and_not_adopted(at, tmp_path, monkeypatch):
+    store = store_of("copies", tmp_path, monkeypatch)
+    shard = Living(tmp_path / "d0")
+    shard.crawl(0)
+    shard.save(store, token=1)
+    shard.end()
+    newest = store.newest(0)
+    assert newest is not None
+    for name in newest.packs:
+        path = tmp_path / "store/shards/00" / name
+        data = bytearray(path.read_bytes())
+        data[int(at * len(data))] ^= 1
+        path.write_bytes(data)
+    with pytest.raises(StoreError, match="is damaged: checksum mismatch"):
+        store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
+
+
+def test_a_later_format_and_a_foreign_path_are_refused(tmp_path, monkeypatch):
+    store = store_of("links", tmp_path, monkeypatch)
+    shard = Living(tmp_path / "d0")
+    shard.save(store, token=1)
+    shard.end()
+    path = tmp_path / "store/shards/00/1-1.json"
+    text = path.read_text()
+    path.write_text(text.replace('"CURRENT"', '"../CURRENT"'))
+    newest = store.newest(0)
+    assert newest is not None
+    with pytest.raises(StoreError, match=r"names the file '../CURRENT'"):
+        store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
+    path.write_text(text.replace('"format":1', '"format":2'))
+    with pytest.raises(StoreError, match="use the newer webcrawl that wrote it"):
+        store.newest(0)
+    path.write_text('{"format":1,"shard":"x"}')
+    with pytest.raises(StoreError, match=r"1-1.json is damaged"):
+        store.newest(0)
+
+
+def test_half_a_checkpoint_is_none(store, tmp_path):
+    """Where a protocol has no writes that are whole or not at all."""
+    shard = Living(tmp_path / "d0")
+    shard.save(store, token=1)
+    shard.save(store, token=1)
+    data = store._objects.read("shards/00/1-2.json")
+    store._objects.write("shards/00/1-2.json", data[: len(data) // 2])
+    newest = store.newest(0)
+    assert newest is not None
+    assert newest.key == (1, 1)
+    for _ in range(3):
+        shard.save(store, token=1)
+    names = [name.rpartition("/")[2] for name in objects_in(tmp_path)]
+    assert sorted(name for name in names if name.endswith(".json")) == ["1-4.json", "1-5.json"]
+    shard.end()

@@ -1,0 +1,150 @@
+"""Published checkpoints: their form in the store, and what is noted of them here.
+
+In the store, one folder for each shard::
+
+    shards/NN/<token>-<sequence>.json    checkpoint: ``Published`` as JSON
+    shards/NN/<token>-<random>-<n>       object
+
+A file of a checkpoint is a row of *pieces*, each a range of an object. What many files got since
+the last checkpoint is put together into one object, a *pack*, of at most some megabytes; a file
+that will never change may be an object of its own, by a hard link.
+
+In a shard's directory::
+
+    published.json    what of it the store has, as which checkpoints: ``LocalRecord``; disposable
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from webcrawl.storage.atomic import write_atomic
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+    from pathlib import Path
+
+#: Of ``Published``, and of what else is in the store as JSON.
+FORMAT: Final = 1
+_RECORD: Final = "published.json"
+_CHECKPOINT: Final = re.compile(r"(\d{1,19})-(\d{1,19})\.json")
+_OBJECT: Final = re.compile(r"(\d{1,19})-[0-9a-f]{16}-\d+")
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """*size* bytes of a file: those of the object *name* from *start* on.
+
+    *crc* is their CRC-32 (zlib); None for an object that is the file itself.
+    """
+
+    name: str
+    start: int
+    size: int
+    crc: int | None
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint of a shard in the store.
+
+    token: of the lease under which it was made.
+    sequence: the number of the state in the shard's directory; grows under one token.
+    released: the shard was handed over: nothing of it was under way.
+    written_at: epoch seconds, by the clock of the machine that wrote it.
+    files: by their names in the shard's directory; a file without pieces is empty.
+    packs: their sizes in bytes, by the names of the objects.
+    """
+
+    format: int
+    shard: int
+    token: int
+    sequence: int
+    drone: str
+    released: bool
+    written_at: float
+    files: dict[str, list[Piece]]
+    packs: dict[str, int]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """By which checkpoints of one shard are ordered."""
+        return self.token, self.sequence
+
+    @property
+    def objects(self) -> set[str]:
+        """The names of all objects that it needs."""
+        return {piece.name for pieces in self.files.values() for piece in pieces}
+
+
+class KnownFile(msgspec.Struct, array_like=True):
+    """A file as it was when it was published or fetched.
+
+    The same inode, size and time of change mean that it is the same still.
+    """
+
+    inode: int
+    size: int
+    mtime_ns: int
+    pieces: list[Piece]
+
+    @classmethod
+    def of(cls, stat: os.stat_result, pieces: list[Piece]) -> KnownFile:
+        """One of *pieces*."""
+        return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns, pieces)
+
+    def is_still(self, stat: os.stat_result) -> bool:
+        """Whether *stat* is that of the same file, unchanged."""
+        found = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        return found == (self.inode, self.size, self.mtime_ns)
+
+
+class LocalRecord(msgspec.Struct, kw_only=True):
+    """What is noted in a shard's directory about the store.
+
+    token: of the lease under which the directory was last used.
+    checkpoints: (token, sequence) of those that the directory has gone on from: the last that was
+    published or fetched, and the one that was about to be.
+    """
+
+    token: int = 0
+    checkpoints: list[tuple[int, int]] = []
+    files: dict[str, KnownFile] = {}
+    packs: dict[str, int] = {}
+
+    @classmethod
+    def read(cls, directory: Path) -> LocalRecord:
+        """That of *directory*; an empty one if there is none that can be read."""
+        try:
+            return msgspec.json.decode((directory / _RECORD).read_bytes(), type=cls)
+        except (OSError, msgspec.DecodeError):
+            return cls()
+
+    def write(self, directory: Path) -> None:
+        """Make it that of *directory*. OSError."""
+        write_atomic(directory / _RECORD, msgspec.json.encode(self))
+
+
+def folder_of(shard: int) -> str:
+    """Where everything of *shard* is in the store."""
+    return f"shards/{shard:02d}"
+
+
+def checkpoint_name(shard: int, key: tuple[int, int]) -> str:
+    """The name of the checkpoint (token, sequence) in the store."""
+    return f"{folder_of(shard)}/{key[0]}-{key[1]}.json"
+
+
+def checkpoints_in(names: Iterable[str]) -> list[tuple[int, int]]:
+    """The (token, sequence) of the checkpoints among *names*, the newest last."""
+    found = map(_CHECKPOINT.fullmatch, names)
+    return sorted((int(one[1]), int(one[2])) for one in found if one is not None)
+
+
+def token_of(name: str) -> float:
+    """The token of a checkpoint or object; that of another thing is never too old."""
+    found = _CHECKPOINT.fullmatch(name) or _OBJECT.fullmatch(name)
+    return int(found[1]) if found else math.inf

@@ -1,0 +1,419 @@
+"""Checkpoint store of a hive: HIVE_STORE, from where any drone can go on with any shard.
+
+In the store::
+
+    hive.json                            what holds for the whole hive
+    suffixes-<hash>.dat                  its public suffix list
+    alive/<drone>                        a counter of a drone that cannot reach Redis
+    shards/NN/                           checkpoints of shard NN, see checkpoint_files.py
+
+A checkpoint is written when all its objects are, and the newest is that with the highest token,
+then the highest sequence. Objects never change. The two invariants of the tokens:
+
+* A checkpoint names only objects of its own token. Whoever goes on with a shard gives the objects
+  new names with its first checkpoint: links in a directory, copies within an object store.
+* Who publishes deletes only what is of its own token or an older one.
+
+So a drone that has lost its lease and does not know it, however long it was stopped and at which
+step, neither hides nor breaks a checkpoint of who holds the shard now.
+
+Each publication uploads what is new: bytes appended to files, new files, and the host records. The
+last two checkpoints stay, so a fetch has the time between two of them; one that meets a deletion
+begins again with the newer checkpoint. Objects of which more than half is not needed any more are
+not used again, and so the store has at most about twice what the shards have.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zlib
+from collections import Counter
+from contextlib import suppress
+from itertools import count, takewhile
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
+from xxhash import xxh3_64_hexdigest
+
+from webcrawl.clock import wall_time
+from webcrawl.hive.checkpoint_files import (
+    FORMAT,
+    KnownFile,
+    LocalRecord,
+    Piece,
+    Published,
+    checkpoint_name,
+    checkpoints_in,
+    folder_of,
+    token_of,
+)
+from webcrawl.hive.objects import StoreError, open_objects
+from webcrawl.hive.upload import HOSTS, SupersededError, Upload, live_files
+from webcrawl.storage.atomic import make_directory, sync_paths, write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from webcrawl.hive.upload import Copy
+
+_PACK_BYTES: Final = 16 << 20
+# How often a fetch or a look begins again because what it found was deleted meanwhile.
+_TRIES: Final = 10
+_HIVE: Final = "hive.json"
+_Found = TypeVar("_Found")
+
+
+class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for a whole hive and all its time.
+
+    shards: HIVE_SHARDS. politeness_key: POLITENESS_KEY. suffixes: the object that has the public
+    suffix list; ``found`` fills it in.
+    """
+
+    format: int = FORMAT
+    shards: int
+    politeness_key: str
+    suffixes: str = ""
+
+
+class Fetched(NamedTuple):
+    """What a directory was filled with; *in_place*: it had that already, and its logs are good."""
+
+    published: Published
+    in_place: bool
+
+
+class CheckpointStore:
+    """The store at *url*: a directory, or what fsspec reaches.
+
+    All calls block: for threads; of one shard one at a time. They raise StoreError with one
+    sentence when the store cannot be used, OSError of the shard's own disk.
+    """
+
+    def __init__(self, *, url: str, pack_bytes: int = _PACK_BYTES) -> None:
+        self._objects = open_objects(url)
+        self._pack_bytes = pack_bytes
+        self._beats = count(1)
+
+    # --- the hive
+
+    def found(self, facts: HiveFacts, suffixes: str) -> HiveFacts:
+        """What holds for the hive: *facts* and the list *suffixes* if it is a new one, else what
+        the first drone has written."""
+        data = suffixes.encode("utf-8")
+        known = self._facts()
+        if known is None:
+            name = f"suffixes-{xxh3_64_hexdigest(data)}.dat"
+            self._objects.write(name, data)
+            facts = msgspec.structs.replace(facts, format=FORMAT, suffixes=name)
+            self._objects.create(_HIVE, msgspec.json.encode(facts))
+            known = self._facts()
+        if known is None:
+            raise StoreError(f"HIVE_STORE {self._objects.name} does not keep what is written")
+        return known
+
+    def _facts(self) -> HiveFacts | None:
+        try:
+            data = self._objects.read(_HIVE)
+        except FileNotFoundError:
+            return None
+        return self._decoded(_HIVE, data, HiveFacts)
+
+    def suffixes(self, facts: HiveFacts) -> str:
+        """The public suffix list of the hive with *facts*, which ``found`` returned."""
+        try:
+            return self._objects.read(facts.suffixes).decode("utf-8")
+        except (FileNotFoundError, UnicodeDecodeError) as error:
+            raise self._damaged(facts.suffixes, "no public suffix list") from error
+
+    def beat(self, drone: str) -> None:
+        """Show that *drone* is alive, for who cannot see it in Redis."""
+        self._objects.write(f"alive/{drone}", b"%d" % next(self._beats))
+
+    def alive(self, drones: Iterable[str]) -> dict[str, str]:
+        """The present counter of each of *drones* that has one."""
+        found = {}
+        for drone in drones:
+            with suppress(FileNotFoundError):
+                found[drone] = self._objects.read(f"alive/{drone}").decode("ascii", "replace")
+        return found
+
+    def gone(self, drone: str) -> None:
+        """*drone* has ended, or is seen in Redis again."""
+        self._objects.delete([f"alive/{drone}"])
+
+    # --- publishing
+
+    def publish(
+        self,
+        directory: Path,
+        *,
+        shard: int,
+        token: int,
+        drone: str,
+        released: bool,
+        copy_hosts: Copy,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> int:
+        """Make the live state in *directory* the newest checkpoint of *shard*; the bytes that were
+        uploaded. When it fails the one before stays the newest.
+
+        The shard may go on meanwhile, but for its next checkpoint: nothing that the live state
+        names may be deleted. *go_on* is False when the lease is not good any more. Raises
+        SupersededError then, and when there is a newer checkpoint; CorruptRecordError.
+        """
+        names = self._names(shard)
+        older = checkpoints_in(names)
+        state = live_files(directory)
+        key = (token, state.sequence)
+        if older and older[-1] > key:
+            raise SupersededError(
+                f"Shard {shard} has a newer checkpoint, of token {older[-1][0]}: nothing published"
+            )
+        upload = Upload(self._objects, shard, token, pack_bytes=self._pack_bytes, go_on=go_on)
+        record = self._usable(directory, set(state.lasting), names, upload)
+        files = upload.files(directory, state.lasting, record.files)
+        # What the next checkpoint will not have lies apart from what it will.
+        upload.packer.flush()
+        files |= upload.files(directory, state.passing, None)
+        files |= upload.hosts(directory, copy_hosts)
+        upload.packer.flush()
+        self._objects.settle(folder_of(shard))
+        published = Published(
+            format=FORMAT,
+            shard=shard,
+            token=token,
+            sequence=state.sequence,
+            drone=drone,
+            released=released,
+            written_at=wall_time(),
+            files={name: file.pieces for name, file in files.items()},
+            packs={},
+        )
+        sizes = record.packs | upload.packer.packs
+        packs = {name: sizes[name] for name in published.objects if name in sizes}
+        published = msgspec.structs.replace(published, packs=packs)
+        # Before the checkpoint: a process that dies then must know it for its own.
+        checkpoints = [*(one for one in record.checkpoints if one in older), key]
+        LocalRecord(token=token, checkpoints=checkpoints, files=files, packs=packs).write(directory)
+        upload.check()
+        self._objects.write(checkpoint_name(shard, key), msgspec.json.encode(published))
+        with suppress(StoreError):  # it is published; the next time
+            self._delete_older(published, names)
+        return upload.uploaded
+
+    def _usable(
+        self, directory: Path, lasting: set[str], names: set[str], upload: Upload
+    ) -> LocalRecord:
+        """What is known of the files *lasting* in *directory*: the pieces that are among *names*
+        and in packs that are worth it, under names of the lease's own token."""
+        record = LocalRecord.read(directory)
+        record.files = {name: file for name, file in record.files.items() if name in lasting}
+        used: Counter[str] = Counter()
+        for file in record.files.values():
+            file.pieces = _until(file.pieces, lambda piece: piece.name in names)
+            for piece in file.pieces:
+                used[piece.name] += piece.size
+        wasted = {name for name, size in record.packs.items() if 2 * used[name] < size}
+        for file in record.files.values():
+            file.pieces = _until(file.pieces, lambda piece: piece.name not in wasted)
+        new = upload.renamed(
+            {piece.name for file in record.files.values() for piece in file.pieces}
+        )
+        for file in record.files.values():
+            file.pieces = [
+                msgspec.structs.replace(piece, name=new[piece.name])
+                for piece in _until(file.pieces, lambda piece: piece.name in new)
+            ]
+        record.packs = {new[name]: size for name, size in record.packs.items() if name in new}
+        return record
+
+    def _delete_older(self, published: Published, names: set[str]) -> None:
+        """Delete what of *names* neither *published* nor the checkpoint before it needs, and is of
+        no newer token."""
+        shard = published.shard
+        kept = {published.key}
+        needed = published.objects
+        if older := [key for key in checkpoints_in(names) if key < published.key]:
+            before = self._read(shard, older[-1])
+            if before is None:
+                return
+            kept.add(before.key)
+            needed |= before.objects
+        needed |= {checkpoint_name(shard, key).rpartition("/")[2] for key in kept}
+        gone = [name for name in names - needed if token_of(name) <= published.token]
+        # No checkpoint is there without its objects.
+        gone.sort(key=lambda name: not name.endswith(".json"))
+        self._objects.delete(f"{folder_of(shard)}/{name}" for name in gone)
+
+    # --- fetching
+
+    def newest(self, shard: int) -> Published | None:
+        """The newest checkpoint of *shard*; None when there was never one."""
+        for _ in range(_TRIES):
+            checkpoints = checkpoints_in(self._names(shard))
+            for key in reversed(checkpoints):
+                if (found := self._read(shard, key)) is not None:
+                    return found
+            if not checkpoints:
+                return None
+        raise StoreError(
+            f"HIVE_STORE {self._objects.name} has checkpoints of shard {shard} that cannot be read"
+        )
+
+    def _names(self, shard: int) -> set[str]:
+        """What there is of *shard*. A directory that is not mounted must not pass for a new hive's,
+        or a shard would begin anew."""
+        names = self._objects.names(folder_of(shard))
+        if not checkpoints_in(names) and self._facts() is None:
+            raise StoreError(
+                f"HIVE_STORE {self._objects.name} has no {_HIVE}: it is not mounted, or was emptied"
+            )
+        return names
+
+    def _read(self, shard: int, key: tuple[int, int]) -> Published | None:
+        """The checkpoint *key*; None when it is not there, or only its beginning."""
+        name = checkpoint_name(shard, key)
+        try:
+            data = self._objects.read(name)
+        except FileNotFoundError:
+            return None
+        return self._decoded(name, data, Published) if data.endswith(b"}") else None
+
+    def fetch(self, published: Published, directory: Path, *, token: int, before: int) -> Fetched:
+        """Bring the newest checkpoint of a shard into *directory*, which has then nothing else and
+        is used under *token*; *published* is the newest that is known.
+
+        *before* is the token that the lease was taken over from. The directory is left as it is if
+        it was used under that one and goes on from the newest checkpoint: nobody has held the shard
+        since. Otherwise what was in it is deleted, and it appears at once, synced.
+        """
+        for _ in range(_TRIES):
+            record = LocalRecord.read(directory)
+            if record.token == before and published.key in record.checkpoints:
+                record.token = token
+                record.write(directory)
+                return Fetched(published, in_place=True)
+            try:
+                self._bring(published, directory, token)
+            except FileNotFoundError as error:
+                newer = self.newest(published.shard)
+                if newer is None or newer == published:
+                    name = checkpoint_name(published.shard, published.key)
+                    raise self._damaged(name, "one of its objects is not there") from error
+                published = newer
+            else:
+                return Fetched(published, in_place=False)
+        raise StoreError(
+            f"HIVE_STORE {self._objects.name}: checkpoints of shard {published.shard} are deleted "
+            "faster than they can be fetched"
+        )
+
+    def _bring(self, published: Published, directory: Path, token: int) -> None:
+        aside, old = (directory.with_name(directory.name + end) for end in (".tmp", ".old.tmp"))
+        for path in (aside, old):
+            if path.exists():
+                shutil.rmtree(path)
+        made = make_directory(aside)
+        try:
+            files = self._assemble(published, aside)
+            record = LocalRecord(
+                token=token, checkpoints=[published.key], files=files, packs=published.packs
+            )
+            record.write(aside)
+            sync_paths([*made, *(path for path in aside.rglob("*") if path.is_dir())])
+            if directory.exists():
+                directory.rename(old)
+            aside.rename(directory)
+        finally:
+            if aside.exists():
+                shutil.rmtree(aside)
+        sync_paths([directory.parent])
+        if old.exists():
+            shutil.rmtree(old)
+
+    def _assemble(self, published: Published, aside: Path) -> dict[str, KnownFile]:
+        """Make the files of *published* in the directory *aside*, synced."""
+        folder = folder_of(published.shard)
+        places: dict[str, list[tuple[Path, int, Piece]]] = {}
+        for name, pieces in published.files.items():
+            path = aside / _checked(name)
+            make_directory(path.parent)
+            is_linked = len(pieces) == 1 and pieces[0].crc is None
+            # Host records are written in place.
+            may_link = is_linked and not name.startswith(f"{HOSTS}/")
+            if may_link and self._objects.link_out(f"{folder}/{pieces[0].name}", path):
+                continue
+            path.touch()
+            end = 0
+            for piece in pieces:
+                places.setdefault(piece.name, []).append((path, end, piece))
+                end += piece.size
+        for name, found in places.items():
+            self._fill(f"{folder}/{name}", found)
+        known = {}
+        for name, pieces in published.files.items():
+            stat = (aside / name).stat()
+            if stat.st_size != sum(piece.size for piece in pieces):
+                raise self._damaged(checkpoint_name(published.shard, published.key), name)
+            known[name] = KnownFile.of(stat, pieces)
+        sync_paths(aside / name for name in known)
+        return known
+
+    def _fill(self, name: str, places: list[tuple[Path, int, Piece]]) -> None:
+        """Write what the object *name* has for the files of *places*, at their offsets."""
+        if places[0][2].crc is None:
+            self._copy_out(name, places[0][0])
+            return
+        data = memoryview(self._objects.read(name))
+        for path, offset, piece in places:
+            part = data[piece.start : piece.start + piece.size]
+            if len(part) != piece.size or zlib.crc32(part) != piece.crc:
+                raise self._damaged(name, "checksum mismatch")
+            _write_at(path, offset, part)
+
+    def _copy_out(self, name: str, path: Path) -> None:
+        offset = 0
+        while data := self._objects.read(name, offset, self._pack_bytes):
+            _write_at(path, offset, data)
+            offset += len(data)
+
+    # --- what is in the store
+
+    def _decoded(self, name: str, data: bytes, kind: type[_Found]) -> _Found:
+        try:
+            found = msgspec.json.decode(data, type=dict[str, Any])
+            if found.get("format", 0) > FORMAT:
+                raise StoreError(
+                    f"HIVE_STORE {self._objects.name}: {name} has format {found['format']}, this "
+                    f"webcrawl reads up to {FORMAT}: use the newer webcrawl that wrote it"
+                )
+            return msgspec.convert(found, kind)
+        except (msgspec.MsgspecError, TypeError) as error:
+            raise self._damaged(name, str(error)) from error
+
+    def _damaged(self, name: str, why: str) -> StoreError:
+        return StoreError(f"HIVE_STORE {self._objects.name}: {name} is damaged: {why}")
+
+
+def _until(pieces: list[Piece], is_good: Callable[[Piece], bool]) -> list[Piece]:
+    """The first of *pieces*, up to one that is not good."""
+    return list(takewhile(is_good, pieces))
+
+
+def _write_at(path: Path, offset: int, data: bytes | memoryview) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.lseek(fd, offset, os.SEEK_SET)
+        write_all(fd, bytes(data))
+    finally:
+        os.close(fd)
+
+
+def _checked(name: str) -> str:
+    """*name*, the relative path of a file in a shard's directory. StoreError for another."""
+    if name.startswith("/") or ".." in name.split("/"):
+        raise StoreError(f"a checkpoint names the file {name[:80]!r}")
+    return name
