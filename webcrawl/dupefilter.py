@@ -107,8 +107,8 @@ class MercatorDupeFilter(BaseDupeFilter):
     def build_eliminator(
         settings: BaseSettings, *, path: Path, executor: Executor, shards: int = 1
     ) -> Eliminator:
-        """The eliminator that *settings* ask for, on the directory *path*, not opened yet: that of
-        one of *shards*.
+        """The eliminator that *settings* ask for, on the directory *path*, not opened yet; of a
+        crawl with so many *shards*.
 
         Raises FatalError with one sentence for a setting that cannot be.
         """
@@ -216,17 +216,18 @@ def _eliminator_factory(
             f"SEEN_ELIMINATOR is {name!r}, which cannot be loaded: {error}."
         ) from error
     if isinstance(kind, type) and issubclass(kind, BloomEliminator):
+        capacity = whole(settings, "SEEN_BLOOM_CAPACITY", _BLOOM_CAPACITY, at_least=1)
         return partial(
             _build,
             kind,
-            capacity=whole(settings, "SEEN_BLOOM_CAPACITY", _BLOOM_CAPACITY, at_least=1),
+            capacity=max(1, capacity // shards),
             error_rate=share(settings, "SEEN_BLOOM_ERROR_RATE", _BLOOM_ERROR_RATE),
         )
     return partial(
         _build,
         kind,
-        cache=ClockCache(size=size_of(settings, "SEEN_CACHE_SIZE", shards=shards)),
-        buffer_size=size_of(settings, "SEEN_BUFFER_SIZE", shards=shards),
+        cache=ClockCache(size=size_of(settings, "SEEN_CACHE_SIZE")),
+        buffer_size=size_of(settings, "SEEN_BUFFER_SIZE"),
     )
 
 

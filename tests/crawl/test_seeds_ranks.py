@@ -21,8 +21,10 @@ from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, RecordLog
 
 
-def opened(path: Path, snapshot: bytes | None = None, *, capacity: int = 1 << 20) -> HostRanks:
-    ranks = HostRanks(path=path, capacity=capacity)
+def opened(
+    path: Path, snapshot: bytes | None = None, *, capacity: int = 1 << 20, recent: int = 1000
+) -> HostRanks:
+    ranks = HostRanks(path=path, capacity=capacity, recent=recent)
     ranks.open(snapshot)
     return ranks
 
@@ -67,8 +69,7 @@ def test_one_fingerprint_is_one_host(ranks, monkeypatch):
     assert ranks.rank("another.test") == 4
 
 
-def test_many_hosts_are_found_while_they_come_and_after_a_restart(path, monkeypatch):
-    monkeypatch.setattr(module, "_MAX_RECENT", 1000)
+def test_many_hosts_are_found_while_they_come_and_after_a_restart(path):
     ranks = opened(path)
     pairs = [(f"host{n}.test", n + 2) for n in range(5500)]
     for i in range(0, len(pairs), 70):
@@ -268,10 +269,8 @@ class RanksMachine(RuleBasedStateMachine):
     @initialize(capacity=st.sampled_from([1, 5, 20, 1000]))
     def begin(self, capacity):
         self.capacity = capacity
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(module, "_MAX_RECENT", 3)
         self.directory = Path(tempfile.mkdtemp(prefix="ranks-"))
-        self.ranks = opened(self.directory, capacity=capacity)
+        self.ranks = opened(self.directory, capacity=capacity, recent=3)
         self.snapshot = self.ranks.snapshot()
         self.model: dict[str, int] = {}
 
@@ -292,7 +291,7 @@ class RanksMachine(RuleBasedStateMachine):
         self.ranks.close()
         with (self.directory / "ranks.log").open("ab") as file:
             file.write(torn)
-        self.ranks = opened(self.directory, self.snapshot, capacity=self.capacity)
+        self.ranks = opened(self.directory, self.snapshot, capacity=self.capacity, recent=3)
 
     @invariant()
     def same_as_the_dict(self):
@@ -302,7 +301,6 @@ class RanksMachine(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "ranks"):
-            self.patch.undo()
             self.ranks.close()
             shutil.rmtree(self.directory)
 

@@ -78,14 +78,13 @@ TABLE: Final = {
 assert sum(row.weight for row in TABLE.values()) == 100
 
 
-def size_of(settings: BaseSettings, name: str, *, shards: int = 1) -> int:
-    """The value of the setting *name*, a key of TABLE: as it is given, or by its share; what one of
-    *shards* has of it.
+def size_of(settings: BaseSettings, name: str) -> int:
+    """The value of the setting *name*, a key of TABLE: as it is given, or by its share.
 
     Raises FatalError with one sentence for a value that cannot be, of any of them, and for a budget
     that is too small.
     """
-    return part_of(name, sizes(settings)[name], shards=shards)
+    return sizes(settings)[name]
 
 
 def part_of(name: str, size: int, *, shards: int) -> int:

@@ -225,6 +225,7 @@ class Agent:
         shard.feeder.open(awaits_seeds=self._awaits_seeds)
         shard.eliminator.on_merged = self._on_merged
         self.shards.add(shard)
+        self.shards.resize()
         if not state.resumed or state.rebooted:
             # The word of its logs is good for as long as the machine runs that wrote them.
             self.start_checkpoint()
@@ -243,6 +244,7 @@ class Agent:
     def _let_go(self, shard: Shard, *, deletes: bool) -> None:
         job = self.job
         self.shards.remove(shard)
+        self.shards.resize()
         job.drop(shard.name)
         shard.abandon()
         self.completion.let_go(shard)

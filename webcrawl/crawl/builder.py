@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 
 from webcrawl.clock import Clock, now, wall_time
-from webcrawl.configuration.memory_budget import size_of
+from webcrawl.configuration.memory_budget import sizes
 from webcrawl.configuration.values import flag, positive, whole
 from webcrawl.configuration.values import number as finite
 from webcrawl.crawl._engine import wake
@@ -177,11 +177,14 @@ class AgentBuilder:
         self._rules = self._contact_rules(profile.key)
         if number > 1 and profile.key == "address":
             raise FatalError("POLITENESS_KEY address needs all hosts in one shard.")
-        # MEMORY_BUDGET is for all shards.
-        self._divisor = number if elsewhere is not None else max(1, len(held))
+        self._queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
+        self._sizes = sizes(settings)
+        most = max(self._queues, self._sizes["FRONTIER_BACK_QUEUES_MAX"])
+        self._sizes["FRONTIER_BACK_QUEUES_MAX"] = most
         self._shards = Shards(number=number, elsewhere=elsewhere)
         for one in held:
             self._shards.add(self.shard(one))
+        self._shards.resize()
 
     def state(self) -> JobState:
         """The shards and the way in for links; the crawl need not have begun."""
@@ -257,31 +260,33 @@ class AgentBuilder:
     # --- what is per shard
 
     def shard(self, number: int) -> Shard:
-        """The shard *number*, a new one that is not open."""
-        settings, divisor = self._settings, self._divisor
+        """The shard *number*, a new one that is not open, with the part of the memory of one that
+        is held besides those that are."""
+        settings = self._settings
         path = shard_path(self._jobdir, shard_name(number))
         merging = self._resources.merging
         records = HostRecords(
             path=path / "hosts",
-            size=size_of(settings, "HOSTS_CACHE_SIZE", shards=divisor),
-            robots_size=size_of(settings, "ROBOTS_CACHE_SIZE", shards=divisor),
+            size=self._sizes["HOSTS_CACHE_SIZE"],
+            robots_size=self._sizes["ROBOTS_CACHE_SIZE"],
             executor=self._resources.writing,
         )
         clock = Clock()
         frontier = self._frontier(path / "frontier", records, clock)
-        return Shard(
+        shard = Shard(
             settings=ShardSettings(
                 number=number,
                 clock=clock,
                 key=self._rules.key,
                 is_limited=scope_of(settings) != OPEN,
                 live=self._live,
+                sizes=self._sizes,
                 needs_all_seeds=scope_of(settings) == SEEDS,
             ),
             frontier=frontier,
             tables=ShardTables(
                 seen=MercatorDupeFilter.build_eliminator(
-                    settings, path=path / "seen", executor=merging, shards=divisor
+                    settings, path=path / "seen", executor=merging, shards=self._shards.number
                 ),
                 content=ContentSeen(path=path / "content", executor=merging),
                 ranks=HostRanks(path=path / "ranks", capacity=_SEEDS),
@@ -289,12 +294,11 @@ class AgentBuilder:
             ),
             hosts=self._host_services(records, self._budgets(records, frontier, clock), clock),
         )
+        shard.resize(len(self._shards) + 1)
+        return shard
 
     def _frontier(self, path: Path, records: HostRecords, clock: Clock) -> Frontier:
         crawler, settings, workers = self._crawler, self._settings, self._live.workers
-        queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * workers
-        queues = -(-queues // self._divisor)
-        ceiling = size_of(settings, "FRONTIER_BACK_QUEUES_MAX", shards=self._divisor)
         share = positive(settings, "FRONTIER_DOMAIN_SHARE")
         if share > 1:
             raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {share:g}.")
@@ -311,8 +315,8 @@ class AgentBuilder:
                 delay=self._live.delay,
             ),
             sizes=FrontierSizes(
-                queues=queues,
-                max_queues=max(queues, ceiling),
+                queues=self._queues,
+                max_queues=self._sizes["FRONTIER_BACK_QUEUES_MAX"],
             ),
             shares=DomainShares(
                 domain_of=registered_domain, workers=workers, most=max(1, int(share * workers))

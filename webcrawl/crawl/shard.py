@@ -24,14 +24,16 @@ from webcrawl.clock import now
 from webcrawl.crawl.feeder import Feeder
 from webcrawl.crawl.link_intake import LinkIntake
 from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.crawl.shard_sizes import ShardSizes
 from webcrawl.crawl.state_directory import Part, shard_name
 from webcrawl.errors import FatalError
 from webcrawl.frontier.admission import Admission
+from webcrawl.seen.eliminator import Eliminator
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from webcrawl.clock import Clock
     from webcrawl.crawl.link_intake import LinkBatch
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records import HostRecords
     from webcrawl.hosts.robots.lookup import RobotsSearch
     from webcrawl.seen.content import ContentSeen
-    from webcrawl.seen.eliminator import Eliminator
 
 # What a restart has to know of the page of a finished URL, in the frontier's done log; none for one
 # without content that counts. Later versions add fields, and are never eight bytes. Little-endian:
@@ -121,6 +122,7 @@ class ShardSettings:
     clock: epoch seconds, whose reckoning goes on from one process to the next.
     key: POLITENESS_KEY.
     is_limited: the crawl does not leave the domains of the seeds.
+    sizes: as ``memory_budget.sizes`` has them, for all shards of the process.
     needs_all_seeds: no URL is fetched before all seeds are known; a link to a domain whose seed
         comes later would be refused for good.
     """
@@ -131,6 +133,7 @@ class ShardSettings:
     is_limited: bool
     live: LiveSettings
     needs_all_seeds: bool = False
+    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 class Shard:
@@ -186,6 +189,24 @@ class Shard:
     def join(self, name: str, part: OwnedPart) -> None:
         """*part* is one of the shard's from now on. To be called before ``open``."""
         self._joined[name] = part
+
+    def resize(self, shards: int) -> None:
+        """It is one of *shards* that share the memory of the process from now on. What is too much
+        goes when something is added, or with the next merge."""
+        sizes = ShardSizes.of(self.settings.sizes, shards)
+        self.frontier.resize(queues=sizes.queues, rests=sizes.rests)
+        if isinstance(self.eliminator, Eliminator):  # a user's own has its own bounds
+            self.eliminator.resize(buffer_size=sizes.seen_buffer, cache_size=sizes.seen_cache)
+        self.content.resize(sizes.documents)
+        for table in (self.ranks, self._tables.domains):
+            table.resize(sizes.new_ranks)
+        self.hosts.records.resize(
+            size=sizes.hosts,
+            robots_size=sizes.robots,
+            counters=sizes.counters,
+            database_kib=sizes.database_kib,
+        )
+        self.hosts.robots.resize(size=sizes.rules, max_bytes=sizes.rules_bytes)
 
     def open(self, state: StateDirectory, *, quiet_until: float = 0.0) -> None:
         """Open all of it as *state* has saved it, and attach the parts to that. Blocks.

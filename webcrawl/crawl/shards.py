@@ -87,6 +87,11 @@ class Shards:
         self._only = None
         self._line.clear()
 
+    def resize(self) -> None:
+        """Divide the memory of the process evenly among those held."""
+        for shard in self._held.values():
+            shard.resize(len(self._held))
+
     # --- whose
 
     def number_of(self, host: str) -> int:

@@ -131,6 +131,11 @@ class BackEnd:
         queue = self._table.get(host)
         return queue is not None and queue.is_far
 
+    def resize(self, most: int) -> None:
+        """Let there be at most *most* queues, or as many as there are."""
+        self.ceiling = most
+        self.limit = max(len(self._table), min(self.limit, most), 1)
+
     def has_room(self) -> bool:
         """Whether a host that is not in the table would get a queue."""
         return len(self._table) < self.limit

@@ -170,6 +170,12 @@ class Frontier:
         sizes |= {f"frontier/parked/{reason}": n for reason, n in self.parked.counts.items()}
         return sizes | self._back.sizes()
 
+    def resize(self, *, queues: int, rests: int) -> None:
+        """Keep at most *queues* back-end queues and *rests* of hosts without one in memory from now
+        on; queues that are there stay until they are empty."""
+        self._back.resize(queues)
+        self._back.remembered.resize(rests)
+
     # --- in
 
     def push(self, entries: Sequence[bytes]) -> None:

@@ -83,6 +83,11 @@ class HostClocks:
         """Rests in memory."""
         return len(self._rests)
 
+    def resize(self, limit: int) -> None:
+        """Keep at most *limit* rests in memory, as soon as one is added."""
+        self._limit = limit
+        self._tidied_at = min(self._tidied_at, limit)
+
     def remember(self, host: str, ready_at: float, min_rest: float, *, now: float) -> None:
         """Keep the rest of *host* if its end is still to come."""
         if ready_at > now:

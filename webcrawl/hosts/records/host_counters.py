@@ -107,6 +107,10 @@ class HostCounters:
         self.linked = 0
         """Links between domains that were not known before, in this process."""
 
+    def resize(self, held: int) -> None:
+        """Keep *held* in memory; what is too much goes with the next ones that are found."""
+        self._size = held
+
     def open(self) -> None:
         """Take up the key of the job from the open cache, or draw one."""
         data = self._cache.get(_ALL)
@@ -153,7 +157,7 @@ class HostCounters:
         except msgspec.DecodeError as error:
             raise self._damaged(name, error) from error
         held[name] = counter
-        if len(held) > self._size:
+        while len(held) > self._size:
             old, evicted = held.popitem(last=False)
             if old in self._changed:
                 self._changed.discard(old)

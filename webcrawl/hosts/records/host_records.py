@@ -81,6 +81,15 @@ class HostRecords:
         # What the last write failed with; None after one that did not.
         self.failure: OSError | None = None
 
+    def resize(self, *, size: int, robots_size: int, counters: int, database_kib: int) -> None:
+        """Change the numbers of records in memory, of packed robots.txt and of counters of each
+        kind, and the pages of the file that SQLite keeps."""
+        self._hosts.resize(size, size * _RECORD_BYTES)
+        self._robots.resize(robots_size, robots_size * _ROBOTS_BYTES)
+        self.domains.resize(counters)
+        self.servers.resize(counters)
+        self._database.resize(database_kib)
+
     def open(self) -> None:
         """Open the file, making it if need be. Blocks for milliseconds. CorruptRecordError,
         NewerFormatError, OSError; nothing is left open then."""

@@ -37,6 +37,10 @@ class KeyValueCache:
         self._writing: Mapping[str, bytes] = {}
         self._is_empty = True
 
+    def resize(self, size: int, max_bytes: int) -> None:
+        """Change its bounds; what is too much goes with the next fact that is held."""
+        self._size, self._max_bytes = size, max_bytes
+
     def open(self) -> None:
         """Note whether the open database has any value of this kind: without one the disk is never
         read."""

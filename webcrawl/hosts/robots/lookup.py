@@ -86,6 +86,10 @@ class RobotsSearch:
         self._reasons: dict[str, str] = {}
         self.settled = 0  # origins whose robots.txt is known, or known not to be had
 
+    def resize(self, *, size: int, max_bytes: int) -> None:
+        """As ``RobotsCache.resize``."""
+        self._robots.resize(size=size, max_bytes=max_bytes)
+
     def look(self, url: str) -> RobotsStatus:
         """Whether *url* may be fetched now."""
         if not self._obey or not url.startswith(_WITH_ROBOTS):

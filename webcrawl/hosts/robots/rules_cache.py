@@ -91,6 +91,10 @@ class RobotsCache:
         self._bytes = 0
         self._named: dict[str, tuple[str, ...]] = {}
 
+    def resize(self, *, size: int, max_bytes: int) -> None:
+        """Change the bounds; what is too much goes with the next rules."""
+        self._size, self._max_bytes = size, max_bytes
+
     @classmethod
     def from_settings(
         cls,
