@@ -350,6 +350,10 @@ HIVE_SHARDS = 64
 # for them once its own leases may have ended, so a shorter time stops crawls at hiccups of the
 # network, and a longer one leaves hosts alone for longer after a crash.
 HIVE_LEASE_SECS = 10.0
+# Where the drones of a hive publish their checkpoints, and adopt shards from: a directory that all
+# of them see, or a URL of fsspec, as s3://bucket/crawl with the package s3fs. Empty: the directory
+# HIVE.store beside JOBDIR, for drones of one machine.
+HIVE_STORE = ""
 # As in scrapy-redis: redis://, rediss:// (TLS), unix://, redis+cluster://, redis+sentinel:// (see
 # webcrawl/hive/connection.py). Empty: REDIS_HOST, REDIS_PORT, REDIS_DB, or localhost. REDIS_PARAMS
 # are more arguments for redis-py's client.

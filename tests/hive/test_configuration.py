@@ -6,7 +6,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.hive.configuration import check_hive_settings
+from webcrawl.hive.configuration import check_hive_settings, store_url
 
 
 def test_a_hive_needs_no_more_than_a_name():
@@ -34,3 +34,11 @@ def test_settings_may_be_as_the_command_line_has_them(key):
 def test_what_cannot_be_is_one_sentence(name, value, sentence):
     with pytest.raises(FatalError, match=sentence):
         check_hive_settings(Settings({"HIVE": "web", name: value}))
+
+
+def test_the_store_is_beside_the_job_directory_unless_it_is_said_where(tmp_path):
+    given = {"HIVE": "web", "JOBDIR": str(tmp_path / "drones/1")}
+    assert store_url(Settings(given)) == str(tmp_path / "drones/web.store")
+    assert store_url(Settings(given | {"HIVE_STORE": "s3://b/x"})) == "s3://b/x"
+    with pytest.raises(FatalError, match="HIVE needs a JOBDIR"):
+        store_url(Settings({"HIVE": "web"}))

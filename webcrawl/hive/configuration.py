@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.configuration.values import number, whole
@@ -43,3 +44,13 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
             "drones, which share no clock."
         )
     return HiveSettings(name, shards, number(settings, "HIVE_LEASE_SECS", 10.0, at_least=1))
+
+
+def store_url(settings: BaseSettings) -> str:
+    """HIVE_STORE, or a directory beside JOBDIR that all drones find whose job directories are in
+    one. FatalError without JOBDIR."""
+    if url := settings.get("HIVE_STORE"):
+        return str(url)
+    if not settings.get("JOBDIR"):
+        raise FatalError("HIVE needs a JOBDIR: what a drone holds has to outlast its process.")
+    return str(Path(settings["JOBDIR"]).absolute().parent / f"{settings.get('HIVE')}.store")

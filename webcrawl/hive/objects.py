@@ -37,8 +37,8 @@ _LOCAL: Final = {"file", "local"}
 _MAX_REASON: Final = 200
 
 
-class StoreError(Exception):
-    """The error of a store that cannot be reached or has what it must not have; a sentence."""
+class StoreError(OSError):
+    """The error of a store that cannot be reached, or has what it must not have: one sentence."""
 
 
 class Objects(Protocol):

@@ -68,13 +68,14 @@ _Found = TypeVar("_Found")
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for a whole hive and all its time.
 
-    shards: HIVE_SHARDS. politeness_key: POLITENESS_KEY. suffixes: the object that has the public
-    suffix list; ``found`` fills it in.
+    shards: HIVE_SHARDS. politeness_key: POLITENESS_KEY. born: names the Redis in which the hive was
+    begun. suffixes: the object that has the public suffix list; ``found`` fills it in.
     """
 
     format: int = FORMAT
     shards: int
     politeness_key: str
+    born: str = ""
     suffixes: str = ""
 
 
