@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from redis.exceptions import OutOfMemoryError
 from redis_server import RedisServer, Sentinel
 from scrapy.settings import Settings
 
@@ -374,3 +375,20 @@ async def test_a_beat_without_an_answer_fails_within_half_a_lease(tmp_path, clus
             for _ in range(3):  # no answer is taken for that of a later call
                 assert (await a.beat(Report())).alive == {"a"}
                 assert await a.order(share=1)
+
+
+async def test_a_redis_full_of_links_is_one_in_which_a_hive_can_go_on(tmp_path):
+    with RedisServer(tmp_path / "redis", more=["--maxmemory", "3mb"]) as server:
+        async with drones(server, "a") as (a,):
+            claimed = await a.claim({0: Owner(0, "")})
+            stream = a._keys.stream(0)
+            for size in (50_000, 5_000, 100):
+                with contextlib.suppress(OutOfMemoryError):
+                    while True:
+                        await a._client.xadd(stream, {"m": bytes(size)})
+            [last] = (await a.last_ids([0])).values()
+            assert (await a.beat(Report(number=7))).reports == {"a": Report(number=7)}
+            assert (await a.claim({1: Owner(0, "")})).keys() == {1}
+            assert await a.order(share=1)
+            assert await a.acknowledge({0: last}, claimed) == {0}
+            assert await a._client.xadd(stream, {"m": bytes(50_000)})

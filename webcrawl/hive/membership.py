@@ -9,6 +9,10 @@ too. The queen is the drone whose name is in a key with expiry, which its beats 
 Each step is one Lua script over keys of one hash slot, so it is atomic. Scripts are sent in full:
 they are short, and a server that was started again knows none. A step that fails with one of
 `connection.UNREACHABLE` may have been taken or not; the next beat shows it.
+
+A Redis whose memory is full of links refuses what takes memory, or all of a script that begins with
+it. Each script here begins with a deletion, of nothing: beats, and acknowledgements, which make
+room, must not wait for room.
 """
 
 from __future__ import annotations
@@ -39,6 +43,9 @@ if TYPE_CHECKING:
 
 # No answer for this share of a lease is a failure: there is time for another try.
 _PATIENCE: Final = 0.5
+
+# Before each script; the first key of all is a hash.
+_DELETION: Final = "redis.call('HDEL', KEYS[1], '')\n"
 
 _FOUND: Final = """
 local state, drones = KEYS[1], KEYS[2]
@@ -159,10 +166,10 @@ return accepted
 """
 
 _ORDER: Final = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('HEXISTS', KEYS[2], 'born') == 0 then
+if redis.call('GET', KEYS[2]) ~= ARGV[1] or redis.call('HEXISTS', KEYS[1], 'born') == 0 then
   return 0
 end
-redis.call('HSET', KEYS[2], unpack(ARGV, 2))
+redis.call('HSET', KEYS[1], unpack(ARGV, 2))
 return 1
 """
 
@@ -332,7 +339,7 @@ class Membership:
     async def order(self, **fields: Any) -> bool:
         """Set *fields* of the state, if the drone is the queen; whether it is."""
         pairs = [part for pair in encode_state(fields).items() for part in pair]
-        keys = [self._keys.queen, self._keys.state]
+        keys = [self._keys.state, self._keys.queen]
         return bool(await self._run(_ORDER, keys, self._drone, *pairs))
 
     async def stop(self) -> bool:
@@ -350,7 +357,9 @@ class Membership:
 
     async def _run(self, script: str, keys: Sequence[str], *arguments: str | bytes | int) -> Any:
         async with asyncio.timeout(self._lease_secs * _PATIENCE):
-            return await self._client.execute_command("EVAL", script, len(keys), *keys, *arguments)
+            return await self._client.execute_command(
+                "EVAL", _DELETION + script, len(keys), *keys, *arguments
+            )
 
     async def _each(self, commands: Iterable[tuple[str, ...]]) -> list[Any]:
         """The answers to *commands* on one key each, in one round trip to each node."""
