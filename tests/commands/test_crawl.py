@@ -242,6 +242,7 @@ def test_seeds_may_be_several_files_and_arguments_of_scrapyd_s_pass(web, jobdir,
 def test_with_a_log_file_the_sentence_is_in_it_too(jobdir, tmp_path):
     log = tmp_path / "log"
     secret = {"FTP_PASSWORD": "hidden", "REDIS_URL": "redis://me:hidden@r.test"}
+    secret |= {"REDIS_PARAMS": '{"password": "hidden"}', "HIVE_STORE": "s3://x?a=b&password=hidden"}
     done = crawl("web", "-a", "sedes=x", jobdir=jobdir, LOG_FILE=log, LOG_LEVEL="DEBUG", **secret)
     assert done.returncode == 2
     assert is_one_sentence(done.stdout, "no argument sedes")
@@ -249,6 +250,7 @@ def test_with_a_log_file_the_sentence_is_in_it_too(jobdir, tmp_path):
     assert f" ERROR: {done.stdout}" in text
     assert "FTP_PASSWORD=***" in text
     assert "REDIS_URL=redis://***@r.test" in text
+    assert "hidden" not in text
     # At INFO it would be a quarter of what is logged at the start.
     assert " DEBUG: Versions:\n" in text
 

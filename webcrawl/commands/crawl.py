@@ -160,8 +160,8 @@ def _nothing_fetched(stats: Mapping[str, Any]) -> str:
 # What Scrapy lists when it starts, some sixty lines. Of its lists of components that of the
 # processing modules stays.
 _LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)|Overridden settings")
-_SECRET = re.compile(r"PASS|SECRET|TOKEN|(?<!POLITENESS)_KEY")
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]++@")
+_SECRET = re.compile(r"PASS|SECRET|TOKEN|REDIS_PARAMS|(?<!POLITENESS)_KEY")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]++(?=@)|(?<=[?&]password=)[^&\s,]++")
 _MOST_CHARACTERS = 2000
 
 
@@ -181,5 +181,5 @@ def _given(crawler: Crawler, arguments: dict[str, str]) -> str:
         if (priority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]
     }
     text = ", ".join(f"{name}={value}" for name, value in given.items())
-    text = _CREDENTIALS.sub("***@", text)
+    text = _CREDENTIALS.sub("***", text)
     return f", with {text[:_MOST_CHARACTERS]}" if text else ""
