@@ -9,8 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 from compose_spec import PyCompose
+
+import webcrawl.settings as own_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
@@ -62,3 +65,9 @@ def test_the_unit_is_found_good_by_systemdlint(tmp_path):
             check=False,
         )
         assert (done.stderr, done.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
+def test_settings_in_files_of_deployment_are_settings(path):
+    named = set(re.findall(r"-s\s+(?:- )?([A-Z_]+)=", path.read_text()))
+    assert named <= vars(own_settings).keys() | own_settings.web_spider.keys()

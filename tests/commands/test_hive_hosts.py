@@ -10,6 +10,7 @@ import sys
 import pytest
 import warm
 from crawling import USER_AGENT, clean_web, damage_in
+from redis_server import RedisServer
 from scrapyd_server import ScrapydServer
 
 from webcrawl.hive.scrapyd_api import Machine
@@ -62,18 +63,35 @@ def web(tmp_path_factory):
         yield web
 
 
-def options(web, name):
-    settings = {
-        "HIVE": name,
-        "REDIS_URL": "redis://localhost:6379",
-        "DNS_SERVERS": web.dns,
-        "ALLOW_PRIVATE_ADDRESSES": 1,
-        "POLITENESS_MIN_DELAY": 1,
-        "POLITENESS_BACKOFF_SECS": 0.1,
-        "REDIRECT_MAX_TIMES": 100,
-        "STATISTICS_INTERVAL_SECS": 1,
-    }
-    return [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory):
+    with RedisServer(tmp_path_factory.mktemp("redis"), port=True) as server:
+        yield server
+
+
+@pytest.fixture
+def start(hosts, redis, web, tmp_path):
+    """Of the name of a hive: the words that start it."""
+    simulated, seeds = web
+
+    def words(name, hosts=hosts, seeds=seeds):
+        settings = {
+            "HIVE": name,
+            "HIVE_SHARDS": 8,
+            "HIVE_LEASE_SECS": 3,
+            "HIVE_STORE": tmp_path / "store",
+            "REDIS_URL": redis.tcp_url,
+            "DNS_SERVERS": simulated.dns,
+            "ALLOW_PRIVATE_ADDRESSES": 1,
+            "POLITENESS_MIN_DELAY": 1,
+            "POLITENESS_BACKOFF_SECS": 0.1,
+            "REDIRECT_MAX_TIMES": 100,
+            "STATISTICS_INTERVAL_SECS": 1,
+        }
+        given = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+        return ["up", "--hosts", hosts, "web", "-a", f"seeds={seeds}", *given]
+
+    return words
 
 
 @pytest.fixture
@@ -81,17 +99,15 @@ def names(daemons):
     return [daemon.name for daemon in daemons]
 
 
-def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machine, web):
-    simulated, seeds = web
+def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machine, start):
     hive_name = ("-s", "HIVE=news")
-    start = ["web", "-a", f"seeds={seeds}", *options(simulated, "news")]
     wider = hosts.with_name("wider.txt")
     wider.write_text(f"{dead_machine}\n{hosts.read_text()}")
-    code, told = hive("up", "--hosts", wider, *start)
+    code, told = hive(*start("news", wider))
     assert code == 1
     assert told.pop(dead_machine) == "does not answer: Connection refused"
     assert told == dict.fromkeys(names, "news-1 started")
-    assert hive("up", "--hosts", hosts, *start) == (0, dict.fromkeys(names, "news-1 ran already"))
+    assert hive(*start("news")) == (0, dict.fromkeys(names, "news-1 ran already"))
 
     daemons[2].process.send_signal(signal.SIGSTOP)
     try:
@@ -110,31 +126,27 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
 
 
 @pytest.mark.long
-def test_drones_that_were_stopped_go_on_to_the_end(daemons, hosts, names, web):
-    simulated, seeds = web
+def test_drones_that_were_stopped_go_on_to_the_end(daemons, hosts, names, start, web):
     hive_name = ("-s", "HIVE=again")
-    start = ["up", "--hosts", hosts, "web", "-a", f"seeds={seeds}", *options(simulated, "again")]
     for run in (1, 2):
-        assert hive(*start) == (0, dict.fromkeys(names, "again-1 started"))
+        assert hive(*start("again")) == (0, dict.fromkeys(names, "again-1 started"))
         if run == 1:
             assert hive("stop", "--hosts", hosts, *hive_name)[0] == 0
     for daemon in daemons:
         daemon.wait_for_end("again-1", runs=2)
         assert "Resuming the crawl in crawls/again-1" in daemon.log("again-1")
         assert damage_in(daemon.directory / "crawls/again-1") == []
-        found = daemon.finished("again-1")
-        assert len(found) == len(set(found))
-        assert allowed_urls(simulated.world, USER_AGENT) <= set(found)
+    found = [url for daemon in daemons for url in daemon.finished("again-1")]
+    assert allowed_urls(web[0].world, USER_AGENT) <= set(found)
     end = "again-1 ended: finished: nothing is left to fetch"
     assert hive("status", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, end))
     gone = "no drone of again runs"
     assert hive("stop", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, gone))
 
 
-def test_a_drone_that_cannot_start_is_named_with_its_reason(daemons, hosts, web):
+def test_a_drone_that_cannot_start_is_named_with_its_reason(daemons, hosts, start):
     hosts.write_text(daemons[1].line)
-    start = ["web", "-a", "seeds=mine.txt", *options(web[0], "lost")]
-    code, told = hive("up", "--hosts", hosts, "--drones", 2, *start)
+    code, told = hive(*start("lost", seeds="mine.txt"), "--drones", 2)
     assert code == 1
     for text in told.values():
         assert "ended at once: Cannot read the seeds in mine.txt: No such file" in text
@@ -191,6 +203,10 @@ def test_what_cannot_be_asked_for_is_a_sentence(words, sentence):
         (["HIVE=../x"], "HIVE must be a name of at most 64 letters"),
         ([], "HIVE must be a name of at most 64 letters"),
         (["HIVE=news"], "REDIS_URL is not set, which all machines must reach"),
+        (
+            ["HIVE=news", "REDIS_URL=redis://one", "HIVE_STORE=store"],
+            "HIVE_STORE must be a URL or a whole path, the same on all machines, not 'store'",
+        ),
     ],
 )
 def test_what_no_drone_can_do_without_is_asked_for(tmp_path, words, sentence):

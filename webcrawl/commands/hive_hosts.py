@@ -74,5 +74,10 @@ def _outcomes(args: list[str], opts: argparse.Namespace, settings: Settings) -> 
     order.check()
     if not settings.get("REDIS_URL"):
         raise FatalError("REDIS_URL is not set, which all machines must reach: -s REDIS_URL=URL.")
+    store = str(settings.get("HIVE_STORE") or "")
+    if "://" not in store and not Path(store).is_absolute():
+        raise FatalError(
+            f"HIVE_STORE must be a URL or a whole path, the same on all machines, not {store!r}."
+        )
     egg = build_egg(Path(closest_scrapy_cfg()).parent)
     return up(machines, order, egg=egg, secs=opts.timeout)
