@@ -50,7 +50,7 @@ from webcrawl.hive.checkpoint_files import (
 )
 from webcrawl.hive.objects import StoreError, open_objects
 from webcrawl.hive.upload import HOSTS, SupersededError, Upload, live_files
-from webcrawl.storage.atomic import make_directory, sync_paths, write_all
+from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -291,14 +291,18 @@ class CheckpointStore:
         it was used under that one and goes on from the newest checkpoint: nobody has held the shard
         since. Otherwise what was in it is deleted, and it appears at once, synced.
         """
+        aside, old = (directory.with_name(directory.name + end) for end in (".tmp", ".old.tmp"))
         for _ in range(_TRIES):
+            for path in (aside, old):
+                if path.exists():
+                    shutil.rmtree(path)
             record = LocalRecord.read(directory)
             if record.token == before and published.key in record.checkpoints:
                 record.token = token
                 record.write(directory)
                 return Fetched(published, in_place=True)
             try:
-                self._bring(published, directory, token)
+                self._bring(published, aside, token)
             except FileNotFoundError as error:
                 newer = self.newest(published.shard)
                 if newer is None or newer == published:
@@ -306,17 +310,21 @@ class CheckpointStore:
                     raise self._damaged(name, "one of its objects is not there") from error
                 published = newer
             else:
+                if directory.exists():
+                    directory.rename(old)
+                aside.rename(directory)
+                sync_path(directory.parent)
+                if old.exists():
+                    shutil.rmtree(old)
                 return Fetched(published, in_place=False)
         raise StoreError(
             f"HIVE_STORE {self._objects.name}: checkpoints of shard {published.shard} are deleted "
             "faster than they can be fetched"
         )
 
-    def _bring(self, published: Published, directory: Path, token: int) -> None:
-        aside, old = (directory.with_name(directory.name + end) for end in (".tmp", ".old.tmp"))
-        for path in (aside, old):
-            if path.exists():
-                shutil.rmtree(path)
+    def _bring(self, published: Published, aside: Path, token: int) -> None:
+        """Make the directory *aside* of *published*, synced; FileNotFoundError if an object of it
+        is gone. When it fails there is no such directory."""
         made = make_directory(aside)
         try:
             files = self._assemble(published, aside)
@@ -325,15 +333,9 @@ class CheckpointStore:
             )
             record.write(aside)
             sync_paths([*made, *(path for path in aside.rglob("*") if path.is_dir())])
-            if directory.exists():
-                directory.rename(old)
-            aside.rename(directory)
-        finally:
-            if aside.exists():
-                shutil.rmtree(aside)
-        sync_paths([directory.parent])
-        if old.exists():
-            shutil.rmtree(old)
+        except BaseException:
+            shutil.rmtree(aside)
+            raise
 
     def _assemble(self, published: Published, aside: Path) -> dict[str, KnownFile]:
         """Make the files of *published* in the directory *aside*, synced."""

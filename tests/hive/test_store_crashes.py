@@ -1,0 +1,222 @@
+"""Whatever ends a publication or a fetch, and wherever: the newest checkpoint is whole."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from crash import die_between_lines
+from dying_disk import DyingDisk, Killed
+from published_shard import Living, store_of
+
+from webcrawl.hive.store import CheckpointStore
+from webcrawl.storage.atomic import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+# Every change of the disk, or some of them.
+steps = pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])
+ENDS = [
+    ("kill", "links"),
+    ("power", "copies"),
+    pytest.param("kill", "copies", marks=pytest.mark.long),
+    pytest.param("power", "links", marks=pytest.mark.long),
+]
+
+
+class Begun(NamedTuple):
+    """A shard of which one checkpoint is in the *store*, and another is to be published; *states*
+    are what they have."""
+
+    store: CheckpointStore
+    shard: Living
+    states: dict[tuple[int, int], dict[str, Any]]
+    copy_hosts: Callable[[Path, Callable[[], bool]], None]
+
+    def publish(self) -> None:
+        self.shard.publish(self.store, token=1, copy_hosts=self.copy_hosts)
+
+
+def begun(root: Path, kind: str, patch: pytest.MonkeyPatch) -> Begun:
+    patch.setattr(os, "fsync", lambda fd: None)  # what counts is what the disk's rig sees of it
+    store = store_of(kind, root, patch, pack_bytes=3000)
+    shard = Living(root / "job")
+    shard.crawl(0)
+    shard.save(store, token=1)
+    states = {(1, 1): shard.contents()}
+    shard.crawl(30)
+    shard.checkpoint()
+    states[1, 2] = shard.contents()
+    # SQLite's own calls are none that the rigs of disks see.
+    (root / "hosts").mkdir()
+    shard.records.copy_to(root / "hosts", lambda: True)
+    records = (root / "hosts/records.sqlite").read_bytes()
+
+    def copy(directory: Path, _: Callable[[], bool]) -> None:
+        write_atomic(directory / "records.sqlite", records)
+
+    return Begun(store, shard, states, copy)
+
+
+def adopted(root: Path, target: Path, *, token: int = 2) -> tuple[tuple[int, int], dict[str, Any]]:
+    """The newest checkpoint of the store in *root*, and what a drone finds in it."""
+    store = CheckpointStore(url=str(root / "store"))
+    newest = store.newest(0)
+    assert newest is not None
+    store.fetch(newest, target / "shards/00", token=token, before=0)
+    other = Living(target)
+    found = other.contents()
+    assert other.queue.check() == []
+    other.save(store, token=token)
+    other.end()
+    return newest.key, found
+
+
+@steps
+@pytest.mark.parametrize(("kind", "store"), ENDS)
+def test_dying_at_any_change_leaves_a_whole_newest_checkpoint(
+    tmp_path, monkeypatch, store, kind, step
+):
+    keys = []
+    for after in itertools.count(1, step):
+        root = tmp_path / f"{after}"
+        with monkeypatch.context() as patch:
+            job = begun(root, store, patch)
+            disk = DyingDisk(root, patch=patch, rng=random.Random(after))
+            disk.arm(kind, after=after)
+            is_done = True
+            try:
+                job.publish()
+            except Killed:
+                is_done = False
+            left = root
+            disk.bury()
+            if kind == "power":
+                left = tmp_path / f"{after}-left"
+                disk.lose_power(left)
+            disk.close()
+        job.shard.end()
+        key, found = adopted(left, tmp_path / f"{after}-found")
+        assert found == job.states[key]
+        keys.append(key)
+        if is_done:
+            break
+    assert keys[0] == (1, 1)
+    assert keys[-1] == (1, 2)
+    assert len(keys) > 20 / step
+
+
+@steps
+@pytest.mark.parametrize("kind", ["full", "broken"])
+def test_trouble_at_any_change_leaves_the_one_before_and_the_next_is_good(
+    tmp_path, monkeypatch, kind, step
+):
+    for after in itertools.count(1, step):
+        root = tmp_path / f"{after}"
+        with monkeypatch.context() as patch:
+            job = begun(root, "copies", patch)
+            disk = DyingDisk(root, patch=patch, rng=random.Random(after))
+            disk.arm(kind, after=after, lasting=1 + after % 3)
+            with contextlib.suppress(OSError):
+                job.publish()
+            happened = disk.was_full
+            disk.disarm()
+            newest = job.store.newest(0)
+            assert newest is not None
+            job.publish()
+            disk.close()
+        job.shard.end()
+        key, found = adopted(root, tmp_path / f"{after}-found")
+        assert (key, found) == ((1, 2), job.states[1, 2])
+        if not happened:
+            break
+    assert after > 20
+
+
+@steps
+@pytest.mark.parametrize(("kind", "store"), ENDS)
+def test_dying_at_any_change_of_a_fetch_leaves_nothing_that_is_half_there(
+    tmp_path, monkeypatch, store, kind, step
+):
+    counted = 0
+    for after in itertools.count(1, step):
+        root = tmp_path / f"{after}"
+        with monkeypatch.context() as patch:
+            job = begun(root, store, patch)
+            job.publish()
+            job.shard.end()
+            # What it had before is not to be gone on with.
+            old = Living(root / "other")
+            old.crawl(500)
+            old.checkpoint()
+            old.end()
+            disk = DyingDisk(root, patch=patch, rng=random.Random(after))
+            disk.arm(kind, after=after)
+            newest = job.store.newest(0)
+            assert newest is not None
+            is_done = True
+            try:
+                job.store.fetch(newest, root / "other/shards/00", token=2, before=1)
+            except Killed:
+                is_done = False
+            left = root
+            disk.bury()
+            if kind == "power":
+                left = tmp_path / f"{after}-left"
+                disk.lose_power(left)
+            disk.close()
+        again = CheckpointStore(url=str(left / "store"))
+        target = left / "other/shards/00"
+        # The next claim is made from that one.
+        fetched = again.fetch(newest, target, token=3, before=2)
+        counted += fetched.in_place
+        assert [path.name for path in target.parent.iterdir()] == ["00"]
+        other = Living(left / "other")
+        assert other.contents() == job.states[1, 2]
+        other.end()
+        if is_done:
+            break
+    assert after > 20
+    assert counted
+
+
+# kill -9, with all that SQLite does
+
+
+def publish(path: Path) -> None:
+    """What the lines are counted of."""
+    shard = Living(path / "job")
+    shard.publish(CheckpointStore(url=str(path / "store"), pack_bytes=3000), token=1)
+    os._exit(0)
+
+
+def states_of(path: Path, patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    job = begun(path, "links", patch)
+    job.shard.end()
+    yield from job.states.values()
+
+
+@pytest.mark.long
+def test_dying_between_any_two_lines_leaves_a_whole_newest_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    (tmp_path / "out").mkdir()
+    states = [*states_of(tmp_path / "start", monkeypatch)]
+    module = "tests.hive.test_store_crashes:publish"
+    left = die_between_lines(module, tmp_path / "start", tmp_path / "out")
+    assert len(left) > 20
+    numbers = []
+    for n, path in enumerate(left):
+        (_, number), found = adopted(path, tmp_path / f"{n}-found")
+        assert found == states[number - 1]
+        numbers.append(number)
+        # The process that died goes on, and may not know how far it came.
+        shard = Living(path / "job")
+        shard.end()
+    assert [number for number, _ in itertools.groupby(numbers)] == [1, 2]
