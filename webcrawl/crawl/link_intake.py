@@ -129,10 +129,39 @@ class LinkIntake:
         if batch.seeds is not None:
             self._submit_seeds(batch, batch.seeds)
             return
-        batch = self._in_scope(batch)
-        links, hosts, source = batch.links, batch.hosts, batch.source
-        if not links:
+        self.submit_all((batch,))
+
+    def submit_all(self, batches: Sequence[LinkBatch]) -> None:
+        """As ``submit`` for each of *batches*, none of them of seeds, by one write."""
+        batches = [kept for batch in batches if (kept := self._in_scope(batch)).links]
+        if not batches:
             return
+        if len(batches) == 1:
+            self._eliminator.submit(batches[0].fingerprints, self._entries(batches[0]))
+        else:
+            encoders = [
+                (entry, i)
+                for batch in batches
+                for entry in (self._entries(batch),)
+                for i in range(len(batch.links))
+            ]
+
+            def encoded(at: int) -> bytes:
+                entry, i = encoders[at]
+                return entry(i)
+
+            names = [name for batch in batches for name in batch.fingerprints]
+            self._eliminator.submit(names, encoded)
+        for batch in batches:
+            self.submitted += len(batch.links)
+            own_domain = registered_domain(host_of(batch.source.url))
+            others = {registered_domain(host) for host in set(batch.hosts)} - {own_domain}
+            if others:
+                self._linked(own_domain, others)
+
+    def _entries(self, batch: LinkBatch) -> Callable[[int], bytes]:
+        """What makes the entry of a link of *batch* from its index."""
+        links, hosts, source = batch.links, batch.hosts, batch.source
         via_host = host_of(source.url)
         own_domain = registered_domain(via_host)
         own_key = self._key_of(source.url)
@@ -166,11 +195,7 @@ class LinkIntake:
                 )
             )
 
-        self._eliminator.submit(batch.fingerprints, entry)
-        self.submitted += len(links)
-        others = {registered_domain(host) for host in set(hosts)} - {own_domain}
-        if others:
-            self._linked(own_domain, others)
+        return entry
 
     def _in_scope(self, batch: LinkBatch) -> LinkBatch:
         """*batch* without what leads out of the domains of the seeds."""

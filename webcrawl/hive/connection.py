@@ -20,6 +20,7 @@ out twice; what a hive does while Redis is away is its own decision. It is used 
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -51,6 +52,8 @@ _PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379
 # For each answer. A server that is there takes milliseconds.
 _TIMEOUT_SECS: Final = 5.0
+# Least and most between two tries while Redis is away.
+_BACK_OFF_SECS: Final = (0.1, 5.0)
 # Of scrapy-redis' parameters, those of its blocking client, whose answers are text.
 _OTHERS: Final = frozenset(
     {"url", "redis_cls", "retry_on_timeout", "encoding", "decode_responses", "protocol"}
@@ -96,6 +99,29 @@ async def close(client: Redis | RedisCluster) -> None:
     await client.aclose()
     if isinstance(client, Redis) and isinstance(client.connection_pool, SentinelConnectionPool):
         await client.connection_pool.sentinel_manager.aclose()
+
+
+def is_cancelled() -> bool:
+    """Whether the running task is to end: redis-py 8.1 may swallow that while it connects."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+class BackOff:
+    """The growing time between tries while something does not work."""
+
+    def __init__(self) -> None:
+        self._secs = 0.0
+
+    def reset(self) -> None:
+        """It has worked."""
+        self._secs = 0.0
+
+    async def wait(self) -> None:
+        """Twice as long as the last time."""
+        least, most = _BACK_OFF_SECS
+        self._secs = min(most, max(least, 2 * self._secs))
+        await asyncio.sleep(self._secs)
 
 
 def _client(url: str, params: dict[str, Any]) -> Redis | RedisCluster:

@@ -311,7 +311,8 @@ class Membership:
         """Say that published checkpoints have all of the shards' streams up to *positions*.
 
         Accepted are those shards that are the drone's by the token in *leases*. Their streams are
-        cut there, now or with the next acknowledgement.
+        cut there, now or with the next acknowledgement. The entry of the position itself stays, so
+        that a stream that is read again from its beginning leads to its last ID.
         """
         triples = [
             part
@@ -323,7 +324,7 @@ class Membership:
         accepted = set(map(int, await self._run(_ACKNOWLEDGE, keys, self._drone, *triples)))
         with contextlib.suppress(*UNREACHABLE):
             await self._each(
-                ("XTRIM", self._keys.stream(shard), "MINID", after(positions[shard]))
+                ("XTRIM", self._keys.stream(shard), "MINID", positions[shard])
                 for shard in sorted(accepted)
             )
         return accepted
@@ -390,12 +391,6 @@ class Membership:
                 if drone.decode() in living
             },
         )
-
-
-def after(position: str) -> str:
-    """The ID that follows *position* in a stream."""
-    milliseconds, _, number = position.partition("-")
-    return f"{milliseconds}-{int(number or 0) + 1}"
 
 
 def _hash(flat: list[bytes]) -> dict[str, str]:

@@ -74,6 +74,13 @@ class ClockCache:
                 hand = 0
         self._hand = hand
 
+    def clear(self) -> None:
+        """Hold nothing."""
+        self._slot_of.clear()
+        self._held.clear()
+        self._used = bytearray(self.size)
+        self._hand = 0
+
     def __contains__(self, fp: int) -> bool:
         return fp in self._slot_of
 

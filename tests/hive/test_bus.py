@@ -1,0 +1,318 @@
+"""What outboxes have arrives in the inboxes, at least once, whatever becomes of Redis or drones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvloop
+from bus_rig import BusDrone, links
+from redis_server import RedisServer, Sentinel
+
+from webcrawl.crawl.link_intake import SeedFacts
+from webcrawl.frontier import Entry
+from webcrawl.hive.keys import Keys
+from webcrawl.hive.messages import SEEDS_SENT, encode_entry, encode_links
+from webcrawl.storage.record_log import pack_many
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+NAMES = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def loop_of_a_crawl(monkeypatch):
+    monkeypatch.setattr(asyncio, "run", uvloop.run)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis") / "r", appendonly=True) as server:
+        yield server
+
+
+async def until(is_so: Callable[[], Any], secs: float = 20) -> None:
+    async with asyncio.timeout(secs):
+        while not is_so():  # noqa: ASYNC110  # of whatever there is
+            await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def drones(
+    directory: Path, url: str, count: int = 2, *, shards: int = 2, **more: Any
+) -> AsyncIterator[list[BusDrone]]:
+    """They hold the shards in turn."""
+    keys = Keys(f"bus{next(NAMES)}")
+    made = [
+        BusDrone(
+            directory / str(number),
+            url=url, keys=keys, held=range(number, shards, count), shards=shards,
+        )
+        for number in range(count)
+    ]  # fmt: skip
+    for drone in made:
+        await drone.start(**more)
+        await drone.beat()
+    try:
+        yield made
+    finally:
+        for drone in made:
+            await drone.kill()
+
+
+async def test_a_batch_arrives_and_is_acknowledged(tmp_path: Path, server: RedisServer):
+    async with drones(tmp_path, server.url) as (a, b):
+        batch = links(3)
+        a.send(batch, source=0, target=1)
+        await until(lambda: b.shards[1].names)
+        assert b.shards[1].log == [("link", link.url) for link in batch.links]
+        await until(lambda: a.is_done)
+        assert all(name in a.cache for name in batch.fingerprints)
+        await a.checkpoint()
+        await a.beat()
+        assert a.outboxes[0].size > 0
+        await b.checkpoint()
+        await a.beat()
+        assert a.outboxes[0].size == 0
+        sent, received = a.bus.stats(), b.bus.stats()
+        assert sent["hive/batches/sent"] == received["hive/batches/received"] == 1
+        assert sent["hive/bytes/sent"] == received["hive/bytes/received"] > 0
+        assert received["hive/links/received"] == 3
+        assert 0 <= received["hive/lag/secs"] <= received["hive/lag/secs_max"] < 20
+
+
+async def test_entries_are_submitted_or_requeued(tmp_path: Path, server: RedisServer):
+    async with drones(tmp_path, server.url) as (a, b):
+        entry = Entry(url="http://b.test/", host="b.test", extra=b"pickled")
+        a.outboxes[0].append(1, encode_entry(entry, 77))
+        a.outboxes[0].append(1, encode_entry(entry, None))
+        await until(lambda: len(b.shards[1].log) == 2)
+        assert b.shards[1].log == [("entry", 77), ("requeued", "http://b.test/")]
+
+
+async def test_messages_of_many_pages_come_in_few_entries(tmp_path: Path, server: RedisServer):
+    async with drones(tmp_path, server.url) as (a, b):
+        for _ in range(2000):
+            a.send(links(1), source=0, target=1)
+        await until(lambda: len(b.shards[1].names) == 2000)
+        assert a.bus.sender.sent < 40
+        assert [url for _, url in b.shards[1].log] == sorted(
+            (url for _, url in b.shards[1].log), key=lambda url: int(url.rpartition("/")[2])
+        )
+
+
+async def test_a_full_stream_gets_no_more_until_it_is_acknowledged(
+    tmp_path: Path, server: RedisServer
+):
+    async with drones(tmp_path, server.url, 3, shards=3, stream_bytes=50_000) as (a, b, c):
+        b.shards[1].eliminator.is_full = True
+        for _ in range(3000):
+            a.send(links(1), source=0, target=1)
+        a.send(links(1), source=0, target=2)
+        await until(lambda: c.shards[2].names)
+        await asyncio.sleep(0.3)
+        size = await b.client.memory_usage(b._keys.stream(1))
+        assert 50_000 < size < 100_000
+        assert not a.is_done
+        assert not b.shards[1].names
+        b.shards[1].eliminator.is_full = False
+        while len(b.shards[1].names) < 3000:
+            await b.checkpoint()
+            await asyncio.sleep(0.05)
+        await until(lambda: a.is_done)
+
+
+async def test_the_end_of_the_seeds_comes_after_all_seeds(tmp_path: Path, server: RedisServer):
+    async with drones(tmp_path, server.url, 3, shards=3, stream_bytes=50_000) as (a, b, c):
+        # Those of one shard cannot be sent yet, so the other one is not told either.
+        b.shards[1].eliminator.is_full = True
+        for _ in range(500):
+            batch = links(1)
+            seeds = batch._replace(seeds=SeedFacts([1], ["b.test"]))
+            a.outboxes[0].append(1, encode_links(seeds))
+        a.outboxes[0].append_all([(1, SEEDS_SENT, ()), (2, SEEDS_SENT, ())], barrier=True)
+        await asyncio.sleep(0.5)
+        assert not c.shards[2].knows_seeds
+        b.shards[1].eliminator.is_full = False
+        while not c.shards[2].knows_seeds or not b.shards[1].knows_seeds:
+            await b.checkpoint()
+            await asyncio.sleep(0.05)
+        assert len(b.shards[1].names) == 500
+        assert b.inboxes[1].knows_all_seeds
+
+
+async def test_links_that_overtake_seeds_wait_for_them(tmp_path: Path, server: RedisServer):
+    async with drones(tmp_path, server.url) as (a, b):
+        b.shards[1].settings.needs_all_seeds = True
+        a.send(links(1), source=0, target=1)
+        await until(lambda: a.is_done)
+        batch = links(1)
+        a.outboxes[0].append(1, encode_links(batch._replace(seeds=SeedFacts([1], ["b.test"]))))
+        await until(lambda: b.shards[1].log)
+        a.send(links(1), source=0, target=1)
+        await until(lambda: a.is_done)
+        await asyncio.sleep(0.2)
+        assert [kind for kind, _ in b.shards[1].log] == ["seed"]
+        # Nothing of it is acknowledged, so it may die now.
+        await b.checkpoint()
+        assert b.bus.positions(b.inboxes) == {1: "0-0"}
+        a.outboxes[0].append(1, SEEDS_SENT)
+        await until(lambda: len(b.shards[1].names) == 3)
+        assert sorted(kind for kind, _ in b.shards[1].log) == ["link", "link", "seed", "seed"]
+        last = (await b.client.xinfo_stream(b._keys.stream(1)))["last-generated-id"].decode()
+        await until(lambda: b.inboxes[1].position == last)
+
+
+async def test_garbage_is_skipped_counted_and_told_once(
+    tmp_path: Path, server: RedisServer, caplog: pytest.LogCaptureFixture
+):
+    async with drones(tmp_path, server.url) as (a, b):
+        stream = b._keys.stream(1)
+        for fields in (
+            {"b": b"garbage"},
+            {"other": b"field"},
+            {"b": pack_many([b"no message", SEEDS_SENT])},
+            {"b": b""},
+        ):
+            await b.client.xadd(stream, fields)
+        a.send(links(1), source=0, target=1)
+        await until(lambda: b.shards[1].names)
+        assert b.bus.stats()["hive/garbage"] == 4
+        assert b.shards[1].knows_seeds
+        told = [record for record in caplog.records if "no message" in record.getMessage()]
+        assert len(told) == 1
+
+
+async def test_what_a_disk_refuses_comes_again(tmp_path: Path, server: RedisServer):
+    async with drones(tmp_path, server.url) as (a, b):
+        b.shards[1].failure = OSError("full")
+        a.send(links(1), source=0, target=1)
+        await until(lambda: b.failures)
+        assert b.inboxes[1].position == "0-0"
+        b.shards[1].failure = None
+        await until(lambda: b.shards[1].names)
+
+
+async def test_a_shard_that_has_gone_takes_nothing_in(tmp_path: Path, server: RedisServer):
+    async with drones(tmp_path, server.url) as (a, b):
+        inbox = b.inboxes.pop(1)
+        inbox.close()
+        a.send(links(1), source=0, target=1)
+        await until(lambda: a.is_done)
+        await asyncio.sleep(0.7)
+        assert not b.shards[1].names
+        # An outbox that has gone is no concern of the sender's either.
+        a.send(links(1), source=0, target=1)
+        a.outboxes.pop(0).close()
+        await until(lambda: a.is_done)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+async def test_what_redis_may_have_lost_is_sent_again(
+    tmp_path: Path, server: RedisServer, empty: bool
+):
+    async with drones(tmp_path, server.url) as (a, b):
+        b.shards[1].eliminator.is_full = True
+        for _ in range(100):
+            a.send(links(1), source=0, target=1)
+        await until(lambda: a.is_done)
+        assert len(a.cache) > 0
+        server.restart(empty=empty)
+        b.shards[1].eliminator.is_full = False
+        await a.beat("another")
+        await b.beat("another")
+        assert not a.is_done
+        assert len(a.cache) == 0
+        await until(lambda: len(b.shards[1].names) == 100 and a.is_done)
+
+
+async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(
+    tmp_path: Path, server: RedisServer
+):
+    async with drones(tmp_path, server.url) as (a, b):
+        a.send(links(1), source=0, target=1)
+        await until(lambda: b.shards[1].names)
+        await b.checkpoint()
+        # An ID from the future, as a server with a fast clock gives them.
+        await b.client.xadd(b._keys.stream(1), {"b": pack_many([])}, id="9999999999999-0")
+        await until(lambda: b.inboxes[1].position == "9999999999999-0")
+        await b.client.flushall()
+        await b.beat("another")
+        await a.beat("another")
+        batch = links(1)
+        a.send(batch, source=0, target=1)
+        await until(lambda: {*batch.fingerprints} <= b.shards[1].names)
+        # The checkpoint that was published before means nothing in this Redis.
+        await b.checkpoint()
+        assert b.bus.positions(b.inboxes)[1] < "9999999999999-0"
+
+
+async def test_acknowledgements_of_another_redis_delete_nothing(
+    tmp_path: Path, server: RedisServer
+):
+    async with drones(tmp_path, server.url) as (a, b):
+        a.send(links(1), source=0, target=1)
+        await until(lambda: b.shards[1].names)
+        await until(lambda: a.is_done)
+        await a.checkpoint()
+        await a.bus.heard(born="another", acks={1: "9999999999999-0"})
+        assert a.outboxes[0].size > 0
+        await a.bus.heard(born="", acks={1: "9999999999999-0"})
+        assert a.outboxes[0].size > 0
+
+
+async def test_sending_goes_on_when_redis_is_back(
+    tmp_path: Path, server: RedisServer, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    async with drones(tmp_path, server.url) as (a, b):
+        server.kill()
+        a.send(links(1), source=0, target=1)
+        await until(lambda: "Redis does not take them" in caplog.text)
+        server.start()
+        await until(lambda: b.shards[1].names)
+        await until(lambda: "takes messages again" in caplog.text)
+        assert caplog.text.count("Redis does not take them") == 1
+
+
+async def test_a_cluster_carries_messages(tmp_path: Path):
+    with RedisServer(tmp_path / "c", cluster=True) as server:
+        async with drones(tmp_path, server.url, 2, shards=8) as (a, b):
+            for target in range(8):
+                a.send(links(2), source=target // 2 * 2, target=target)
+            shards = {**a.shards, **b.shards}
+            await until(lambda: all(len(shard.names) == 2 for shard in shards.values()))
+            await until(lambda: a.is_done)
+            server.restart(empty=True)
+            await a.beat("another")
+            await b.beat("another")
+            await until(lambda: a.is_done, 40)
+
+
+async def test_a_fail_over_of_a_sentinel_loses_nothing(tmp_path: Path):
+    with contextlib.ExitStack() as stack:
+        master = stack.enter_context(RedisServer(tmp_path / "m", port=True))
+        other = stack.enter_context(RedisServer(tmp_path / "o", port=True, replica_of=master))
+        sentinel = stack.enter_context(Sentinel(tmp_path / "s", master))
+        sentinel.wait_for_replicas(1)
+        async with drones(tmp_path, sentinel.url) as (a, b):
+            sent = set()
+            for number in range(200):
+                batch = links(1)
+                sent |= {*batch.fingerprints}
+                a.send(batch, source=0, target=1)
+                await asyncio.sleep(0.002)
+                if number == 100:
+                    master.kill()
+            sentinel.wait_for_master(other)
+            async with asyncio.timeout(20):
+                while not sent <= b.shards[1].names or not a.is_done:
+                    await a.beat()
+                    await b.beat()
+                    await asyncio.sleep(0.1)

@@ -1,0 +1,187 @@
+"""Drones that only send and receive: outboxes, inboxes and the bus of each, over models of shards.
+
+A `BusDrone` keeps its shards in a directory. Its checkpoints are published when they are made. It
+can be killed, and started again with its files, or with nothing but its last checkpoints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import shutil
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from scrapy.settings import Settings
+
+from webcrawl.crawl.link_intake import LinkBatch, LinkSource
+from webcrawl.hive.bus import Bus
+from webcrawl.hive.connection import UNREACHABLE, client_of, close
+from webcrawl.hive.inbox import Inbox
+from webcrawl.hive.messages import encode_links
+from webcrawl.hive.outbox import Outbox
+from webcrawl.hive.receiver import Receiver
+from webcrawl.hive.sender import Sender
+from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.seen.cache import ClockCache
+from webcrawl.urls import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from webcrawl.frontier import Entry
+    from webcrawl.hive.keys import Keys
+
+_NAMES = itertools.count(1)
+# As the membership has it: the word of the data, and the acknowledgements, at one moment.
+_BEAT = """
+redis.call('HSETNX', KEYS[1], 'born', ARGV[1])
+return {redis.call('HGET', KEYS[1], 'born'), redis.call('HGETALL', KEYS[2])}
+"""
+
+
+class ModelShard:
+    """What an inbox needs of a shard, in memory."""
+
+    def __init__(self, *, needs_all_seeds: bool = False) -> None:
+        self.settings = SimpleNamespace(needs_all_seeds=needs_all_seeds)
+        self.eliminator = SimpleNamespace(is_full=False, submit=self._submit_entry)
+        self.intake = SimpleNamespace(submit_all=self._submit_all)
+        self.frontier = SimpleNamespace(requeue=self._requeue)
+        self.log: list[Any] = []  # what came, in its order
+        self.names: set[int] = set()
+        self.knows_seeds = False
+        self.failure: Exception | None = None
+
+    def submit(self, batch: LinkBatch) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.log += [("seed", link.url) for link in batch.links]
+        self.names.update(batch.fingerprints)
+
+    def seeds_are_known(self) -> None:
+        self.knows_seeds = True
+
+    def _submit_all(self, batches: Sequence[LinkBatch]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        for batch in batches:
+            self.log += [("link", link.url) for link in batch.links]
+            self.names.update(batch.fingerprints)
+
+    def _submit_entry(self, names: list[int], encoded: Any) -> None:
+        self.log.append(("entry", names[0]))
+        self.names.update(names)
+
+    def _requeue(self, entry: Entry) -> None:
+        self.log.append(("requeued", entry.url))
+
+
+def links(count: int, *, host: str = "b.test", via: str = "http://a.test/") -> LinkBatch:
+    """A batch of so many links that no other batch has."""
+    names = [next(_NAMES) for _ in range(count)]
+    found = [Link(f"http://{host}/{name}") for name in names]
+    source = LinkSource(via, 1, 0, Depths(), b"", 1.0)
+    return LinkBatch(found, [host] * count, names, source)
+
+
+class BusDrone:
+    """A process that holds the shards *held* of *shards*, in *directory*."""
+
+    def __init__(
+        self, directory: Path, *, url: str, keys: Keys, held: Iterable[int], shards: int
+    ) -> None:
+        self._directory = directory
+        self._url = url
+        self._keys = keys
+        self._held = [*held]
+        self._count = shards
+        self._saved: dict[int, tuple[bytes, bytes, set[int]]] = {}
+        self.failures: list[Exception] = []
+
+    async def start(self, *, stream_bytes: int = 1 << 24) -> None:
+        """Begin, from the last checkpoint and what the outboxes have besides."""
+        self.cache = ClockCache(size=1000)
+        self.shards = {number: ModelShard() for number in self._held}
+        self.outboxes: dict[int, Outbox] = {}
+        self.inboxes: dict[int, Inbox] = {}
+        for number, shard in self.shards.items():
+            path = self._directory / str(number)
+            outbox, inbox = self._saved.get(number, (None, None, None))[:2]
+            if number in self._saved:
+                shard.names = {*self._saved[number][2]}
+            self.outboxes[number] = Outbox(path=path, segment_bytes=2000, held_bytes=500)
+            self.outboxes[number].open(outbox)
+            self.inboxes[number] = Inbox(shard=shard, path=path)
+            self.inboxes[number].open(inbox)
+        self.client = client_of(Settings({"REDIS_URL": self._url}))
+        fail = self.failures.append
+        common = {"client": self.client, "keys": self._keys, "fail": fail}
+        self.bus = Bus(
+            client=self.client,
+            outboxes=self.outboxes,
+            sender=Sender(
+                outboxes=self.outboxes, cache=self.cache, stream_bytes=stream_bytes, **common
+            ),
+            receiver=Receiver(inboxes=self.inboxes, **common),
+        )
+        self._task = asyncio.create_task(self.bus.run())
+
+    async def kill(self) -> None:
+        """It is no more; its files are."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        await close(self.client)
+        for part in (*self.outboxes.values(), *self.inboxes.values()):
+            part.close()
+
+    def lose_files(self) -> None:
+        """Its shards are taken over from their last checkpoints."""
+        for number in self._held:
+            path = self._directory / str(number)
+            shutil.rmtree(path, ignore_errors=True)
+            if number in self._saved:
+                shutil.copytree(self._directory / "published" / str(number), path)
+
+    async def beat(self, born: str = "born") -> None:
+        """One round, as the membership makes it; nothing if Redis is away."""
+        with contextlib.suppress(*UNREACHABLE):
+            found, acks = await self.client.execute_command(
+                "EVAL", _BEAT, 2, self._keys.state, self._keys.acks, born
+            )
+            names = [one.decode() for one in acks]
+            told = dict(zip(map(int, names[::2]), names[1::2], strict=True))
+            await self.bus.heard(born=found.decode(), acks=told)
+
+    async def checkpoint(self) -> None:
+        """Make, publish and acknowledge one of all shards."""
+        saved = {
+            number: (
+                self.outboxes[number].snapshot(), self.inboxes[number].snapshot(), {*shard.names}
+            )
+            for number, shard in self.shards.items()
+        }  # fmt: skip
+        for number in self._held:
+            published = self._directory / "published" / str(number)
+            shutil.rmtree(published, ignore_errors=True)
+            shutil.copytree(self._directory / str(number), published)
+        self._saved = saved
+        for part in (*self.outboxes.values(), *self.inboxes.values()):
+            part.written()
+            part.forget()
+        with contextlib.suppress(*UNREACHABLE):
+            for number, position in self.bus.positions(self.inboxes).items():
+                await self.client.hset(self._keys.acks, str(number), position)
+                await self.client.xtrim(self._keys.stream(number), minid=position)
+
+    def send(self, batch: LinkBatch, *, source: int, target: int) -> None:
+        """*batch* was found by shard *source* and is for *target*."""
+        names = [*batch.fingerprints]
+        self.outboxes[source].append(target, encode_links(batch), names)
+
+    @property
+    def is_done(self) -> bool:
+        return self.bus.sender.is_idle

@@ -1,0 +1,182 @@
+"""Receiver: from the streams of the shards that a process holds into their inboxes.
+
+It reads by a connection of its own, as it waits there. The stream of a shard whose eliminator is
+full is not read. What is no message is skipped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from redis.asyncio import RedisCluster
+
+from webcrawl.clock import wall_time
+from webcrawl.errors import FatalError
+from webcrawl.hive.connection import UNREACHABLE, BackOff, is_cancelled
+from webcrawl.hive.outbox import order_of
+from webcrawl.storage.record_log import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from redis.asyncio import Redis
+
+    from webcrawl.hive.inbox import Inbox
+    from webcrawl.hive.keys import Keys
+
+logger = logging.getLogger(__name__)
+
+_BLOCK_MS: Final = 500
+_IDLE_SECS: Final = 0.1
+_READ_ENTRIES: Final = 16  # of each stream at once
+# Between two reads while something comes, so that each finds more than one entry.
+_READ_EVERY_SECS: Final = 0.05
+_SLICE_ENTRIES: Final = 4
+
+
+class _Found(NamedTuple):
+    """What the stream of *inbox* has behind *cursor*: its next entries."""
+
+    inbox: Inbox
+    cursor: str
+    entries: Sequence[tuple[bytes, Mapping[bytes, bytes]]]
+
+
+class Receiver:
+    """Takes in what is in the streams of *inboxes*, by the numbers of shards that come and go.
+
+    *fail* is called with what disks and shards raise; *clock* gives epoch seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Redis | RedisCluster,
+        keys: Keys,
+        inboxes: Mapping[int, Inbox],
+        fail: Callable[[Exception], object],
+        clock: Callable[[], float] = wall_time,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._inboxes = inboxes
+        self._fail = fail
+        self._clock = clock
+        self._incarnation = ""
+        self._entries = self._links = self._bytes = self._garbage = 0
+        self._lag = self._lag_max = 0.0
+
+    @property
+    def received(self) -> int:
+        """Entries taken in."""
+        return self._entries
+
+    def begin(self, incarnation: str) -> None:
+        """Streams are read in *incarnation* from now on."""
+        self._incarnation = incarnation
+
+    async def run(self) -> None:
+        """Receive until it is cancelled."""
+        back_off = BackOff()
+        while not is_cancelled():
+            try:
+                found = await self._read()
+            except UNREACHABLE:
+                await back_off.wait()
+                continue
+            try:
+                for one in found:
+                    await self._take_in(one)
+            except (OSError, CorruptRecordError, FatalError) as error:
+                self._fail(error)
+                await back_off.wait()
+                continue
+            back_off.reset()
+            if found:
+                await asyncio.sleep(_READ_EVERY_SECS)
+
+    async def _read(self) -> list[_Found]:
+        """The next entries of each stream; waits for some, but not long."""
+        wanted: dict[str, Inbox] = {}
+        for number, inbox in self._inboxes.items():
+            if not (self._incarnation and inbox.is_open):
+                continue
+            if inbox.incarnation != self._incarnation:
+                inbox.begin(self._incarnation)
+            if not inbox.is_full:
+                wanted[self._keys.stream(number)] = inbox
+        if not wanted:
+            await asyncio.sleep(_IDLE_SECS)
+            return []
+        cursors = [inbox.cursor for inbox in wanted.values()]
+        if isinstance(self._client, RedisCluster):
+            answer = await self._read_each([*wanted], cursors)
+        else:
+            client: Any = self._client
+            answer = await client.execute_command(
+                *("XREAD", "COUNT", _READ_ENTRIES, "BLOCK", _BLOCK_MS, "STREAMS"),
+                *wanted,
+                *cursors,
+            )
+        began = dict(zip(wanted, cursors, strict=True))
+        streams = ((name.decode(), entries) for name, entries in answer or ())
+        return [_Found(wanted[stream], began[stream], entries) for stream, entries in streams]
+
+    async def _read_each(self, streams: Sequence[str], cursors: Sequence[str]) -> list[Any]:
+        """The same where streams are on several servers, which cannot be waited for together."""
+        assert isinstance(self._client, RedisCluster)
+        pipeline: Any = self._client.pipeline(transaction=False)
+        for stream, cursor in zip(streams, cursors, strict=True):
+            pipeline.execute_command("XRANGE", stream, f"({cursor}", "+", "COUNT", _READ_ENTRIES)
+        answers = await pipeline.execute()
+        found = [
+            (stream.encode(), entries)
+            for stream, entries in zip(streams, answers, strict=True)
+            if entries
+        ]
+        if not found:
+            await asyncio.sleep(_IDLE_SECS)
+        return found
+
+    async def _take_in(self, found: _Found) -> None:
+        """Give *found* to its inbox, as long as that is where it was when they were read."""
+        inbox, cursor, entries = found
+        for start in range(0, len(entries), _SLICE_ENTRIES):
+            if not inbox.is_open or inbox.cursor != cursor:
+                return
+            some = [
+                (stream_id.decode(), fields.get(b"b", b""))
+                for stream_id, fields in entries[start : start + _SLICE_ENTRIES]
+            ]
+            links, garbage = inbox.take_in(some)
+            cursor = some[-1][0]
+            self._links += links
+            self._entries += len(some)
+            self._bytes += sum(len(packed) for _, packed in some)
+            self._lag = max(0.0, self._clock() - order_of(cursor)[0] / 1000)
+            self._lag_max = max(self._lag, self._lag_max)
+            if garbage:
+                self._refuse(garbage)
+            await asyncio.sleep(0)
+
+    def _refuse(self, garbage: list[str]) -> None:
+        if not self._garbage:
+            logger.warning(
+                "What came from Redis is no message and was skipped: %s. No more of these will be "
+                "logged, see the stat hive/garbage",
+                garbage[0],
+            )
+        self._garbage += len(garbage)
+
+    def stats(self) -> dict[str, int | float]:
+        """Under their names in the crawl's statistics."""
+        return {
+            "hive/batches/received": self._entries,
+            "hive/links/received": self._links,
+            "hive/bytes/received": self._bytes,
+            "hive/garbage": self._garbage,
+            "hive/lag/secs": round(self._lag, 3),
+            "hive/lag/secs_max": round(self._lag_max, 3),
+        }

@@ -1,0 +1,158 @@
+"""Host splitter: what a process finds, divided between its shard and the outbox to others.
+
+Links to the shard of their page are submitted there, all others go to the outbox of that shard,
+those to other shards of the same process, too: each shard's checkpoint stands for itself.
+
+A cache spares what was sent already (Broder et al., "Efficient URL Caching for World Wide Web
+Crawling"). A link is spared if the cache holds its fingerprint, and the pair of the domains of page
+and link: the target's reputation counts which domains link to it. Both enter the cache when Redis
+has answered, so what is spared is in the target's stream, or in a published checkpoint of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.crawl.shards import NotHeldError
+from webcrawl.hive.messages import SEEDS_SENT, encode_entry, encode_links
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.urls import host_of
+from webcrawl.urls.registered_domain import registered_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from webcrawl.crawl.link_intake import LinkBatch
+    from webcrawl.crawl.shards import Shards
+    from webcrawl.frontier import Entry
+    from webcrawl.hive.outbox import Outbox
+    from webcrawl.seen.cache import ClockCache
+
+# Links of one message: at URL_MAX_LENGTH_BYTES these are a megabyte.
+_LINKS: Final = 512
+# Sources of URLs pause while an outbox has so much to send.
+_FULL_BYTES: Final = 16 << 20
+# The shard whose holder reads the seeds.
+_OF_SEEDS: Final = 0
+
+
+class HostSplitter:
+    """An ``Elsewhere`` over *shards* and their *outboxes*, both by the numbers of those held."""
+
+    def __init__(
+        self, *, shards: Shards, outboxes: Mapping[int, Outbox], cache: ClockCache
+    ) -> None:
+        self._shards = shards
+        self._outboxes = outboxes
+        self._cache = cache
+        self._kept = self._sent = self._spared = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the sources of URLs should pause. O(shards)."""
+        return any(outbox.unsent > _FULL_BYTES for outbox in self._outboxes.values())
+
+    def submit(self, batch: LinkBatch) -> None:
+        """As ``LinkSink.submit``. NotHeldError if the process holds no shard."""
+        number, outbox = self._source(batch.source.url)
+        number_of = self._shards.number_of
+        numbers = {host: number_of(host) for host in {*batch.hosts}}
+        places: dict[int, list[int]] = {}
+        for i, host in enumerate(batch.hosts):
+            places.setdefault(numbers[host], []).append(i)
+        sites: dict[int, list[int]] = {}
+        if batch.seeds is not None:
+            for i, host in enumerate(batch.seeds.hosts):
+                sites.setdefault(number_of(host), []).append(i)
+        shard = self._shards.held(number)
+        own: list[int] = []
+        own_sites: list[int] = []
+        if shard is not None:
+            own, own_sites = places.pop(number, []), sites.pop(number, [])
+        if places or sites:
+            messages = (
+                self._seeds(batch, places, sites)
+                if batch.seeds is not None
+                else self._links(batch, places)
+            )
+            if messages:
+                outbox.append_all(messages)
+        if shard is not None and (own or own_sites):
+            whole = len(own) == len(batch.links) and not sites
+            shard.submit(batch if whole else batch.only(own, own_sites))
+        self._kept += len(own)
+
+    def _source(self, url: str) -> tuple[int, Outbox]:
+        """The shard of a document, and its outbox. Of seeds it is the one whose cursor tells how
+        far they were read. If that has gone, any: the document will be fetched again."""
+        number = self._shards.number_of(host_of(url)) if url else _OF_SEEDS
+        outbox = self._outboxes.get(number)
+        if outbox is not None:
+            return number, outbox
+        for number, outbox in self._outboxes.items():
+            return number, outbox
+        raise NotHeldError("this process holds no shard")
+
+    def _links(
+        self, batch: LinkBatch, places: Mapping[int, Sequence[int]]
+    ) -> list[tuple[int, bytes, Sequence[int]]]:
+        """The messages of a page's links at *places*, by shards, without those that are spared."""
+        names, hosts, cache = batch.fingerprints, batch.hosts, self._cache
+        own_domain = registered_domain(host_of(batch.source.url))
+        pairs: dict[str, int] = {}
+        messages: list[tuple[int, bytes, Sequence[int]]] = []
+        for target, found in places.items():
+            at: list[int] = []
+            told: list[int] = []
+            missed = {*cache.misses([names[i] for i in found])}
+            for place, i in enumerate(found):
+                pair = pairs.get(hosts[i])
+                if pair is None:
+                    pair = fingerprint(f"{own_domain} {registered_domain(hosts[i])}")
+                    pairs[hosts[i]] = pair
+                if place in missed or pair not in cache:
+                    at.append(i)
+                    told += (names[i], pair)
+            self._spared += len(found) - len(at)
+            self._sent += len(at)
+            for start in range(0, len(at), _LINKS):
+                some = at[start : start + _LINKS]
+                message = encode_links(batch.only(some))
+                messages.append((target, message, told[2 * start : 2 * (start + _LINKS)]))
+        return messages
+
+    def _seeds(
+        self,
+        batch: LinkBatch,
+        places: Mapping[int, Sequence[int]],
+        sites: Mapping[int, Sequence[int]],
+    ) -> list[tuple[int, bytes, Sequence[int]]]:
+        messages: list[tuple[int, bytes, Sequence[int]]] = []
+        for target in {*places, *sites}:
+            at = places.get(target, ())
+            messages.append((target, encode_links(batch.only(at, sites.get(target, ()))), ()))
+            self._sent += len(at)
+        return messages
+
+    def enqueue(self, entry: Entry, name: int | None) -> None:
+        """As ``Elsewhere.enqueue``. NotHeldError if the process holds no shard."""
+        _, outbox = self._source(entry.via or entry.url)
+        target = self._shards.number_of(host_of(entry.url))
+        outbox.append(target, encode_entry(entry, name))
+
+    def seeds_are_read(self) -> None:
+        """As ``Elsewhere.seeds_are_read``: each shard is told by a message, the one that read them,
+        too."""
+        _, outbox = self._source("")
+        messages = [(target, SEEDS_SENT, ()) for target in range(self._shards.number)]
+        outbox.append_all(messages, barrier=True)
+
+    def stats(self) -> dict[str, int | float]:
+        """Under their names in the crawl's statistics."""
+        return {
+            "hive/links/kept": self._kept,
+            "hive/links/sent": self._sent,
+            "hive/links/spared": self._spared,
+            "hive/outbox/bytes": sum(outbox.size for outbox in self._outboxes.values()),
+            "hive/outbox/unsent": sum(outbox.unsent for outbox in self._outboxes.values()),
+        }
