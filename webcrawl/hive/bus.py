@@ -77,11 +77,15 @@ class Bus:
         self.receiver.begin(incarnation)
 
     def positions(self, inboxes: Mapping[int, Inbox]) -> dict[int, str]:
-        """Of each of *inboxes* the position that its last published checkpoint has, as far as it
+        """Of each of *inboxes* the position in its last snapshot, which was published, as far as it
         means something in the Redis that there is."""
         if not self._incarnation:
             return {}
-        return {number: inbox.published(self._incarnation) for number, inbox in inboxes.items()}
+        return {number: inbox.prepared(self._incarnation) for number, inbox in inboxes.items()}
+
+    def forget(self) -> None:
+        """Shards were abandoned: what their outboxes had may be nowhere, so nothing is spared."""
+        self.sender.forget()
 
     def stats(self) -> dict[str, int | float]:
         """Under their names in the crawl's statistics."""

@@ -67,7 +67,7 @@ class Inbox:
         self.knows_all_seeds = False
         self.is_open = False
         self._passed_over = False  # something behind ``position``
-        self._prepared = self._published = _Snapshot()
+        self._prepared = _Snapshot()
 
     def open(self, saved: bytes | None) -> None:
         """Take up the state *saved*. CorruptRecordError, NewerFormatError."""
@@ -79,7 +79,7 @@ class Inbox:
                 raise CorruptRecordError(self._path, 0, f"its snapshot: {error}") from error
             if state.version > _VERSION:
                 raise NewerFormatError(self._path, state.version, _VERSION)
-        self._prepared = self._published = state
+        self._prepared = state
         self.incarnation, self.position = state.incarnation, state.position
         self.cursor = self.position
         self.knows_all_seeds = state.knows_all_seeds
@@ -99,12 +99,12 @@ class Inbox:
         return []
 
     def forget(self) -> None:
-        """The last snapshot was published."""
-        self._published = self._prepared
+        """It has no files."""
 
-    def published(self, incarnation: str) -> str:
-        """The position of the last published snapshot if that is of *incarnation*, else START."""
-        state = self._published
+    def prepared(self, incarnation: str) -> str:
+        """The position in the last snapshot if that is of *incarnation*, else START. To be
+        acknowledged when that snapshot was published."""
+        state = self._prepared
         return state.position if state.incarnation == incarnation else START
 
     def begin(self, incarnation: str) -> None:

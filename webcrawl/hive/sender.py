@@ -110,14 +110,19 @@ class Sender:
         return self._entries
 
     def rewind(self) -> None:
-        """Redis has lost something, or shards were abandoned: all that is left in the outboxes is
-        sent again, and the cache spares nothing."""
+        """Redis has lost something: all that is left in the outboxes is sent again, and the cache
+        spares nothing."""
         self._rewinds += 1
         self._queues.clear()
         self._bytes = 0
-        self._cache.clear()
+        self.forget()
         for outbox in self._outboxes.values():
-            outbox.rewind()
+            if outbox.is_open:
+                outbox.rewind()
+
+    def forget(self) -> None:
+        """The cache spares nothing of what was sent until now."""
+        self._cache.clear()
 
     async def run(self) -> None:
         """Send until it is cancelled."""
@@ -144,7 +149,7 @@ class Sender:
 
     def _gather(self) -> bool:
         """Take what the outboxes have into the queues; False if a disk could not be read."""
-        boxes = [outbox for outbox in self._outboxes.values() if outbox.unsent]
+        boxes = [outbox for outbox in self._outboxes.values() if outbox.unsent and outbox.is_open]
         while boxes and self._bytes < _UNDER_WAY_BYTES:
             left = []
             for outbox in boxes:

@@ -37,12 +37,12 @@ _OF_SEEDS: Final = 0
 
 
 class HostSplitter:
-    """An ``Elsewhere`` over *shards* and their *outboxes*, both by the numbers of those held."""
+    """An ``Elsewhere`` over *outboxes*, by the numbers of the shards that are held."""
 
-    def __init__(
-        self, *, shards: Shards, outboxes: Mapping[int, Outbox], cache: ClockCache
-    ) -> None:
-        self._shards = shards
+    #: To be set before anything is submitted: they are built with this.
+    shards: Shards
+
+    def __init__(self, *, outboxes: Mapping[int, Outbox], cache: ClockCache) -> None:
         self._outboxes = outboxes
         self._cache = cache
         self._kept = self._sent = self._spared = 0
@@ -55,7 +55,7 @@ class HostSplitter:
     def submit(self, batch: LinkBatch) -> None:
         """As ``LinkSink.submit``. NotHeldError if the process holds no shard."""
         number, outbox = self._source(batch.source.url)
-        number_of = self._shards.number_of
+        number_of = self.shards.number_of
         numbers = {host: number_of(host) for host in {*batch.hosts}}
         places: dict[int, list[int]] = {}
         for i, host in enumerate(batch.hosts):
@@ -64,7 +64,7 @@ class HostSplitter:
         if batch.seeds is not None:
             for i, host in enumerate(batch.seeds.hosts):
                 sites.setdefault(number_of(host), []).append(i)
-        shard = self._shards.held(number)
+        shard = self.shards.held(number)
         own: list[int] = []
         own_sites: list[int] = []
         if shard is not None:
@@ -85,7 +85,7 @@ class HostSplitter:
     def _source(self, url: str) -> tuple[int, Outbox]:
         """The shard of a document, and its outbox. Of seeds it is the one whose cursor tells how
         far they were read. If that has gone, any: the document will be fetched again."""
-        number = self._shards.number_of(host_of(url)) if url else _OF_SEEDS
+        number = self.shards.number_of(host_of(url)) if url else _OF_SEEDS
         outbox = self._outboxes.get(number)
         if outbox is not None:
             return number, outbox
@@ -137,14 +137,14 @@ class HostSplitter:
     def enqueue(self, entry: Entry, name: int | None) -> None:
         """As ``Elsewhere.enqueue``. NotHeldError if the process holds no shard."""
         _, outbox = self._source(entry.via or entry.url)
-        target = self._shards.number_of(host_of(entry.url))
+        target = self.shards.number_of(host_of(entry.url))
         outbox.append(target, encode_entry(entry, name))
 
     def seeds_are_read(self) -> None:
         """As ``Elsewhere.seeds_are_read``: each shard is told by a message, the one that read them,
         too."""
         _, outbox = self._source("")
-        messages = [(target, SEEDS_SENT, ()) for target in range(self._shards.number)]
+        messages = [(target, SEEDS_SENT, ()) for target in range(self.shards.number)]
         outbox.append_all(messages, barrier=True)
 
     def stats(self) -> dict[str, int | float]:
