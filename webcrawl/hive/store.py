@@ -29,6 +29,7 @@ import os
 import shutil
 import zlib
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -50,7 +51,7 @@ from webcrawl.hive.checkpoint_files import (
 )
 from webcrawl.hive.objects import StoreError, open_objects
 from webcrawl.hive.upload import HOSTS, SupersededError, Upload, live_files
-from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_all
+from webcrawl.storage.atomic import make_directory, sync_path, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +63,10 @@ _PACK_BYTES: Final = 16 << 20
 # How often a fetch or a look begins again because what it found was deleted meanwhile.
 _TRIES: Final = 10
 _HIVE: Final = "hive.json"
+# Objects that are fetched at once, a pack of each in memory.
+_WORKERS: Final = 4
 _Found = TypeVar("_Found")
+_Given = TypeVar("_Given")
 
 
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -332,13 +336,14 @@ class CheckpointStore:
                 token=token, checkpoints=[published.key], files=files, packs=published.packs
             )
             record.write(aside)
-            sync_paths([*made, *(path for path in aside.rglob("*") if path.is_dir())])
+            folders = [*made, *(path for path in aside.rglob("*") if path.is_dir())]
+            _at_once(sync_path, [*(aside / name for name in files), *folders])
         except BaseException:
             shutil.rmtree(aside)
             raise
 
     def _assemble(self, published: Published, aside: Path) -> dict[str, KnownFile]:
-        """Make the files of *published* in the directory *aside*, synced."""
+        """Make the files of *published* in the directory *aside*; what is known of them then."""
         folder = folder_of(published.shard)
         places: dict[str, list[tuple[Path, int, Piece]]] = {}
         for name, pieces in published.files.items():
@@ -354,15 +359,13 @@ class CheckpointStore:
             for piece in pieces:
                 places.setdefault(piece.name, []).append((path, end, piece))
                 end += piece.size
-        for name, found in places.items():
-            self._fill(f"{folder}/{name}", found)
+        _at_once(lambda name: self._fill(f"{folder}/{name}", places[name]), places)
         known = {}
         for name, pieces in published.files.items():
             stat = (aside / name).stat()
             if stat.st_size != sum(piece.size for piece in pieces):
                 raise self._damaged(checkpoint_name(published.shard, published.key), name)
             known[name] = KnownFile.of(stat, pieces)
-        sync_paths(aside / name for name in known)
         return known
 
     def _fill(self, name: str, places: list[tuple[Path, int, Piece]]) -> None:
@@ -404,6 +407,13 @@ class CheckpointStore:
 def _until(pieces: list[Piece], is_good: Callable[[Piece], bool]) -> list[Piece]:
     """The first of *pieces*, up to one that is not good."""
     return list(takewhile(is_good, pieces))
+
+
+def _at_once(work: Callable[[_Given], None], items: Iterable[_Given]) -> None:
+    """Do *work* for all *items*, some at a time."""
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        for _ in pool.map(work, items):
+            pass
 
 
 def _write_at(path: Path, offset: int, data: bytes | memoryview) -> None:
