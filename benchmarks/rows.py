@@ -116,13 +116,13 @@ def _reported(task: Task, command: list[str], *, cwd: str) -> Result:
     return Result(**json.loads(output.splitlines()[-1]))
 
 
-def _scrapy(kind: str) -> Callable[[Task], Result]:
+def _scrapy(kind: str, *options: str) -> Callable[[Task], Result]:
     def run(task: Task, *more: str) -> Result:
         with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
             command = [sys.executable, str(_HERE / "crawl_once.py"), kind]
             command += ["--seeds", str(task.web.seeds), "--names", str(task.web.names)]
             command += ["--dns", task.web.dns, "--pages", str(task.pages), "--jobdir", scratch]
-            return _reported(task, [*command, *more], cwd=str(Path.cwd()))
+            return _reported(task, [*command, *options, *more], cwd=str(Path.cwd()))
 
     return run
 
@@ -222,5 +222,10 @@ ROWS = [
         name="wget2", title="wget2, recursive", run=_wget2, missing=lambda _: _no_namespace("wget2")
     ),
     Row(name="webcrawl", title="webcrawl, everything on", run=_scrapy("webcrawl")),
+    Row(
+        name="shards",
+        title="webcrawl, 32 shards in one process",
+        run=_scrapy("webcrawl", "--shards", "32"),
+    ),
     Row(name="floor", title="its HTTP client alone", run=_floor),
 ]

@@ -68,11 +68,16 @@ class LinkBatch(NamedTuple):
 
     def split(self, number_of: Callable[[str], int]) -> Iterator[tuple[int, LinkBatch]]:
         """The batch by shards: *number_of* gives that of a host."""
-        numbers = [number_of(host) for host in self.hosts]
-        sites = [] if self.seeds is None else [number_of(host) for host in self.seeds.hosts]
-        for number in sorted({*numbers, *sites}):
-            at = [i for i, one in enumerate(numbers) if one == number]
-            yield number, self.only(at, [i for i, one in enumerate(sites) if one == number])
+        links: dict[int, list[int]] = {}
+        for i, host in enumerate(self.hosts):
+            links.setdefault(number_of(host), []).append(i)
+        sites: dict[int, list[int]] = {}
+        for i, host in enumerate(() if self.seeds is None else self.seeds.hosts):
+            sites.setdefault(number_of(host), []).append(i)
+        for number in sorted(links.keys() | sites.keys()):
+            at = links.get(number, [])
+            whole = len(at) == len(self.hosts) and self.seeds is None
+            yield number, self if whole else self.only(at, sites.get(number, ()))
 
     def only(self, at: Sequence[int], sites: Sequence[int] = ()) -> LinkBatch:
         """The links that are *at* these indexes, and the hosts of seeds at *sites*."""
