@@ -95,6 +95,21 @@ def test_a_system_that_does_not_allow_it_is_one_sentence(monkeypatch):
         )
 
 
+@pytest.mark.parametrize(("hive", "shards", "allowed"), [("", 64, 264), ("web", 64, 1800)])
+def test_the_shards_of_a_hive_have_open_files_as_far_as_the_system_allows(
+    monkeypatch, hive, shards, allowed
+):
+    raised = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: raised.append(limits))
+    settings = IDLE_0 | {"CONCURRENT_REQUESTS": 4, "HIVE": hive, "HIVE_SHARDS": shards}
+    for hard in (4096, 1500):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, hard=hard: (256, hard))
+        limits = ProcessLimits.from_crawler(get_crawler(settings_dict=settings))
+        limits.spider_opened()
+        limits.engine_stopped()
+    assert raised == [(allowed, 4096), (min(allowed, 1500), 1500)]
+
+
 IDLE_0 = {"NET_KEEPALIVE_CONNECTIONS": 0}
 RAISED = """
 import resource

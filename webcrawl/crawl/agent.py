@@ -214,7 +214,7 @@ class Agent:
         Its seeds are awaited, with a spider that reads some, until ``Shard.seeds_are_known``.
         Raises as ``Shard.open``; the shard is none of this process then.
         """
-        if shard.name in self._closing:  # it was here before
+        if shard.name in self._closing:
             self._closing.pop(shard.name).result()
         state = self.job.adopt(shard.name)
         try:
@@ -230,6 +230,13 @@ class Agent:
             # The word of its logs is good for as long as the machine runs that wrote them.
             self.start_checkpoint()
         wake(self.crawler.engine)
+
+    async def until_gone(self, number: int) -> None:
+        """Return when nothing is written any more to the directory of the shard *number*, which
+        was here before: to be awaited before the directory is made anew."""
+        closing = self._closing.pop(shard_name(number), None)
+        if closing is not None:
+            await asyncio.wrap_future(closing)
 
     def part_with(self, shard: Shard, *, deletes: bool = True) -> None:
         """*shard* was handed over, with all that its last checkpoint has: close it, and delete its

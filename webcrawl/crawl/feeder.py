@@ -56,6 +56,11 @@ class Feeder:
         """Whether anything may come to the frontier yet that was submitted or is parked. O(1)."""
         return bool(self._eliminator.waiting) or self._admission.may_admit
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something on its way to the frontier now."""
+        return self._eliminator.has_decided or bool(self._frontier.parked.due)
+
     def work(self, supply: Callable[[], Supply]) -> None:
         """A slice: what is new, and what is to be reconsidered.
 

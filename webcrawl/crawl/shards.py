@@ -3,15 +3,16 @@
 A URL belongs to the shard of its host's registered domain: a stable hash of it, modulo the number
 of shards of the crawl, which never changes. Shards come and go while the process runs.
 
-With one shard in all, every call goes straight to it. With several, a look at all of them costs
-0.5 us for each, so it is made once for the next URL of every shard that has one ready.
+With one shard in all, every call goes straight to it. With several it is remembered when each has
+a URL ready, and asked anew only of those that have changed; and shards with nothing on its way to
+their frontiers take turns in the background work.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from functools import lru_cache
-from operator import itemgetter
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard import Shard
     from webcrawl.frontier import Entry, Lease
 
+# Shards that one slice of background work looks at though they have nothing new, at least.
+_DRAINED: Final = 8
+_NEVER: Final = math.inf
 # Of all shards the same.
 _NOT_SUMMED: Final = frozenset({"reputation/round"})
 
@@ -60,9 +64,13 @@ class Shards:
         self._turns = MergeTurns()
         self._held: dict[int, Shard] = {}
         self._only: Shard | None = None
-        # Shards that had a URL ready when they were last looked at, the one that waits longest
-        # first.
-        self._line: deque[Shard] = deque()
+        # When each shard has a URL ready, by the clock of the process, as of its last change; and
+        # those that have changed since.
+        self._ready_at: dict[int, float] = {}
+        self._changed: set[int] = set()
+        # Shards that had a URL ready at the last look, the one that waits longest first.
+        self._line: deque[int] = deque()
+        self._slices = 0
         # What shards that have gone had counted since they came.
         self._counted_before: dict[str, int | float] = {}
         for shard in held:
@@ -84,13 +92,15 @@ class Shards:
         self._held = dict(sorted(self._held.items()))
         self._only = shard if self.number == 1 else None
         shard.feeder.turns = self._turns
+        shard.frontier.on_change = partial(self._changed.add, shard.number)
+        self._changed.add(shard.number)
 
     def remove(self, shard: Shard) -> None:
         """*shard* is not held any more."""
         self._counted_before = _sums([self._counted_before, _counts(shard)])
         del self._held[shard.number]
         self._only = None
-        self._line.clear()
+        self._ready_at.pop(shard.number, None)
 
     def resize(self) -> None:
         """Divide the memory of the process evenly among those held."""
@@ -148,27 +158,41 @@ class Shards:
         line = self._line
         for looks_again in (True, False):
             while line:
-                lease = line.popleft().acquire()
+                shard = self._held.get(line.popleft())
+                lease = None if shard is None else shard.acquire()
+                if shard is not None:
+                    self._changed.add(shard.number)
                 if lease is not None:
                     return lease
             if looks_again:
-                ready = [(secs, shard) for secs, shard in self._ready() if secs <= 0]
-                line.extend(shard for _, shard in sorted(ready, key=itemgetter(0)))
+                self._look()
+                at = now()
+                line.extend(
+                    sorted(
+                        [number for number, ready_at in self._ready_at.items() if ready_at <= at],
+                        key=self._ready_at.__getitem__,
+                    )
+                )
         return None
 
     def ready_at(self) -> float | None:
         """When ``acquire`` should be tried again, by the clock of the process: as
         ``Frontier.ready_at``."""
-        secs = min((secs for secs, _ in self._ready()), default=None)
-        return None if secs is None else now() + secs
+        if self._only is not None:
+            only_at = self._only.frontier.ready_at() if self._only.hands_out else None
+            return None if only_at is None else only_at - self._only.clock() + now()
+        self._look()
+        at = min(self._ready_at.values(), default=_NEVER)
+        return None if at == _NEVER else at
 
-    def _ready(self) -> Iterator[tuple[float, Shard]]:
-        """In how many seconds each shard has something ready, if ever."""
-        return (
-            (at - shard.clock(), shard)
-            for shard in self._held.values()
-            if shard.hands_out and (at := shard.frontier.ready_at()) is not None
-        )
+    def _look(self) -> None:
+        """Ask those that have changed when they have something ready."""
+        for number in self._changed:
+            shard = self._held.get(number)
+            if shard is not None:
+                at = shard.frontier.ready_at() if shard.hands_out else None
+                self._ready_at[number] = _NEVER if at is None else at - shard.ahead_secs
+        self._changed.clear()
 
     def expire(self, older_than: float, *, except_if: Callable[[Lease], bool]) -> list[Lease]:
         """As ``Frontier.expire``, of all of them."""
@@ -178,15 +202,22 @@ class Shards:
     # --- background work
 
     def drain(self) -> None:
-        """A slice of background work for each shard. Reputation rounds are for all: one begins when
-        there is nothing else to fetch in any shard."""
+        """A slice of background work: for each shard that has something new, and for some others in
+        turn. Reputation rounds are for all: one begins when there is nothing else to fetch in any
+        shard."""
         least = self.supply_elsewhere()
         if self._only is None:
             least = min(least, self.supply)
-        for shard in self:
+        self._slices += 1
+        rounds = max(1, len(self._held) // _DRAINED)
+        for place, shard in enumerate(self, start=self._slices):
+            if place % rounds and not shard.feeder.is_busy:
+                continue
             shard.drain(lambda: min(least, shard.feeder.supply()))  # noqa: B023  # called at once
             if self._only is None:
                 least = min(least, shard.feeder.supply())
+        # What is pushed from where it was parked, and shards that hand out from now on.
+        self._changed.update(self._held)
         self._turns.work(self)
         domains = [shard.hosts.records.domains for shard in self]
         latest = max([one.current_round for one in domains], default=0)

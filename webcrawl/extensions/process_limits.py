@@ -1,9 +1,9 @@
 """Limits of the process: open files, malloc and the garbage collector.
 
 **Open files** are bounded by settings: two connections for each request under way (FTP has one for
-the dialogue and one for the data), idle connections of http and https, and a fixed number for all
-else. The usual soft limit of 1,024 is below that, and a crawl that met it would count its own
-failures as those of hosts.
+the dialogue and one for the data), idle connections of http and https, a number for each shard of a
+hive, as far as the system allows, and a fixed one for all else. The usual soft limit of 1,024 is
+below that, and a crawl that met it would count its own failures as those of hosts.
 
 **malloc.** Freed blocks of 512 kB and more go back to the system at once; by default glibc raises
 this threshold up to 32 MB, and the heap never shrinks. It is above the 400 kB that Lexbor takes for
@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 # hours of crawling there were 40 besides (tests/extensions/test_process_limits.py counts the
 # parts).
 FIXED: Final = 256
+# Of a shard beside the first: nine of its logs, tables and SQLite's, and of runs that are merged.
+_OF_SHARD: Final = 24
 # Options of glibc's malloc.h, and their values.
 _MALLOC_OPTIONS: Final = {
     -3: 512 * 1024,  # M_MMAP_THRESHOLD
@@ -103,4 +105,7 @@ def _allowed_open_files(settings: BaseSettings) -> int:
             f"allows {hard} (ulimit -Hn): raise that, or lower CONCURRENT_REQUESTS or "
             "NET_KEEPALIVE_CONNECTIONS."
         )
-    return needed
+    if settings.get("HIVE"):
+        # No drone holds all shards of a large hive for long: what there is will do.
+        needed += _OF_SHARD * whole(settings, "HIVE_SHARDS", 1, at_least=1)
+    return needed if hard == resource.RLIM_INFINITY else min(needed, hard)

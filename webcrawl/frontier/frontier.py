@@ -92,6 +92,8 @@ class Frontier:
         self.path = path
         # What its leases carry, set by the owner.
         self.shard: object = None
+        #: Called when ``ready_at`` may be earlier than it was.
+        self.on_change: Callable[[], object] = lambda: None
         self._clock = clock
         self._delay = delay = policies.delay
         self._soon = max(_SOON_SECS, _SOON_RESTS * cut_off(delay, 0.0))
@@ -186,6 +188,7 @@ class Frontier:
         """
         self._counts.pushed += len(entries)
         self._front.push(entries)
+        self.on_change()
 
     def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
         """Add an entry that the caller will not submit again, a retry. Journaled: one write.
@@ -199,6 +202,7 @@ class Frontier:
             self._back.push_front(entry.host, data)
         else:
             self._front.push([data])
+        self.on_change()
 
     def refill(self, limit: int) -> int:
         """Move up to *limit* entries to the back end while it has room; returns how many.
@@ -313,6 +317,7 @@ class Frontier:
         self._shared.release(host, rest=rest if shared_rest is None else shared_rest)
         self._back.end(queue, now + rest, now)
         self._leases.end_contact(host)
+        self.on_change()
 
     def finish(self, lease: Lease, *, note: bytes = b"") -> None:
         """The entry was processed, or given up: it is never handed out again. One write.

@@ -214,6 +214,13 @@ class Eliminator:
         return self._left + sum([stretch.left for stretch in self._stretches])
 
     @property
+    def has_decided(self) -> bool:
+        """Whether ``take`` may have something now, or is to be told how a merge ended. O(1)."""
+        if self._set.answers_at_once:
+            return bool(self.waiting)
+        return self._background.ended or bool(self._stretches and self._stretches[0].is_decided)
+
+    @property
     def merging(self) -> bool:
         """Whether a merge is running or due."""
         return any(not stretch.is_decided for stretch in self._stretches)
