@@ -359,6 +359,9 @@ HIVE_STORE = ""
 # are more arguments for redis-py's client.
 REDIS_URL = ""
 REDIS_PARAMS: dict[str, Any] = {}
+# The list in Redis from which a hive takes live seeds, as scrapy-redis has it; %(name)s is the
+# spider's.
+REDIS_START_URLS_KEY = "%(name)s:start_urls"
 
 # --- Scrapy, tuned ---------------------------------------------------------------------------
 

@@ -1,0 +1,219 @@
+"""Live seeds from a list in a real Redis: each is submitted, whatever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+from redis_server import RedisServer
+from scrapy.settings import Settings
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.test import get_crawler
+
+from webcrawl.crawl.seeds import BadLine
+from webcrawl.errors import FatalError
+from webcrawl.hive.connection import UNREACHABLE, client_of, close
+from webcrawl.hive.live_seeds import LiveSeeds, list_key, seed_of
+
+KEY = "web:start_urls"
+TAKEN = "{web:start_urls}:taken"
+
+
+@pytest.fixture(params=["one server", "a cluster"])
+def server(tmp_path, request):
+    is_cluster = request.param == "a cluster"
+    with RedisServer(tmp_path / "redis", cluster=is_cluster, appendonly=True) as server:
+        yield server
+
+
+class Reader:
+    """A process that reads live seeds, and what it has submitted."""
+
+    def __init__(self, client):
+        self.urls = []
+        self.holds = True
+        self.stats = MemoryStatsCollector(get_crawler())
+        self.seeds = LiveSeeds(
+            client=client,
+            key=KEY,
+            submit=lambda seeds: self.urls.extend(seed.url for seed in seeds),
+            may_read=lambda: self.holds,
+            stats=self.stats,
+            poll=0.01,
+        )
+        self._task = None
+
+    async def __aenter__(self):
+        self.seeds.begin()
+        self._task = asyncio.create_task(self.seeds.run())
+        return self
+
+    async def __aexit__(self, *_):
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def until(self, count):
+        async with asyncio.timeout(10):
+            while len(self.urls) < count or not self.seeds.is_idle:  # noqa: ASYNC110  by its polls
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def reader(server):
+    @contextlib.asynccontextmanager
+    async def made():
+        client = client_of(Settings({"REDIS_URL": server.url}))
+        try:
+            async with Reader(client) as reader:
+                yield reader
+        finally:
+            await close(client)
+
+    return made
+
+
+def push(server, *items):
+    with server.client() as client:
+        client.lpush(KEY, *items)
+
+
+def left(server):
+    """How many items are in the list, and batches beside it."""
+    with server.client() as client:
+        return client.llen(KEY), client.hlen(TAKEN)
+
+
+def urls(*numbers):
+    return [f"https://site{number}.test/" for number in numbers]
+
+
+async def test_what_is_pushed_is_submitted(server, reader):
+    push(server, *urls(*range(1_200)))
+    async with reader() as one:
+        await one.until(1_200)
+        assert sorted(one.urls) == sorted(urls(*range(1_200)))
+        push(server, "later.test", json.dumps({"url": "https://json.test/a", "meta": {"a": 1}}))
+        await one.until(1_202)
+        assert set(one.urls[1_200:]) == {"http://later.test/", "https://json.test/a"}
+    assert one.stats.get_value("seeds/live") == 1_202
+
+
+async def test_seeds_are_kept_until_a_checkpoint_that_surely_has_them(server, reader):
+    async with reader() as one:
+        push(server, *urls(1))
+        await one.until(1)
+        assert left(server) == (0, 1)
+        # It may have been begun before.
+        await one.seeds.published()
+        assert left(server) == (0, 1)
+        push(server, *urls(2))
+        await one.until(2)
+        await one.seeds.published()
+        assert left(server) == (0, 1)
+        await one.seeds.published()
+        assert left(server) == (0, 0)
+
+
+async def test_the_next_holder_submits_what_no_checkpoint_has(server, reader):
+    async with reader() as one:
+        push(server, *urls(1))
+        await one.until(1)
+        await one.seeds.published()
+        push(server, *urls(2))
+        await one.until(2)
+        await one.seeds.published()
+    async with reader() as other:
+        await other.until(1)
+        assert other.urls == urls(2)
+        await other.seeds.published()
+        await other.seeds.published()
+    assert left(server) == (0, 0)
+
+
+async def test_without_shard_0_nothing_is_taken(server, reader):
+    async with reader() as one:
+        await one.until(0)
+        one.holds = False
+        push(server, *urls(1))
+        await asyncio.sleep(0.1)
+        assert (one.urls, left(server)) == ([], (1, 0))
+        one.holds = True
+        one.seeds.begin()
+        await one.until(1)
+
+
+@pytest.mark.parametrize("server", ["one server"], indirect=True)
+async def test_redis_may_go_away_and_come_back(server, reader, caplog):
+    async with reader() as one:
+        push(server, *urls(1))
+        await one.until(1)
+        server.kill()
+        await one.seeds.published()
+        with pytest.raises(UNREACHABLE):
+            await one.seeds.published()
+        await asyncio.sleep(0.2)
+        server.start()
+        push(server, *urls(2))
+        await one.until(2)
+        assert sorted(set(one.urls)) == urls(1, 2)
+        for _ in range(3):
+            await one.seeds.published()
+    assert left(server) == (0, 0)
+    assert caplog.text.count("Live seeds of web:start_urls cannot be read") == 1
+
+
+@pytest.mark.parametrize("server", ["one server"], indirect=True)
+async def test_what_is_no_seed_is_named_and_counted(server, reader, caplog):
+    push(server, b"\xff", "{}", "{", "mailto:a@b.test", "x" * 70_000, *urls(1), "", "# a comment")
+    async with reader() as one:
+        await one.until(1)
+    assert one.stats.get_value("seeds/live_bad") == 5
+    assert "web:start_urls: no JSON object with a url" in caplog.text
+    assert "longer than 65536 bytes" in caplog.text
+
+
+@pytest.mark.parametrize("server", ["one server"], indirect=True)
+async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
+    with server.client() as client:
+        client.sadd(KEY, *urls(1))
+    async with reader():
+        async with asyncio.timeout(10):
+            while "cannot be read" not in caplog.text:  # noqa: ASYNC110  the log
+                await asyncio.sleep(0.01)
+    assert "WRONGTYPE" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("item", "url", "rank"),
+    [
+        (b"https://a.test/x", "https://a.test/x", 1),
+        (b"a.test", "http://a.test/", 1),
+        (b"17,a.test", "http://a.test/", 17),
+        (b' {"url": "a.test", "rank": 5}', "http://a.test/", 5),
+        (b'{"url": "3,a.test", "url_cookie_key": "x"}', "http://a.test/", 3),
+        (b'{"url": "a.test", "rank": 99999999999}', "http://a.test/", 0xFFFF_FFFF),
+    ],
+)
+def test_an_item_is_a_line_or_json(item, url, rank):
+    seed = seed_of(item)
+    assert (seed.url, seed.rank) == (url, rank)
+
+
+def test_json_must_have_a_url():
+    with pytest.raises(BadLine, match=r"no JSON object with a url: .* `url`"):
+        seed_of(b'{"urls": []}')
+
+
+def test_the_list_is_named_as_in_scrapy_redis():
+    settings = Settings({"REDIS_START_URLS_KEY": "%(name)s:start_urls"})
+    assert list_key(settings, "web") == KEY
+    settings.set("REDIS_START_URLS_KEY", "mine")
+    assert list_key(settings, "web") == "mine"
+    settings.set("REDIS_START_URLS_KEY", "%(spider)s")
+    with pytest.raises(FatalError, match="REDIS_START_URLS_KEY must be a key"):
+        list_key(settings, "web")
+    settings.set("REDIS_START_URLS_AS_SET", True)
+    with pytest.raises(FatalError, match="REDIS_START_URLS_AS_SET must be off"):
+        list_key(settings, "web")
