@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import seen_rig
 from disk import file_size_limit
@@ -110,6 +112,26 @@ def out(eliminator):
         eliminator.merge()
         entries += [decode(payload) for payload in eliminator.take(100)]
     return entries
+
+
+def test_many_batches_at_once_are_those_one_by_one(eliminator, ranks):
+    told = []
+    linked = submitter(eliminator, ranks, linked=lambda *domains: told.append(domains))
+    batches = []
+    linked._sink = SimpleNamespace(submit=batches.append)
+    for number in range(3):
+        found = [Link(f"http://a{number}.test/{path}") for path in range(number)]
+        linked.submit_page(page(*found, Link("http://same.test/"), url=f"http://b{number}.test/"))
+    linked.intake.submit_all(batches)
+    assert [(entry.url, entry.via) for entry in out(eliminator)] == [
+        ("http://same.test/", "http://b0.test/"),
+        ("http://a1.test/0", "http://b1.test/"),
+        ("http://a2.test/0", "http://b2.test/"),
+        ("http://a2.test/1", "http://b2.test/"),
+    ]
+    assert linked.intake.submitted == 6
+    assert [domain for domain, _ in told] == ["b0.test", "b1.test", "b2.test"]
+    linked.intake.submit_all([])
 
 
 def test_the_links_of_a_page_become_entries_one_level_deeper_in_document_order(links, eliminator):

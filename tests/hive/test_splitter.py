@@ -1,0 +1,200 @@
+"""The splitter gives each shard its links, here or by way of the outbox, and each of them once."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bus_rig import ModelShard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from strategies import urls
+
+from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
+from webcrawl.crawl.shards import NotHeldError, Shards
+from webcrawl.frontier import Entry
+from webcrawl.hive.messages import SeedsSent, decode
+from webcrawl.hive.outbox import Outbox
+from webcrawl.hive.splitter import HostSplitter
+from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.urls import Link, host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+NUMBER = 8
+EXAMPLES = itertools.count()
+
+
+class Rig:
+    """A process that holds the shards *held* of eight."""
+
+    def __init__(self, directory: Path, *held: int) -> None:
+        self.cache = ClockCache(size=5000)
+        self.outboxes = {}
+        self.models = {}
+        self.shards = Shards(number=NUMBER)
+        for number in held:
+            model: Any = ModelShard()
+            model.number, model.name, model.feeder = number, f"{number:02d}", SimpleNamespace()
+            self.models[number] = model
+            self.shards.add(model)
+            self.outboxes[number] = Outbox(path=directory / str(number))
+            self.outboxes[number].open(None)
+        self.splitter = HostSplitter(outboxes=self.outboxes, cache=self.cache)
+        self.splitter.shards = self.shards
+
+    def sent(self, number: int) -> list[tuple[int, Any]]:
+        """What the outbox of shard *number* has, delivered now."""
+        messages = self.outboxes[number].take(1 << 30)
+        for message in messages:
+            self.outboxes[number].delivered(message, "1-0")
+            self.cache.admit(message.names)
+        return [(message.target, decode(message.payload)) for message in messages]
+
+    def host(self, number: int, *, skip: int = 0) -> str:
+        """A host of shard *number*."""
+        hosts = (f"host{i}.test" for i in range(10_000))
+        found = [host for host in hosts if self.shards.number_of(host) == number]
+        return found[skip]
+
+    def close(self) -> None:
+        for outbox in self.outboxes.values():
+            outbox.close()
+
+
+@pytest.fixture
+def rig(tmp_path):
+    rig = Rig(tmp_path, 0, 2)
+    yield rig
+    rig.close()
+
+
+def batch(links: Sequence[str], *, via: str, seeds: SeedFacts | None = None) -> LinkBatch:
+    source = LinkSource(via and f"http://{via}/", 1, 0, Depths(), b"", 1.0)
+    return LinkBatch(
+        [Link(url) for url in links],
+        [host_of(url) for url in links],
+        [fingerprint(url) for url in links],
+        source,
+        seeds,
+    )
+
+
+def test_links_go_to_their_shards(rig: Rig):
+    own, other, held = rig.host(2), rig.host(5), rig.host(0)
+    found = [f"http://{host}/{i}" for i in range(2) for host in (own, other, held)]
+    rig.splitter.submit(batch(found, via=own))
+    assert [url for _, url in rig.models[2].log] == [f"http://{own}/0", f"http://{own}/1"]
+    # Those of another shard of the process go by its stream, too.
+    assert rig.models[0].log == []
+    sent = {target: [link.url for link in message.links] for target, message in rig.sent(2)}
+    assert sent == {
+        5: [f"http://{other}/0", f"http://{other}/1"],
+        0: [f"http://{held}/0", f"http://{held}/1"],
+    }
+    stats = rig.splitter.stats()
+    assert stats["hive/links/kept"] == 2
+    assert stats["hive/links/sent"] == 4
+    assert stats["hive/links/spared"] == 0
+    assert stats["hive/outbox/bytes"] > stats["hive/outbox/unsent"] == 0
+
+
+def test_a_link_that_was_delivered_is_not_sent_again_by_pages_of_its_domain(rig: Rig):
+    page, other = rig.host(2), rig.host(5)
+    for _ in range(2):
+        rig.splitter.submit(batch([f"http://{other}/"], via=page))
+    # Nothing had been answered for.
+    assert len(rig.sent(2)) == 2
+    rig.splitter.submit(batch([f"http://{other}/", f"http://{other}/new"], via=f"www.{page}"))
+    ((_, message),) = rig.sent(2)
+    assert [link.url for link in message.links] == [f"http://{other}/new"]
+    # Of another domain it counts for the reputation of its own.
+    another = rig.host(2, skip=1)
+    rig.splitter.submit(batch([f"http://{other}/"], via=another))
+    assert len(rig.sent(2)) == 1
+    rig.splitter.submit(batch([f"http://{other}/"], via=another))
+    assert rig.sent(2) == []
+    assert rig.splitter.stats()["hive/links/spared"] == 2
+
+
+def test_seeds_come_with_their_ranks_and_sites_whatever_the_cache_has(rig: Rig):
+    ours, others = rig.host(0), rig.host(5)
+    found = [f"http://{others}/", f"http://{ours}/", f"http://{others}/2"]
+    refused = rig.host(3)
+    seeds = batch(found, via="", seeds=SeedFacts([7, 8, 9], [*map(host_of, found), refused]))
+    for _ in range(2):
+        rig.splitter.submit(seeds)
+        sent = dict(rig.sent(0))
+        assert sent[5].seeds == SeedFacts([7, 9], [others, others])
+        assert sent[3].seeds == SeedFacts([], [refused])
+        assert sent.keys() == {3, 5}
+        rig.cache.admit(seeds.fingerprints)
+    assert [url for _, url in rig.models[0].log] == [f"http://{ours}/"] * 2
+
+
+def test_every_shard_is_told_the_end_of_the_seeds_after_them(rig: Rig):
+    other = rig.host(5)
+    rig.splitter.submit(batch([f"http://{other}/"], via="", seeds=SeedFacts([1], [other])))
+    rig.splitter.seeds_are_read()
+    first = rig.outboxes[0].take(1 << 20)
+    assert len(first) == 1
+    rig.outboxes[0].delivered(first[0], "1-0")
+    assert rig.sent(0) == [(target, SeedsSent()) for target in range(NUMBER)]
+
+
+def test_an_entry_goes_to_the_shard_of_its_url(rig: Rig):
+    entry = Entry(url=f"http://{rig.host(5)}/", host=rig.host(5), extra=b"pickled")
+    rig.splitter.enqueue(entry, 77)
+    rig.splitter.enqueue(entry, None)
+    sent = rig.sent(0) + rig.sent(2)
+    assert sent == [(5, (entry, 77)), (5, (entry, None))]
+
+
+def test_many_links_to_one_shard_are_several_messages(rig: Rig):
+    other = rig.host(5)
+    found = [f"http://{other}/{i}" for i in range(1300)]
+    rig.splitter.submit(batch(found, via=rig.host(2)))
+    sent = rig.sent(2)
+    assert [len(message.links) for _, message in sent] == [512, 512, 276]
+    assert [link.url for _, message in sent for link in message.links] == found
+    rig.splitter.submit(batch(found, via=rig.host(2)))
+    assert rig.sent(2) == []
+
+
+def test_sources_pause_while_an_outbox_has_much_to_send(rig: Rig, monkeypatch):
+    monkeypatch.setattr("webcrawl.hive.splitter._FULL_BYTES", 100)
+    assert not rig.splitter.is_full
+    rig.splitter.submit(batch([f"http://{rig.host(5)}/{'x' * 100}"], via=rig.host(2)))
+    assert rig.splitter.is_full
+    rig.sent(2)
+    assert not rig.splitter.is_full
+
+
+def test_a_process_without_shards_takes_nothing(tmp_path: Path):
+    rig = Rig(tmp_path)
+    with pytest.raises(NotHeldError):
+        rig.splitter.submit(batch(["http://a.test/"], via="a.test"))
+    with pytest.raises(NotHeldError):
+        rig.splitter.enqueue(Entry(url="http://a.test/", host="a.test"), 1)
+
+
+@given(found=st.lists(urls(), max_size=20), via=urls(), is_seeds=st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_each_link_is_in_one_place(tmp_path: Path, found: list[str], via: str, is_seeds: bool):
+    rig = Rig(tmp_path / str(next(EXAMPLES)), *range(NUMBER))
+    hosts = [host_of(url) for url in found]
+    seeds = SeedFacts([1] * len(found), hosts) if is_seeds else None
+    source = "" if is_seeds else host_of(via)
+    rig.splitter.submit(batch(found, via=source, seeds=seeds))
+    own = 0 if is_seeds else rig.shards.number_of(host_of(f"http://{source}/"))
+    places = [(own, url) for _, url in rig.models[own].log]
+    for target, message in rig.sent(own):
+        places += [(target, link.url) for link in message.links]
+    assert sorted(places) == sorted((rig.shards.number_of(host_of(url)), url) for url in found)
+    rig.close()
