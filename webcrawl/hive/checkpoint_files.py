@@ -96,6 +96,11 @@ class KnownFile(msgspec.Struct, array_like=True):
         """One of *pieces*."""
         return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns, pieces)
 
+    @property
+    def is_here(self) -> bool:
+        """Whether there are pieces of all of it."""
+        return sum(piece.size for piece in self.pieces) == self.size
+
     def is_still(self, stat: os.stat_result) -> bool:
         """Whether *stat* is that of the same file, unchanged."""
         found = (stat.st_ino, stat.st_size, stat.st_mtime_ns)

@@ -162,41 +162,35 @@ class Upload:
     def _file(self, path: Path, known: KnownFile | None, *, is_whole: bool) -> KnownFile | None:
         """Publish one file; None if it went meanwhile, or no live state can name it."""
         try:
-            file = path.open("rb", buffering=0)
+            if known is not None and known.is_here and known.is_still(path.stat()):
+                return known
+            with path.open("rb", buffering=0) as file:
+                kind = "whole" if is_whole else _kind_of(path, file)
+                return self._opened(path, file, known, kind)
         except FileNotFoundError:
             return None
-        # It is open while it is linked: its inode is not another's.
-        with file:
-            stat = os.fstat(file.fileno())
-            kind = "whole" if is_whole else _kind_of(path, file)
-            if kind == "unfinished":
-                return None
-            pieces = [] if known is None else self._still_good(file, stat, known)
-            end = sum(piece.size for piece in pieces)
-            is_linked = len(pieces) == 1 and pieces[0].crc is None
-            if kind == "whole" and not is_linked:
-                name = self._new_name()
-                try:
-                    inode = self._objects.link_in(path, f"{self._folder}/{name}")
-                except FileNotFoundError:
-                    return None
-                if inode == stat.st_ino:
-                    return KnownFile.of(stat, [Piece(name, 0, stat.st_size, None)])
-                if inode:
-                    self._objects.delete([f"{self._folder}/{name}"])
-                    return None
-            if len(pieces) >= _MAX_PIECES:
-                pieces, end = [], 0
-            file.seek(end)
-            return KnownFile.of(stat, [*pieces, *self.packer.add(file, stat.st_size - end)])
 
-    def _still_good(self, file: BinaryIO, stat: os.stat_result, known: KnownFile) -> list[Piece]:
-        """The pieces of *known* that the open *file* still begins with."""
-        if known.is_still(stat):
-            return known.pieces
-        if any(piece.crc is None for piece in known.pieces):
-            return []
-        return _same_so_far(file, known.pieces)
+    def _opened(
+        self, path: Path, file: BinaryIO, known: KnownFile | None, kind: str
+    ) -> KnownFile | None:
+        """As ``_file``, for the open *file*: while it is, its inode cannot be another's."""
+        stat = os.fstat(file.fileno())
+        if kind == "unfinished":
+            return None
+        if kind == "whole":
+            name = self._new_name()
+            inode = self._objects.link_in(path, f"{self._folder}/{name}")
+            if inode == stat.st_ino:
+                return KnownFile.of(stat, [Piece(name, 0, stat.st_size, None)])
+            if inode:  # another file has its name since
+                self._objects.delete([f"{self._folder}/{name}"])
+                return None
+        pieces = [] if known is None else _same_so_far(file, known.pieces)
+        if len(pieces) >= _MAX_PIECES:
+            pieces = []
+        end = sum(piece.size for piece in pieces)
+        file.seek(end)
+        return KnownFile.of(stat, [*pieces, *self.packer.add(file, stat.st_size - end)])
 
 
 class _Packer:
@@ -260,14 +254,10 @@ def _kind_of(path: Path, file: BinaryIO) -> str:
 
 
 def _same_so_far(file: BinaryIO, pieces: list[Piece]) -> list[Piece]:
-    """As many of *pieces*, from the first on, as *file* still begins with; it is left open behind
-    them."""
-    end = 0
+    """As many of *pieces*, from the first on, as *file* still begins with."""
+    file.seek(0)
     for number, piece in enumerate(pieces):
-        file.seek(end)
-        data = file.read(piece.size)
-        if len(data) < piece.size or zlib.crc32(data) != piece.crc:
-            file.seek(end)
+        # A file that was an object itself has changed since.
+        if piece.crc is None or zlib.crc32(file.read(piece.size)) != piece.crc:
             return pieces[:number]
-        end += piece.size
     return pieces
