@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from webcrawl.crawl.agent import Agent
+    from webcrawl.hive.drone import Drone
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +63,10 @@ _DENIALS_PER_CALL = 64
 class MercatorScheduler(BaseScheduler):
     """``SCHEDULER``: *agent* for Scrapy's engine."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, drone: Drone | None = None) -> None:
         self.agent = agent
+        #: The process's part in a hive.
+        self.drone = drone
         #: To be entered around what reads a document: see crawl/reading.py.
         self.reading = agent.reading
         self._crawler = crawler = agent.crawler
@@ -75,6 +78,11 @@ class MercatorScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        if crawler.settings.get("HIVE"):
+            from webcrawl.hive.builder import drone_of  # noqa: PLC0415  # Redis is not for all
+
+            drone = drone_of(crawler)
+            return cls(drone.agent, drone)
         from webcrawl.crawl.builder import AgentBuilder  # noqa: PLC0415  # it imports every room
 
         return cls(AgentBuilder(crawler).agent())
@@ -105,6 +113,8 @@ class MercatorScheduler(BaseScheduler):
         agent.stop.listen()
         agent.completion.listen()
         agent.on_merged(self._work)
+        if self.drone is not None:
+            self.drone.begin()
         self._tick.start(TICK_SECS, now=False)
         logger.info("%s", agent.statistics.beginning(), extra={"spider": spider})
 
@@ -123,7 +133,11 @@ class MercatorScheduler(BaseScheduler):
             if self._tick.running:
                 self._tick.stop()
             self._alarm.cancel()
-            await self.agent.close(reason)
+            try:
+                await self.agent.close(reason)
+            finally:
+                if self.drone is not None:
+                    await self.drone.close()
 
     def has_pending_requests(self) -> bool:
         """As ``Agent.has_pending``."""

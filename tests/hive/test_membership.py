@@ -249,11 +249,11 @@ async def test_orders_are_of_the_queen_and_seen_by_all(server):
     async with drones(server, "a", "b") as (a, b):
         assert not await b.order(share=1)
         assert await a.order(
-            share=3, supply=2, round=1, counted_since=5.25, checkpoint=7, finished=True
+            share=3, supply=2, round=1, counted_since=2, checkpoint=7, finished=True
         )
         state = (await b.beat(Report())).state
         assert (state.share, state.supply, state.round, state.checkpoint) == (3, 2, 1, 7)
-        assert (state.counted_since, state.finished, state.stopping) == (5.25, True, False)
+        assert (state.counted_since, state.finished, state.stopping) == (2, True, False)
         with pytest.raises(TypeError, match="no fields of the state: finish"):
             await a.order(finish=True)
 

@@ -43,6 +43,7 @@ EXIT_CODES = {
     "start_error": 1,
     "program_error": 1,
     "unusable_seeds": 2,
+    "unusable_settings": 2,
     "disk_full": 3,
     "disk_error": 3,
     "too_many_errors": 4,
@@ -108,6 +109,8 @@ class Command(crawl.Command):
         sentence = stats.get_value("finish/error")
         if sentence:
             print_error(f"webcrawl: {sentence}\n")  # the log has it
+        elif crawler.settings.get("HIVE"):
+            pass  # what one drone had to do says nothing of the crawl
         elif reason == "finished" and (why := _nothing_fetched(stats.get_stats())):
             tell(f"webcrawl: {why}\n")
             self.exitcode = 2

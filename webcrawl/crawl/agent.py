@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard import Shard
     from webcrawl.crawl.shards import Shards
     from webcrawl.crawl.state_directory import StateDirectory
+    from webcrawl.crawl.statistics import HasStats
     from webcrawl.crawl.stop import CrawlStop
     from webcrawl.items import Page
     from webcrawl.urls import Link
@@ -133,6 +134,8 @@ class Agent:
         )
         self.totals = Totals(stats=self.stats, clock=now)
         self.bound = PolitenessBound(frontier=shards, live=live, clock=now)
+        #: Whose figures are put into the stats.
+        self.reported: list[HasStats] = [shards, self.pauses]
         self.statistics = CrawlStatistics(self)
         self._checkpoints = Checkpointer(
             job=self.job,

@@ -181,16 +181,16 @@ class AgentBuilder:
         self._sizes = sizes(settings)
         most = max(self._queues, self._sizes["FRONTIER_BACK_QUEUES_MAX"])
         self._sizes["FRONTIER_BACK_QUEUES_MAX"] = most
-        self._shards = Shards(number=number, elsewhere=elsewhere)
+        self.shards = Shards(number=number, elsewhere=elsewhere)
         for one in held:
-            self._shards.add(self.shard(one))
-        self._shards.resize()
+            self.shards.add(self.shard(one))
+        self.shards.resize()
 
     def state(self) -> JobState:
         """The shards and the way in for links; the crawl need not have begun."""
         links = self._links()
         return JobState(
-            resources=self._resources, rules=self._rules, shards=self._shards, links=links
+            resources=self._resources, rules=self._rules, shards=self.shards, links=links
         )
 
     def agent(self) -> Agent:
@@ -202,7 +202,7 @@ class AgentBuilder:
             state=self.state(),
             services=ProcessServices(
                 crawler=crawler,
-                shards=self._shards,
+                shards=self.shards,
                 rules=self._rules,
                 outcome_log=OutcomeLog(crawler=crawler, log=info_log, comparison_form=self._form),
                 reading=ReadingWatch(
@@ -229,7 +229,7 @@ class AgentBuilder:
                 # There are no stats and no shards yet.
                 actions=OutageActions(
                     count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108
-                    requeue=lambda entry: self._shards.requeue(entry),  # noqa: PLW0108
+                    requeue=lambda entry: self.shards.requeue(entry),  # noqa: PLW0108
                     check=self._resources.checks.check,
                     forget=resolver_of(crawler).forget_failures,
                 ),
@@ -241,7 +241,7 @@ class AgentBuilder:
     def _links(self) -> LinkSubmitter:
         settings = self._settings
         return LinkSubmitter(
-            sink=self._shards if self._elsewhere is None else self._elsewhere,
+            sink=self.shards if self._elsewhere is None else self._elsewhere,
             rules=LinkRules(
                 filters=filters_of(
                     settings,
@@ -286,7 +286,7 @@ class AgentBuilder:
             frontier=frontier,
             tables=ShardTables(
                 seen=MercatorDupeFilter.build_eliminator(
-                    settings, path=path / "seen", executor=merging, shards=self._shards.number
+                    settings, path=path / "seen", executor=merging, shards=self.shards.number
                 ),
                 content=ContentSeen(path=path / "content", executor=merging),
                 ranks=HostRanks(path=path / "ranks", capacity=_SEEDS),
@@ -294,7 +294,7 @@ class AgentBuilder:
             ),
             hosts=self._host_services(records, self._budgets(records, frontier, clock), clock),
         )
-        shard.resize(len(self._shards) + 1)
+        shard.resize(len(self.shards) + 1)
         return shard
 
     def _frontier(self, path: Path, records: HostRecords, clock: Clock) -> Frontier:
@@ -361,7 +361,7 @@ class AgentBuilder:
 
         def refusal(url: str) -> str | None:
             refused = redirects.refusal(url, 0)
-            shard = self._shards.find(url)
+            shard = self.shards.find(url)
             if refused is None and (shard is None or shard.is_leaving):
                 self._crawler.stats.inc_value("robots/elsewhere")
                 return ELSEWHERE
@@ -391,7 +391,7 @@ class AgentBuilder:
         )
 
     def _doubts_names(self) -> bool:
-        asked = [shard.hosts.addresses for shard in self._shards]
+        asked = [shard.hosts.addresses for shard in self.shards]
         others = sum(addresses.under_way for addresses in asked if addresses is not None)
         others += self._resources.checks.under_way
         return self._rules.outage.doubts_names(others=others)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from webcrawl.clock import now
 from webcrawl.crawl.counts import short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.fetch import Fetch
@@ -97,6 +97,12 @@ class PolitenessBound:
         return max(0.0, ready_at - self._clock())
 
 
+class HasStats(Protocol):
+    """Part with figures under their names in the crawl's statistics."""
+
+    def stats(self) -> Mapping[str, int | float | str]: ...
+
+
 class CrawlStatistics:
     """Reads the figures off the parts of *agent*. O(1), no disk."""
 
@@ -106,7 +112,7 @@ class CrawlStatistics:
     def publish(self) -> None:
         """Put all of them into the stats."""
         agent, put = self._agent, self._agent.crawler.stats.set_value
-        for part in (agent.shards, agent.pauses):
+        for part in agent.reported:
             for name, value in part.stats().items():
                 put(name, value)
         for name, value in agent.rules.exclusions.stats().items():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from webcrawl.crawl._engine import is_closing
-from webcrawl.errors import explained, is_disk_full
+from webcrawl.errors import FatalError, explained, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -57,6 +57,12 @@ class CrawlStop:
         if self._is_opened:
             self._close()
 
+    def ask(self, reason: str) -> None:
+        """End the crawl, which could go on, with a checkpoint. Returns at once."""
+        self._reason = reason
+        if self._is_opened and not self.has_begun:
+            self._close()
+
     def _spider_opened(self) -> None:
         """What cannot go on is closed now: before, the processing modules were being opened, and
         Scrapy would have closed them in the middle of it."""
@@ -72,6 +78,8 @@ class CrawlStop:
 
 def _explained(error: Exception, jobdir: Path) -> tuple[str, str]:
     """The finish reason and the sentence for the user."""
+    if isinstance(error, FatalError):
+        return "unusable_settings", str(error)
     if isinstance(error, CorruptRecordError):
         return "disk_error", (
             f"JOBDIR {jobdir} is damaged ({error}): mend the disk, bring back a copy of JOBDIR, "

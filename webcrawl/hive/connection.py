@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 #: What the calls of a client raise while Redis is away, starting, full or without a master.
-UNREACHABLE: Final = (RedisError, RedisClusterException, OSError, TimeoutError)
+# RuntimeError is uvloop's, for a connection that has been reset while something was being written.
+UNREACHABLE: Final = (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError)
 
 # XTRIM by ID came with it.
 _OLDEST: Final = (6, 2)

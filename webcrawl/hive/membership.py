@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from webcrawl.hive.keys import Keys
 
 # No answer for this share of a lease is a failure: there is time for another try.
-_PATIENCE: Final = 0.5
+_PATIENCE: Final = 0.25
 
 # Before each script; the first key of all is a hash.
 _DELETION: Final = "redis.call('HDEL', KEYS[1], '')\n"
@@ -229,7 +229,7 @@ class Membership:
     """The part of *drone*, a name without spaces, in a hive.
 
     All calls but ``last_ids`` and the trimming of streams are one round trip, and atomic. They
-    raise one of UNREACHABLE after half a lease at the latest.
+    raise one of UNREACHABLE after a quarter of a lease at the latest.
     """
 
     def __init__(

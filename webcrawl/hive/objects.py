@@ -130,7 +130,12 @@ class LocalObjects:
     def write(self, name: str, data: bytes) -> None:
         """As ``Objects.write``."""
         with self._translated(may_be_gone=False):
-            write_atomic(self._place(name), data)
+            place = self._place(name)
+            # Drones that begin at once write the same.
+            aside = place.with_name(f"{place.name}.{secrets.token_hex(4)}{_ASIDE}")
+            write_atomic(aside, data)
+            aside.replace(place)
+            sync_path(place.parent)
 
     def create(self, name: str, data: bytes) -> None:
         """As ``Objects.create``."""

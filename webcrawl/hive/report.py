@@ -61,8 +61,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The least supply of its shards (`frontier.supply.Supply`), and the reputation round it is of.
     supply: int = 0
     round: int = 0
-    #: When it began to count.
-    counted_since: float = 0.0
+    #: The round since which admitted URLs are counted.
+    counted_since: int = 0
     figures: dict[int, ShardFigures] = {}
     drone: DroneFigures = DroneFigures()
 
@@ -82,7 +82,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     #: The least supply of all shards, and the reputation round that all are in.
     supply: int = 0
     round: int = 0
-    counted_since: float = 0.0
+    counted_since: int = 0
     #: The crawl has ended. Drones end with a checkpoint.
     finished: bool = False
     #: The crawl is to be stopped. Drones end with a checkpoint.

@@ -1,0 +1,180 @@
+"""Duties of the queen: shares, the hive's supply, and the end of a crawl, on a model of a hive."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from webcrawl.frontier import Supply
+from webcrawl.hive.membership import Beat, Owner
+from webcrawl.hive.queen import EndDetection, share_of, supply_of
+from webcrawl.hive.report import Report, State
+
+SHARDS = 4
+
+
+class ModelDrone:
+    """A drone: messages wait in its *outbox*, *work* is left in its shards."""
+
+    def __init__(self, shards):
+        self.token = 1
+        self.shards = set(shards)
+        self.outbox = []
+        self.work = 0
+        self.beats = self.activity = 0
+        self.report = Report()
+
+    def make_report(self, positions):
+        self.beats += 1
+        self.report = Report(
+            number=self.beats,
+            leases=dict.fromkeys(self.shards, self.token),
+            idle=not (self.work or self.outbox),
+            activity=self.activity,
+            positions={one: positions[one] for one in self.shards},
+        )
+
+
+class ModelHive:
+    """Two drones with two shards each, their streams, and a queen's detection."""
+
+    def __init__(self):
+        self.drones = {"a": ModelDrone([0, 1]), "b": ModelDrone([2, 3])}
+        self.streams = dict.fromkeys(range(SHARDS), 0)
+        self.positions = dict.fromkeys(range(SHARDS), "0-0")
+        self.published = {name: Report() for name in self.drones}
+        self.detection = EndDetection(self.last_ids)
+
+    async def last_ids(self, shards):
+        return {one: f"{self.streams[one]}-0" for one in shards if self.streams[one]}
+
+    @property
+    def has_ended(self):
+        received = all(
+            self.positions[one] == f"{last}-0" for one, last in self.streams.items() if last
+        )
+        return received and not any(one.work or one.outbox for one in self.drones.values())
+
+    def report(self, name):
+        """A report is made; it is seen when it is published."""
+        self.drones[name].make_report(self.positions)
+
+    def publish(self, name):
+        self.published[name] = self.drones[name].report
+
+    def send(self, name):
+        drone = self.drones[name]
+        if drone.outbox:
+            self.streams[drone.outbox.pop()] += 1
+            drone.activity += 1
+
+    def receive(self, name):
+        drone = self.drones[name]
+        for one in drone.shards:
+            at = int(self.positions[one].partition("-")[0])
+            if at < self.streams[one]:
+                self.positions[one] = f"{at + 1}-0"
+                drone.activity += 1
+                drone.work += 1
+
+    def crawl(self, name, target=None):
+        drone = self.drones[name]
+        if drone.work:
+            drone.work -= 1
+            if target is not None and target not in drone.shards:
+                drone.outbox.append(target)
+
+    def owners(self):
+        return {
+            shard: Owner(drone.token, name)
+            for name, drone in self.drones.items()
+            for shard in drone.shards
+        }
+
+    async def look(self):
+        beat = Beat(
+            now=0.0,
+            queen="a",
+            is_queen=True,
+            state=State(shards=SHARDS),
+            leases={},
+            owners=self.owners(),
+            alive=frozenset(self.drones),
+            acks={},
+            reports=dict(self.published),
+        )
+        return await self.detection.look(beat)
+
+    def beat_all(self):
+        for name in self.drones:
+            self.report(name)
+            self.publish(name)
+
+
+def test_an_idle_hive_has_ended_after_a_few_beats():
+    hive = ModelHive()
+    looks = []
+    for _ in range(5):
+        hive.beat_all()
+        looks.append(asyncio.run(hive.look()))
+    assert looks == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    ["no report", "a shard without owner", "another token", "a message in a stream"],
+)
+def test_a_hive_with_something_open_has_not_ended(trouble):
+    hive = ModelHive()
+    for _ in range(8):
+        hive.beat_all()
+        if trouble == "no report":
+            hive.published["b"] = None
+        elif trouble == "a shard without owner":
+            hive.drones["b"].shards = {2}
+        elif trouble == "another token":
+            hive.drones["b"].token += 1
+        else:
+            hive.streams[2] = 7
+        assert not asyncio.run(hive.look())
+
+
+async def crawl_at_random(rng):
+    hive = ModelHive()
+    hive.drones["a"].work = rng.randint(1, 3)
+    links = rng.randint(0, 6)
+    steps = {"report": 4, "publish": 4, "look": 6, "send": 1, "receive": 1, "crawl": 1}
+    while True:
+        name = rng.choice("ab")
+        match rng.choices([*steps], [*steps.values()])[0]:
+            case "crawl":
+                links -= 1
+                hive.crawl(name, rng.randrange(SHARDS) if links > 0 else None)
+            case "look":
+                if await hive.look():
+                    return hive.has_ended
+            case step:
+                getattr(hive, step)(name)
+
+
+@pytest.mark.timeout(60)
+def test_the_end_is_found_and_never_before_it_has_come():
+    async def crawl_often():
+        return [await crawl_at_random(random.Random(seed)) for seed in range(1000)]
+
+    assert all(asyncio.run(crawl_often()))
+
+
+def test_shares_hold_all_shards():
+    assert [share_of(64, drones) for drones in (0, 1, 2, 3, 64, 100)] == [64, 64, 32, 22, 1, 1]
+
+
+def test_the_supply_is_the_least_once_all_are_in_the_same_round():
+    def reports(*pairs):
+        return [Report(supply=supply, round=number) for supply, number in pairs]
+
+    assert supply_of(reports((Supply.LATER, 1), (Supply.NONE, 1))) == (Supply.LATER, 1, 0)
+    assert supply_of(reports((Supply.LATER, 1), (Supply.NONE, 2))) == (Supply.SOON, 2, 0)
+    assert supply_of([]) == (Supply.NONE, 0, 0)

@@ -1,0 +1,76 @@
+"""From settings to a drone: the one place that reads the settings of a hive."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from typing import TYPE_CHECKING
+
+from webcrawl.configuration.values import whole
+from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.suffix_lists import suffix_list_of
+from webcrawl.errors import FatalError
+from webcrawl.hive.bus import Bus
+from webcrawl.hive.configuration import check_hive_settings, store_url
+from webcrawl.hive.connection import client_of
+from webcrawl.hive.drone import Drone, HiveServices
+from webcrawl.hive.keys import Keys
+from webcrawl.hive.membership import Membership
+from webcrawl.hive.receiver import Receiver
+from webcrawl.hive.sender import Sender, stream_bytes
+from webcrawl.hive.splitter import HostSplitter
+from webcrawl.hive.store import CheckpointStore
+from webcrawl.seen.cache import ClockCache
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from webcrawl.hive.inbox import Inbox
+    from webcrawl.hive.outbox import Outbox
+
+
+def drone_of(crawler: Crawler) -> Drone:
+    """The drone of *crawler*, whose settings name a HIVE. FatalError for one that cannot be."""
+    settings = crawler.settings
+    hive = check_hive_settings(settings)
+    if not settings["JOBDIR"]:
+        raise FatalError("A drone of a hive needs a JOBDIR of its own.")
+    keys, client = Keys(hive.name), client_of(settings)
+    name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    outboxes: dict[int, Outbox] = {}
+    inboxes: dict[int, Inbox] = {}
+    cache = ClockCache(size=whole(settings, "HIVE_CACHE_SIZE", at_least=1))
+    splitter = HostSplitter(outboxes=outboxes, cache=cache)
+    builder = AgentBuilder(crawler, number=hive.shards, held=(), elsewhere=splitter)
+    splitter.shards = builder.shards
+    agent = builder.agent()
+    bus = Bus(
+        client=client,
+        outboxes=outboxes,
+        sender=Sender(
+            client=client,
+            keys=keys,
+            outboxes=outboxes,
+            cache=cache,
+            stream_bytes=stream_bytes(hive.shards),
+            fail=agent.stop.fail,
+        ),
+        receiver=Receiver(client=client, keys=keys, inboxes=inboxes, fail=agent.stop.fail),
+    )
+    return Drone(
+        name=name,
+        agent=agent,
+        shard_of=builder.shard,
+        services=HiveServices(
+            client=client,
+            outboxes=outboxes,
+            inboxes=inboxes,
+            membership=Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs),
+            store=CheckpointStore(url=store_url(settings)),
+            bus=bus,
+            reported=[splitter, bus],
+        ),
+        settings=hive,
+        suffixes=suffix_list_of(settings).text,
+    )
