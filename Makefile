@@ -14,10 +14,13 @@ TESTERS  ?= 6
 # What is compiled is kept, or each tester would compile all tests anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-# `make crawl`: with SEEDS the web, without it the simulated internet on loopback.
+# `make crawl`: with SEEDS the web, without it the simulated internet on loopback; with DRONES so many
+# processes share the crawl.
 SEEDS  ?=
-JOBDIR ?= $(if $(SEEDS),crawls/web,crawls/sim)
+DRONES ?=
+JOBDIR ?= crawls/$(if $(SEEDS),web,sim)$(if $(DRONES),-hive)
 ARGS   ?=
+CRAWL  := $(BIN)/scrapy $(if $(DRONES),hive --drones $(DRONES),crawl) web
 
 # The simulated crawl. Its pauses and time-outs are short because simweb has no one to spare, and dead
 # hosts and names would hold up the end. One host in a hundred speaks FTP, one Gopher; one in two
@@ -33,16 +36,16 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES
 .PHONY: help crawl test test-long bench bench-scale bench-peers soak clean
 
 help: ## list the targets
-	@echo 'make crawl [SEEDS=seeds/top1m.csv] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
+	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "  %-11s %s\n", $$1, $$2}'
 
 ifeq ($(SEEDS),)
 crawl: .venv/.run ## crawl the web from SEEDS; without SEEDS, the simulated internet (offline)
 	@$(BIN)/scrapy simweb $(SIMWEB) -- \
-	  $(BIN)/scrapy crawl web -a 'seeds={seeds}' $(SIM) -s JOBDIR='$(JOBDIR)' $(ARGS)
+	  $(CRAWL) -a 'seeds={seeds}' $(SIM) -s JOBDIR='$(JOBDIR)' $(ARGS)
 else
 crawl: .venv/.run
-	@$(BIN)/scrapy crawl web -a seeds='$(SEEDS)' -s JOBDIR='$(JOBDIR)' $(ARGS)
+	@$(CRAWL) -a seeds='$(SEEDS)' -s JOBDIR='$(JOBDIR)' $(ARGS)
 endif
 
 test: .venv/.test ## lint, types, and all tests but the long ones

@@ -58,10 +58,12 @@ def test_the_design_bends_where_a_part_is_too_slow():
         return " ".join(of(**changes).bends)
 
     assert "politeness" in sentences(host_pages=1e5)
-    assert "Redis Cluster" in sentences(hours=1, batch=10)
+    assert "Redis Cluster" in sentences(hours=3)
+    assert "outboxes" in sentences(checkpoint=600)
+    assert "outboxes" not in sentences(checkpoint=10)
     assert "network" in sentences(page_kb=9000, packed=1)
-    assert "copies the records" in sentences()
-    assert "copies the records" not in sentences(checkpoint=3600)
+    assert "records of hosts" in sentences()
+    assert "records of hosts" not in sentences(checkpoint=3600)
 
 
 @given(
@@ -99,6 +101,12 @@ def test_crawls_that_were_done_stand_beside_the_plan():
     text = plan_text(plan(BILLION), BILLION)
     for one in DONE:
         assert f"{one.name:>14}{one.pages:>16,.0f}" in text
+
+
+def test_the_page_on_scale_has_the_plan_as_it_is():
+    page = (warm.ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    lines = plan_text(plan(BILLION), BILLION).split("\n")
+    assert [line for line in lines if line not in page] == []
 
 
 def test_the_command_takes_every_assumption_and_answers_machines_too():

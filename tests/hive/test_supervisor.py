@@ -150,6 +150,11 @@ def test_the_directory_of_another_crawl_is_refused(tmp_path):
         LocalHive("test", tmp_path, 2, "web").check()
 
 
+def test_a_store_that_was_named_is_the_drones(tmp_path):
+    hive = LocalHive("t", tmp_path, 2, "web", store="s3://bucket/hive")
+    assert hive.command(0, "unix:///redis.sock")[-1] == "HIVE_STORE=s3://bucket/hive"
+
+
 async def test_two_hives_do_not_share_a_directory(hive):
     local, supervisor, _ = hive(WAITS, redis_url="-")
     _, other, _ = hive(WAITS, redis_url="-")
@@ -168,5 +173,5 @@ def test_the_command_of_a_drone_has_all_that_the_user_gave(tmp_path):
     # The last one counts.
     assert words[8:] == [
         *("A=1", "-s", "HIVE=t", "-s", f"JOBDIR={tmp_path}/drones/1"),
-        *("-s", "REDIS_URL=unix:///redis.sock"),
+        *("-s", "REDIS_URL=unix:///redis.sock", "-s", f"HIVE_STORE={tmp_path}/store"),
     ]

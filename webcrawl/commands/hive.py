@@ -107,6 +107,7 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
         arguments=opts.spargs,
         settings=opts.set,
         redis_url=settings.get("REDIS_URL") or "",
+        store=settings.get("HIVE_STORE") or "",
     )
     table = LocalTable(keys=Keys(name), connect=partial(_connect, settings), clock=now)
     view = TerminalView(stream=sys.stderr, every=every, clock=now)

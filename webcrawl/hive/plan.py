@@ -17,12 +17,18 @@ _GB: Final = 1e9
 _MOST_SHARDS: Final = 4096
 # Shards of a drone, so that those of one that is gone can be divided among many.
 _SHARDS_EACH: Final = 4
-# What one Redis does on one core, commands a second, and what one machine's network carries.
-_REDIS_COMMANDS: Final = 50_000
+# Of one core's time, what one Redis should need at most: it works on one.
+_REDIS_CORES: Final = 0.7
+# What one machine's network carries.
 _MACHINE_BYTES: Final = 10e9 / 8
 # Bytes of a request, of an answer that is no page, and of a page's header.
 _REQUEST_BYTES: Final = 1500
 _SHORT_ANSWER_BYTES: Final = 2000
+# Beats in a lease, and bytes of a shard in the answer to each.
+_BEATS: Final = 5
+_BEAT_BYTES: Final = 45
+# The bound of all streams together (sender.py).
+_STREAMS_BYTES: Final = 1 << 30
 
 
 def _given(default: float, about: str, *, share: bool = False) -> Any:
@@ -61,8 +67,10 @@ class Assumptions:
 
     crossing: float = _given(0.2, "of the links lead to another registered domain", share=True)
     spared: float = _given(0.8, "of these the cache of links spares (Broder et al.)", share=True)
-    link_bytes: float = _given(100, "bytes of a link in a stream")
-    batch: float = _given(100, "links of a batch in a stream")
+    link_bytes: float = _given(180, "bytes of a link in a stream, alone in its message")
+    wait: float = _given(0.5, "seconds that links to a shard wait to become one entry")
+    redis_us: float = _given(5, "µs of Redis for an entry, to write and read it (measured)")
+    beat_us: float = _given(1.2, "µs of Redis for each shard in a beat (measured)")
     lease: float = _given(10, "seconds of a lease (HIVE_LEASE_SECS)")
     checkpoint: float = _given(60, "seconds between two checkpoints")
 
@@ -90,7 +98,7 @@ class Assumptions:
 
 
 _DIVISORS: Final = {
-    *("pages", "hours", "host_pages", "contacts", "latency", "workers", "batch", "lease"),
+    *("pages", "hours", "host_pages", "contacts", "latency", "workers", "wait", "lease"),
     *("speed", "hive_speed", "core_speed", "cores", "used", "checkpoint"),
 }
 
@@ -116,7 +124,8 @@ class Plan:
     sent_bytes: float
     link_rate: float
     redis_byte_rate: float
-    redis_command_rate: float
+    redis_cores: float
+    beat_rate: float
     redis_bytes: float
     warc_bytes: float
     frontier_bytes: float
@@ -158,6 +167,8 @@ def plan(given: Assumptions) -> Plan:
     to_others = given.crossing * (1 - 1 / shards) * (1 - given.spared)
     link_rate = page_rate * given.links * to_others
     link_bytes = link_rate * given.link_bytes
+    entry_rate = min(link_rate, drones * shards / given.wait)
+    beat_rate = drones * _BEATS / given.lease
     frontier = (found - given.pages) * given.url_bytes
     records = hosts * given.host_bytes
     sent = contacts * _REQUEST_BYTES
@@ -175,12 +186,12 @@ def plan(given: Assumptions) -> Plan:
         received_bytes=packed + (contacts - given.pages) * _SHORT_ANSWER_BYTES,
         sent_bytes=sent,
         link_rate=link_rate,
-        redis_byte_rate=2 * link_bytes,
-        # XADD and XREAD of a batch; the heartbeat.
-        redis_command_rate=2 * link_rate / given.batch + drones * 5 / given.lease,
+        redis_byte_rate=2 * link_bytes + beat_rate * shards * _BEAT_BYTES,
+        redis_cores=(entry_rate * given.redis_us + beat_rate * shards * given.beat_us) / 1e6,
+        beat_rate=beat_rate,
         # A batch stays until the next checkpoint of its target, half an interval in the mean, is
         # published.
-        redis_bytes=1.5 * link_bytes * given.checkpoint,
+        redis_bytes=min(1.5 * link_bytes * given.checkpoint, _STREAMS_BYTES),
         warc_bytes=packed + given.pages * _SHORT_ANSWER_BYTES,
         frontier_bytes=frontier,
         seen_bytes=found * given.seen_bytes + given.pages * given.seen_bytes,
@@ -214,15 +225,16 @@ def _bends(result: Plan, given: Assumptions) -> list[str]:
         found.append(
             f"politeness: a host gives at most {result.host_pages_most:,.0f} pages in that time"
         )
-    if result.redis_command_rate > _REDIS_COMMANDS:
-        found.append("one Redis is too slow: Redis Cluster, as each stream is a key of its own")
+    if result.redis_cores > _REDIS_CORES:
+        found.append("one Redis is too slow: Redis Cluster, or fewer beats (HIVE_LEASE_SECS=60)")
+    if result.redis_bytes == _STREAMS_BYTES:
+        found.append("streams are full between checkpoints: links wait in outboxes, on disk")
     if result.received_bytes / result.secs / result.machines > _MACHINE_BYTES:
         found.append("the network of a machine is too slow (10 Gbit/s): more, smaller machines")
     records = result.hosts * given.host_bytes / 2 / given.checkpoint
     if records > result.store_byte_rate / 2 and records > 1e8:
         found.append(
-            "each checkpoint copies the records of all hosts to HIVE_STORE: make fewer of them "
-            "(CHECKPOINT_INTERVAL_SECS=600)"
+            "most of what is written to HIVE_STORE are records of hosts, whole with each checkpoint"
         )
     return found
 
@@ -260,7 +272,7 @@ def plan_text(result: Plan, given: Assumptions) -> str:
         ("hosts", f"{result.hosts:,.0f}, of which {result.busy_hosts:,.0f} are in turn at a time"),
         ("", f"{result.host_pages_most:,.0f} pages of one at most"),
         ("Redis", f"{result.link_rate:,.0f} links/s, {_bytes(result.redis_byte_rate)}/s both ways"),
-        ("", f"{result.redis_command_rate:,.0f} commands/s"),
+        ("", f"{result.redis_cores:.2f} of a core, {result.beat_rate:,.0f} beats/s"),
         ("", f"{_bytes(result.redis_bytes)} of memory"),
         ("disk", f"{_bytes(result.warc_bytes)} of WARC"),
         ("", f"{_bytes(result.frontier_bytes)} of waiting URLs"),

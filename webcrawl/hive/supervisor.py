@@ -4,6 +4,7 @@ In the job directory::
 
     hive.lock              one supervisor at a time
     drones/N/              the job directory of drone N, with its log in logs/drone.log
+    store/                 HIVE_STORE, unless it is set
     redis/                 the embedded Redis, unless REDIS_URL names another
 
 A drone is ``scrapy crawl`` with the arguments and settings of the command. One that dies is started
@@ -40,7 +41,7 @@ class LocalHive(NamedTuple):
     """What is to be run on this machine, in *jobdir*.
 
     *arguments* (``-a``) and *settings* (``-s``) are NAME=VALUE. Without a *redis_url* there is an
-    embedded Redis.
+    embedded Redis, without a *store*, for HIVE_STORE, a directory.
     """
 
     name: str
@@ -50,6 +51,7 @@ class LocalHive(NamedTuple):
     arguments: Sequence[str] = ()
     settings: Sequence[str] = ()
     redis_url: str = ""
+    store: str = ""
 
     def check(self) -> None:
         """FatalError if it cannot be run."""
@@ -75,6 +77,7 @@ class LocalHive(NamedTuple):
             "HIVE": self.name,
             "JOBDIR": self.directory(number),
             "REDIS_URL": redis_url,
+            "HIVE_STORE": self.store or self.jobdir.absolute() / "store",
         }
         words = [sys.executable, "-m", "scrapy", "crawl", self.spider]
         for argument in self.arguments:
