@@ -30,6 +30,13 @@ class StoreError(OSError):
     """
 
 
+class HiveStoreError(OSError):
+    """An error of HIVE_STORE, which cannot be reached, or has what it must not have.
+
+    The text is one clause that names it. What the crawl has on its own disk is good.
+    """
+
+
 class DiskError(FatalError):
     """A FatalError because of a full or broken disk. ``scrapy crawl`` exits with 3."""
 
@@ -50,6 +57,8 @@ def is_disk_failing(error: BaseException) -> bool:
 
 def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
     """The sentence for *error*, met in *directory*; *name* is the setting of that directory."""
+    if isinstance(error, HiveStoreError):
+        return f"{error}: mend that and run the same command again; nothing is lost."
     if is_disk_full(error):
         return (
             f"The disk of {name} {directory} is full: make room and run the same command again; "

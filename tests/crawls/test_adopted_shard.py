@@ -60,6 +60,7 @@ def test_an_adopted_shard_is_crawled_to_its_end_and_no_object_changes(tmp_path, 
         for path in web.job.iterdir():
             if path.is_file():
                 shutil.copy(path, other)
+        assert damage_in(other) == []
         saved = objects_in(tmp_path)
         before = {*pages_asked_for(hits_of(web))}
         for job in (other, web.job):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
 from published_shard import FACTS, KINDS, LIST, Living, objects_in, store_of
 
-from webcrawl.hive.objects import StoreError
+from webcrawl.errors import HiveStoreError, explained
 from webcrawl.hive.store import CheckpointStore, HiveFacts
 from webcrawl.hive.upload import SupersededError
 
@@ -294,7 +296,7 @@ def test_a_checkpoint_whose_object_is_gone_for_good_is_told(store, tmp_path):
     assert newest is not None
     for name in newest.objects:
         store._objects.delete([f"shards/00/{name}"])
-    with pytest.raises(StoreError, match=r"shards/00/1-1.json is damaged: one of its objects"):
+    with pytest.raises(HiveStoreError, match=r"shards/00/1-1.json is damaged: one of its objects"):
         store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
     assert [*(tmp_path / "d1/shards").iterdir()] == []
 
@@ -377,6 +379,22 @@ def test_of_drones_that_found_a_hive_at_once_one_does(kind, tmp_path, monkeypatc
     assert [store.suffixes(founded[0]) for store in stores] == [f"{LIST}0"] * 3
 
 
+def test_drones_that_found_a_hive_in_a_directory_at_once_agree(tmp_path):
+    for n in range(10):
+        url = str(tmp_path / f"{n}")
+        together = threading.Barrier(8)
+
+        def found(shards: int, url: str = url, together: threading.Barrier = together) -> HiveFacts:
+            store = CheckpointStore(url=url)
+            together.wait()
+            facts = store.found(HiveFacts(shards=shards, politeness_key="host"), LIST)
+            assert store.suffixes(facts) == LIST
+            return facts
+
+        with ThreadPoolExecutor(8) as drones:
+            assert len({facts.shards for facts in drones.map(found, range(1, 9))}) == 1
+
+
 def test_a_drone_shows_in_the_store_that_it_is_alive(store):
     seen = []
     for _ in range(3):
@@ -395,9 +413,9 @@ def test_a_drone_shows_in_the_store_that_it_is_alive(store):
 def test_an_emptied_store_does_not_pass_for_a_new_one(store, tmp_path):
     shard = Living(tmp_path / "d0")
     store._objects.delete(["hive.json"])
-    with pytest.raises(StoreError, match=r"has no hive.json: it is not mounted, or was emptied"):
+    with pytest.raises(HiveStoreError, match=r"has no hive\.json: it is not mounted"):
         store.newest(0)
-    with pytest.raises(StoreError, match="it is not mounted"):
+    with pytest.raises(HiveStoreError, match="it is not mounted"):
         shard.save(store, token=1)
     shard.end()
 
@@ -415,12 +433,21 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, tmp_path):
     ],
 )
 def test_a_store_that_cannot_be_reached_is_named_in_one_sentence(url, sentence):
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(HiveStoreError) as caught:
         CheckpointStore(url=url).found(FACTS, LIST)
     told = str(caught.value)
     assert told.startswith(sentence)
     assert "secret" not in told
     assert "\n" not in told
+
+
+def test_a_crawl_that_cannot_go_on_without_the_store_names_it_alone(tmp_path):
+    with pytest.raises(HiveStoreError) as caught:
+        CheckpointStore(url=str(tmp_path)).newest(0)
+    assert explained(caught.value, tmp_path / "job") == (
+        f"HIVE_STORE {tmp_path} has no hive.json: it is not mounted, or was emptied: mend that and "
+        "run the same command again; nothing is lost."
+    )
 
 
 def test_a_full_store_leaves_the_checkpoint_before(tmp_path, monkeypatch):
@@ -432,7 +459,7 @@ def test_a_full_store_leaves_the_checkpoint_before(tmp_path, monkeypatch):
     shard.save(store, token=1)
     shard.ranks.add_many([(f"{n}.test", 1) for n in range(10_000)])
     shard.checkpoint()
-    with file_size_limit(60_000), pytest.raises(StoreError, match="File too large"):
+    with file_size_limit(60_000), pytest.raises(HiveStoreError, match="File too large"):
         shard.publish(store, token=1, copy_hosts=lambda path, go_on: None)
     newest = store.newest(0)
     assert newest is not None
@@ -458,7 +485,7 @@ def test_damage_is_told_and_not_adopted(at, tmp_path, monkeypatch):
         data = bytearray(path.read_bytes())
         data[int(at * len(data))] ^= 1
         path.write_bytes(data)
-    with pytest.raises(StoreError, match="is damaged: checksum mismatch"):
+    with pytest.raises(HiveStoreError, match="is damaged: checksum mismatch"):
         store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
 
 
@@ -472,13 +499,13 @@ def test_a_later_format_and_a_foreign_path_are_refused(tmp_path, monkeypatch):
     path.write_text(text.replace('"CURRENT"', '"../CURRENT"'))
     newest = store.newest(0)
     assert newest is not None
-    with pytest.raises(StoreError, match=r"names the file '../CURRENT'"):
+    with pytest.raises(HiveStoreError, match=r"names the file '../CURRENT'"):
         store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
     path.write_text(text.replace('"format":1', '"format":2'))
-    with pytest.raises(StoreError, match="use the newer webcrawl that wrote it"):
+    with pytest.raises(HiveStoreError, match="use the newer webcrawl that wrote it"):
         store.newest(0)
     path.write_text('{"format":1,"shard":"x"}')
-    with pytest.raises(StoreError, match=r"1-1.json is damaged"):
+    with pytest.raises(HiveStoreError, match=r"1-1.json is damaged"):
         store.newest(0)
 
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 _RECORD: Final = "published.json"
 _CHECKPOINT: Final = re.compile(r"(\d{1,19})-(\d{1,19})\.json")
-_OBJECT: Final = re.compile(r"(\d{1,19})-[0-9a-f]{16}-\d+")
+# With objects and checkpoints, whole and half written.
+_OF_TOKEN: Final = re.compile(r"(\d{1,19})-[0-9a-f-]+(\.\w+)*")
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
@@ -151,5 +152,5 @@ def checkpoints_in(names: Iterable[str]) -> list[tuple[int, int]]:
 
 def token_of(name: str) -> float:
     """The token of a checkpoint or object; that of another thing is never too old."""
-    found = _CHECKPOINT.fullmatch(name) or _OBJECT.fullmatch(name)
+    found = _OF_TOKEN.fullmatch(name)
     return int(found[1]) if found else math.inf

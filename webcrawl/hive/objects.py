@@ -10,10 +10,10 @@ that somebody goes by is written before all that it stands for.
 
 ``create``, of which the first one wins: in a directory by link(2), at a URL by
 ``pipe_file(mode="create")``, which s3fs and gcsfs make conditional requests (If-None-Match,
-ifGenerationMatch). Where a protocol has nothing of the kind fsspec looks first and then writes: two
-at one moment may both have written, so the caller reads what there is in the end.
+ifGenerationMatch). Where a protocol has nothing of the kind fsspec looks first and then writes: of
+two at one moment both may believe to have won, so a hive there is begun with one drone.
 
-All calls block: for threads. Besides FileNotFoundError they raise StoreError.
+All calls block: for threads. Besides FileNotFoundError they raise HiveStoreError.
 """
 
 from __future__ import annotations
@@ -27,18 +27,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import fsspec
 
+from webcrawl.errors import HiveStoreError
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_ASIDE: Final = ".tmp"
 _LOCAL: Final = {"file", "local"}
 _MAX_REASON: Final = 200
-
-
-class StoreError(OSError):
-    """The error of a store that cannot be reached, or has what it must not have: one sentence."""
 
 
 class Objects(Protocol):
@@ -95,7 +91,7 @@ def without_credentials(url: str) -> str:
 
 
 class _Translating:
-    """Turns what a store raises into StoreError, with one sentence."""
+    """Turns what a store raises into HiveStoreError, with one sentence."""
 
     def __init__(self, url: str) -> None:
         self.name = without_credentials(url)
@@ -105,18 +101,18 @@ class _Translating:
     def __call__(self, *, may_be_gone: bool = True) -> Iterator[None]:
         try:
             yield
-        except StoreError:
+        except HiveStoreError:
             raise
         except Exception as error:  # of whatever client library
             if may_be_gone and isinstance(error, FileNotFoundError):
                 raise
             raise self.error(error) from error
 
-    def error(self, error: Exception) -> StoreError:
+    def error(self, error: Exception) -> HiveStoreError:
         """What to tell of *error*."""
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         reason = without_credentials(reason.replace(self._url, self.name).partition("\n")[0])
-        return StoreError(f"HIVE_STORE {self.name} cannot be used: {reason[:_MAX_REASON]}")
+        return HiveStoreError(f"HIVE_STORE {self.name} cannot be used: {reason[:_MAX_REASON]}")
 
 
 class LocalObjects:
@@ -130,18 +126,14 @@ class LocalObjects:
     def write(self, name: str, data: bytes) -> None:
         """As ``Objects.write``."""
         with self._translated(may_be_gone=False):
-            place = self._place(name)
-            # Drones that begin at once write the same.
-            aside = place.with_name(f"{place.name}.{secrets.token_hex(4)}{_ASIDE}")
-            write_atomic(aside, data)
-            aside.replace(place)
-            sync_path(place.parent)
+            # Many processes may write one name at once.
+            write_atomic(self._place(name), data, aside=_aside())
 
     def create(self, name: str, data: bytes) -> None:
         """As ``Objects.create``."""
         with self._translated(may_be_gone=False):
             place = self._place(name)
-            aside = place.with_name(f"{place.name}.{secrets.token_hex(4)}{_ASIDE}")
+            aside = place.with_name(place.name + _aside())
             write_atomic(aside, data)
             try:
                 with suppress(FileExistsError):
@@ -168,7 +160,7 @@ class LocalObjects:
                 found = os.listdir(self._root / folder)  # noqa: PTH208  # as storage/fifo.py
             except FileNotFoundError:
                 return set()
-            return {name for name in found if not name.endswith(_ASIDE)}
+            return set(found)
 
     def delete(self, names: Iterable[str]) -> None:
         """As ``Objects.delete``."""
@@ -206,6 +198,11 @@ class LocalObjects:
         place = self._root / name
         sync_paths(make_directory(place.parent))
         return place
+
+
+def _aside() -> str:
+    """The end of a name that nobody else writes to."""
+    return f".{secrets.token_hex(4)}.tmp"
 
 
 def _link(old: Path, new: Path) -> bool:

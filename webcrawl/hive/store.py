@@ -38,6 +38,7 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.clock import wall_time
+from webcrawl.errors import HiveStoreError
 from webcrawl.hive.checkpoint_files import (
     FORMAT,
     KnownFile,
@@ -49,7 +50,7 @@ from webcrawl.hive.checkpoint_files import (
     folder_of,
     token_of,
 )
-from webcrawl.hive.objects import StoreError, open_objects
+from webcrawl.hive.objects import open_objects
 from webcrawl.hive.upload import HOSTS, SupersededError, Upload, live_files
 from webcrawl.storage.atomic import make_directory, sync_path, write_all
 
@@ -93,7 +94,7 @@ class Fetched(NamedTuple):
 class CheckpointStore:
     """The store at *url*: a directory, or what fsspec reaches.
 
-    All calls block: for threads; of one shard one at a time. They raise StoreError with one
+    All calls block: for threads; of one shard one at a time. They raise HiveStoreError with one
     sentence when the store cannot be used, OSError of the shard's own disk.
     """
 
@@ -116,7 +117,7 @@ class CheckpointStore:
             self._objects.create(_HIVE, msgspec.json.encode(facts))
             known = self._facts()
         if known is None:
-            raise StoreError(f"HIVE_STORE {self._objects.name} does not keep what is written")
+            raise HiveStoreError(f"HIVE_STORE {self._objects.name} does not keep what is written")
         return known
 
     def _facts(self) -> HiveFacts | None:
@@ -205,7 +206,7 @@ class CheckpointStore:
         LocalRecord(token=token, checkpoints=checkpoints, files=files, packs=packs).write(directory)
         upload.check()
         self._objects.write(checkpoint_name(shard, key), msgspec.json.encode(published))
-        with suppress(StoreError):  # it is published; the next time
+        with suppress(HiveStoreError):  # it is published; the next time
             self._delete_older(published, names)
         return upload.uploaded
 
@@ -264,7 +265,7 @@ class CheckpointStore:
                     return found
             if not checkpoints:
                 return None
-        raise StoreError(
+        raise HiveStoreError(
             f"HIVE_STORE {self._objects.name} has checkpoints of shard {shard} that cannot be read"
         )
 
@@ -273,7 +274,7 @@ class CheckpointStore:
         or a shard would begin anew."""
         names = self._objects.names(folder_of(shard))
         if not checkpoints_in(names) and self._facts() is None:
-            raise StoreError(
+            raise HiveStoreError(
                 f"HIVE_STORE {self._objects.name} has no {_HIVE}: it is not mounted, or was emptied"
             )
         return names
@@ -321,7 +322,7 @@ class CheckpointStore:
                 if old.exists():
                     shutil.rmtree(old)
                 return Fetched(published, in_place=False)
-        raise StoreError(
+        raise HiveStoreError(
             f"HIVE_STORE {self._objects.name}: checkpoints of shard {published.shard} are deleted "
             "faster than they can be fetched"
         )
@@ -392,7 +393,7 @@ class CheckpointStore:
         try:
             found = msgspec.json.decode(data, type=dict[str, Any])
             if found.get("format", 0) > FORMAT:
-                raise StoreError(
+                raise HiveStoreError(
                     f"HIVE_STORE {self._objects.name}: {name} has format {found['format']}, this "
                     f"webcrawl reads up to {FORMAT}: use the newer webcrawl that wrote it"
                 )
@@ -400,8 +401,8 @@ class CheckpointStore:
         except (msgspec.MsgspecError, TypeError) as error:
             raise self._damaged(name, str(error)) from error
 
-    def _damaged(self, name: str, why: str) -> StoreError:
-        return StoreError(f"HIVE_STORE {self._objects.name}: {name} is damaged: {why}")
+    def _damaged(self, name: str, why: str) -> HiveStoreError:
+        return HiveStoreError(f"HIVE_STORE {self._objects.name}: {name} is damaged: {why}")
 
 
 def _until(pieces: list[Piece], is_good: Callable[[Piece], bool]) -> list[Piece]:
@@ -426,7 +427,7 @@ def _write_at(path: Path, offset: int, data: bytes | memoryview) -> None:
 
 
 def _checked(name: str) -> str:
-    """*name*, the relative path of a file in a shard's directory. StoreError for another."""
+    """*name*, the relative path of a file in a shard's directory. HiveStoreError for another."""
     if name.startswith("/") or ".." in name.split("/"):
-        raise StoreError(f"a checkpoint names the file {name[:80]!r}")
+        raise HiveStoreError(f"a checkpoint names the file {name[:80]!r}")
     return name

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 #: Host records, which are written in place: copied, never linked.
 HOSTS: Final = "hosts"
 # Contacts and finished pages since the checkpoint: it would tell of pages whose links are not in
-# the store (as kept_checkpoints.py).
-_LEFT_OUT: Final = {HOSTS, str(Path("frontier", "done"))}
+# the store, and is published without its records (as kept_checkpoints.py).
+_DONE_LOG: Final = str(Path("frontier", "done"))
 _ASIDE: Final = ".tmp"
 _COPY: Final = f"publish{_ASIDE}"
 _WRITTEN_ONCE: Final = {runs.MAGIC, bloom_file.MAGIC}
@@ -74,7 +74,7 @@ def live_files(directory: Path) -> ShardFiles:
     lasting = []
     for place, folders, files in os.walk(directory):
         inside = os.path.relpath(place, directory)
-        if inside in _LEFT_OUT or inside.endswith(_ASIDE):
+        if inside == HOSTS or inside.endswith(_ASIDE):
             folders.clear()
         elif inside != ".":
             lasting += [f"{inside}/{name}" for name in files if not name.endswith(_ASIDE)]
@@ -136,11 +136,11 @@ class Upload:
         names them."""
         found = {}
         for name in names:
-            path = directory / name
             if known is None:
-                found[name] = self._file(path, None, is_whole=True)
+                found[name] = self._file(directory / name, None, "whole")
             else:
-                found[name] = self._file(path, known.get(name), is_whole=False)
+                kind = "emptied" if name.startswith(_DONE_LOG) else ""
+                found[name] = self._file(directory / name, known.get(name), kind)
         return {name: file for name, file in found.items() if file is not None}
 
     def hosts(self, directory: Path, copy: Copy) -> dict[str, KnownFile]:
@@ -159,14 +159,14 @@ class Upload:
         finally:
             shutil.rmtree(aside)
 
-    def _file(self, path: Path, known: KnownFile | None, *, is_whole: bool) -> KnownFile | None:
-        """Publish one file; None if it went meanwhile, or no live state can name it."""
+    def _file(self, path: Path, known: KnownFile | None, kind: str) -> KnownFile | None:
+        """Publish one file; None if it went meanwhile, or no live state can name it. *kind* is as
+        of ``_kind_of``, ``emptied`` for a record log without its records, or not known yet."""
         try:
             if known is not None and known.is_here and known.is_still(path.stat()):
                 return known
             with path.open("rb", buffering=0) as file:
-                kind = "whole" if is_whole else _kind_of(path, file)
-                return self._opened(path, file, known, kind)
+                return self._opened(path, file, known, kind or _kind_of(path, file))
         except FileNotFoundError:
             return None
 
@@ -190,7 +190,8 @@ class Upload:
             pieces = []
         end = sum(piece.size for piece in pieces)
         file.seek(end)
-        return KnownFile.of(stat, [*pieces, *self.packer.add(file, stat.st_size - end)])
+        size = record_log.HEADER_SIZE if kind == "emptied" else stat.st_size
+        return KnownFile.of(stat, [*pieces, *self.packer.add(file, size - end)])
 
 
 class _Packer:

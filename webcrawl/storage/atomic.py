@@ -15,22 +15,23 @@ if TYPE_CHECKING:
 _COPIED_BYTES: Final = 1 << 20
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp") -> None:
     """Replace *path* by *data*: after a crash or power loss it has its old content or the new.
 
-    On OSError before the rename the old content stays and what was written aside is deleted.
+    On OSError before the rename the old content stays and what was written aside, under the name of
+    *path* with that end, is deleted.
     """
-    aside = path.with_name(path.name + ".tmp")
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    aside_path = path.with_name(path.name + aside)
+    fd = os.open(aside_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         try:
             write_all(fd, data)
             os.fsync(fd)
         finally:
             os.close(fd)
-        aside.replace(path)
+        aside_path.replace(path)
     except OSError:
-        aside.unlink(missing_ok=True)
+        aside_path.unlink(missing_ok=True)
         raise
     sync_path(path.parent)
 
