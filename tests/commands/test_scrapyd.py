@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from crawling import ROOT, USER_AGENT, clean_web, damage_in, wait_until
 from scrapyd_server import ScrapydServer
 
+from webcrawl.hive.scrapyd_hosts import build_egg
 from webcrawl.simweb import allowed_urls
 
 MODULE = """
@@ -54,8 +56,14 @@ def scrapyd(project, tmp_path_factory):
         daemon.stop()
 
 
-def test_the_egg_holds_the_package_and_the_user_s_modules(scrapyd, project):
-    (egg,) = scrapyd.directory.glob("eggs/webcrawl/*.egg")
+@pytest.mark.parametrize("builder", ["scrapyd-deploy", "scrapy hive up"])
+def test_the_egg_holds_the_package_and_the_user_s_modules(builder, scrapyd, project):
+    if builder == "scrapyd-deploy":
+        (egg,) = scrapyd.directory.glob("eggs/webcrawl/*.egg")
+    else:
+        before = sorted(project.rglob("*"))
+        egg = io.BytesIO(build_egg(project))
+        assert sorted(project.rglob("*")) == before
     names = [name for name in zipfile.ZipFile(egg).namelist() if not name.startswith("EGG-INFO/")]
     modules = {name for name in names if name.endswith(".py")}
     paths = [*project.glob("webcrawl/**/*.py"), project / "mine.py"]

@@ -243,5 +243,5 @@ class LogEnd(NamedTuple):
             at=at,
             progress=progress[:_MOST_CHARACTERS],
             end=(_LAST_WORDS.findall(log) or [""])[-1][:_MOST_CHARACTERS],
-            has_saved="] INFO: Crawl state saved (" in log,
+            has_saved="Crawl state saved (" in log,
         )

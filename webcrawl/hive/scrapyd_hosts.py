@@ -234,8 +234,9 @@ def _watch(
                 if log.at != at_first.at or since_boot() - since >= _WATCH_SECS:
                     started.add(name)
             elif drone.is_over and drone not in {_GONE, before.get(name)}:
-                reason = LogEnd.of(scrapyd.log_end(drone.job)).end or "its log says no reason"
-                return Outcome("", False, f"{name} ended at once: {reason}")
+                end = LogEnd.of(scrapyd.log_end(drone.job)).end
+                text = f"{name} ended at once: {end or 'its log says no reason'}"
+                return Outcome("", _is_finished(end), text)
         if len(started) == len(names):
             return Outcome("", True, f"{_names(names)} started")
         if since_boot() >= until:
@@ -253,7 +254,7 @@ def _told(scrapyd: Scrapyd, drone: _Drone) -> Outcome:
     if drone.state == "running":
         since = drone.job.start_time.partition(".")[0]
         return Outcome("", True, f"{name} runs since {since}: {log.progress or 'no page yet'}")
-    return Outcome("", log.end.startswith("finished"), f"{name} ended: {log.end or 'no reason'}")
+    return Outcome("", _is_finished(log.end), f"{name} ended: {log.end or 'no reason'}")
 
 
 def _stopped(scrapyd: Scrapyd, drone: _Drone) -> Outcome:
@@ -261,6 +262,10 @@ def _stopped(scrapyd: Scrapyd, drone: _Drone) -> Outcome:
     if log.has_saved:
         return Outcome("", True, f"{name} ended with a checkpoint: {log.end or 'no summary'}")
     return Outcome("", False, f"{name} ended, its log tells of no checkpoint: {log.end or 'empty'}")
+
+
+def _is_finished(end: str) -> bool:
+    return end.startswith("finished")
 
 
 def _names(names: Iterable[str]) -> str:
