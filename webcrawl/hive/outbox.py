@@ -175,14 +175,13 @@ class Outbox:
         self.append_all([(target, payload, names)])
 
     def append_all(
-        self, messages: Iterable[tuple[int, bytes, Sequence[int]]], *, barrier: bool = False
+        self, messages: Sequence[tuple[int, bytes, Sequence[int]]], *, barrier: bool = False
     ) -> None:
         """Append *messages*, each for a target, by one write; *names* as in ``Outgoing``.
 
         With *barrier* they are not taken before all that was appended earlier was delivered.
         OSError when the disk is full: then nothing was appended.
         """
-        messages = list(messages)
         log = self._log or self._begin_segment()
         before = log.size
         log.append(_encode_record((barrier, [(target, data) for target, data, _ in messages])))

@@ -55,32 +55,35 @@ class HostSplitter:
     def submit(self, batch: LinkBatch) -> None:
         """As ``LinkSink.submit``. NotHeldError if the process holds no shard."""
         number, outbox = self._source(batch.source.url)
-        number_of = self.shards.number_of
-        numbers = {host: number_of(host) for host in {*batch.hosts}}
-        places: dict[int, list[int]] = {}
-        for i, host in enumerate(batch.hosts):
-            places.setdefault(numbers[host], []).append(i)
-        sites: dict[int, list[int]] = {}
-        if batch.seeds is not None:
-            for i, host in enumerate(batch.seeds.hosts):
-                sites.setdefault(number_of(host), []).append(i)
         shard = self.shards.held(number)
-        own: list[int] = []
-        own_sites: list[int] = []
-        if shard is not None:
-            own, own_sites = places.pop(number, []), sites.pop(number, [])
-        if places or sites:
-            messages = (
-                self._seeds(batch, places, sites)
-                if batch.seeds is not None
-                else self._links(batch, places)
-            )
-            if messages:
-                outbox.append_all(messages)
+        if shard is None:
+            number = -1
+        places = self._places(batch.hosts)
+        own = places.pop(number, [])
+        if batch.seeds is None:
+            own_sites: list[int] = []
+            messages = self._links(batch, places) if places else []
+        else:
+            sites = self._places(batch.seeds.hosts)
+            own_sites = sites.pop(number, [])
+            messages = self._seeds(batch, places, sites)
+        if messages:
+            outbox.append_all(messages)
         if shard is not None and (own or own_sites):
-            whole = len(own) == len(batch.links) and not sites
-            shard.submit(batch if whole else batch.only(own, own_sites))
+            shard.submit(batch if not (places or messages) else batch.only(own, own_sites))
         self._kept += len(own)
+
+    def _places(self, hosts: Sequence[str]) -> dict[int, list[int]]:
+        """The indexes of *hosts* by the shards that they are of."""
+        number_of = self.shards.number_of
+        of_host: dict[str, list[int]] = {}
+        places: dict[int, list[int]] = {}
+        for i, host in enumerate(hosts):
+            found = of_host.get(host)
+            if found is None:
+                found = of_host[host] = places.setdefault(number_of(host), [])
+            found.append(i)
+        return places
 
     def _source(self, url: str) -> tuple[int, Outbox]:
         """The shard of a document, and its outbox. Of seeds it is the one whose cursor tells how
@@ -104,20 +107,20 @@ class HostSplitter:
         for target, found in places.items():
             at: list[int] = []
             told: list[int] = []
-            missed = {*cache.misses([names[i] for i in found])}
-            for place, i in enumerate(found):
-                pair = pairs.get(hosts[i])
+            for i in found:
+                host, name = hosts[i], names[i]
+                pair = pairs.get(host)
                 if pair is None:
-                    pair = fingerprint(f"{own_domain} {registered_domain(hosts[i])}")
-                    pairs[hosts[i]] = pair
-                if place in missed or pair not in cache:
+                    pair = fingerprint(f"{own_domain} {registered_domain(host)}")
+                    pairs[host] = pair
+                # Of those that are sent the cache learns when they were.
+                if not cache.holds(name) or pair not in cache:
                     at.append(i)
-                    told += (names[i], pair)
+                    told += (name, pair)
             self._spared += len(found) - len(at)
             self._sent += len(at)
             for start in range(0, len(at), _LINKS):
-                some = at[start : start + _LINKS]
-                message = encode_links(batch.only(some))
+                message = encode_links(batch, at[start : start + _LINKS])
                 messages.append((target, message, told[2 * start : 2 * (start + _LINKS)]))
         return messages
 

@@ -50,6 +50,14 @@ class ClockCache:
                 used[slot] = 1
         return missed
 
+    def holds(self, fp: int) -> bool:
+        """Whether *fp* is held; it counts as used then."""
+        slot = self._slot_of.get(fp)
+        if slot is None:
+            return False
+        self._used[slot] = 1
+        return True
+
     def admit(self, fps: Iterable[int]) -> None:
         """Hold each of *fps*, at the cost of others. They may repeat or be held already."""
         slot_of, held, used, hand = self._slot_of, self._held, self._used, self._hand
