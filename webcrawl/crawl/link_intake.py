@@ -141,35 +141,35 @@ class LinkIntake:
         batches = [kept for batch in batches if (kept := self._in_scope(batch)).links]
         if not batches:
             return
+        via_hosts = [host_of(batch.source.url) for batch in batches]
+        own_domains = [registered_domain(host) for host in via_hosts]
+        makers = [*map(self._entries, batches, via_hosts, own_domains)]
         if len(batches) == 1:
-            self._eliminator.submit(batches[0].fingerprints, self._entries(batches[0]))
+            self._eliminator.submit(batches[0].fingerprints, makers[0])
         else:
-            encoders = [
+            places = [
                 (entry, i)
-                for batch in batches
-                for entry in (self._entries(batch),)
+                for entry, batch in zip(makers, batches, strict=True)
                 for i in range(len(batch.links))
             ]
 
             def encoded(at: int) -> bytes:
-                entry, i = encoders[at]
+                entry, i = places[at]
                 return entry(i)
 
             names = [name for batch in batches for name in batch.fingerprints]
             self._eliminator.submit(names, encoded)
-        for batch in batches:
+        for batch, own_domain in zip(batches, own_domains, strict=True):
             self.submitted += len(batch.links)
-            own_domain = registered_domain(host_of(batch.source.url))
-            others = {registered_domain(host) for host in set(batch.hosts)} - {own_domain}
+            others = {registered_domain(host) for host in {*batch.hosts}}
+            others.discard(own_domain)
             if others:
                 self._linked(own_domain, others)
 
-    def _entries(self, batch: LinkBatch) -> Callable[[int], bytes]:
+    def _entries(self, batch: LinkBatch, via_host: str, own_domain: str) -> Callable[[int], bytes]:
         """What makes the entry of a link of *batch* from its index."""
         links, hosts, source = batch.links, batch.hosts, batch.source
-        via_host = host_of(source.url)
-        own_domain = registered_domain(via_host)
-        own_key = self._key_of(source.url)
+        own_key = self._key_of(source.url) if source.rank else ""
         # By host: the politeness key, the rank, and both depths.
         places: dict[str, tuple[str, int, Depths]] = {}
 
@@ -181,7 +181,7 @@ class LinkIntake:
                 # A host that the seed list does not name takes over nothing from who links to it.
                 place = places[host] = (
                     key,
-                    source.rank if key == own_key and source.rank else self._ranks.rank(key),
+                    source.rank if key == own_key else self._ranks.rank(key),
                     source.depths.of(host, via_host=via_host, via_domain=own_domain),
                 )
             key, rank, inner = place
