@@ -22,6 +22,7 @@ from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.saved_settings import given
+from webcrawl.crawl.shards import NotHeldError
 from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.state_directory import shard_name
 from webcrawl.crawl.statistics import CrawlStatistics, PolitenessBound
@@ -315,6 +316,8 @@ class Agent:
         except _DISK_ERRORS as error:
             # It is lost with what it came of, which therefore is not finished: see CrawlStop.
             self.stop.fail(error)
+        except NotHeldError:
+            pass  # as what it came of, whose shard is another process's
         return True
 
     def _enqueue_elsewhere(self, request: Request) -> None:

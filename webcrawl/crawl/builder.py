@@ -10,6 +10,7 @@ import random
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ from webcrawl.crawl.shard import (
     ShardSettings,
     ShardTables,
 )
-from webcrawl.crawl.shards import Shards
+from webcrawl.crawl.shards import NotHeldError, Shards
 from webcrawl.crawl.state_directory import shard_name, shard_path
 from webcrawl.crawl.stop import CrawlStop
 from webcrawl.crawl.submission import SITEMAP, LinkRules, LinkSubmitter
@@ -89,7 +90,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.crawl.elsewhere import Elsewhere
-    from webcrawl.frontier import DelayPolicy
+    from webcrawl.frontier import DelayPolicy, Entry
     from webcrawl.frontier.admission import Gate
 
 # Hosts of seeds whose ranks, and sites of seeds that, are remembered.
@@ -229,7 +230,7 @@ class AgentBuilder:
                 # There are no stats and no shards yet.
                 actions=OutageActions(
                     count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108
-                    requeue=lambda entry: self.shards.requeue(entry),  # noqa: PLW0108
+                    requeue=self._requeue,
                     check=self._resources.checks.check,
                     forget=resolver_of(crawler).forget_failures,
                 ),
@@ -256,6 +257,10 @@ class AgentBuilder:
             ),
             clock=wall_time,
         )
+
+    def _requeue(self, entry: Entry) -> None:
+        with suppress(NotHeldError):  # this process holds no shard: others go on with all of them
+            self.shards.requeue(entry)
 
     # --- what is per shard
 

@@ -22,6 +22,7 @@ from scrapy import signals
 from webcrawl.crawl.fetch import Fetch, PageState, fetch_of
 from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
+from webcrawl.crawl.shards import NotHeldError
 from webcrawl.errors import StoreError, is_disk_full
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.retry_policy import BUG
@@ -294,6 +295,8 @@ class Completion:
                 self._shards.requeue(msgspec.structs.replace(entry, attempts=0))
         except _DISK_ERRORS as error:
             self._stop.fail(error)
+        except NotHeldError:
+            pass  # others go on with all of them
 
     # --- what becomes of a page
 

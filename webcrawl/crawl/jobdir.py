@@ -261,11 +261,9 @@ class Job:
 
     def adopt(self, name: str) -> StateDirectory:
         """Take in the shard *name*, whose directory came from elsewhere or is new, while the job is
-        open. Blocks, also until a checkpoint is published that is under way. Raises as
-        ``read_state``."""
+        open; after ``settle`` if it was dropped before. Blocks. Raises as ``read_state``."""
         assert name not in self._shards, name
-        with self._publishing:
-            state = read_state(shard_path(self.path, name))
+        state = read_state(shard_path(self.path, name))
         adopted = self._state_of(name)
         if state is None:
             adopted.begin()
