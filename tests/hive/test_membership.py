@@ -20,7 +20,7 @@ from scrapy.settings import Settings
 from webcrawl.hive.connection import UNREACHABLE, client_of, close
 from webcrawl.hive.keys import Keys
 from webcrawl.hive.membership import Membership, Owner
-from webcrawl.hive.report import Report, ShardFigures
+from webcrawl.hive.report import DroneFigures, Report
 
 NAMES = itertools.count()
 
@@ -268,7 +268,7 @@ async def test_anyone_may_stop_a_hive_that_there_is(server):
 
 
 async def test_to_look_takes_no_part(server):
-    report = Report(number=4, figures={2: ShardFigures(rate=1.5, waiting=7)}, supply=1)
+    report = Report(number=4, figures=DroneFigures(rate=1.5, waiting=7), supply=1)
     async with drones(server, "a") as (a,):
         await a.beat(report)
         looker = Membership(client=a._client, keys=a._keys, drone="status", lease_secs=10)

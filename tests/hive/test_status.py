@@ -20,7 +20,7 @@ from webcrawl.hive.connection import client_of, close
 from webcrawl.hive.figures import Gauge
 from webcrawl.hive.keys import Keys
 from webcrawl.hive.membership import Membership, Owner
-from webcrawl.hive.report import DroneFigures, Report, ShardFigures
+from webcrawl.hive.report import DroneFigures, Report
 from webcrawl.hive.status import LocalTable, look, stop_and_wait, table
 
 KEYS = Keys("web")
@@ -43,11 +43,11 @@ async def connected(server):
 
 
 def report(pages, *, idle=False, hindrance=""):
-    drone = DroneFigures(
-        pages=pages, given_up=12, rate=402.4, waiting=123_456, in_process=7, hindrance=hindrance
-    )
-    shard = ShardFigures(unsent=6_000, lag=2)
-    return Report(drone=drone, figures={0: shard, 1: shard}, idle=idle)
+    figures = DroneFigures(
+        pages=pages, given_up=12, rate=402.4, waiting=123_456, in_process=7, unsent=12_000, lag=0.4,
+        hindrance=hindrance,
+    )  # fmt: skip
+    return Report(figures=figures, idle=idle)
 
 
 async def drone(client, name, shards, **given):
@@ -61,7 +61,7 @@ async def drone(client, name, shards, **given):
 
 
 QUEEN = (
-    "one-1-a      40    1,234    402        12     123k           7    12 kB     4  "
+    "one-1-a      40    1,234    402        12     123k           7    12 kB   0.4 s  "
     "queen, politeness-bound for 3 s"
 )
 
@@ -74,10 +74,10 @@ async def test_each_drone_has_a_line_and_all_have_one(server):
     head, *rows = table("web", status)
     assert re.fullmatch(r"hive web  0:00:0\d  64 shards, 4 of them without a drone", head)
     assert rows == [
-        "         shards    pages     /s  given up  waiting  in process  to send   lag",
+        "         shards    pages     /s  given up  waiting  in process  to send     lag",
         QUEEN,
-        "two-2-b      20       99    402        12     123k           7    12 kB     4  idle",
-        "all          60    1,333    805        24     246k          14    24 kB     8",
+        "two-2-b      20       99    402        12     123k           7    12 kB   0.4 s  idle",
+        "all          60    1,333    805        24     246k          14    24 kB   0.4 s",
     ]
 
 
@@ -192,12 +192,12 @@ def test_a_gauge_reads_an_agent(clock):
     )
     gauge = Gauge(agent=agent, clock=clock)
     stats |= {"crawl/outcome/http_200": 1_000, "crawl/outcome/timeout": 3, "crawl/contacts": 1_100}
-    assert gauge.read().rate == 0
+    assert gauge.read(unsent=0, lag=0).rate == 0
     for _ in range(20):
         clock.advance(2)
         stats["crawl/outcome/http_200"] += 10
-        found = gauge.read()
+        found = gauge.read(unsent=7, lag=0.5)
     assert found == DroneFigures(
-        pages=1_200, given_up=3, rate=5.0, waiting=40, in_process=2,
-        hindrance="politeness-bound for 4 s",
+        pages=1_200, given_up=3, rate=5.0, waiting=40, in_process=2, unsent=7,
+        lag=0.5, hindrance="politeness-bound for 4 s",
     )  # fmt: skip

@@ -16,6 +16,7 @@ from webcrawl.hive.configuration import check_hive_settings, store_url
 from webcrawl.hive.connection import client_of
 from webcrawl.hive.drone import Drone, HiveServices
 from webcrawl.hive.keys import Keys
+from webcrawl.hive.live_seeds import LiveSeeds, list_key
 from webcrawl.hive.membership import Membership
 from webcrawl.hive.receiver import Receiver
 from webcrawl.hive.sender import Sender, stream_bytes
@@ -45,6 +46,18 @@ def drone_of(crawler: Crawler) -> Drone:
     builder = AgentBuilder(crawler, number=hive.shards, held=(), elsewhere=splitter)
     splitter.shards = builder.shards
     agent = builder.agent()
+
+    def may_read_seeds() -> bool:
+        first = agent.shards.held(0)
+        return first is not None and not (first.is_leaving or agent.is_ending or agent.is_full)
+
+    live_seeds = LiveSeeds(
+        client=client,
+        key=list_key(settings, agent.spider.name),
+        submit=agent.submit_seeds,
+        may_read=may_read_seeds,
+        stats=agent.stats,
+    )
     bus = Bus(
         client=client,
         outboxes=outboxes,
@@ -69,6 +82,7 @@ def drone_of(crawler: Crawler) -> Drone:
             membership=Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs),
             store=CheckpointStore(url=store_url(settings)),
             bus=bus,
+            live_seeds=live_seeds,
             reported=[splitter, bus],
         ),
         settings=hive,

@@ -30,11 +30,12 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.hive.connection import UNREACHABLE, check, close
+from webcrawl.hive.figures import Gauge
 from webcrawl.hive.inbox import Inbox
 from webcrawl.hive.membership import Owner
 from webcrawl.hive.outbox import Outbox
 from webcrawl.hive.queen import EndDetection, share_of, supply_of
-from webcrawl.hive.report import Report, ShardFigures
+from webcrawl.hive.report import Report
 from webcrawl.hive.store import HiveFacts
 from webcrawl.hive.upload import SupersededError
 from webcrawl.urls.registered_domain import SuffixList, use
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.statistics import HasStats
     from webcrawl.hive.bus import Bus
     from webcrawl.hive.configuration import HiveSettings
+    from webcrawl.hive.live_seeds import LiveSeeds
     from webcrawl.hive.membership import Beat, Membership
     from webcrawl.hive.report import State
     from webcrawl.hive.store import CheckpointStore
@@ -82,6 +84,7 @@ class HiveServices:
     outboxes: dict[int, Outbox]
     inboxes: dict[int, Inbox]
     bus: Bus
+    live_seeds: LiveSeeds
     reported: Sequence[HasStats]
 
 
@@ -112,6 +115,7 @@ class Drone:
         self._held: dict[int, Held] = {}
         #: Whether Redis has all that it ever had of this hive.
         self._is_new = False
+        self._gauge = Gauge(agent=agent, clock=now)
         self._end = EndDetection(services.membership.last_ids)
         self._tasks: list[asyncio.Task[None]] = []
         self._beat: Beat | None = None
@@ -165,7 +169,7 @@ class Drone:
         self._is_new = facts.born == state.born
         use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
         self._checkpoint = state.checkpoint
-        for run in (self._keep_beating(), self._move(), hive.bus.run()):
+        for run in (self._keep_beating(), self._move(), hive.bus.run(), hive.live_seeds.run()):
             self._run(run)
 
     def _run(self, part: Coroutine[Any, Any, None]) -> None:
@@ -387,6 +391,8 @@ class Drone:
             shard.seeds_are_known()
         self._held[number] = held
         hive.outboxes[number], hive.inboxes[number] = held.outbox, held.inbox
+        if number == 0:
+            hive.live_seeds.begin()
         agent.stats.inc_value("hive/shards/adopted")
 
     def _rest_since(self, at: float) -> float:
@@ -457,6 +463,8 @@ class Drone:
         if self._has_redis and positions:
             try:
                 await hive.membership.acknowledge(positions, self._leases)
+                if 0 in published:
+                    await hive.live_seeds.published()
             except UNREACHABLE as error:
                 logger.warning("Links are kept until the next checkpoint: %s", error)
 
@@ -530,6 +538,7 @@ class Drone:
             hive.bus.sender.is_idle
             and not agent.shards.may_bring
             and all(held.shard.feeder.is_fed for held in self._held.values())
+            and (0 not in self._held or hive.live_seeds.is_idle)
         )
 
     def _report(self) -> Report:
@@ -549,8 +558,8 @@ class Drone:
             supply=int(min(supplies, default=Supply.NONE)),
             round=self._round,
             counted_since=max((one.counted_since for one in domains), default=0),
-            figures={
-                number: ShardFigures(waiting=len(held.shard.frontier), unsent=held.outbox.unsent)
-                for number, held in self._held.items()
-            },
+            figures=self._gauge.read(
+                unsent=sum(outbox.unsent for outbox in hive.outboxes.values()),
+                lag=hive.bus.receiver.lag,
+            ),
         )

@@ -66,7 +66,9 @@ class Receiver:
         self._clock = clock
         self._incarnation = ""
         self._entries = self._links = self._bytes = self._garbage = 0
-        self._lag = self._lag_max = 0.0
+        #: Seconds for which what came last had been in Redis.
+        self.lag = 0.0
+        self._lag_max = 0.0
 
     @property
     def received(self) -> int:
@@ -155,8 +157,8 @@ class Receiver:
             self._links += links
             self._entries += len(some)
             self._bytes += sum(len(packed) for _, packed in some)
-            self._lag = max(0.0, self._clock() - order_of(cursor)[0] / 1000)
-            self._lag_max = max(self._lag, self._lag_max)
+            self.lag = max(0.0, self._clock() - order_of(cursor)[0] / 1000)
+            self._lag_max = max(self.lag, self._lag_max)
             if garbage:
                 self._refuse(garbage)
             await asyncio.sleep(0)
@@ -177,6 +179,6 @@ class Receiver:
             "hive/links/received": self._links,
             "hive/bytes/received": self._bytes,
             "hive/garbage": self._garbage,
-            "hive/lag/secs": round(self._lag, 3),
+            "hive/lag/secs": round(self.lag, 3),
             "hive/lag/secs_max": round(self._lag_max, 3),
         }

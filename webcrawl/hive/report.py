@@ -15,19 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class ShardFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A shard in a drone's report, for people: nothing is decided by it."""
-
-    #: Pages per second, of late.
-    rate: float = 0.0
-    #: URLs in its frontier.
-    waiting: int = 0
-    #: Bytes in its outbox that were not sent yet.
-    unsent: int = 0
-    #: Batches in its stream that were not read yet.
-    lag: int = 0
-
-
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A drone in its report, for people: nothing is decided by it."""
 
@@ -39,6 +26,9 @@ class DroneFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     #: URLs in its frontiers; contacts and pages under way.
     waiting: int = 0
     in_process: int = 0
+    #: Bytes in its outboxes that were not sent yet; seconds that what came last was in Redis.
+    unsent: int = 0
+    lag: float = 0.0
     #: Why it has little to do, in words.
     hindrance: str = ""
 
@@ -63,8 +53,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     round: int = 0
     #: The round since which admitted URLs are counted.
     counted_since: int = 0
-    figures: dict[int, ShardFigures] = {}
-    drone: DroneFigures = DroneFigures()
+    figures: DroneFigures = DroneFigures()
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):

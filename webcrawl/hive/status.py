@@ -31,16 +31,11 @@ _POLL_SECS: Final = 0.3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DroneStatus:
-    """A drone in numbers, without *figures* if there is no report that can be read.
-
-    *unsent* are bytes of links in its outboxes, *lag* batches that it has still to read.
-    """
+    """A drone in numbers, without *figures* if there is no report that can be read."""
 
     name: str
     shards: int = 0
     figures: DroneFigures | None = None
-    unsent: int = 0
-    lag: int = 0
     is_queen: bool = False
     note: str = ""
 
@@ -67,10 +62,8 @@ def status_of(beat: Beat) -> HiveStatus:
             note = "its report cannot be read: another version"
             drones.append(DroneStatus(name, held, is_queen=is_queen, note=note))
             continue
-        unsent = sum(figures.unsent for figures in report.figures.values())
-        lag = sum(figures.lag for figures in report.figures.values())
-        note = "idle" if report.idle else report.drone.hindrance
-        drones.append(DroneStatus(name, held, report.drone, unsent, lag, is_queen, note))
+        note = "idle" if report.idle else report.figures.hindrance
+        drones.append(DroneStatus(name, held, report.figures, is_queen, note))
     state = beat.state
     held = sum(drone.shards for drone in drones)
     note = "finished" if state.finished else "stopping" if state.stopping else ""
@@ -98,9 +91,9 @@ def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[s
             rate=sum(one.rate for one in figures),
             waiting=sum(one.waiting for one in figures),
             in_process=sum(one.in_process for one in figures),
+            unsent=sum(one.unsent for one in figures),
+            lag=max((one.lag for one in figures), default=0.0),
         ),
-        sum(drone.unsent for drone in drones),
-        sum(drone.lag for drone in drones),
     )
     width = max(len(drone.name) for drone in (*drones, all_of))
     rows = [("", *_COLUMNS, ""), *map(_row, (*drones, all_of))]
@@ -109,7 +102,7 @@ def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[s
         *(
             (
                 f"{first:<{width}}{shards:>8}{pages:>9}{rate:>7}{given_up:>10}{waiting:>9}"
-                f"{in_process:>12}{unsent:>9}{lag:>6}  {note}"
+                f"{in_process:>12}{unsent:>9}{lag:>8}  {note}"
             ).rstrip()
             for first, shards, pages, rate, given_up, waiting, in_process, unsent, lag, note in rows
         ),
@@ -129,8 +122,8 @@ def _row(drone: DroneStatus) -> tuple[str, ...]:
         short(figures.given_up),
         short(figures.waiting),
         f"{figures.in_process:,}",
-        f"{drone.unsent / 1000:,.0f} kB" if drone.unsent else "0",
-        short(drone.lag),
+        f"{figures.unsent / 1000:,.0f} kB" if figures.unsent else "0",
+        f"{figures.lag:.1f} s",
         note,
     )
 
