@@ -351,6 +351,29 @@ def test_nothing_is_published_when_the_lease_has_ended_meanwhile(store, tmp_path
     shard.end()
 
 
+def test_a_shard_that_is_fetched_again_meanwhile_is_not_published_under_the_old_lease(
+    tmp_path, monkeypatch
+):
+    """By the same process, whose thread has not come to its end."""
+    store = store_of("memory", tmp_path, monkeypatch, pack_bytes=PACK)
+    shard = Living(tmp_path / "d0")
+    shard.crawl(0)
+    shard.save(store, token=1)
+    old = store.newest(0)
+    assert old is not None
+    shard.crawl(30)
+    shard.checkpoint()
+
+    def fetched_again() -> bool:
+        store.fetch(old, shard.directory, token=3, before=2)
+        return True
+
+    with pytest.raises((SupersededError, OSError)):
+        shard.publish(store, token=1, go_on=fetched_again)
+    assert store.newest(0) == old
+    shard.end()
+
+
 # The hive
 
 

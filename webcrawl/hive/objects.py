@@ -90,6 +90,11 @@ def without_credentials(url: str) -> str:
     return re.sub(r"://[^/@]*@", "://", url.partition("?")[0])
 
 
+def damaged(store: str, name: str, why: str) -> HiveStoreError:
+    """The error of an object *name*, without which the *store* is of no use."""
+    return HiveStoreError(f"HIVE_STORE {store}: {name} is damaged: {why}")
+
+
 class _Translating:
     """Turns what a store raises into HiveStoreError, with one sentence."""
 

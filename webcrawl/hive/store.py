@@ -25,11 +25,8 @@ not used again, and so the store has at most about twice what the shards have.
 
 from __future__ import annotations
 
-import os
 import shutil
-import zlib
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -41,7 +38,6 @@ from webcrawl.clock import wall_time
 from webcrawl.errors import HiveStoreError
 from webcrawl.hive.checkpoint_files import (
     FORMAT,
-    KnownFile,
     LocalRecord,
     Piece,
     Published,
@@ -50,9 +46,10 @@ from webcrawl.hive.checkpoint_files import (
     folder_of,
     token_of,
 )
-from webcrawl.hive.objects import open_objects
-from webcrawl.hive.upload import HOSTS, SupersededError, Upload, live_files
-from webcrawl.storage.atomic import make_directory, sync_path, write_all
+from webcrawl.hive.download import Download
+from webcrawl.hive.objects import damaged, open_objects
+from webcrawl.hive.upload import SupersededError, Upload, live_files
+from webcrawl.storage.atomic import sync_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,10 +61,7 @@ _PACK_BYTES: Final = 16 << 20
 # How often a fetch or a look begins again because what it found was deleted meanwhile.
 _TRIES: Final = 10
 _HIVE: Final = "hive.json"
-# Objects that are fetched at once, a pack of each in memory.
-_WORKERS: Final = 4
 _Found = TypeVar("_Found")
-_Given = TypeVar("_Given")
 
 
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,8 +162,14 @@ class CheckpointStore:
 
         The shard may go on meanwhile, but for its next checkpoint: nothing that the live state
         names may be deleted. *go_on* is False when the lease is not good any more. Raises
-        SupersededError then, and when there is a newer checkpoint; CorruptRecordError.
+        SupersededError then, when there is a newer checkpoint, and when another directory is in the
+        place of *directory*; CorruptRecordError.
         """
+        inode = _inode(directory)
+
+        def is_good() -> bool:
+            return go_on() and _inode(directory) == inode
+
         names = self._names(shard)
         older = checkpoints_in(names)
         state = live_files(directory)
@@ -178,7 +178,7 @@ class CheckpointStore:
             raise SupersededError(
                 f"Shard {shard} has a newer checkpoint, of token {older[-1][0]}: nothing published"
             )
-        upload = Upload(self._objects, shard, token, pack_bytes=self._pack_bytes, go_on=go_on)
+        upload = Upload(self._objects, shard, token, pack_bytes=self._pack_bytes, go_on=is_good)
         record = self._usable(directory, set(state.lasting), names, upload)
         files = upload.files(directory, state.lasting, record.files)
         # What the next checkpoint will not have lies apart from what it will.
@@ -203,7 +203,9 @@ class CheckpointStore:
         published = msgspec.structs.replace(published, packs=packs)
         # Before the checkpoint: a process that dies then must know it for its own.
         checkpoints = [*(one for one in record.checkpoints if one in older), key]
-        LocalRecord(token=token, checkpoints=checkpoints, files=files, packs=packs).write(directory)
+        record = LocalRecord(token=token, checkpoints=checkpoints, files=files, packs=packs)
+        upload.check()
+        record.write(directory)
         upload.check()
         self._objects.write(checkpoint_name(shard, key), msgspec.json.encode(published))
         with suppress(HiveStoreError):  # it is published; the next time
@@ -307,7 +309,7 @@ class CheckpointStore:
                 record.write(directory)
                 return Fetched(published, in_place=True)
             try:
-                self._bring(published, aside, token)
+                Download(self._objects, published, self._pack_bytes).bring(aside, token)
             except FileNotFoundError as error:
                 newer = self.newest(published.shard)
                 if newer is None or newer == published:
@@ -327,66 +329,6 @@ class CheckpointStore:
             "faster than they can be fetched"
         )
 
-    def _bring(self, published: Published, aside: Path, token: int) -> None:
-        """Make the directory *aside* of *published*, synced; FileNotFoundError if an object of it
-        is gone. When it fails there is no such directory."""
-        made = make_directory(aside)
-        try:
-            files = self._assemble(published, aside)
-            record = LocalRecord(
-                token=token, checkpoints=[published.key], files=files, packs=published.packs
-            )
-            record.write(aside)
-            folders = [*made, *(path for path in aside.rglob("*") if path.is_dir())]
-            _at_once(sync_path, [*(aside / name for name in files), *folders])
-        except BaseException:
-            shutil.rmtree(aside)
-            raise
-
-    def _assemble(self, published: Published, aside: Path) -> dict[str, KnownFile]:
-        """Make the files of *published* in the directory *aside*; what is known of them then."""
-        folder = folder_of(published.shard)
-        places: dict[str, list[tuple[Path, int, Piece]]] = {}
-        for name, pieces in published.files.items():
-            path = aside / _checked(name)
-            make_directory(path.parent)
-            is_linked = len(pieces) == 1 and pieces[0].crc is None
-            # Host records are written in place.
-            may_link = is_linked and not name.startswith(f"{HOSTS}/")
-            if may_link and self._objects.link_out(f"{folder}/{pieces[0].name}", path):
-                continue
-            path.touch()
-            end = 0
-            for piece in pieces:
-                places.setdefault(piece.name, []).append((path, end, piece))
-                end += piece.size
-        _at_once(lambda name: self._fill(f"{folder}/{name}", places[name]), places)
-        known = {}
-        for name, pieces in published.files.items():
-            stat = (aside / name).stat()
-            if stat.st_size != sum(piece.size for piece in pieces):
-                raise self._damaged(checkpoint_name(published.shard, published.key), name)
-            known[name] = KnownFile.of(stat, pieces)
-        return known
-
-    def _fill(self, name: str, places: list[tuple[Path, int, Piece]]) -> None:
-        """Write what the object *name* has for the files of *places*, at their offsets."""
-        if places[0][2].crc is None:
-            self._copy_out(name, places[0][0])
-            return
-        data = memoryview(self._objects.read(name))
-        for path, offset, piece in places:
-            part = data[piece.start : piece.start + piece.size]
-            if len(part) != piece.size or zlib.crc32(part) != piece.crc:
-                raise self._damaged(name, "checksum mismatch")
-            _write_at(path, offset, part)
-
-    def _copy_out(self, name: str, path: Path) -> None:
-        offset = 0
-        while data := self._objects.read(name, offset, self._pack_bytes):
-            _write_at(path, offset, data)
-            offset += len(data)
-
     # --- what is in the store
 
     def _decoded(self, name: str, data: bytes, kind: type[_Found]) -> _Found:
@@ -402,32 +344,17 @@ class CheckpointStore:
             raise self._damaged(name, str(error)) from error
 
     def _damaged(self, name: str, why: str) -> HiveStoreError:
-        return HiveStoreError(f"HIVE_STORE {self._objects.name}: {name} is damaged: {why}")
+        return damaged(self._objects.name, name, why)
+
+
+def _inode(directory: Path) -> int:
+    """The number of *directory*; 0 if it is not there."""
+    try:
+        return directory.stat().st_ino
+    except FileNotFoundError:
+        return 0
 
 
 def _until(pieces: list[Piece], is_good: Callable[[Piece], bool]) -> list[Piece]:
     """The first of *pieces*, up to one that is not good."""
     return list(takewhile(is_good, pieces))
-
-
-def _at_once(work: Callable[[_Given], None], items: Iterable[_Given]) -> None:
-    """Do *work* for all *items*, some at a time."""
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        for _ in pool.map(work, items):
-            pass
-
-
-def _write_at(path: Path, offset: int, data: bytes | memoryview) -> None:
-    fd = os.open(path, os.O_WRONLY)
-    try:
-        os.lseek(fd, offset, os.SEEK_SET)
-        write_all(fd, bytes(data))
-    finally:
-        os.close(fd)
-
-
-def _checked(name: str) -> str:
-    """*name*, the relative path of a file in a shard's directory. HiveStoreError for another."""
-    if name.startswith("/") or ".." in name.split("/"):
-        raise HiveStoreError(f"a checkpoint names the file {name[:80]!r}")
-    return name
