@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 # Messages wait so long to become few entries; where there are few messages anyhow, they need not.
 _WAIT_SECS: Final = 0.5
 _SHORT_WAIT_SECS: Final = 0.1
-_FEW: Final = 64
+_FEW: Final = 16
 # No entry is begun with more bytes; what one call carries; and what is in memory on its way.
 _ENTRY_BYTES: Final = 1 << 15
 _CALL_BYTES: Final = 1 << 20
