@@ -98,6 +98,8 @@ class Agent:
         self._on_merged: Callable[[], object] = lambda: None
         # Shards that have gone and are being closed, by their names.
         self._closing: dict[str, Future[None]] = {}
+        # Requests that came before the first shard did.
+        self._early: list[Request] = []
         self._state = state
         self.job = state.resources.job
         self._temporary = state.resources.temporary
@@ -235,6 +237,12 @@ class Agent:
             self.start_checkpoint()
         wake(self.crawler.engine)
 
+    def enqueue_early(self) -> None:
+        """Take the Requests that came before there was a shard."""
+        early, self._early = self._early, []
+        for request in early:
+            self.enqueue(request)
+
     async def until_gone(self, number: int) -> None:
         """Return when nothing is written any more to the directory of the shard *number*, which
         was here before: to be awaited before the directory is made anew."""
@@ -299,7 +307,13 @@ class Agent:
         adopted = self._requests.adopt(request)
         if adopted is None:
             return False
+        if not len(self.shards):
+            self._early.append(adopted)
+            return True
         shard = self.shards.find(adopted.url)
+        # All processes of a hive begin with the same requests.
+        if self._elsewhere is not None and adopted.meta.get("is_start_request"):
+            adopted = adopted.replace(dont_filter=False)
         try:
             if shard is None:
                 self._enqueue_elsewhere(adopted)

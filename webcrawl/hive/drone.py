@@ -368,6 +368,7 @@ class Drone:
         """Go on with the shard *number*, whose lease has the *token* now and had *before*."""
         agent, hive, store = self.agent, self._hive, self._hive.store
         path = shard_path(agent.job.path, shard_name(number))
+        await agent.until_gone(number)
         published = await asyncio.to_thread(store.newest, number)
         quiet_until = 0.0
         if published is None:
@@ -393,6 +394,7 @@ class Drone:
         hive.outboxes[number], hive.inboxes[number] = held.outbox, held.inbox
         if number == 0:
             hive.live_seeds.begin()
+        agent.enqueue_early()
         agent.stats.inc_value("hive/shards/adopted")
 
     def _rest_since(self, at: float) -> float:
