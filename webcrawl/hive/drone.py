@@ -29,7 +29,7 @@ from webcrawl.crawl.state_directory import shard_name, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.frontier.delay_policy import cut_off
-from webcrawl.hive.connection import UNREACHABLE, check, close
+from webcrawl.hive.connection import UNREACHABLE, check, close, is_cancelled
 from webcrawl.hive.figures import Gauge
 from webcrawl.hive.inbox import Inbox
 from webcrawl.hive.membership import Owner
@@ -187,11 +187,10 @@ class Drone:
     async def close(self) -> None:
         """The agent has made its last checkpoint, or failed to, and is closed: other drones may
         take over at once."""
-        while self._tasks:
-            # Again and again: what a cancelled call of Redis' client waits for may swallow it.
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.wait(self._tasks, timeout=1.0)
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         membership = self._hive.membership
         try:
             await membership.release(self._leases)
@@ -217,7 +216,7 @@ class Drone:
         return self._lease_secs / _BEATS
 
     async def _keep_beating(self) -> None:
-        while True:
+        while not is_cancelled():
             await self._beat_once()
             # An idle hive comes to its end soon.
             pause = self._lease_secs / _BEATS_WHEN_IDLE if self._is_idle else self._pause
@@ -314,10 +313,10 @@ class Drone:
 
     async def _move(self) -> None:
         """Claim, adopt and hand over shards, as the latest beat says."""
-        while True:
+        while not is_cancelled():
             await asyncio.sleep(self._pause / 2)
             beat = self._beat
-            if beat is None or not self._has_redis or self.agent.is_ending:
+            if beat is None or not self._has_redis or self._is_over or self.agent.is_ending:
                 continue
             try:
                 excess = len(self._held) - beat.state.share
@@ -349,12 +348,25 @@ class Drone:
         if not self._is_new and beat.now < state.born_at + self._lease_secs:
             return {}  # drones that are alive have not registered their shards yet
         owners = {one: beat.owners.get(one, Owner(0, "")) for one in range(state.shards)}
+        if not self._is_new and len(beat.owners) < state.shards:
+            # The drones that Redis has forgotten may be cut off from it.
+            unknown = [one for one in owners if one not in beat.owners]
+            owners |= await asyncio.to_thread(self._last_owners, unknown)
         free = {one: owner for one, owner in owners.items() if owner.drone not in beat.alive}
         suspects = {owner.drone for owner in free.values() if owner.drone}
         if not suspects:
             return free
         living = self._standing(await asyncio.to_thread(self._hive.store.alive, suspects))
         return {one: owner for one, owner in free.items() if owner.drone not in living}
+
+    def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
+        """Those of the shards *numbers* as their newest checkpoints say. Blocks."""
+        found = {one: self._hive.store.newest(one) for one in numbers}
+        return {
+            number: Owner(last.token, "" if last.released else last.drone)
+            for number, last in found.items()
+            if last is not None
+        }
 
     def _standing(self, counters: Mapping[str, str]) -> set[str]:
         """The drones whose beats in the store have not stood still for a lease."""
@@ -454,7 +466,12 @@ class Drone:
                     copy_hosts=held.shard.hosts.records.copy_to,
                     go_on=self._has_good_leases,
                 )
-            except (SupersededError, OSError) as error:
+            except SupersededError as error:
+                # Others have the shard, whatever Redis has said; it must say so again.
+                self._good_until = 0.0
+                logger.warning("%s", error)
+                break
+            except OSError as error:
                 agent.stats.inc_value("hive/publish/failed")
                 logger.warning("A checkpoint is not in HIVE_STORE, the next one will be: %s", error)
                 continue
