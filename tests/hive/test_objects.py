@@ -1,0 +1,128 @@
+"""Object stores: what all of them promise, in a directory and by way of fsspec."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import fsspec
+import pytest
+
+from webcrawl.errors import HiveStoreError
+from webcrawl.hive.objects import LocalObjects, RemoteObjects, open_objects, without_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webcrawl.hive.objects import Objects
+
+
+@pytest.fixture(params=["directory", "memory", "fsspec with directories"])
+def store(request, tmp_path) -> Iterator[Objects]:
+    if request.param == "directory":
+        yield LocalObjects(tmp_path / "store")
+    elif request.param == "memory":
+        yield RemoteObjects(f"memory://{tmp_path}")
+        memory = fsspec.filesystem("memory")
+        for name in [name for name in memory.store if name.startswith(str(tmp_path))]:
+            memory.rm_file(name)
+    else:
+        yield RemoteObjects(f"file://{tmp_path}/store")
+
+
+def test_an_object_is_read_as_it_was_written_last(store):
+    store.write("a/b/x", b"first")
+    store.write("a/b/x", b"0123456789")
+    assert store.read("a/b/x") == b"0123456789"
+    assert store.read("a/b/x", 3, 4) == b"3456"
+    assert store.read("a/b/x", 8, 40) == b"89"
+    store.write("empty", b"")
+    assert store.read("empty") == b""
+
+
+def test_what_is_not_there_is_told_apart_from_what_cannot_be_reached(store):
+    store.write("x", b"")
+    assert store.names("a") == set()
+    for read in (store.read, lambda name: store.read(name, 1, 2)):
+        with pytest.raises(FileNotFoundError):
+            read("a/x")
+    with pytest.raises(FileNotFoundError):
+        store.copy({"a/x": "a/y"})
+    store.delete(["a/x", "x", "x"])
+    with pytest.raises(FileNotFoundError):
+        store.read("x")
+
+
+def test_names_are_those_of_one_folder_as_they_are_now(store):
+    for name in ("a/x", "a/y", "b/z"):
+        store.write(name, name.encode())
+        assert name[2:] in store.names(name[:1])
+    assert store.names("a") == {"x", "y"}
+    store.delete(["a/x"])
+    assert store.names("a") == {"y"}
+    store.copy({"a/y": "a/v", "b/z": "a/w"})
+    store.settle("a")
+    assert {name: store.read(f"a/{name}") for name in store.names("a")} == {
+        "y": b"a/y",
+        "v": b"a/y",
+        "w": b"b/z",
+    }
+
+
+def test_the_first_to_create_an_object_wins(store):
+    for data in (b"first", b"second"):
+        store.create("a/x", data)
+    assert store.read("a/x") == b"first"
+    assert store.names("a") == {"x"}
+
+
+def test_files_become_links_only_in_a_directory(store, tmp_path):
+    file, out = tmp_path / "file", tmp_path / "out"
+    file.write_bytes(b"data")
+    inode = store.link_in(file, "a/x")
+    assert inode in (0, file.stat().st_ino)
+    assert bool(inode) == isinstance(store, LocalObjects)
+    if inode:
+        assert store.link_out("a/x", out)
+        assert out.samefile(file)
+        with pytest.raises(FileNotFoundError):
+            store.link_out("a/y", tmp_path / "other")
+        with pytest.raises(FileNotFoundError):
+            store.link_in(tmp_path / "gone", "a/y")
+    else:
+        store.write("a/x", b"data")
+        assert not store.link_out("a/x", out)
+
+
+def test_a_url_leads_to_fsspec_and_a_path_or_a_file_to_a_directory(tmp_path):
+    for url in (str(tmp_path), f"file://{tmp_path}", f"local://{tmp_path}"):
+        store = open_objects(url)
+        assert isinstance(store, LocalObjects)
+        assert store.name == str(tmp_path)
+    assert isinstance(open_objects("memory://x"), RemoteObjects)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("s3://key:secret@bucket/x", "s3://bucket/x"),
+        ("sftp://me@a.test:22/x?pw=secret", "sftp://a.test:22/x"),
+        ("/var/crawls/a@b", "/var/crawls/a@b"),
+    ],
+)
+def test_no_credentials_are_shown(url, shown):
+    assert without_credentials(url) == shown
+
+
+def test_an_error_of_a_client_library_is_one_sentence_without_credentials(monkeypatch):
+    url = "memory://me:secret@host/x"
+    store = RemoteObjects(url)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError(f"Could not connect to {url}\nbecause of\nthis")
+
+    monkeypatch.setattr(type(store._fs), "cat_file", fail)
+    with pytest.raises(HiveStoreError) as caught:
+        store.read("x")
+    assert str(caught.value) == (
+        "HIVE_STORE memory://host/x cannot be used: Could not connect to memory://host/x"
+    )
