@@ -97,7 +97,8 @@ class RedisProxy:
         self._talks[talk] = writer
         self.connections += 1
         try:
-            with contextlib.suppress(OSError):
+            # StreamReaderProtocol complains of a task that was cancelled.
+            with contextlib.suppress(OSError, asyncio.CancelledError):
                 await self._passes.wait()
                 await self._talk(reader, writer)
         finally:

@@ -1,0 +1,444 @@
+"""Whole crawls by a hive: a simulated web, a Redis, drones as a user starts them, and what befalls
+them; judged by the simulated web's own record over all processes.
+
+``HiveCrawl`` starts drones, kills, pauses and cuts them off, and does the same to Redis.
+`DISTURBANCES` are what may befall a hive; `play` is one round: four drones, some disturbances at
+moments drawn by lot, the end, and the judgement. What must hold: every URL of the truth was asked
+for and every document is stored, no host was hurried, every drone that lived has ended well, and
+only what a loss explains was fetched twice.
+
+As a script it plays round after round, and keeps the directory of each that failed::
+
+    python tests/rigs/hive_crawl.py --rounds 20 --seed 7
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter, defaultdict
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+import warm
+from crawling import (
+    ROOT,
+    USER_AGENT,
+    access_log,
+    damage_in,
+    impolite,
+    is_robots,
+    pages_asked_for,
+    simulated,
+    unstored_documents,
+    url_of_hit,
+    wait_until,
+)
+from redis_proxy import Cut, RedisProxy
+from redis_server import RedisServer
+
+from webcrawl.pipelines.warc.recovery import whole_length
+from webcrawl.simweb import allowed_urls, fetchable_urls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from crawling import Simulation
+
+    from webcrawl.simweb.accesslog import Hit
+
+NAME = "t"
+# Keys: the name of the drone that is the queen; reports by the names of drones. Names have the
+# process id.
+QUEEN = f"webcrawl:{{{NAME}}}:queen"
+DRONES = f"webcrawl:{{{NAME}}}:drones"
+MIN_DELAY = 0.2
+LEASE_SECS = 2.0
+# What a drone that dies takes with it: what it fetched since its last published checkpoint, made
+# every second and slower on a busy machine.
+LOST_SECS = 8.0
+_SETTINGS = {
+    "HIVE": NAME,
+    "HIVE_SHARDS": 12,
+    "HIVE_LEASE_SECS": LEASE_SECS,
+    "CHECKPOINT_INTERVAL_SECS": 1,
+    "POLITENESS_MIN_DELAY": MIN_DELAY,
+    # A contact cut off by a kill counts as lasting until its shard is adopted.
+    "POLITENESS_MAX_DELAY": 1.0,
+}
+_STOP_SECS = 60.0
+_END_SECS = 90.0
+
+
+class Drone:
+    """One process of a hive, with its way to Redis."""
+
+    def __init__(self, *, job: Path, log: Path, proxy: RedisProxy) -> None:
+        self.job = job
+        self.proxy = proxy
+        self.log = log
+        self.process: subprocess.Popen[bytes]
+        self.is_lost = False  # killed, and not started again
+        self.has_left = False  # stopped by a signal
+
+    def start(self, command: list[str]) -> None:
+        with self.log.open("ab") as log:
+            self.process = warm.Popen(
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def send(self, sent: signal.Signals) -> None:
+        """To the process, if it has not ended."""
+        if self.is_running:
+            self.process.send_signal(sent)
+
+
+class HiveCrawl:
+    """A hive that crawls *web*, below *directory*. A context manager, which ends all of it."""
+
+    def __init__(
+        self, web: Simulation, directory: Path, *, rng: random.Random, **settings: Any
+    ) -> None:
+        self.rng = rng
+        self.drones: list[Drone] = []
+        self.redis = RedisServer(directory / "redis", appendonly=True)
+        self._web = web
+        self._directory = directory
+        self._settings = _SETTINGS | {"HIVE_STORE": directory / "store"} | settings
+        self._allowed = allowed_urls(web.world, USER_AGENT)
+        self._losses: list[tuple[float, float]] = []
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._ends.enter_context(self.redis)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for drone in self.drones:
+            drone.send(signal.SIGKILL)
+            drone.process.wait()
+        self._ends.close()
+
+    # --- drones
+
+    @property
+    def living(self) -> list[Drone]:
+        """The drones whose processes have not ended."""
+        return [drone for drone in self.drones if drone.is_running]
+
+    @property
+    def queen(self) -> Drone:
+        """The drone that holds the queen's lease; waits until there is one."""
+        found: list[Drone] = []
+
+        def is_there() -> bool:
+            with self.redis.client() as client:
+                name = client.get(QUEEN) or ""
+            found[:] = [one for one in self.living if f"-{one.process.pid}-" in name]
+            return bool(found)
+
+        wait_until(is_there)
+        return found[0]
+
+    def join(self, number: int = 1) -> list[Drone]:
+        """Start *number* drones on directories of their own; returns when all are in the hive."""
+        new = []
+        for _ in range(number):
+            name = f"drone-{len(self.drones)}"
+            proxy = self._ends.enter_context(RedisProxy(self.redis.socket))
+            drone = Drone(
+                job=self._directory / name, log=self._directory / f"{name}.log", proxy=proxy
+            )
+            self.drones.append(drone)
+            self._start(drone)
+            new.append(drone)
+        for drone in new:
+            self._wait_for_entry(drone)
+        return new
+
+    def start_again(self, drone: Drone) -> None:
+        """On the same directory, as who supervises it would; returns when it is in the hive."""
+        drone.is_lost = False
+        self._start(drone)
+        self._wait_for_entry(drone)
+
+    def _start(self, drone: Drone) -> None:
+        settings = self._settings | {"REDIS_URL": drone.proxy.url}
+        drone.start(self._web.command(drone.job, **settings))
+
+    def _wait_for_entry(self, drone: Drone) -> None:
+        def has_entered() -> bool:
+            with self.redis.client() as client:
+                names = client.hkeys(DRONES)
+            return any(f"-{drone.process.pid}-" in name for name in names)
+
+        wait_until(lambda: has_entered() or not drone.is_running, secs=_STOP_SECS)
+        assert not drone.process.poll(), drone.said[-4000:]
+
+    def kill(self, drone: Drone) -> None:
+        """``kill -9``."""
+        with self.loss():
+            drone.is_lost = drone.is_running
+            drone.send(signal.SIGKILL)
+            drone.process.wait()
+
+    def leave(self, drone: Drone) -> None:
+        """Stopped as a user does it; returns when the process has ended, well."""
+        drone.has_left = True
+        drone.send(signal.SIGTERM)
+        self._wait_for_end(drone, _STOP_SECS)
+
+    @contextmanager
+    def loss(self) -> Iterator[None]:
+        """What a drone has fetched shortly before or within may be fetched again."""
+        began = time.time()
+        yield
+        self._losses.append((began, time.time()))
+
+    # --- progress
+
+    @property
+    def is_over(self) -> bool:
+        return not self.living
+
+    @property
+    def share(self) -> float:
+        """How much of what may be fetched was asked for."""
+        asked = self._allowed.intersection(pages_asked_for(access_log(self._web.log)))
+        return len(asked) / len(self._allowed)
+
+    def wait_for(self, share: float) -> None:
+        """Until so much was asked for, or the crawl is over."""
+        wait_until(lambda: self.share >= share or self.is_over, secs=_END_SECS)
+
+    def end(self) -> None:
+        """Until all drones have ended, well."""
+        for drone in self.drones:
+            if not drone.is_lost and not drone.has_left:
+                self._wait_for_end(drone, _END_SECS)
+                assert "finished: nothing is left to fetch" in drone.said, drone.said[-4000:]
+
+    def _wait_for_end(self, drone: Drone, secs: float) -> None:
+        try:
+            code = drone.process.wait(secs)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{drone.job.name} does not end: {drone.said[-4000:]}") from None
+        assert code == 0, (code, drone.said[-4000:])
+        assert "Traceback" not in drone.said, drone.said
+
+    # --- the end
+
+    def judge(self) -> Counter[str]:
+        """Stops the server; how often each URL was asked for."""
+        world = self._web.world
+        unstored = unstored_documents(world, self._warc_files())
+        damage = [
+            finding
+            for drone in self.drones
+            if not drone.is_lost and (drone.job / "CURRENT").exists()
+            for finding in damage_in(drone.job)
+        ]
+        hits = self._web.hits()
+        asked = Counter(pages_asked_for(hits))
+        wrong = {
+            "not stored": unstored,
+            "damage": damage,
+            "not asked for": sorted(self._allowed - set(asked)),
+            "asked for without need": sorted(set(asked) - self._allowed),
+            "impolite": impolite(hits, min_delay=MIN_DELAY),
+            "fetched twice": self._unexplained(hits, fetchable_urls(world, USER_AGENT)),
+        }
+        told = [f"{what}, {len(found)}: {found[:5]}" for what, found in wrong.items() if found]
+        assert not told, "\n".join(told)
+        return asked
+
+    def _warc_files(self) -> list[Path]:
+        """All that drones have stored; those of a drone that was killed end with what is whole."""
+        for path in self._directory.glob("drone-*/warc/*.open"):
+            os.truncate(path, whole_length(path)[0])
+            path.rename(path.with_suffix(""))
+        return sorted(self._directory.glob("drone-*/warc/*.warc.gz"))
+
+    def _unexplained(self, hits: Iterable[Hit], fetchable: set[str]) -> list[str]:
+        """URLs of *fetchable* that were asked for again although no loss lies between."""
+        times: dict[str, list[float]] = defaultdict(list)
+        for hit in hits:
+            if not is_robots(hit) and url_of_hit(hit) in fetchable:
+                times[url_of_hit(hit)].append(hit.start)
+        return [
+            f"{url} {again - before:.1f} s later"
+            for url, asked_at in times.items()
+            for before, again in pairwise(sorted(asked_at))
+            if not any(
+                began - LOST_SECS <= before <= ended and again >= began
+                for began, ended in self._losses
+            )
+        ]
+
+
+# --- what may befall a hive
+
+
+def kill_a_drone(hive: HiveCrawl) -> None:
+    """One that is not the queen, for good or until its supervisor starts it again."""
+    queen = hive.queen
+    _kill(hive, hive.rng.choice([one for one in hive.living if one is not queen] or [queen]))
+
+
+def kill_the_queen(hive: HiveCrawl) -> None:
+    _kill(hive, hive.queen)
+
+
+def _kill(hive: HiveCrawl, drone: Drone) -> None:
+    hive.kill(drone)
+    if len(hive.living) < 2 or hive.rng.random() < 0.5:
+        time.sleep(hive.rng.choice((0.0, 2 * LEASE_SECS)))
+        hive.start_again(drone)
+
+
+def kill_redis(hive: HiveCrawl) -> None:
+    """It comes back with its data."""
+    _redis_is_away(hive)
+    hive.redis.start()
+
+
+def empty_redis(hive: HiveCrawl) -> None:
+    """It comes back without."""
+    _redis_is_away(hive)
+    hive.redis.restart(empty=True)
+
+
+def _redis_is_away(hive: HiveCrawl) -> None:
+    hive.redis.kill()
+    time.sleep(hive.rng.choice((0.0, 0.5, 1.5)) * LEASE_SECS)
+
+
+def pause_a_drone(hive: HiveCrawl) -> None:
+    """For longer than its lease: its shards are others' when it goes on."""
+    drone = hive.rng.choice(hive.living)
+    with hive.loss():
+        drone.send(signal.SIGSTOP)
+        time.sleep(hive.rng.uniform(1.5, 2.5) * LEASE_SECS)
+        drone.send(signal.SIGCONT)
+
+
+def black_hole(hive: HiveCrawl) -> None:
+    _cut_off(hive, Cut.BLACK_HOLE)
+
+
+def refuse(hive: HiveCrawl) -> None:
+    _cut_off(hive, Cut.REFUSED)
+
+
+def _cut_off(hive: HiveCrawl, how: Cut) -> None:
+    """One drone cannot reach Redis, for shorter or longer than its lease."""
+    drone = hive.rng.choice(hive.living)
+    drone.proxy.cut(how)
+    time.sleep(hive.rng.choice((0.5, 2.5)) * LEASE_SECS)
+    drone.proxy.mend()
+
+
+def two_join(hive: HiveCrawl) -> None:
+    hive.join(2)
+
+
+def one_leaves(hive: HiveCrawl) -> None:
+    if len(hive.living) > 1:
+        hive.leave(hive.rng.choice(hive.living))
+
+
+DISTURBANCES: dict[str, Callable[[HiveCrawl], None]] = {
+    "kill a drone": kill_a_drone,
+    "kill the queen": kill_the_queen,
+    "kill Redis": kill_redis,
+    "empty Redis": empty_redis,
+    "pause a drone": pause_a_drone,
+    "black hole": black_hole,
+    "refuse": refuse,
+    "two join": two_join,
+    "one leaves": one_leaves,
+}
+
+
+def play(
+    directory: Path,
+    disturbances: Sequence[tuple[float, str]],
+    *,
+    rng: random.Random,
+    drones: int = 4,
+    hosts: int = 60,
+    max_pages: int = 30,
+    **settings: Any,
+) -> Counter[str]:
+    """One round: *drones*, *disturbances* when their share of the crawl is done, the end and the
+    judgement. How often each URL was asked for."""
+    values = {"mean_pages": max_pages / 3, "redirects": 0.1, "seed": rng.randrange(1000)}
+    with (
+        simulated(directory, hosts=hosts, max_pages=max_pages, **values) as web,
+        HiveCrawl(web, directory, rng=rng, **settings) as hive,
+    ):
+        hive.join(drones)
+        for share, name in disturbances:
+            hive.wait_for(share)
+            if hive.is_over:
+                break
+            DISTURBANCES[name](hive)
+        hive.end()
+        return hive.judge()
+
+
+def draw(rng: random.Random) -> list[tuple[float, str]]:
+    """Disturbances of a round, some of them in the end phase."""
+    number = rng.randint(3, 6)
+    shares = sorted(rng.choice((rng.random(), rng.uniform(0.9, 1.0))) for _ in range(number))
+    return [(share, rng.choice(list(DISTURBANCES))) for share in shares]
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1, help="of the first round; then the next")
+    parser.add_argument("--only", choices=DISTURBANCES, help="once in each round, nothing else")
+    given = parser.parse_args()
+    failures = 0
+    for seed in range(given.seed, given.seed + given.rounds):
+        rng = random.Random(seed)
+        disturbances = [(rng.random(), given.only)] if given.only else draw(rng)
+        directory = Path(tempfile.mkdtemp(prefix="hive-"))
+        began = time.monotonic()
+        try:
+            play(directory, disturbances, rng=rng)
+        except Exception:  # noqa: BLE001  # whatever it is, it is what this looks for
+            failures += 1
+            print(f"--- {directory}\n{traceback.format_exc()[-8000:]}", flush=True)
+        else:
+            shutil.rmtree(directory)
+        told = ", ".join(f"{name} at {share:.0%}" for share, name in disturbances)
+        print(f"round {seed}, {time.monotonic() - began:.0f} s: {told}", flush=True)
+    print(f"{given.rounds} rounds, {failures} failures")
+    warm.stop()
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
