@@ -7,7 +7,8 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
-from webcrawl.extensions.summary import Summary, summary
+from webcrawl.crawl.summary import summary
+from webcrawl.extensions.summary import Summary
 
 STATS = {
     "finish_reason": "finished",

@@ -92,8 +92,11 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
     import asyncio
 
     from webcrawl.clock import now
+    from webcrawl.crawl.user_messages import print_error
+    from webcrawl.hive.child_process import LASTING
     from webcrawl.hive.keys import Keys
     from webcrawl.hive.status import LocalTable
+    from webcrawl.hive.summary import hive_summary
     from webcrawl.hive.supervisor import LocalHive, Supervisor
     from webcrawl.hive.terminal import TerminalView
 
@@ -119,7 +122,10 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
         finally:
             await table.close()
 
-    return asyncio.run(run())
+    code = asyncio.run(run())
+    if code not in LASTING:  # else there is a sentence that says more
+        print_error(hive_summary(hive.jobdir, map(hive.directory, range(hive.drones))))
+    return code
 
 
 def _status(opts: argparse.Namespace, settings: Settings) -> int:

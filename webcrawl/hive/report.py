@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class DroneFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
     """A drone in its report, for people: nothing is decided by it."""
 
     #: Of its job, in all runs: pages, and URLs given up.

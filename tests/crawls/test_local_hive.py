@@ -1,0 +1,118 @@
+"""``scrapy hive --drones 2`` as a user runs it: killed, stopped, resumed, with live seeds."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+
+import psutil
+import pytest
+import redis
+import warm
+from crawling import ROOT, simulated, wait_until
+
+from webcrawl.commands.hive import _HERE
+from webcrawl.simweb import allowed_urls
+
+
+@pytest.fixture
+def web(tmp_path):
+    with simulated(tmp_path, hosts=20, mean_pages=8) as web:
+        yield web
+
+
+class Hive:
+    """The command, running, and what it has said."""
+
+    def __init__(self, web, said, **settings):
+        given = {
+            "HIVE_SHARDS": 8,
+            "HIVE_LEASE_SECS": 2,
+            "CHECKPOINT_INTERVAL_SECS": 2,
+            # What was cut off by kill -9 is waited for.
+            "POLITENESS_DELAY_FACTOR": 1,
+            "POLITENESS_MAX_DELAY": 0.5,
+            "DOWNLOAD_TIMEOUT": 2,
+            **settings,
+        }
+        command = web.command(**given)
+        at = command.index("crawl")
+        command[at : at + 1] = ["hive", "--drones", "2"]
+        self._job = web.job
+        self._said = said
+        with said.open("wb") as stream:
+            self._process = warm.Popen(
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
+            )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        while self._process.poll() is None:  # a test has failed
+            self._process.terminate()
+            time.sleep(0.3)
+
+    def ends(self, signal=None):
+        """Its exit code and all that it has said."""
+        if signal is not None:
+            self._process.send_signal(signal)
+        code = self._process.wait(120)
+        return code, self._said.read_text()
+
+    def drones(self):
+        children = psutil.Process(self._process.pid).children()
+        return [child for child in children if "crawl" in child.cmdline()]
+
+    def status(self):
+        done = warm.scrapy("hive", "status", "--json", "-s", f"JOBDIR={self._job}")
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def has_pages(self, number):
+        found = self.status()
+        figures = [drone["figures"] for drone in found["drones"]] if found else []
+        return sum(one["pages"] for one in figures if one) >= number
+
+
+def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
+    with Hive(web, tmp_path / "first") as hive:
+        wait_until(lambda: hive.has_pages(20), secs=60)
+        pid = hive.drones()[0].pid
+        hive.drones()[0].kill()
+        wait_until(lambda: "started again" in (tmp_path / "first").read_text())
+        wait_until(lambda: len(hive.drones()) == 2)
+        code, said = hive.ends(signal.SIGINT)
+        assert code == 0, said
+        assert re.search(r"drone \d died \(killed by SIGKILL\): started again in 1 s", said)
+        assert "stopping with checkpoints; the same signal again: at once\n" in said
+        assert "end  stopped by a signal" in said
+        assert not psutil.pid_exists(pid)
+
+    with Hive(web, tmp_path / "second", STATISTICS_INTERVAL_SECS=1) as hive:
+        wait_until(hive.status)
+        with redis.Redis(unix_socket_path=str(web.job / "redis" / "redis.sock")) as client:
+            client.lpush("web:start_urls", "http://127.0.0.1:1/live")
+        code, said = hive.ends()
+        assert code == 0, said
+        assert re.search(rf"^hive {_HERE}  0:\d\d:\d\d  8 shards", said, re.MULTILINE)
+        assert re.search(r"^drone [01] +\d+ +\d", said, re.MULTILINE)
+        assert "end  finished: nothing is left to fetch\n" in said
+    live = [
+        json.loads(path.read_text()).get("seeds/live", 0)
+        for path in (web.job / "drones").glob("*/stats.json")
+    ]
+    assert sum(live) == 1
+    asked = web.judge(min_delay=0.05)
+    assert set(asked) == allowed_urls(web.world, "webcrawl")
+
+
+def test_what_a_drone_says_of_its_input_ends_the_hive(web, tmp_path):
+    web.seeds.write_text("\n")
+    with Hive(web, tmp_path / "said") as hive:
+        code, said = hive.ends()
+    assert code == 2
+    assert re.search(r"^drone [01]: .*No seed in ", said, re.MULTILINE)
+    assert "crawl summary" not in said
