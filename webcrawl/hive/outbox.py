@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from webcrawl.hive.messages import MessageError
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import (
     HEADER_SIZE,
@@ -109,14 +110,7 @@ class Outbox:
 
         Blocks; reads what was appended since. CorruptRecordError, NewerFormatError, OSError.
         """
-        state = _Snapshot(_VERSION, 1, [])
-        if saved is not None:
-            try:
-                state = msgspec.msgpack.decode(saved, type=_Snapshot)
-            except msgspec.DecodeError as error:
-                raise CorruptRecordError(self._path, 0, f"its snapshot: {error}") from error
-            if state.version > _VERSION:
-                raise NewerFormatError(self._path, state.version, _VERSION)
+        state = _Snapshot(_VERSION, 1, []) if saved is None else _decoded(saved, self._path)
         self._unsynced += [*make_directory(self._path), self._path]
         self._number = state.number
         self._segments.clear()
@@ -304,6 +298,36 @@ class Outbox:
 
     def _file(self, number: int) -> Path:
         return self._path / f"{number:06d}{_SUFFIX}"
+
+
+def segments_of(path: Path, saved: bytes) -> list[tuple[Path, int | None]]:
+    """The segments of the outbox at *path* as of the snapshot *saved*, each to its size, and those
+    written since, to their ends. For readers beside its owner. CorruptRecordError,
+    NewerFormatError."""
+    state = _decoded(saved, path)
+    named: list[tuple[Path, int | None]] = [
+        (path / f"{number:06d}{_SUFFIX}", size) for number, size in state.segments
+    ]
+    found = sorted(path.glob(f"*{_SUFFIX}"))
+    return named + [(file, None) for file in found if int(file.stem) >= state.number]
+
+
+def messages_of(record: bytes) -> list[bytes]:
+    """The messages in a *record* of a segment; MessageError if it is none."""
+    try:
+        return [message for _, message in _decode_record(record)[1]]
+    except msgspec.DecodeError as error:
+        raise MessageError(str(error)) from error
+
+
+def _decoded(saved: bytes, path: Path) -> _Snapshot:
+    try:
+        state = msgspec.msgpack.decode(saved, type=_Snapshot)
+    except msgspec.DecodeError as error:
+        raise CorruptRecordError(path, 0, f"its snapshot: {error}") from error
+    if state.version > _VERSION:
+        raise NewerFormatError(path, state.version, _VERSION)
+    return state
 
 
 def _ends(path: Path) -> Iterable[int]:

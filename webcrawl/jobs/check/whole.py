@@ -15,6 +15,7 @@ from webcrawl.jobs.check.files import check_hosts, check_logs, check_table
 from webcrawl.jobs.check.findings import Finding, Findings
 from webcrawl.jobs.check.frontier import check_frontier
 from webcrawl.jobs.check.mending import DAMAGED
+from webcrawl.jobs.check.outbox import check_outbox
 from webcrawl.jobs.check.seen import check_content, check_seen
 from webcrawl.jobs.check.warc import check_warc, warc_files
 from webcrawl.jobs.inspect.job_view import process_of
@@ -33,6 +34,7 @@ _CHECKS: Final = {
     "content": check_content,
     "ranks": check_table,
     "domains": check_table,
+    "outbox": check_outbox,
 }
 #: Parts without which there is no crawl.
 NEEDED: Final = ("frontier", "seen")
