@@ -125,13 +125,19 @@ class LocalRecord(msgspec.Struct, kw_only=True):
     def read(cls, directory: Path) -> LocalRecord:
         """That of *directory*; an empty one if there is none that can be read."""
         try:
-            return msgspec.json.decode((directory / _RECORD).read_bytes(), type=cls)
+            return _decode_record((directory / _RECORD).read_bytes())
         except (OSError, msgspec.DecodeError):
             return cls()
 
     def write(self, directory: Path) -> None:
         """Make it that of *directory*. OSError."""
         write_atomic(directory / _RECORD, msgspec.json.encode(self))
+
+
+# Made here, by one thread: msgspec (0.22) crashes when two threads at once are the first to decode
+# a Struct. Published is decoded in threads, too.
+_decode_record = msgspec.json.Decoder(LocalRecord).decode
+msgspec.json.Decoder(Published)
 
 
 def folder_of(shard: int) -> str:

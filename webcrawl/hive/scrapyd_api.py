@@ -86,6 +86,11 @@ class _Answer(Jobs):
     message: str = ""
 
 
+# Made here, by one thread: msgspec (0.22) crashes when two threads at once are the first to decode
+# a Struct.
+_decode: Final = msgspec.json.Decoder(_Answer).decode
+
+
 class _Fetched(NamedTuple):
     """Status, Content-Length and body of an answer."""
 
@@ -164,7 +169,7 @@ class Scrapyd:
         if code == requests.codes.unauthorized:
             raise ScrapydError("refuses the user and password of the hosts file")
         try:
-            answer = msgspec.json.decode(body, type=_Answer)
+            answer = _decode(body)
         except ValueError:
             raise ScrapydError(f"is no scrapyd: {service} gave status {code}") from None
         if answer.status != "ok":

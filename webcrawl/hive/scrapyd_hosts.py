@@ -35,6 +35,7 @@ _POLL_SECS: Final = 0.5
 # A drone has started when it has logged its progress, or, if it logs none, has run for so long.
 _WATCH_SECS: Final = 30.0
 _BUSY: Final = "scrapyd runs as many jobs as it may"
+_SILENT: Final = "its log does not say why"
 # What a thread that gives up by itself has left to say so.
 _GRACE_SECS: Final = 2.0
 
@@ -231,11 +232,12 @@ def _watch(
                 log = LogEnd.of(scrapyd.log_end(drone.job))
                 # The end of an earlier run may stand there at first.
                 since, at_first = running.setdefault(name, (since_boot(), log))
-                if log.at != at_first.at or since_boot() - since >= _WATCH_SECS:
+                has_progress = bool(log.at) and log.at != at_first.at
+                if has_progress or since_boot() - since >= _WATCH_SECS:
                     started.add(name)
             elif drone.is_over and drone not in {_GONE, before.get(name)}:
                 end = LogEnd.of(scrapyd.log_end(drone.job)).end
-                text = f"{name} ended at once: {end or 'its log says no reason'}"
+                text = f"{name} ended at once: {end or _SILENT}"
                 return Outcome("", _is_finished(end), text)
         if len(started) == len(names):
             return Outcome("", True, f"{_names(names)} started")
@@ -254,7 +256,7 @@ def _told(scrapyd: Scrapyd, drone: _Drone) -> Outcome:
     if drone.state == "running":
         since = drone.job.start_time.partition(".")[0]
         return Outcome("", True, f"{name} runs since {since}: {log.progress or 'no page yet'}")
-    return Outcome("", _is_finished(log.end), f"{name} ended: {log.end or 'no reason'}")
+    return Outcome("", _is_finished(log.end), f"{name} ended: {log.end or _SILENT}")
 
 
 def _stopped(scrapyd: Scrapyd, drone: _Drone) -> Outcome:
