@@ -2,7 +2,8 @@
 that are begun with this directory in PYTHONPATH.
 
 A shard is handed over (its leases end, a checkpoint is made), or lost at any moment, as after
-``kill -9``. While it is away, what belongs to it waits in memory.
+``kill -9``. While it is away, what belongs to it waits in memory. In between no host may be
+contacted for a while.
 """
 
 from __future__ import annotations
@@ -109,7 +110,10 @@ class MovingShardsScheduler(MercatorScheduler):
         try:
             rng = random.Random(3)
             for way in range(MOVES):
-                await asyncio.sleep(0.15)
+                await asyncio.sleep(0.1)
+                self.agent.may_contact = lambda: False
+                await asyncio.sleep(0.05)
+                self.agent.may_contact = lambda: True
                 number = rng.randrange(NUMBER)
                 await self._send_away(self.agent.shards.held(number), way % 3)
                 await asyncio.sleep(0.15)
