@@ -41,16 +41,15 @@ class MergeTurns:
     def work(self, shards: Iterable[Shard]) -> None:
         """Begin a merge of one of *shards*, by their numbers, if it is time. Raises what stopped an
         earlier one."""
-        held = [*shards]
-        is_low = self.is_starving or (
-            bool(held) and sum([one.frontier.front_size for one in held]) < held[0].live.workers
-        )
-        self.is_starving = False
+        is_starving, self.is_starving = self.is_starving, False
         at = self._clock()
-        if not is_low or at < self._next_at:
-            return
         last = self._merging
-        if last is not None and not last.is_abandoned and last.eliminator.merging:
+        is_merging = last is not None and not last.is_abandoned and last.eliminator.merging
+        if at < self._next_at or is_merging:
+            return
+        held = [*shards]
+        front = sum([one.frontier.front_size for one in held])
+        if not held or not (is_starving or front < held[0].live.workers):
             return
         # Those behind the last one first.
         for shard in sorted(held, key=lambda one: (one.number <= self._last, one.number)):

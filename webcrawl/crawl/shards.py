@@ -196,7 +196,8 @@ class Shards:
 
     def expire(self, older_than: float, *, except_if: Callable[[Lease], bool]) -> list[Lease]:
         """As ``Frontier.expire``, of all of them."""
-        found = (shard.frontier.expire(older_than, except_if=except_if) for shard in self)
+        busy = [shard.frontier for shard in self._held.values() if not shard.is_idle]
+        found = (frontier.expire(older_than, except_if=except_if) for frontier in busy)
         return [lease for leases in found for lease in leases]
 
     # --- background work
@@ -216,8 +217,8 @@ class Shards:
             shard.drain(lambda: min(least, shard.feeder.supply()))  # noqa: B023  # called at once
             if self._only is None:
                 least = min(least, shard.feeder.supply())
-        # What is pushed from where it was parked, and shards that hand out from now on.
-        self._changed.update(self._held)
+                # What is pushed from where it was parked, and shards that hand out from now on.
+                self._changed.add(shard.number)
         self._turns.work(self)
         domains = [shard.hosts.records.domains for shard in self]
         latest = max([one.current_round for one in domains], default=0)
@@ -227,8 +228,13 @@ class Shards:
 
     @property
     def supply(self) -> Supply:
-        """How soon there is something to fetch in the shards that are held. O(shards)."""
-        return min([shard.feeder.supply() for shard in self], default=Supply.NONE)
+        """How soon there is something to fetch in the shards that are held. O(shards) at most."""
+        least = Supply.NONE
+        for shard in self._held.values():
+            least = min(least, shard.feeder.supply())
+            if least is Supply.NOW:
+                break
+        return least
 
     def starve(self) -> None:
         """A worker found nothing to do."""
