@@ -177,6 +177,7 @@ async def test_drones_of_this_machine_have_their_numbers(server):
     rows = await shown(supervisor)
     await shown.close()
     assert rows[0] == "hive web  0:01:06  Redis does not answer"
+    assert re.fullmatch(r"drone 0 +0 +5 +402 .* died \(exit\)", rows[2])  # as it was
 
 
 def test_a_gauge_reads_an_agent(clock):

@@ -57,7 +57,7 @@ class ChildProcess:
         self._restarts: deque[float] = deque(maxlen=_MOST_RESTARTS)
         self._read_to = 0
         self._is_stopping = asyncio.Event()
-        #: What it is doing, in words, while it does not run.
+        #: What it is doing, in words, until it has made progress, and when it does not run.
         self.state = "starts"
         #: The last progress line of its log.
         self.progress = ""
@@ -135,7 +135,7 @@ class ChildProcess:
                 stderr=log,
                 process_group=0,
             )
-        self.state = "starts"
+        self.state, self.progress = "starts", ""
         if self._is_stopping.is_set():
             self.stop()  # it came meanwhile
         return await self._process.wait()

@@ -146,6 +146,8 @@ class LocalTable:
         self._clock = clock
         self._began = clock()
         self._client: Redis | RedisCluster | None = None
+        # What each drone has reported last.
+        self._last: dict[str, DroneStatus] = {}
 
     async def __call__(self, supervisor: Supervisor) -> list[str]:
         """The lines; at most as long as Redis is waited for."""
@@ -164,14 +166,21 @@ class LocalTable:
             if (start := drone.name.rpartition("-")[0]) in own
         ]
         others = [drone for drone in found.drones if drone.name.rpartition("-")[0] not in own]
+        self._last |= {drone.name: drone for drone in named}
         seen = {drone.name for drone in named}
         silent = [
-            DroneStatus(child.name, note=child.progress if child.pid else child.state)
+            dataclasses.replace(
+                self._last.get(child.name) or DroneStatus(child.name),
+                shards=0,
+                is_queen=False,
+                note=(child.progress if child.pid else "") or child.state,
+            )
             for child in supervisor.drones
             if child.name not in seen
         ]
         drones = [*sorted([*named, *silent], key=_number), *others]
-        found = dataclasses.replace(found, drones=drones)
+        orphans = found.orphans if found.drones else 0  # when all have ended it is no news
+        found = dataclasses.replace(found, drones=drones, orphans=orphans)
         return table(supervisor.hive.name, found, secs=self._clock() - self._began)
 
     async def close(self) -> None:
