@@ -281,6 +281,23 @@ async def test_sending_goes_on_when_redis_is_back(
         assert caplog.text.count("Redis does not take them") == 1
 
 
+async def test_a_redis_without_memory_gets_the_rest_later(tmp_path: Path):
+    more = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]
+    with RedisServer(tmp_path / "small", more=more) as server:
+        async with drones(tmp_path, server.url) as (a, b):
+            b.shards[1].eliminator.is_full = True
+            for _ in range(800):
+                a.send(links(200), source=0, target=1)
+            await until(lambda: a.bus.sender.sent > 10)
+            await asyncio.sleep(0.5)
+            assert not a.is_done
+            b.shards[1].eliminator.is_full = False
+            async with asyncio.timeout(40):
+                while len(b.shards[1].names) < 800 * 200 or not a.is_done:
+                    await b.checkpoint()
+                    await asyncio.sleep(0.1)
+
+
 async def test_a_cluster_carries_messages(tmp_path: Path):
     with RedisServer(tmp_path / "c", cluster=True) as server:
         async with drones(tmp_path, server.url, 2, shards=8) as (a, b):
