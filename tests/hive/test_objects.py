@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import fsspec
 import pytest
+from published_shard import forget_memory
 
 from webcrawl.errors import HiveStoreError
 from webcrawl.hive.objects import LocalObjects, RemoteObjects, open_objects, without_credentials
@@ -22,9 +22,7 @@ def store(request, tmp_path) -> Iterator[Objects]:
         yield LocalObjects(tmp_path / "store")
     elif request.param == "memory":
         yield RemoteObjects(f"memory://{tmp_path}")
-        memory = fsspec.filesystem("memory")
-        for name in [name for name in memory.store if name.startswith(str(tmp_path))]:
-            memory.rm_file(name)
+        forget_memory(tmp_path)
     else:
         yield RemoteObjects(f"file://{tmp_path}/store")
 

@@ -7,9 +7,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import fsspec
 import pytest
-from published_shard import FACTS, KINDS, LIST, Living, objects_in, store_of
+from published_shard import FACTS, KINDS, LIST, Living, forget_memory, objects_in, store_of
 
 from webcrawl.errors import HiveStoreError, explained
 from webcrawl.hive.store import CheckpointStore, HiveFacts
@@ -30,9 +29,7 @@ def kind(request) -> str:
 @pytest.fixture
 def store(kind, tmp_path, monkeypatch) -> Iterator[CheckpointStore]:
     yield store_of(kind, tmp_path, monkeypatch, pack_bytes=PACK)
-    memory = fsspec.filesystem("memory")
-    for name in [name for name in memory.store if name.startswith(str(tmp_path))]:
-        memory.rm_file(name)
+    forget_memory(tmp_path)
 
 
 def adopted(

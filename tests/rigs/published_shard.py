@@ -52,6 +52,13 @@ def _across(store: Path, link: Callable[[Path, Path], None]) -> Callable[[Path, 
     return across
 
 
+def forget_memory(path: Path) -> None:
+    """Delete the stores in memory that are named after *path*, or after what is below it."""
+    memory = fsspec.filesystem("memory")
+    for name in [name for name in memory.store if name.startswith(str(path))]:
+        memory.rm_file(name)
+
+
 def objects_in(path: Path) -> dict[str, bytes]:
     """All that the store of ``store_of`` holds of shards."""
     folder = path / "store/shards"

@@ -1,0 +1,164 @@
+"""Drones that are stopped at any step in the store while others go on with their shards."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from published_shard import KINDS, Living, forget_memory, objects_in, store_of
+
+from webcrawl.hive.store import CheckpointStore
+from webcrawl.hive.upload import SupersededError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+long = pytest.mark.long
+kinds = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[long] * (kind != "links")) for kind in KINDS]
+)
+# At every step, or at some of them.
+steps = pytest.mark.parametrize("step", [5, pytest.param(1, marks=long)])
+
+
+class Stopped:
+    """The objects of a store, whose user is stopped before its call number *at*, while *meanwhile*
+    happens."""
+
+    def __init__(self, objects: Any, at: int, meanwhile: Callable[[], None]) -> None:
+        self._objects = objects
+        self._calls = itertools.count(1)
+        self._at = at
+        self._meanwhile = meanwhile
+        self.was_stopped = False
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._objects, name)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **options: Any) -> Any:
+            if name == "delete":
+                # One at a time: it may be stopped between two of them.
+                for one in args[0]:
+                    self._count()
+                    found([one])
+                return None
+            self._count()
+            return found(*args, **options)
+
+        return call
+
+    def _count(self) -> None:
+        if next(self._calls) == self._at:
+            self.was_stopped = True
+            self._meanwhile()
+
+
+def adopted(store: CheckpointStore, path: Path, *, token: int) -> Living:
+    newest = store.newest(0)
+    assert newest is not None
+    store.fetch(newest, path / "shards/00", token=token, before=0)
+    return Living(path)
+
+
+@pytest.mark.parametrize("publications", [1, pytest.param(3, marks=pytest.mark.long)])
+@kinds
+@steps
+def test_a_drone_that_was_stopped_at_any_step_harms_no_later_holder(
+    tmp_path, monkeypatch, kind, publications, step
+):
+    for at in itertools.count(1, step):
+        path = tmp_path / f"{at}"
+        with monkeypatch.context() as patch:
+            store = store_of(kind, path, patch, pack_bytes=4000)
+            shard = Living(path / "d0")
+            for n in range(3):
+                shard.crawl(30 * n)
+                shard.save(store, token=1)
+            shard.crawl(90)
+            shard.checkpoint()
+            saved: dict[str, Any] = {}
+
+            def another_goes_on(
+                store: CheckpointStore = store,
+                path: Path = path,
+                saved: dict[str, Any] = saved,
+            ) -> None:
+                other = adopted(store, path / "d1", token=2)
+                for n in range(publications):
+                    other.crawl(200 + 30 * n)
+                    other.save(store, token=2)
+                saved.update(other.contents())
+                other.end()
+
+            url = f"memory://{path}" if kind == "memory" else str(path / "store")
+            stopped = CheckpointStore(url=url, pack_bytes=4000)
+            objects = stopped._objects = Stopped(stopped._objects, at, another_goes_on)
+            with suppress(SupersededError):
+                shard.publish(stopped, token=1)
+            if not objects.was_stopped:
+                shard.end()
+                break
+            newest = store.newest(0)
+            assert newest is not None
+            assert newest.key[0] == 2
+            # It wakes up for good, and tries again and again.
+            for _ in range(2):
+                with pytest.raises(SupersededError):
+                    shard.save(store, token=1)
+            shard.end()
+            third = adopted(store, path / "d2", token=3)
+            assert third.contents() == saved
+            third.save(store, token=3)
+            third.save(store, token=3)
+            third.end()
+            left = {name.rpartition("/")[2].partition("-")[0] for name in objects_in(path)}
+            assert left == {"3"}
+    forget_memory(tmp_path)
+    assert at > 10
+
+
+@kinds
+@steps
+def test_a_fetch_that_was_stopped_at_any_step_ends_with_a_whole_checkpoint(
+    tmp_path, monkeypatch, kind, step
+):
+    """While the shard's holder goes on, and deletes what it does not need."""
+    for at in itertools.count(1, step):
+        path = tmp_path / f"{at}"
+        with monkeypatch.context() as patch:
+            store = store_of(kind, path, patch, pack_bytes=4000)
+            shard = Living(path / "d0")
+            states = {}
+
+            def go_on(
+                store: CheckpointStore = store,
+                shard: Living = shard,
+                states: dict[Any, Any] = states,
+                count: int = 3,
+            ) -> None:
+                for _ in range(count):
+                    shard.crawl(30 * len(states))
+                    shard.save(store, token=1)
+                    states[1, len(states) + 1] = shard.contents()
+
+            go_on(count=1)
+            newest = store.newest(0)
+            assert newest is not None
+            url = f"memory://{path}" if kind == "memory" else str(path / "store")
+            stopped = CheckpointStore(url=url, pack_bytes=4000)
+            objects = stopped._objects = Stopped(stopped._objects, at, go_on)
+            fetched = stopped.fetch(newest, path / "d1/shards/00", token=2, before=0)
+            shard.end()
+            other = Living(path / "d1")
+            assert other.contents() == states[fetched.published.key]
+            other.end()
+            if not objects.was_stopped:
+                break
+    forget_memory(tmp_path)
+    assert at > 4
