@@ -13,6 +13,7 @@ import redis.asyncio
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
 from webcrawl.hive.supervisor import LocalHive, Supervisor
+from webcrawl.storage.lock import DirectoryLock
 
 WAITS = "trap 'exit 0' TERM; echo > {0}.ready; while :; do sleep 0.01; done"
 
@@ -153,6 +154,17 @@ def test_the_directory_of_another_crawl_is_refused(tmp_path):
 def test_a_store_that_was_named_is_the_drones(tmp_path):
     hive = LocalHive("t", tmp_path, 2, "web", store="s3://bucket/hive")
     assert hive.command(0, "unix:///redis.sock")[-1] == "HIVE_STORE=s3://bucket/hive"
+
+
+def test_drones_that_a_killed_supervisor_has_left_go_first(tmp_path):
+    hive = LocalHive("t", tmp_path, 2, "web")
+    (tmp_path / "drones" / "1").mkdir(parents=True)
+    left = DirectoryLock(path=tmp_path / "drones" / "1" / "LOCK")
+    left.acquire()
+    with pytest.raises(FatalError, match=r"drone of an earlier hive runs on .* scrapy hive stop"):
+        hive.check()
+    left.release()
+    hive.check()
 
 
 async def test_two_hives_do_not_share_a_directory(hive):

@@ -10,7 +10,7 @@ In the job directory::
 A drone is ``scrapy crawl`` with the arguments and settings of the command. One that dies is started
 again, a few times; one that says that its input or disk is unusable ends all. The first signal
 stops all with checkpoints, the second at once, the third kills them. If the supervisor is killed,
-its drones go on, and the next one refuses to begin as long as they hold their directories.
+its drones and its Redis go on, and the next one refuses to begin as long as they do.
 """
 
 from __future__ import annotations
@@ -62,6 +62,16 @@ class LocalHive(NamedTuple):
                 f"JOBDIR {self.jobdir} has a crawl of one process: go on with it by scrapy crawl, "
                 "or choose another directory for the hive."
             )
+        for path in sorted(self.jobdir.glob("drones/*/LOCK")):
+            lock = DirectoryLock(path=path)
+            try:
+                lock.acquire()
+            except LockedError as error:
+                raise FatalError(
+                    f"A drone of an earlier hive runs on ({error}): end it by scrapy hive stop -s "
+                    f"JOBDIR={self.jobdir}, or wait for its end."
+                ) from error
+            lock.release()
         for argument in self.arguments:
             name, _, sources = argument.partition("=")
             if name == "seeds" and "-" in sources.split(","):
@@ -112,12 +122,18 @@ class Supervisor:
     async def run(self) -> int:
         """Run the hive to its end; its exit code, the highest of the drones' as ``scrapy crawl``
         has them. FatalError if it cannot begin."""
-        self.hive.check()
         self.hive.jobdir.mkdir(parents=True, exist_ok=True)
         try:
             self._lock.acquire()
         except LockedError as error:
             raise FatalError(f"JOBDIR {self.hive.jobdir} is in use: {error}.") from error
+        try:
+            self.hive.check()
+            return await self._run_until_signalled()
+        finally:
+            self._lock.release()
+
+    async def _run_until_signalled(self) -> int:
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         for number in numbers:
@@ -127,7 +143,6 @@ class Supervisor:
         finally:
             for number in numbers:
                 loop.remove_signal_handler(number)
-            self._lock.release()
 
     async def _run_with_redis(self) -> int:
         redis = EmbeddedRedis(directory=self.hive.jobdir / "redis")
