@@ -111,7 +111,7 @@ class Checkpointer:
                 self._stop.fail(error)
             return False
         await self._tell_published()
-        self._forget()
+        await self._forget()
         took = now() - started
         self._stats.inc_value("checkpoint/count")
         self._stats.max_value("checkpoint/pause_ms_max", round(paused * 1000, 1))
@@ -142,9 +142,10 @@ class Checkpointer:
             except Exception:
                 logger.exception("The checkpoint is good, but not all could be told of it")
 
-    def _forget(self) -> None:
+    async def _forget(self) -> None:
         try:
-            self._job.forget()
+            for _ in self._job.forgetting():
+                await asyncio.sleep(0)
         except OSError as error:
             # The checkpoint is good: resuming deletes what is left over.
             told = "Files of earlier checkpoints could not be deleted: %s"

@@ -318,10 +318,16 @@ class Job:
     def forget(self) -> None:
         """After ``publish``, before the next ``prepare``: let every part delete what the published
         checkpoint does not name."""
+        for _ in self.forgetting():
+            pass
+
+    def forgetting(self) -> Iterator[None]:
+        """As ``forget``, one shard for each step: deleting files takes a file system a while."""
         published, self._published = self._published, []
         for state in published:
             if not state.is_dropped:
                 state.forget()
+            yield
 
     def close(self) -> None:
         """Give the directory free. The parts are closed by their owner."""
