@@ -92,6 +92,8 @@ def test_shards_that_leave_and_come_back_lose_nothing(tmp_path):
     assert {shard_of(url) for url in asked} == {*NAMES}
     stats = json.loads((web.job / "stats.json").read_bytes())
     assert stats["moves/published"] >= 8
+    assert stats["moves/requests"] > 0
+    assert "scheduler/lost" not in stats
 
 
 def test_a_shard_that_is_moved_to_another_job_goes_on_there(tmp_path):

@@ -12,10 +12,13 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from scrapy import Request
+
 from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.shards import Shards
 from webcrawl.frontier import encode
 from webcrawl.scheduler import MercatorScheduler
+from webcrawl.urls import Link
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -31,9 +34,11 @@ MOVES: Final = 12
 
 
 class Post:
-    """An ``Elsewhere``: what is for shards that are away."""
+    """An ``Elsewhere``: what is for shards that are away. The first link of each page that leads to
+    one is asked for by an ordinary Request."""
 
     is_full = False
+    agent: Agent
 
     def __init__(self) -> None:
         self.shards = Shards(number=NUMBER)
@@ -45,11 +50,15 @@ class Post:
         for number, part in batch.split(self.shards.number_of):
             shard = self.shards.held(number)
             if shard is None:
+                if part.seeds is None and part.links[0].kind == Link("").kind:
+                    self.agent.enqueue(Request(part.links[0].url, callback=self.agent.spider.parse))
+                    part = part.only(range(1, len(part.links)))  # noqa: PLW2901  # the others
                 self.batches.append((number, part))
             else:
                 shard.submit(part)
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
+        self.agent.stats.inc_value("moves/requests")
         self.entries.append((entry, name))
 
     def seeds_are_read(self) -> None:
@@ -63,12 +72,14 @@ class Post:
             if number == shard.number:
                 shard.submit(batch)
         self.batches = [one for one in self.batches if one[0] != shard.number]
-        for entry, name in self.entries:
-            if name is None:
+        entries, self.entries = self.entries, []
+        for entry, name in entries:
+            if self.shards.find(entry.url) is None:
+                self.entries.append((entry, name))
+            elif name is None:
                 self.shards.requeue(entry)
             else:
                 self.shards.of(entry.url).eliminator.submit([name], lambda _, it=entry: encode(it))
-        self.entries.clear()
         if self.knows_all_seeds:
             shard.seeds_are_known()
 
@@ -80,7 +91,7 @@ class MovingShardsScheduler(MercatorScheduler):
         super().__init__(agent)
         self._builder = builder
         self._post = post
-        post.shards = agent.shards
+        post.shards, post.agent = agent.shards, agent
         self._moves = 0
         agent.may_end = lambda: self._moves == MOVES
         agent.on_published.append(self._published)
