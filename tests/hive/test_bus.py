@@ -201,8 +201,7 @@ async def test_what_a_disk_refuses_comes_again(tmp_path: Path, server: RedisServ
 
 async def test_a_shard_that_has_gone_takes_nothing_in(tmp_path: Path, server: RedisServer):
     async with drones(tmp_path, server.url) as (a, b):
-        inbox = b.inboxes.pop(1)
-        inbox.close()
+        b.inboxes.pop(1)  # before it is closed
         a.send(links(1), source=0, target=1)
         await until(lambda: a.is_done)
         await asyncio.sleep(0.7)
@@ -211,6 +210,24 @@ async def test_a_shard_that_has_gone_takes_nothing_in(tmp_path: Path, server: Re
         a.send(links(1), source=0, target=1)
         a.outboxes.pop(0).close()
         await until(lambda: a.is_done)
+
+
+async def test_what_was_under_way_when_shards_were_abandoned_is_not_spared(
+    tmp_path: Path, server: RedisServer
+):
+    async with drones(tmp_path, server.url) as (a, b):
+        server.pause()
+        try:
+            a.send(links(1), source=0, target=1)
+            await asyncio.sleep(0.5)
+            a.bus.forget()
+        finally:
+            server.resume()
+        await until(lambda: a.is_done)
+        assert len(a.cache) == 0
+        a.send(links(1), source=0, target=1)
+        await until(lambda: len(b.shards[1].names) == 2 and a.is_done)
+        assert len(a.cache) == 1
 
 
 @pytest.mark.parametrize("empty", [False, True])

@@ -37,8 +37,9 @@ _SLICE_ENTRIES: Final = 4
 
 
 class _Found(NamedTuple):
-    """What the stream of *inbox* has behind *cursor*: its next entries."""
+    """What the stream of *inbox*, of the shard *number*, has behind *cursor*: its next entries."""
 
+    number: int
     inbox: Inbox
     cursor: str
     entries: Sequence[tuple[bytes, Mapping[bytes, bytes]]]
@@ -101,18 +102,18 @@ class Receiver:
 
     async def _read(self) -> list[_Found]:
         """The next entries of each stream; waits for some, but not long."""
-        wanted: dict[str, Inbox] = {}
+        wanted: dict[str, tuple[int, Inbox]] = {}
         for number, inbox in self._inboxes.items():
             if not (self._incarnation and inbox.is_open):
                 continue
             if inbox.incarnation != self._incarnation:
                 inbox.begin(self._incarnation)
             if not inbox.is_full:
-                wanted[self._keys.stream(number)] = inbox
+                wanted[self._keys.stream(number)] = number, inbox
         if not wanted:
             await asyncio.sleep(_IDLE_SECS)
             return []
-        cursors = [inbox.cursor for inbox in wanted.values()]
+        cursors = [inbox.cursor for _, inbox in wanted.values()]
         if isinstance(self._client, RedisCluster):
             answer = await self._read_each([*wanted], cursors)
         else:
@@ -124,7 +125,7 @@ class Receiver:
             )
         began = dict(zip(wanted, cursors, strict=True))
         streams = ((name.decode(), entries) for name, entries in answer or ())
-        return [_Found(wanted[stream], began[stream], entries) for stream, entries in streams]
+        return [_Found(*wanted[stream], began[stream], entries) for stream, entries in streams]
 
     async def _read_each(self, streams: Sequence[str], cursors: Sequence[str]) -> list[Any]:
         """The same where streams are on several servers, which cannot be waited for together."""
@@ -143,10 +144,12 @@ class Receiver:
         return found
 
     async def _take_in(self, found: _Found) -> None:
-        """Give *found* to its inbox, as long as that is where it was when they were read."""
-        inbox, cursor, entries = found
+        """Give *found* to its inbox, as long as the shard is held, and that is where it was when
+        they were read."""
+        number, inbox, cursor, entries = found
         for start in range(0, len(entries), _SLICE_ENTRIES):
-            if not inbox.is_open or inbox.cursor != cursor:
+            # A shard that has gone is closed in a thread.
+            if self._inboxes.get(number) is not inbox or inbox.cursor != cursor:
                 return
             some = [
                 (stream_id.decode(), fields.get(b"b", b""))

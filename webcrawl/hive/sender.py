@@ -95,7 +95,7 @@ class Sender:
         self._fail = fail
         self._queues: dict[int, deque[tuple[Outbox, Outgoing]]] = {}
         self._bytes = 0  # in the queues
-        self._rewinds = 0
+        self._rewinds = self._forgets = 0
         self._entries = self._messages = self._bytes_sent = 0
         self._away_since = 0.0
 
@@ -121,7 +121,8 @@ class Sender:
                 outbox.rewind()
 
     def forget(self) -> None:
-        """The cache spares nothing of what was sent until now."""
+        """The cache spares nothing of what was sent until now, answered or not."""
+        self._forgets += 1
         self._cache.clear()
 
     async def run(self) -> None:
@@ -174,6 +175,7 @@ class Sender:
             wanted = [entry for entry in entries if entry.target not in full]
             if not wanted:
                 continue
+            forgets = self._forgets
             ids = await self._send(wanted)
             if rewinds != self._rewinds:
                 return  # the answers may be those of a Redis that is gone
@@ -181,7 +183,9 @@ class Sender:
                 if stream_id is None:
                     full.add(entry.target)
                 else:
-                    self._delivered(entry, stream_id.decode())
+                    names = self._delivered(entry, stream_id.decode())
+                    if forgets == self._forgets:
+                        self._cache.admit(names)
 
     def _calls(self) -> Iterable[list[_Entry]]:
         """The entries of the queues as they are now, in calls: on a cluster each is for one stream.
@@ -216,7 +220,8 @@ class Sender:
         )
         return answer
 
-    def _delivered(self, entry: _Entry, stream_id: str) -> None:
+    def _delivered(self, entry: _Entry, stream_id: str) -> list[int]:
+        """*entry* is in its stream; the names in it."""
         queue = self._queues[entry.target]
         names: list[int] = []
         for _ in range(entry.messages):
@@ -227,10 +232,10 @@ class Sender:
                 outbox.delivered(message, stream_id)
         if not queue:
             del self._queues[entry.target]
-        self._cache.admit(names)
         self._entries += 1
         self._messages += entry.messages
         self._bytes_sent += len(entry.packed)
+        return names
 
     def _is_away(self, error: Exception) -> None:
         if not self._away_since:
