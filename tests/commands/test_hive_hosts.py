@@ -155,6 +155,7 @@ def test_drones_that_died_or_were_stopped_go_on_to_the_end(daemons, hosts, names
     assert hive("stop", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, gone))
 
 
+@pytest.mark.long
 def test_a_drone_that_cannot_start_is_named_with_its_reason(daemons, hosts, start):
     hosts.write_text(daemons[1].line)
     code, told = hive(*start("lost", seeds="mine.txt"), "--drones", 2)
