@@ -15,6 +15,7 @@ from webcrawl.hive.bus import Bus
 from webcrawl.hive.configuration import check_hive_settings, store_url
 from webcrawl.hive.connection import client_of
 from webcrawl.hive.drone import Drone, HiveServices
+from webcrawl.hive.holding import Holding
 from webcrawl.hive.keys import Keys
 from webcrawl.hive.live_seeds import LiveSeeds, list_key
 from webcrawl.hive.membership import Membership
@@ -75,16 +76,15 @@ def drone_of(crawler: Crawler) -> Drone:
         name=name,
         agent=agent,
         shard_of=builder.shard,
+        holding=Holding(outboxes=outboxes, inboxes=inboxes),
         services=HiveServices(
             client=client,
-            outboxes=outboxes,
-            inboxes=inboxes,
             membership=Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs),
             store=CheckpointStore(url=store_url(settings)),
             bus=bus,
             live_seeds=live_seeds,
             reported=[splitter, bus],
+            suffixes=suffix_list_of(settings).text,
         ),
         settings=hive,
-        suffixes=suffix_list_of(settings).text,
     )

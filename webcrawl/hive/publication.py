@@ -1,0 +1,97 @@
+"""Publication: each checkpoint of a drone's shards goes to HIVE_STORE, and then is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from webcrawl.crawl.state_directory import shard_path
+from webcrawl.hive.connection import UNREACHABLE
+from webcrawl.hive.upload import SupersededError
+
+if TYPE_CHECKING:
+    from webcrawl.crawl.agent import Agent
+    from webcrawl.hive.drone import HiveServices
+    from webcrawl.hive.holding import Holding, LeaseTime
+    from webcrawl.hive.inbox import Inbox
+
+logger = logging.getLogger(__name__)
+
+
+class Publication:
+    """Publication of the checkpoints of the drone *name*, as long as its leases are good."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        agent: Agent,
+        services: HiveServices,
+        holding: Holding,
+        time: LeaseTime,
+    ) -> None:
+        self._name = name
+        self.agent = agent
+        self.services = services
+        self.holding = holding
+        self.time = time
+        #: Shards of which nothing is under way any more, to be given up with the next checkpoint.
+        self.to_be_released: set[int] = set()
+        #: Those whose last published checkpoint says that they were.
+        self.released: set[int] = set()
+
+    async def publish(self) -> None:
+        """A checkpoint of all shards is on this disk: bring it to the store, and acknowledge what
+        it has of the streams. Warns of what fails: the next checkpoint brings it."""
+        agent, hive, time = self.agent, self.services, self.time
+        published: dict[int, Inbox] = {}
+        # Requests of all pages are in the first outbox: it is published before their pages.
+        for number in self.holding:
+            if number not in self.holding:
+                continue  # lost meanwhile
+            held = self.holding[number]
+            path = shard_path(agent.job.path, held.shard.name)
+            if not (path / "CURRENT").exists():
+                continue  # adopted while the checkpoint was made
+            # At the end of the process nothing is under way.
+            released = number in self.to_be_released or not agent.is_open
+            try:
+                await asyncio.to_thread(
+                    hive.store.publish,
+                    path,
+                    shard=number,
+                    token=held.token,
+                    drone=self._name,
+                    released=released,
+                    copy_hosts=held.shard.hosts.records.copy_to,
+                    go_on=time.is_good,
+                )
+            except SupersededError as error:
+                # Others have the shard, whatever Redis has said; it must say so again.
+                time.good_until = 0.0
+                logger.warning("%s", error)
+                break
+            except OSError as error:
+                agent.stats.inc_value("hive/publish/failed")
+                logger.warning("A checkpoint is not in HIVE_STORE, the next one will be: %s", error)
+                continue
+            published[number] = held.inbox
+            if released:
+                self.released.add(number)
+        await self._acknowledge(published)
+
+    async def _acknowledge(self, published: dict[int, Inbox]) -> None:
+        hive = self.services
+        positions = hive.bus.positions(published)
+        if not (positions and self.time.has_redis):
+            return
+        leases = self.holding.leases
+        try:
+            await hive.membership.acknowledge(
+                {one: position for one, position in positions.items() if one in leases}, leases
+            )
+            if 0 in published:
+                await hive.live_seeds.published()
+        except UNREACHABLE as error:
+            logger.warning("Links are kept until the next checkpoint: %s", error)
