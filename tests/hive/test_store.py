@@ -437,6 +437,9 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, tmp_path):
         store.newest(0)
     with pytest.raises(HiveStoreError, match="it is not mounted"):
         shard.save(store, token=1)
+    with pytest.raises(HiveStoreError, match="it is not mounted"):
+        store.beat("a-1")
+    assert store.alive(["a-1"]) == {}
     shard.end()
 
 

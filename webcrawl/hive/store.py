@@ -130,6 +130,7 @@ class CheckpointStore:
 
     def beat(self, drone: str) -> None:
         """Show that *drone* is alive, for who cannot see it in Redis."""
+        self._check()
         self._objects.write(f"alive/{drone}", b"%d" % next(self._beats))
 
     def alive(self, drones: Iterable[str]) -> dict[str, str]:
@@ -272,14 +273,19 @@ class CheckpointStore:
         )
 
     def _names(self, shard: int) -> set[str]:
-        """What there is of *shard*. A directory that is not mounted must not pass for a new hive's,
-        or a shard would begin anew."""
+        """What there is of *shard*."""
         names = self._objects.names(folder_of(shard))
-        if not checkpoints_in(names) and self._facts() is None:
+        if not checkpoints_in(names):
+            self._check()
+        return names
+
+    def _check(self) -> None:
+        """HiveStoreError for a directory that is not mounted. It must not pass for the store of a
+        new hive, or shards would begin anew, and drones show themselves where nobody looks."""
+        if self._facts() is None:
             raise HiveStoreError(
                 f"HIVE_STORE {self._objects.name} has no {_HIVE}: it is not mounted, or was emptied"
             )
-        return names
 
     def _read(self, shard: int, key: tuple[int, int]) -> Published | None:
         """The checkpoint *key*; None when it is not there, or only its beginning."""
