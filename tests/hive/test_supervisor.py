@@ -167,6 +167,13 @@ def test_drones_that_a_killed_supervisor_has_left_go_first(tmp_path):
     hive.check()
 
 
+async def test_a_directory_that_cannot_be_is_named(hive, tmp_path):
+    (tmp_path / "job").touch()
+    _, supervisor, _ = hive(WAITS, redis_url="-")
+    with pytest.raises(FatalError, match=r"JOBDIR .*job cannot be used: "):
+        await supervisor.run()
+
+
 async def test_two_hives_do_not_share_a_directory(hive):
     local, supervisor, _ = hive(WAITS, redis_url="-")
     _, other, _ = hive(WAITS, redis_url="-")

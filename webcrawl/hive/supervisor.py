@@ -20,7 +20,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, refusal
 from webcrawl.hive.child_process import LASTING, ChildProcess
 from webcrawl.hive.embedded_redis import EmbeddedRedis
 from webcrawl.storage.lock import DirectoryLock, LockedError
@@ -117,16 +117,18 @@ class Supervisor:
         self._lock = DirectoryLock(path=hive.jobdir / "hive.lock")
         self.drones: list[ChildProcess] = []
         self.redis_url = hive.redis_url
-        self.began_at = clock()
 
     async def run(self) -> int:
         """Run the hive to its end; its exit code, the highest of the drones' as ``scrapy crawl``
         has them. FatalError if it cannot begin."""
-        self.hive.jobdir.mkdir(parents=True, exist_ok=True)
+        jobdir = self.hive.jobdir
         try:
+            jobdir.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except LockedError as error:
-            raise FatalError(f"JOBDIR {self.hive.jobdir} is in use: {error}.") from error
+            raise FatalError(f"JOBDIR {jobdir} is in use: {error}.") from error
+        except OSError as error:
+            raise refusal(error, jobdir, f"JOBDIR {jobdir} cannot be used: {error}.") from error
         try:
             self.hive.check()
             return await self._run_until_signalled()
