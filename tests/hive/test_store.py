@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from published_shard import FACTS, KINDS, LIST, Living, forget_memory, objects_in, store_of
 
 from webcrawl.errors import HiveStoreError, explained
@@ -547,3 +551,32 @@ def test_half_a_checkpoint_is_none(store, tmp_path):
     names = [name.rpartition("/")[2] for name in objects_in(tmp_path)]
     assert sorted(name for name in names if name.endswith(".json")) == ["1-4.json", "1-5.json"]
     shard.end()
+
+
+@given(data=st.data())
+def test_a_checkpoint_that_was_changed_is_refused_or_fetched(data, changed):
+    """Whatever stands in it: a checkpoint, or one sentence."""
+    store, path, text, target = changed
+    at = data.draw(st.integers(0, len(text) - 1))
+    piece = data.draw(st.binary(max_size=6) | st.sampled_from([b"-1", b"1e9", b'"', b"null", b"/"]))
+    path.write_bytes(text[:at] + piece + text[at + data.draw(st.integers(0, 6)) :])
+    with contextlib.suppress(OSError):
+        newest = store.newest(0)
+        if newest is not None:
+            store.fetch(newest, target / "shards/00", token=2, before=0)
+    assert {one.name for one in target.parent.iterdir()} <= {"store", "d0", "d1"}
+    shutil.rmtree(target, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory):
+    """A store, the file of its only checkpoint, that file's bytes, and where to fetch it."""
+    path = tmp_path_factory.mktemp("changed")
+    store = CheckpointStore(url=str(path / "store"))
+    store.found(FACTS, LIST)
+    shard = Living(path / "d0")
+    shard.crawl(0)
+    shard.save(store, token=1)
+    shard.end()
+    file = path / "store/shards/00/1-1.json"
+    return store, file, file.read_bytes(), path / "d1"

@@ -126,7 +126,7 @@ class LocalRecord(msgspec.Struct, kw_only=True):
         """That of *directory*; an empty one if there is none that can be read."""
         try:
             return _decode_record((directory / _RECORD).read_bytes())
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return cls()
 
     def write(self, directory: Path) -> None:

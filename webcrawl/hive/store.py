@@ -346,7 +346,7 @@ class CheckpointStore:
                     f"webcrawl reads up to {FORMAT}: use the newer webcrawl that wrote it"
                 )
             return msgspec.convert(found, kind)
-        except (msgspec.MsgspecError, TypeError) as error:
+        except (msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
             raise self._damaged(name, str(error)) from error
 
     def _damaged(self, name: str, why: str) -> HiveStoreError:
