@@ -85,6 +85,8 @@ def start(hosts, redis, web, tmp_path):
             "DNS_SERVERS": simulated.dns,
             "ALLOW_PRIVATE_ADDRESSES": 1,
             "POLITENESS_MIN_DELAY": delay,
+            # A contact that was cut off counts for no longer than this.
+            "POLITENESS_MAX_DELAY": delay,
             "POLITENESS_BACKOFF_SECS": 0.1,
             "REDIRECT_MAX_TIMES": 100,
             "STATISTICS_INTERVAL_SECS": 1,
