@@ -20,7 +20,7 @@ from webcrawl.simweb import allowed_urls
 
 @pytest.fixture
 def web(tmp_path):
-    with simulated(tmp_path, hosts=20, mean_pages=8) as web:
+    with simulated(tmp_path, hosts=40, mean_pages=8, max_pages=30) as web:
         yield web
 
 
@@ -33,6 +33,7 @@ class Hive:
             "HIVE_LEASE_SECS": 2,
             "CHECKPOINT_INTERVAL_SECS": 2,
             # What was cut off by kill -9 is waited for.
+            "POLITENESS_MIN_DELAY": 0.3,
             "POLITENESS_DELAY_FACTOR": 1,
             "POLITENESS_MAX_DELAY": 0.5,
             "DOWNLOAD_TIMEOUT": 2,
@@ -105,7 +106,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         for path in (web.job / "drones").glob("*/stats.json")
     ]
     assert sum(live) == 1
-    asked = web.judge(min_delay=0.05)
+    asked = web.judge(min_delay=0.3)
     assert set(asked) == allowed_urls(web.world, "webcrawl")
 
 
