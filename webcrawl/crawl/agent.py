@@ -148,6 +148,8 @@ class Agent:
             stop=self.stop,
         )
         self.is_open = False
+        #: Whether what is left is the last checkpoint: nothing is under way any more.
+        self.is_over = False
 
     # --- its life
 
@@ -189,6 +191,7 @@ class Agent:
         self.is_open = False
         try:
             await self._checkpoints.wait()
+            self.is_over = True
             if self._temporary is None and await self._checkpoints.make():
                 logger.info("Crawl state saved (%s)", reason, extra={"spider": self.spider})
         finally:
@@ -209,6 +212,11 @@ class Agent:
         names. What one raises is logged, and the checkpoint is good all the same."""
         return self._checkpoints.on_published
 
+    async def until_no_checkpoint(self) -> None:
+        """Return when no checkpoint is being made: one that is begun in the same turn of the loop
+        has what is there then."""
+        await self._checkpoints.settle()
+
     async def checkpoint(self) -> bool:
         """Make a checkpoint of the present, after one that is being made; whether it was made."""
         return await self._checkpoints.make_another()
@@ -217,7 +225,9 @@ class Agent:
         """Open *shard*, as its directory has it, and crawl it from now on. Blocks. None of its
         hosts is contacted before *quiet_until*, epoch seconds of this process.
 
-        Its seeds are awaited, with a spider that reads some, until ``Shard.seeds_are_known``.
+        A checkpoint should follow soon: the word of its logs is good for as long as the machine
+        runs that wrote them. Its seeds are awaited, with a spider that reads some, until
+        ``Shard.seeds_are_known``.
         Raises as ``Shard.open``; the shard is none of this process then.
         """
         if shard.name in self._closing:
@@ -232,9 +242,6 @@ class Agent:
         shard.eliminator.on_merged = self._on_merged
         self.shards.add(shard)
         self.shards.resize()
-        if not state.resumed or state.rebooted:
-            # The word of its logs is good for as long as the machine runs that wrote them.
-            self.start_checkpoint()
         wake(self.crawler.engine)
 
     def enqueue_early(self) -> None:

@@ -53,10 +53,14 @@ class Checkpointer:
         if self._running is None or self._running.done():
             self._running = asyncio.ensure_future(self._make_and_keep())
 
-    async def make_another(self) -> bool:
-        """As ``make``, after one that is being made."""
+    async def settle(self) -> None:
+        """Return when no checkpoint is being made."""
         while self._running is not None and not self._running.done():
             await asyncio.wait([self._running])
+
+    async def make_another(self) -> bool:
+        """As ``make``, after one that is being made."""
+        await self.settle()
         self._running = asyncio.ensure_future(self._make_and_keep())
         return await self._running
 

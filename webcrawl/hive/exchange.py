@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.clock import now, wall_time
 from webcrawl.crawl.state_directory import shard_name, shard_path
 from webcrawl.frontier.delay_policy import cut_off
+from webcrawl.hive.connection import UNREACHABLE
 from webcrawl.hive.holding import Held
 from webcrawl.hive.inbox import Inbox
 from webcrawl.hive.membership import Owner
@@ -24,6 +25,7 @@ from webcrawl.hive.outbox import Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.shard import Shard
@@ -85,8 +87,19 @@ class ShardExchange:
         if not first:
             return
         claimed = await self._hive.membership.claim({one: free[one] for one in first})
-        for number, token in claimed.items():
-            await self._adopt(number, token, free[number].token)
+        bringing = [self._bring(one, token, free[one].token) for one, token in claimed.items()]
+        for (number, token), quiet_until in zip(
+            claimed.items(), await asyncio.gather(*bringing, return_exceptions=True), strict=True
+        ):
+            if isinstance(quiet_until, UNREACHABLE):
+                told = "The shard %d cannot be fetched yet: %s"
+                logger.warning(told, number, quiet_until or type(quiet_until).__name__)
+            elif isinstance(quiet_until, BaseException):
+                raise quiet_until
+            elif not self._agent.is_ending:
+                self._adopt(number, token, quiet_until)
+                await asyncio.sleep(0)
+        self._agent.start_checkpoint()
 
     async def _free(self, beat: Beat) -> dict[int, Owner]:
         """The shards without a living holder, with the last one."""
@@ -122,25 +135,28 @@ class ShardExchange:
                 self._watched[drone] = counter, at
         return {one for one in counters if at - self._watched[one][1] < self._lease_secs}
 
-    async def _adopt(self, number: int, token: int, before: int) -> None:
-        """Go on with the shard *number*, whose lease has the *token* now and had *before*."""
-        agent, store = self._agent, self._hive.store
-        path = shard_path(agent.job.path, shard_name(number))
-        await agent.until_gone(number)
-        published = await asyncio.to_thread(store.newest, number)
-        quiet_until = 0.0
+    async def _bring(self, number: int, token: int, before: int) -> float:
+        """Bring the newest checkpoint of the shard *number*, whose lease has the *token* now and
+        had *before*, into its directory. Until when none of its hosts may be contacted."""
+        store, path = self._hive.store, self._path(number)
+        await self._agent.until_gone(number)
+        # One that was never held has none.
+        was_held = bool(before) or not self._time.is_new
+        published = await asyncio.to_thread(store.newest, number) if was_held else None
         if published is None:
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
-            if before or not self._time.is_new:
-                quiet_until = self._rest_since(0.0)
-        else:
-            fetched = await asyncio.to_thread(
-                store.fetch, published, path, token=token, before=before
-            )
-            if not (fetched.in_place or fetched.published.released):
-                quiet_until = self._rest_since(fetched.published.written_at)
-        if agent.is_ending:
-            return
+            return self._rest_since(0.0) if was_held else 0.0
+        fetched = await asyncio.to_thread(store.fetch, published, path, token=token, before=before)
+        if fetched.in_place or fetched.published.released:
+            return 0.0
+        return self._rest_since(fetched.published.written_at)
+
+    def _path(self, number: int) -> Path:
+        return shard_path(self._agent.job.path, shard_name(number))
+
+    def _adopt(self, number: int, token: int, quiet_until: float) -> None:
+        """Go on with the shard *number*, which is in its directory. Blocks, some 10 ms."""
+        agent, path = self._agent, self._path(number)
         shard = self._shard_of(number)
         held = Held(shard, token, Outbox(path=path / "outbox"), Inbox(shard=shard, path=path))
         shard.join("outbox", held.outbox)
@@ -167,6 +183,7 @@ class ShardExchange:
             shard.is_leaving = True
         while not all(one.is_idle or one.is_abandoned for one in leaving):  # noqa: ASYNC110  # many things end it
             await asyncio.sleep(_LOOK_SECS)
+        await self._agent.until_no_checkpoint()
         publication.to_be_released.update(numbers)
         publication.released.clear()
         await self._agent.checkpoint()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.state_directory import shard_path
 from webcrawl.hive.connection import UNREACHABLE
 from webcrawl.hive.upload import SupersededError
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from webcrawl.crawl.agent import Agent
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from webcrawl.hive.inbox import Inbox
 
 logger = logging.getLogger(__name__)
+
+# Shards that are published at once: an object store takes its time for each request.
+_AT_ONCE: Final = 4
 
 
 class Publication:
@@ -36,6 +40,7 @@ class Publication:
         self.services = services
         self.holding = holding
         self.time = time
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
         #: Shards of which nothing is under way any more, to be given up with the next checkpoint.
         self.to_be_released: set[int] = set()
         #: Those whose last published checkpoint says that they were.
@@ -44,42 +49,48 @@ class Publication:
     async def publish(self) -> None:
         """A checkpoint of all shards is on this disk: bring it to the store, and acknowledge what
         it has of the streams. Warns of what fails: the next checkpoint brings it."""
-        agent, hive, time = self.agent, self.services, self.time
+        numbers = [*self.holding]
         published: dict[int, Inbox] = {}
         # Requests of all pages are in the first outbox: it is published before their pages.
-        for number in self.holding:
-            if number not in self.holding:
-                continue  # lost meanwhile
+        for some in (numbers[:1], numbers[1:]):
+            await asyncio.gather(*(self._publish(number, published) for number in some))
+        await self._acknowledge(published)
+
+    async def _publish(self, number: int, published: dict[int, Inbox]) -> None:
+        """Publish the shard *number*, and enter it into *published*."""
+        agent = self.agent
+        # Before anything else runs: a checkpoint that was prepared earlier does not have it.
+        released = number in self.to_be_released or agent.is_over
+        async with self._at_once:
+            if number not in self.holding or not self.time.is_good():
+                return
             held = self.holding[number]
             path = shard_path(agent.job.path, held.shard.name)
             if not (path / "CURRENT").exists():
-                continue  # adopted while the checkpoint was made
-            # At the end of the process nothing is under way.
-            released = number in self.to_be_released or not agent.is_open
+                return  # adopted while the checkpoint was made
             try:
                 await asyncio.to_thread(
-                    hive.store.publish,
+                    self.services.store.publish,
                     path,
                     shard=number,
                     token=held.token,
                     drone=self._name,
                     released=released,
                     copy_hosts=held.shard.hosts.records.copy_to,
-                    go_on=time.is_good,
+                    go_on=self.time.is_good,
                 )
             except SupersededError as error:
                 # Others have the shard, whatever Redis has said; it must say so again.
-                time.good_until = 0.0
+                self.time.good_until = 0.0
                 logger.warning("%s", error)
-                break
-            except OSError as error:
+                return
+            except (OSError, CorruptRecordError) as error:
                 agent.stats.inc_value("hive/publish/failed")
                 logger.warning("A checkpoint is not in HIVE_STORE, the next one will be: %s", error)
-                continue
-            published[number] = held.inbox
-            if released:
-                self.released.add(number)
-        await self._acknowledge(published)
+                return
+        published[number] = held.inbox
+        if released:
+            self.released.add(number)
 
     async def _acknowledge(self, published: dict[int, Inbox]) -> None:
         hive = self.services
