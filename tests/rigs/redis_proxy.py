@@ -117,11 +117,10 @@ class RedisProxy:
             # Who hangs up has said all, but the answers to it may be on the way.
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            to_redis.close()  # it still sends what was written; another cut may end what follows
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            to_redis.close()
-            await to_redis.wait_closed()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(_CHUNK):
