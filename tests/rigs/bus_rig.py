@@ -50,6 +50,8 @@ class ModelShard:
         self.eliminator = SimpleNamespace(is_full=False, submit=self._submit_entry)
         self.intake = SimpleNamespace(submit_all=self._submit_all)
         self.frontier = SimpleNamespace(requeue=self._requeue)
+        self.ranks = SimpleNamespace(rank=lambda _: 0)
+        self.is_leaving = False
         self.log: list[Any] = []  # what came, in its order
         self.names: set[int] = set()
         self.knows_seeds = False

@@ -317,14 +317,11 @@ class Agent:
         if not len(self.shards):
             self._early.append(adopted)
             return True
-        shard = self.shards.find(adopted.url)
-        # All processes of a hive begin with the same requests.
-        if self._elsewhere is not None and adopted.meta.get("is_start_request"):
-            adopted = adopted.replace(dont_filter=False)
         try:
-            if shard is None:
-                self._enqueue_elsewhere(adopted)
+            if self._elsewhere is not None:
+                self._enqueue_in_hive(adopted, self._elsewhere)
                 return True
+            shard = self.shards.of(adopted.url)
             if adopted.dont_filter:
                 shard.frontier.requeue(self._codec.entry(adopted, rank_of=shard.ranks.rank))
                 return True
@@ -341,12 +338,14 @@ class Agent:
             pass  # as what it came of, whose shard is another process's
         return True
 
-    def _enqueue_elsewhere(self, request: Request) -> None:
-        assert self._elsewhere is not None, request
-        # Its rank is not known here.
+    def _enqueue_in_hive(self, request: Request, elsewhere: Elsewhere) -> None:
+        """Which page it came of is not known, and that page's checkpoint must not be published
+        before it: so also for a shard of this process it goes by *elsewhere*."""
+        # Its rank is known to its shard.
         entry = self._codec.entry(request, rank_of=lambda _: 0)
-        name = None if request.dont_filter else self._codec.fingerprint(request)
-        self._elsewhere.enqueue(entry, name)
+        # All processes of a hive begin with the same requests.
+        is_filtered = not request.dont_filter or request.meta.get("is_start_request")
+        elsewhere.enqueue(entry, self._codec.fingerprint(request) if is_filtered else None)
 
     # --- for spiders and extensions
 

@@ -29,8 +29,8 @@ class Elsewhere(Protocol):
         ...
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
-        """Submit *entry* to the shard of its URL, which this process does not hold, under the
-        fingerprint *name*; None: past the eliminator."""
+        """Submit *entry* to the shard of its URL, held or not, under the fingerprint *name*; None:
+        past the eliminator."""
         ...
 
     def seeds_are_read(self) -> None:

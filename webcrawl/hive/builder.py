@@ -83,7 +83,7 @@ def drone_of(crawler: Crawler) -> Drone:
             store=CheckpointStore(url=store_url(settings)),
             bus=bus,
             live_seeds=live_seeds,
-            reported=[splitter, bus],
+            splitter=splitter,
             suffixes=suffix_list_of(settings).text,
         ),
         settings=hive,

@@ -37,19 +37,19 @@ from webcrawl.hive.store import HiveFacts
 from webcrawl.urls.registered_domain import SuffixList, use
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Sequence
+    from collections.abc import Callable, Collection, Coroutine
 
     from redis.asyncio import Redis, RedisCluster
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.shard import Shard
-    from webcrawl.crawl.statistics import HasStats
     from webcrawl.hive.bus import Bus
     from webcrawl.hive.configuration import HiveSettings
     from webcrawl.hive.holding import Holding
     from webcrawl.hive.live_seeds import LiveSeeds
     from webcrawl.hive.membership import Beat, Membership
     from webcrawl.hive.report import State
+    from webcrawl.hive.splitter import HostSplitter
     from webcrawl.hive.store import CheckpointStore
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ _BEATS_WHEN_IDLE: Final = 40
 class HiveServices:
     """What a drone has in common with the others, and its ways there.
 
-    reported: what has figures for the stats. suffixes: public suffix list for a new hive.
+    suffixes: public suffix list for a new hive.
     """
 
     client: Redis | RedisCluster
@@ -71,7 +71,7 @@ class HiveServices:
     store: CheckpointStore
     bus: Bus
     live_seeds: LiveSeeds
-    reported: Sequence[HasStats]
+    splitter: HostSplitter
     suffixes: str
 
 
@@ -129,7 +129,7 @@ class Drone:
         agent.checkpoint_due = self._checkpoint_is_due
         agent.on_published.append(self._publish)
         agent.shards.supply_elsewhere = self._supply_elsewhere
-        agent.reported += self._hive.reported
+        agent.reported += [self._hive.splitter, self._hive.bus]
         self._run(self._join())
 
     async def _join(self) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from webcrawl.crawl.link_intake import LinkBatch
 from webcrawl.frontier.entry import encode
@@ -174,6 +175,7 @@ class Inbox:
 
     def _enqueue(self, message: EntryMessage) -> None:
         entry, name = message
+        entry = replace(entry, rank=self._shard.ranks.rank(entry.host))
         if name is None:
             self._shard.frontier.requeue(entry)
         else:

@@ -49,10 +49,10 @@ class Publication:
     async def publish(self) -> None:
         """A checkpoint of all shards is on this disk: bring it to the store, and acknowledge what
         it has of the streams. Warns of what fails: the next checkpoint brings it."""
-        numbers = [*self.holding]
         published: dict[int, Inbox] = {}
-        # Requests of all pages are in the first outbox: it is published before their pages.
-        for some in (numbers[:1], numbers[1:]):
+        first = self.services.splitter.with_requests
+        for wanted in (True, False):
+            some = [number for number in self.holding if (number in first) is wanted]
             await asyncio.gather(*(self._publish(number, published) for number in some))
         await self._acknowledge(published)
 
