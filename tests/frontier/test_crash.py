@@ -404,6 +404,27 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None
     assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 5.0)
 
 
+def test_an_adopted_host_rests_until_the_quiet_is_over_and_for_its_own_delay(rig: Rig) -> None:
+    """What was sent to hosts after the snapshot is not known: with *quiet_until*."""
+    rig.push(*(entry(host, n) for host in ("a.test", "slow.test") for n in range(2)))
+    for _ in range(2):
+        lease = take(rig)
+        rest = 30.0 if lease.entry.host == "slow.test" else 1.0
+        rig.frontier.release(lease.entry.host, rest=rest, min_rest=rest)
+        rig.frontier.finish(lease)
+    rig.publish()
+    rig.kill()
+    rig.clock.now += 100
+    rig.frontier = rig._new()
+    now = rig.clock()
+    rig.frontier.open(rig.published, quiet_until=now + 5.0)
+    assert rig.acquire() is None
+    assert rig.frontier.ready_at() == pytest.approx(now + 5.0)
+    rig.clock.now += 5.0
+    assert take(rig).entry.host == "a.test"
+    assert rig.frontier.ready_at() == pytest.approx(now + 30.0)
+
+
 def test_each_contact_is_journaled_once(rig: Rig) -> None:
     rig.push(*(entry(f"h{n}.test", n) for n in range(100)))
     for _ in range(100):

@@ -91,7 +91,9 @@ def take_up_rests(
     said += state.remembered
     said += [(one.host, one.ready_at, one.min_rest) for one in found.releases.values()]
     for host, ready_at, min_rest in said:
-        back.postpone(host, max(ready_at - ahead, quiet), min_rest=min_rest)
+        # With a *quiet* to come the host may just have been contacted.
+        least = max(quiet, now + min_rest) if quiet > now else quiet
+        back.postpone(host, max(ready_at - ahead, least), min_rest=min_rest)
     for contact in found.contacts.values():
         rest = max(cut_off(delay, max(now - contact.at, 0.0)), contact.min_rest)
         back.postpone(contact.host, max(now + rest, quiet), min_rest=contact.min_rest)
