@@ -33,7 +33,7 @@ class Child:
         return len(self.marks.read_text())
 
     async def until_it_runs(self):
-        while self.process.pid is None or not self.marks.exists():  # noqa: ASYNC110  by the system
+        while self.process.pid is None or not self.marks.exists():  # noqa: ASYNC110  # by the system
             await asyncio.sleep(0.01)
 
 
@@ -78,7 +78,7 @@ async def test_stopped_it_ends_in_its_own_time_and_does_not_come_back(child):
 async def test_stopped_while_it_waits_to_start_again_it_stays_away(child):
     one = child("exit 1")
     running = asyncio.create_task(one.process.run())
-    while len(one.said) < 3:  # noqa: ASYNC110  so often has it died
+    while len(one.said) < 3:  # noqa: ASYNC110  # so often has it died
         await asyncio.sleep(0.001)
     one.process.stop()
     assert await running == 0

@@ -56,7 +56,7 @@ class Reader:
 
     async def until(self, count):
         async with asyncio.timeout(10):
-            while len(self.urls) < count or not self.seeds.is_idle:  # noqa: ASYNC110  by its polls
+            while len(self.urls) < count or not self.seeds.is_idle:  # noqa: ASYNC110  # by its polls
                 await asyncio.sleep(0.01)
 
 
@@ -180,7 +180,7 @@ async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
         client.sadd(KEY, *urls(1))
     async with reader():
         async with asyncio.timeout(10):
-            while "cannot be read" not in caplog.text:  # noqa: ASYNC110  the log
+            while "cannot be read" not in caplog.text:  # noqa: ASYNC110  # the log
                 await asyncio.sleep(0.01)
     assert "WRONGTYPE" in caplog.text
 

@@ -101,7 +101,7 @@ async def test_stop_waits_for_the_drones_and_names_those_that_stay(server):
         one = await drone(client, "one-1-a", range(32), pages=1)
         await drone(client, "two-2-b", range(32, 64), pages=1)
         stopping = asyncio.create_task(stop_and_wait(client, KEYS, secs=0.5))
-        while not (await one.beat(Report())).state.stopping:  # noqa: ASYNC110  a beat, too
+        while not (await one.beat(Report())).state.stopping:  # noqa: ASYNC110  # a beat, too
             await asyncio.sleep(0.01)
         await one.leave()
         assert await stopping == ["two-2-b"]

@@ -29,7 +29,7 @@ class Scripts(LocalHive):
         return self.jobdir / f"mark{number}"
 
     async def until_ready(self):
-        while not all(self.ready(number).exists() for number in range(self.drones)):  # noqa: ASYNC110
+        while not all(self.ready(number).exists() for number in range(self.drones)):  # noqa: ASYNC110  # files of other processes
             await asyncio.sleep(0.01)
 
     def ready(self, number):
@@ -119,7 +119,7 @@ async def test_redis_that_dies_is_started_again_under_its_drones(hive):
     await local.until_ready()
     before = await redis_process(supervisor)
     os.kill(before, signal.SIGKILL)
-    while (after := await redis_process(supervisor)) in {None, before}:  # noqa: ASYNC110
+    while (after := await redis_process(supervisor)) in {None, before}:  # noqa: ASYNC110  # by its pid
         await asyncio.sleep(0.1)
     assert view.lines == ["Redis died (killed by SIGKILL): started again in 1 s (1 of 5 times)"]
     os.kill(after, signal.SIGTERM)  # somebody wants it to end, and it does not come back

@@ -144,6 +144,6 @@ class MovingShardsScheduler(MercatorScheduler):
         while not shard.is_idle:  # noqa: ASYNC110  # as a drone does
             await asyncio.sleep(0.01)
         assert await agent.checkpoint()
-        agent.part_with(shard, deletes=False)
+        agent.abandon(shard)
         if way == 2:
             agent.start_checkpoint()

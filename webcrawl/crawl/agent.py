@@ -257,10 +257,10 @@ class Agent:
         if closing is not None:
             await asyncio.wrap_future(closing)
 
-    def part_with(self, shard: Shard, *, deletes: bool = True) -> None:
+    def part_with(self, shard: Shard) -> None:
         """*shard* was handed over, with all that its last checkpoint has: close it, and delete its
-        directory if this *deletes*. Returns at once; a thread does what takes long."""
-        self._let_go(shard, deletes=deletes)
+        directory. Returns at once; a thread does what takes long."""
+        self._let_go(shard, deletes=True)
 
     def abandon(self, shard: Shard) -> None:
         """*shard* is another process's: nothing of it is written or contacted any more, and what

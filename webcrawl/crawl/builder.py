@@ -81,7 +81,7 @@ from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.line_log import LineLog
-from webcrawl.urls.registered_domain import SuffixList, registered_domain
+from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,6 @@ class AgentBuilder:
     nothing is to stay. The crawl has *number* shards, of which the process begins with those that
     are *held*; *elsewhere* takes what belongs to others, None: there are none. With more than one
     the clocks of addresses would be shared by several of them: POLITENESS_KEY "address" is for one.
-    *suffixes* is the public suffix list for a new job; None: by the settings.
 
     Raises FatalError with one sentence for a setting that cannot be.
     """
@@ -116,7 +115,6 @@ class AgentBuilder:
         number: int = 1,
         held: Sequence[int] = (0,),
         elsewhere: Elsewhere | None = None,
-        suffixes: SuffixList | None = None,
     ) -> None:
         settings = crawler.settings
         _check_downloader(settings)
@@ -169,7 +167,7 @@ class AgentBuilder:
             writing=ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts"),
             closing=ThreadPoolExecutor(max_workers=1, thread_name_prefix="shards"),
             checks=NameChecks(resolver=resolver_of(crawler)),
-            suffixes=suffixes or suffix_list_of(settings),
+            suffixes=suffix_list_of(settings),
         )
         self._form = equivalence_of(settings).comparison_form
         self._guard = AddressGuard.from_settings(settings)

@@ -215,6 +215,6 @@ async def stop_and_wait(
     until = clock() + secs
     if not await membership.stop():
         raise FatalError(f"There is no hive {keys.name} in this Redis.")
-    while (left := (await membership.look()).alive) and clock() < until:  # noqa: ASYNC110  elsewhere
+    while (left := (await membership.look()).alive) and clock() < until:  # noqa: ASYNC110  # elsewhere
         await asyncio.sleep(_POLL_SECS)
     return sorted(left)
