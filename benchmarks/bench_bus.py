@@ -32,7 +32,6 @@ from webcrawl.crawl.link_intake import LinkBatch, LinkIntake, LinkSource
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shards import Shards
 from webcrawl.dupefilter import MercatorDupeFilter
-from webcrawl.hive.bus import Bus
 from webcrawl.hive.connection import client_of, close
 from webcrawl.hive.inbox import Inbox
 from webcrawl.hive.keys import Keys
@@ -125,9 +124,8 @@ async def measure(options: argparse.Namespace, directory: Path, server: RedisSer
     common: Any = {"client": client, "keys": keys, "fail": print}
     sender = Sender(outboxes=outboxes, cache=cache, stream_bytes=1 << 30, **common)
     receiver = Receiver(inboxes=inboxes, **common)
-    await Bus(client=client, outboxes=outboxes, sender=sender, receiver=receiver).heard(
-        born="born", acks={}
-    )
+    sender.heard("incarnation", {})
+    receiver.incarnation = "incarnation"
     redis = psutil.Process(server.pid)
     hosts = [f"www.site{number}.test" for number in range(HOSTS)]
     hosts = [host for host in hosts if splitter.shards.number_of(host) in here]

@@ -80,7 +80,7 @@ async def test_a_batch_arrives_and_is_acknowledged(tmp_path: Path, server: Redis
         await b.checkpoint()
         await a.beat()
         assert a.outboxes[0].size == 0
-        sent, received = a.bus.stats(), b.bus.stats()
+        sent, received = a.sender.stats(), b.receiver.stats()
         assert sent["hive/batches/sent"] == received["hive/batches/received"] == 1
         assert sent["hive/bytes/sent"] == received["hive/bytes/received"] > 0
         assert received["hive/links/received"] == 3
@@ -101,7 +101,7 @@ async def test_messages_of_many_pages_come_in_few_entries(tmp_path: Path, server
         for _ in range(2000):
             a.send(links(1), source=0, target=1)
         await until(lambda: len(b.shards[1].names) == 2000)
-        assert a.bus.sender.sent < 40
+        assert a.sender.sent < 40
         assert [url for _, url in b.shards[1].log] == sorted(
             (url for _, url in b.shards[1].log), key=lambda url: int(url.rpartition("/")[2])
         )
@@ -161,7 +161,7 @@ async def test_links_that_overtake_seeds_wait_for_them(tmp_path: Path, server: R
         assert [kind for kind, _ in b.shards[1].log] == ["seed"]
         # Nothing of it is acknowledged, so it may die now.
         await b.checkpoint()
-        assert b.bus.positions(b.inboxes) == {1: "0-0"}
+        assert b.positions == {1: "0-0"}
         a.outboxes[0].append(1, SEEDS_SENT)
         await until(lambda: len(b.shards[1].names) == 3)
         assert sorted(kind for kind, _ in b.shards[1].log) == ["link", "link", "seed", "seed"]
@@ -183,7 +183,7 @@ async def test_garbage_is_skipped_counted_and_told_once(
             await b.client.xadd(stream, fields)
         a.send(links(1), source=0, target=1)
         await until(lambda: b.shards[1].names)
-        assert b.bus.stats()["hive/garbage"] == 4
+        assert b.receiver.stats()["hive/garbage"] == 4
         assert b.shards[1].knows_seeds
         told = [record for record in caplog.records if "no message" in record.getMessage()]
         assert len(told) == 1
@@ -220,7 +220,7 @@ async def test_what_was_under_way_when_shards_were_abandoned_is_not_spared(
         try:
             a.send(links(1), source=0, target=1)
             await asyncio.sleep(0.5)
-            a.bus.forget()
+            a.sender.forget()
         finally:
             server.resume()
         await until(lambda: a.is_done)
@@ -267,7 +267,7 @@ async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(
         await until(lambda: {*batch.fingerprints} <= b.shards[1].names)
         # The checkpoint that was published before means nothing in this Redis.
         await b.checkpoint()
-        assert b.bus.positions(b.inboxes)[1] < "9999999999999-0"
+        assert b.positions[1] < "9999999999999-0"
 
 
 async def test_acknowledgements_of_another_redis_delete_nothing(
@@ -278,9 +278,7 @@ async def test_acknowledgements_of_another_redis_delete_nothing(
         await until(lambda: b.shards[1].names)
         await until(lambda: a.is_done)
         await a.checkpoint()
-        await a.bus.heard(born="another", acks={1: "9999999999999-0"})
-        assert a.outboxes[0].size > 0
-        await a.bus.heard(born="", acks={1: "9999999999999-0"})
+        a.sender.heard("another", {1: "9999999999999-0"})
         assert a.outboxes[0].size > 0
 
 
@@ -305,7 +303,7 @@ async def test_a_redis_without_memory_gets_the_rest_later(tmp_path: Path):
             b.shards[1].eliminator.is_full = True
             for _ in range(800):
                 a.send(links(200), source=0, target=1)
-            await until(lambda: a.bus.sender.sent > 10)
+            await until(lambda: a.sender.sent > 10)
             await asyncio.sleep(0.5)
             assert not a.is_done
             b.shards[1].eliminator.is_full = False

@@ -373,6 +373,35 @@ async def test_a_beat_without_an_answer_fails_soon(tmp_path, cluster):
                 assert await a.order(share=1)
 
 
+async def test_a_beat_that_is_answered_in_part_fails_as_soon(tmp_path, monkeypatch):
+    with RedisServer(tmp_path / "redis") as server:
+        async with drones(server, "a", lease_secs=1.0) as (a,):
+            execute = a._client.execute_command
+
+            async def pausing(*words, **options):
+                if words[0] == "INFO":
+                    server.pause()
+                return await execute(*words, **options)
+
+            monkeypatch.setattr(a._client, "execute_command", pausing)
+            begun = asyncio.get_running_loop().time()
+            with pytest.raises(UNREACHABLE):
+                await a.beat(Report())
+            assert asyncio.get_running_loop().time() - begun < 1
+            server.resume()
+
+
+async def test_an_incarnation_lasts_until_the_server_is_started_again(tmp_path):
+    with RedisServer(tmp_path / "redis", appendonly=True) as server:
+        async with drones(server, "a", "b") as (a, b):
+            first = (await a.beat(Report())).incarnation
+            assert (await b.beat(Report())).incarnation == first
+            server.restart()
+            second = (await a.beat(Report())).incarnation
+            assert second != first
+            assert (await b.beat(Report())).incarnation == second
+
+
 async def test_a_redis_full_of_links_is_one_in_which_a_hive_can_go_on(tmp_path):
     with RedisServer(tmp_path / "redis", more=["--maxmemory", "3mb"]) as server:
         async with drones(server, "a") as (a,):

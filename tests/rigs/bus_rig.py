@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.settings import Settings
 
 from webcrawl.crawl.link_intake import LinkBatch, LinkSource
-from webcrawl.hive.bus import Bus
-from webcrawl.hive.connection import UNREACHABLE, client_of, close
+from webcrawl.hive.connection import UNREACHABLE, client_of, close, servers
 from webcrawl.hive.inbox import Inbox
 from webcrawl.hive.messages import encode_links
 from webcrawl.hive.outbox import Outbox
@@ -121,21 +120,17 @@ class BusDrone:
         self.client = client_of(Settings({"REDIS_URL": self._url}))
         fail = self.failures.append
         common = {"client": self.client, "keys": self._keys, "fail": fail}
-        self.bus = Bus(
-            client=self.client,
-            outboxes=self.outboxes,
-            sender=Sender(
-                outboxes=self.outboxes, cache=self.cache, stream_bytes=stream_bytes, **common
-            ),
-            receiver=Receiver(inboxes=self.inboxes, **common),
+        self.sender = Sender(
+            outboxes=self.outboxes, cache=self.cache, stream_bytes=stream_bytes, **common
         )
-        self._task = asyncio.create_task(self.bus.run())
+        self.receiver = Receiver(inboxes=self.inboxes, **common)
+        self._tasks = [asyncio.create_task(one.run()) for one in (self.sender, self.receiver)]
 
     async def kill(self) -> None:
         """It is no more; its files are."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await close(self.client)
         for part in (*self.outboxes.values(), *self.inboxes.values()):
             part.close()
@@ -156,7 +151,15 @@ class BusDrone:
             )
             names = [one.decode() for one in acks]
             told = dict(zip(map(int, names[::2]), names[1::2], strict=True))
-            await self.bus.heard(born=found.decode(), acks=told)
+            incarnation = f"{found.decode()} {await servers(self.client)}"
+            self.sender.heard(incarnation, told)
+            self.receiver.incarnation = incarnation
+
+    @property
+    def positions(self) -> dict[int, str]:
+        """What the last checkpoint may acknowledge."""
+        incarnation = self.receiver.incarnation
+        return {number: inbox.prepared(incarnation) for number, inbox in self.inboxes.items()}
 
     async def checkpoint(self) -> None:
         """Make, publish and acknowledge one of all shards."""
@@ -175,7 +178,7 @@ class BusDrone:
             part.written()
             part.forget()
         with contextlib.suppress(*UNREACHABLE):
-            for number, position in self.bus.positions(self.inboxes).items():
+            for number, position in self.positions.items():
                 await self.client.hset(self._keys.acks, str(number), position)
                 await self.client.xtrim(self._keys.stream(number), minid=position)
 
@@ -186,4 +189,4 @@ class BusDrone:
 
     @property
     def is_done(self) -> bool:
-        return self.bus.sender.is_idle
+        return self.sender.is_idle

@@ -11,7 +11,6 @@ from webcrawl.configuration.values import whole
 from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.suffix_lists import suffix_list_of
 from webcrawl.errors import FatalError
-from webcrawl.hive.bus import Bus
 from webcrawl.hive.configuration import check_hive_settings, store_url
 from webcrawl.hive.connection import client_of
 from webcrawl.hive.drone import Drone, HiveServices
@@ -59,18 +58,13 @@ def drone_of(crawler: Crawler) -> Drone:
         may_read=may_read_seeds,
         stats=agent.stats,
     )
-    bus = Bus(
+    sender = Sender(
         client=client,
+        keys=keys,
         outboxes=outboxes,
-        sender=Sender(
-            client=client,
-            keys=keys,
-            outboxes=outboxes,
-            cache=cache,
-            stream_bytes=stream_bytes(hive.shards),
-            fail=agent.stop.fail,
-        ),
-        receiver=Receiver(client=client, keys=keys, inboxes=inboxes, fail=agent.stop.fail),
+        cache=cache,
+        stream_bytes=stream_bytes(hive.shards),
+        fail=agent.stop.fail,
     )
     return Drone(
         name=name,
@@ -81,7 +75,8 @@ def drone_of(crawler: Crawler) -> Drone:
             client=client,
             membership=Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs),
             store=CheckpointStore(url=store_url(settings)),
-            bus=bus,
+            sender=sender,
+            receiver=Receiver(client=client, keys=keys, inboxes=inboxes, fail=agent.stop.fail),
             live_seeds=live_seeds,
             splitter=splitter,
             suffixes=suffix_list_of(settings).text,

@@ -95,6 +95,15 @@ async def check(client: Redis | RedisCluster) -> None:
         raise FatalError(f"A hive needs Redis 6.2 or newer; at REDIS_URL is {version}.")
 
 
+async def servers(client: Any) -> str:
+    """Names the server processes of *client* that hold the data."""
+    if not isinstance(client, RedisCluster):
+        return str((await client.execute_command("INFO", "server"))["run_id"])
+    nodes = client.get_primaries()
+    answers = [await client.execute_command("INFO", "server", target_nodes=one) for one in nodes]
+    return " ".join(sorted(str(answer["run_id"]) for answer in answers))
+
+
 async def close(client: Redis | RedisCluster) -> None:
     """Close the *client* and all its connections."""
     await client.aclose()

@@ -18,6 +18,7 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, Final
@@ -43,12 +44,13 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.shard import Shard
-    from webcrawl.hive.bus import Bus
     from webcrawl.hive.configuration import HiveSettings
     from webcrawl.hive.holding import Holding
     from webcrawl.hive.live_seeds import LiveSeeds
     from webcrawl.hive.membership import Beat, Membership
+    from webcrawl.hive.receiver import Receiver
     from webcrawl.hive.report import State
+    from webcrawl.hive.sender import Sender
     from webcrawl.hive.splitter import HostSplitter
     from webcrawl.hive.store import CheckpointStore
 
@@ -69,7 +71,8 @@ class HiveServices:
     client: Redis | RedisCluster
     membership: Membership
     store: CheckpointStore
-    bus: Bus
+    sender: Sender
+    receiver: Receiver
     live_seeds: LiveSeeds
     splitter: HostSplitter
     suffixes: str
@@ -129,7 +132,7 @@ class Drone:
         agent.checkpoint_due = self._checkpoint_is_due
         agent.on_published.append(self._publish)
         agent.shards.supply_elsewhere = self._supply_elsewhere
-        agent.reported += [self._hive.splitter, self._hive.bus]
+        agent.reported += [self._hive.splitter, self._hive.sender, self._hive.receiver]
         self._run(self._join())
 
     async def _join(self) -> None:
@@ -157,7 +160,7 @@ class Drone:
         use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
         self._checkpoint = state.checkpoint
         own = (self._keep_beating(), self._exchange_shards())
-        for run in (*own, hive.bus.run(), hive.live_seeds.run()):
+        for run in (*own, hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
             self._run(run)
 
     def _run(self, part: Coroutine[Any, Any, None]) -> None:
@@ -186,7 +189,7 @@ class Drone:
         except UNREACHABLE as error:
             logger.warning("The hive has to wait for this drone's leases to end: %s", error)
         if not self._time.has_redis:
-            await asyncio.to_thread(self._hive.store.gone, self._name)
+            await self._leave_store()
         await close(self._hive.client)
 
     # --- leases
@@ -204,35 +207,39 @@ class Drone:
             await asyncio.sleep(pause)
 
     async def _beat_once(self) -> None:
-        if not self._time.has_redis:
+        hive, time = self._hive, self._time
+        if not time.has_redis:
             await self._beat_in_store()
         began = now()
         try:
-            beat = await self._hive.membership.beat(self._report())
+            beat = await hive.membership.beat(self._report())
+            if beat.born != self._born:
+                await self._enter_again()
+                return
+            await self._compare(beat)
+            time.good_until = began + self._lease_secs
+            self._beat = beat
+            hive.sender.heard(beat.incarnation, beat.acks)
+            hive.receiver.incarnation = beat.incarnation
+            if beat.is_queen:
+                await self._rule(beat)
         except UNREACHABLE as error:
-            if self._time.has_redis:
-                self._time.has_redis = False
+            if time.has_redis:
+                time.has_redis = False
                 told = "Redis cannot be reached, links to other shards wait on disk: %s"
                 logger.warning(told, error or type(error).__name__)
                 await self._beat_in_store()
             return
-        if not self._time.has_redis:
-            self._time.has_redis = True
+        if not time.has_redis:
+            time.has_redis = True
             logger.info("Redis is back")
-            await asyncio.to_thread(self._hive.store.gone, self._name)
-        if beat.born != self._born:
-            await self._go_on_in_new_redis()
-            return
-        try:
-            await self._compare(beat)
-            self._time.good_until = began + self._lease_secs
-            self._beat = beat
-            await self._hive.bus.heard(born=beat.born, acks=beat.acks)
-            if beat.is_queen:
-                await self._rule(beat)
-        except UNREACHABLE as error:
-            logger.warning("Redis answered a beat, and then no more: %s", error)
+            await self._leave_store()
         self._obey(beat.state)
+
+    async def _leave_store(self) -> None:
+        """No beats in the store any more. One that stays there stands still, and means nothing."""
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(self._hive.store.gone, self._name)
 
     async def _compare(self, beat: Beat) -> None:
         """Abandon all shards if one was lost. One that was claimed since the beat is in Redis; one
@@ -263,17 +270,13 @@ class Drone:
         else:
             logger.warning("A beat in HIVE_STORE came too late: no shard is crawled without Redis")
 
-    async def _go_on_in_new_redis(self) -> None:
+    async def _enter_again(self) -> None:
         """Redis has lost what it had: the shards are registered. The next beat shows it."""
         logger.warning("Redis was emptied: the hive is entered there again")
         self._time.is_new = False
         membership = self._hive.membership
-        try:
-            state = await membership.found(self._settings.shards)
-            accepted = await membership.register(self._holding.leases)
-        except UNREACHABLE as error:
-            logger.warning("Redis answered a beat, and then no more: %s", error)
-            return
+        state = await membership.found(self._settings.shards)
+        accepted = await membership.register(self._holding.leases)
         self._born = state.born
         if lost := self._holding.leases.keys() - accepted.keys():
             self._abandon(lost)
@@ -362,7 +365,7 @@ class Drone:
         """Whether nothing is left to do in any shard held, and nothing of it is to be sent."""
         hive, agent = self._hive, self.agent
         return (
-            hive.bus.sender.is_idle
+            hive.sender.is_idle
             and not agent.shards.may_bring
             and all(shard.feeder.is_fed for shard in agent.shards)
             and (0 not in self._holding or hive.live_seeds.is_idle)
@@ -372,7 +375,7 @@ class Drone:
         hive, agent = self._hive, self.agent
         self._beats += 1
         supplies = [shard.feeder.supply() for shard in agent.shards]
-        if not hive.bus.sender.is_idle:
+        if not hive.sender.is_idle:
             supplies.append(Supply.SOON)
         domains = [shard.hosts.records.domains for shard in agent.shards]
         return Report(
@@ -380,13 +383,13 @@ class Drone:
             leases=self._holding.leases,
             idle=self._is_idle,
             incarnation=self._incarnation,
-            activity=hive.bus.sender.sent + hive.bus.receiver.received,
+            activity=hive.sender.sent + hive.receiver.received,
             positions={number: self._holding[number].inbox.position for number in self._holding},
             supply=int(min(supplies, default=Supply.NONE)),
             round=self._round,
             counted_since=max((one.counted_since for one in domains), default=0),
             figures=self._gauge.read(
                 unsent=sum(outbox.unsent for outbox in self._holding.outboxes.values()),
-                lag=hive.bus.receiver.lag,
+                lag=hive.receiver.lag,
             ),
         )

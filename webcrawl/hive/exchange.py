@@ -211,6 +211,6 @@ class ShardExchange:
             ", ".join(map(str, sorted(lost))),
         )
         self._agent.stats.inc_value("hive/shards/abandoned", len(self._holding))
-        self._hive.bus.forget()
+        self._hive.sender.forget()
         for number in [*self._holding]:
             self._agent.abandon(self._holding.let_go(number).shard)

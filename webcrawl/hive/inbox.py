@@ -2,7 +2,7 @@
 
 A part of the shard, so its position is saved with what came before it. What is in the stream up to
 a published position may go. The IDs of a stream mean something in one incarnation of Redis' data
-only (see bus.py): in another one the stream is read from its beginning, and what comes twice the
+only (see sender.py): in another one the stream is read from its beginning, and what comes twice the
 eliminator knows.
 
 A crawl that is limited to the sites of its seeds refuses links before it knows all of them. After

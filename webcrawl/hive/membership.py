@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from redis.exceptions import ResponseError
 
-from webcrawl.hive.connection import UNREACHABLE
+from webcrawl.hive.connection import UNREACHABLE, servers
 from webcrawl.hive.report import (
     Report,
     State,
@@ -218,6 +218,9 @@ class Beat(NamedTuple):
     #: Those of the drones that are alive; of a beat only for the queen. None: one that cannot be
     #: read, of another version.
     reports: dict[str, Report | None]
+    #: The data, and the server processes that have had them without a break: as long as it stays
+    #: the same, IDs of streams mean the same. "" of a look.
+    incarnation: str = ""
 
     @property
     def born(self) -> str:
@@ -228,8 +231,8 @@ class Beat(NamedTuple):
 class Membership:
     """The part of *drone*, a name without spaces, in a hive.
 
-    All calls but ``last_ids`` and the trimming of streams are one round trip, and atomic. They
-    raise one of UNREACHABLE after a quarter of a lease at the latest.
+    What a call changes it changes in one atomic step. All raise one of UNREACHABLE after a quarter
+    of a lease at the latest.
     """
 
     def __init__(
@@ -261,15 +264,19 @@ class Membership:
         The drone becomes the queen if there is none. In an empty Redis the state's ``born`` is "":
         ``found`` and ``register`` then. Leases are good for HIVE_LEASE_SECS from before the call.
         """
-        answer = await self._run(
-            _BEAT,
-            [*self._common(), self._keys.lease(self._drone)],
-            self._drone,
-            round(self._lease_secs * 1000),
-            encode_report(report),
-            self._keys.leases,
-        )
-        return self._read(answer)
+        async with asyncio.timeout(self._lease_secs * _PATIENCE):
+            answer = await self._run(
+                _BEAT,
+                [*self._common(), self._keys.lease(self._drone)],
+                self._drone,
+                round(self._lease_secs * 1000),
+                encode_report(report),
+                self._keys.leases,
+            )
+            # After the acks were read: what gave their IDs has been there all the time.
+            names = await servers(self._client)
+        beat = self._read(answer)
+        return beat._replace(incarnation=f"{beat.born} {names}")
 
     async def look(self) -> Beat:
         """The same without taking part, with all reports: for who only wants to know."""

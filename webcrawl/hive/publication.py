@@ -94,9 +94,10 @@ class Publication:
 
     async def _acknowledge(self, published: dict[int, Inbox]) -> None:
         hive = self.services
-        positions = hive.bus.positions(published)
-        if not (positions and self.time.has_redis):
+        if not (published and self.time.has_redis):
             return
+        incarnation = hive.receiver.incarnation
+        positions = {one: inbox.prepared(incarnation) for one, inbox in published.items()}
         leases = self.holding.leases
         try:
             await hive.membership.acknowledge(

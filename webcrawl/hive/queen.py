@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier import Supply
 from webcrawl.hive.membership import Owner
+from webcrawl.hive.outbox import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -85,7 +86,7 @@ class EndDetection:
 
     async def _is_received(self, positions: Mapping[int, str]) -> bool:
         last = await self._last_ids([*positions])
-        return all(_order(last.get(one, "0-0")) <= _order(at) for one, at in positions.items())
+        return all(order_of(last.get(one, "0-0")) <= order_of(at) for one, at in positions.items())
 
 
 def _quiet(beat: Beat) -> _Quiet | None:
@@ -106,8 +107,3 @@ def _quiet(beat: Beat) -> _Quiet | None:
     if reported != beat.owners or positions.keys() != reported.keys():
         return None
     return _Quiet(drones, reported, positions)
-
-
-def _order(stream_id: str) -> tuple[int, int]:
-    millis, _, number = stream_id.partition("-")
-    return int(millis), int(number or 0)

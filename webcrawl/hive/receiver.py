@@ -1,7 +1,9 @@
 """Receiver: from the streams of the shards that a process holds into their inboxes.
 
-It reads by a connection of its own, as it waits there. The stream of a shard whose eliminator is
-full is not read. What is no message is skipped and counted.
+Each stream is read from its shard's position; there are no groups of consumers, whose state in
+Redis could disagree with the checkpoint's. It reads by a connection of its own, as it waits there.
+The stream of a shard whose eliminator is full is not read. What is no message is skipped and
+counted.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ class Receiver:
         self._inboxes = inboxes
         self._fail = fail
         self._clock = clock
-        self._incarnation = ""
+        #: In which streams are read, from when it is set: see sender.py.
+        self.incarnation = ""
         self._entries = self._links = self._bytes = self._garbage = 0
         #: Seconds for which what came last had been in Redis.
         self.lag = 0.0
@@ -75,10 +78,6 @@ class Receiver:
     def received(self) -> int:
         """Entries taken in."""
         return self._entries
-
-    def begin(self, incarnation: str) -> None:
-        """Streams are read in *incarnation* from now on."""
-        self._incarnation = incarnation
 
     async def run(self) -> None:
         """Receive until it is cancelled."""
@@ -104,10 +103,10 @@ class Receiver:
         """The next entries of each stream; waits for some, but not long."""
         wanted: dict[str, tuple[int, Inbox]] = {}
         for number, inbox in self._inboxes.items():
-            if not (self._incarnation and inbox.is_open):
+            if not (self.incarnation and inbox.is_open):
                 continue
-            if inbox.incarnation != self._incarnation:
-                inbox.begin(self._incarnation)
+            if inbox.incarnation != self.incarnation:
+                inbox.begin(self.incarnation)
             if not inbox.is_full:
                 wanted[self._keys.stream(number)] = number, inbox
         if not wanted:

@@ -1,5 +1,14 @@
 """Sender: what the outboxes of a process have, to the streams of its targets.
 
+Each shard has a stream in Redis. Its entries have one field ``b``: messages, packed by
+``storage.record_log.pack_many``. Each ID goes back to the segments whose messages it carried.
+
+Redis may lose what it has: all of it, or what was written since it last saved or replicated. Then
+IDs that were answered mean nothing any more. An *incarnation* names the data and the server
+processes that had them without a break. When a beat finds another one, the outboxes are rewound,
+streams are read from their beginnings, and acknowledgements count from then on. So a message
+arrives at least once whatever happens to Redis, and nothing waits for it but messages.
+
 Messages for one target become few entries, by bytes and by time: they wait for half a second where
 there are many. A stream that is too large gets no more; those messages wait in memory up to a
 bound, and then those of all targets wait in the outboxes, on disk. For one target messages are sent
@@ -96,6 +105,7 @@ class Sender:
         self._queues: dict[int, deque[tuple[Outbox, Outgoing]]] = {}
         self._bytes = 0  # in the queues
         self._rewinds = self._forgets = 0
+        self._incarnation = ""
         self._entries = self._messages = self._bytes_sent = 0
         self._away_since = 0.0
 
@@ -109,9 +119,17 @@ class Sender:
         """Entries sent."""
         return self._entries
 
-    def rewind(self) -> None:
-        """Redis has lost something: all that is left in the outboxes is sent again, and the cache
-        spares nothing."""
+    def heard(self, incarnation: str, acks: Mapping[int, str]) -> None:
+        """A beat has told up to where each shard's stream is in a published checkpoint. In another
+        *incarnation* than the last all that is left in the outboxes is sent again instead, and the
+        cache spares nothing."""
+        if incarnation == self._incarnation:
+            for outbox in self._outboxes.values():
+                outbox.acknowledged(acks)
+            return
+        if self._incarnation:
+            logger.info("Redis was started again or lost its data: what it may lack is sent again")
+        self._incarnation = incarnation
         self._rewinds += 1
         self._queues.clear()
         self._bytes = 0
@@ -121,7 +139,8 @@ class Sender:
                 outbox.rewind()
 
     def forget(self) -> None:
-        """The cache spares nothing of what was sent until now, answered or not."""
+        """The cache spares nothing of what was sent until now, answered or not: what the outboxes
+        of abandoned shards had may be nowhere."""
         self._forgets += 1
         self._cache.clear()
 
